@@ -1,0 +1,45 @@
+/* core_set: a set of core numbers, as Linux writes them ("0-15,32"). */
+#ifndef PERCORE_CORE_SET_H
+#define PERCORE_CORE_SET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The largest number of logical CPUs a Linux kernel can be built for (8192,
+ * CONFIG_MAXSMP); cores are numbered 0 to CORES_MAX - 1. */
+#define CORES_MAX 8192
+
+struct core_set {
+  uint64_t word[CORES_MAX / 64];
+};
+
+/* Reads a list such as "0-3,8,10-11" (blanks around the numbers are allowed; a
+ * stride, "0-14:2/4", is read as cpulist_parse of the kernel does). An empty
+ * list or one of blanks only is the empty set.
+ * Returns 0, -EINVAL for what is not a list or a range that runs backwards, or
+ * -ERANGE for a core of CORES_MAX or more; *set is undefined on error. */
+int core_set_parse(struct core_set *set, const char *list);
+
+/* Writes the set as the shortest such list, always NUL-terminated; what does
+ * not fit is cut after a whole range. Returns the bytes written without NUL. */
+size_t core_set_format(const struct core_set *set, char *buffer, size_t size);
+
+void core_set_clear(struct core_set *set);
+void core_set_add(struct core_set *set, int core);
+void core_set_remove(struct core_set *set, int core);
+bool core_set_has(const struct core_set *set, int core);
+bool core_set_equal(const struct core_set *a, const struct core_set *b);
+int core_set_count(const struct core_set *set);
+void core_set_union(struct core_set *into, const struct core_set *from);
+void core_set_intersect(struct core_set *into, const struct core_set *from);
+void core_set_subtract(struct core_set *into, const struct core_set *from);
+
+/* The smallest member greater than `after` (-1 to begin), or -1. */
+int core_set_next(const struct core_set *set, int after);
+
+#define core_set_for_each(core, set)                                           \
+  for (int core = core_set_next((set), -1); core >= 0;                         \
+       core = core_set_next((set), core))
+
+#endif

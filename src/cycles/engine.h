@@ -1,0 +1,129 @@
+/* cycles/ answers one question: how busy is each core?
+ *
+ * The quantity is unhalted time over wall time of one logical CPU, whatever ran
+ * on it: tasks, interrupts, softirq inline or in ksoftirqd. Time stolen by a
+ * hypervisor is never in it. It is learnt per core from the best source that
+ * the machine has and that has proven itself (source.h), and every figure can
+ * say which one that was.
+ *
+ * This folder must never know collectd, regions or who uses it. It is plain C
+ * over files, perf_event_open(2) and a clock, all of which come through
+ * machine.h, so that tests can play any machine.
+ *
+ *   engine    reads all cores once and keeps running totals per core
+ *   figures   turns totals into loads, load averages and aggregates
+ *   sampler   a thread that does both on a grid and queues snapshots
+ */
+#ifndef PERCORE_ENGINE_H
+#define PERCORE_ENGINE_H
+
+#include "core_set.h"
+#include "journal.h"
+#include "machine.h"
+#include "procstat.h"
+#include "source.h"
+#include "topology.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine_options {
+  const struct core_set *cores; /* NULL: all, looked up anew at each sample */
+  const struct machine *machine;
+  bool hardware;           /* may counters of this kernel be used? */
+  enum source source;      /* SOURCE_AUTO: the best that is proven */
+  const char *event;       /* for SOURCE_EVENT */
+  double base_frequency_hz; /* of the event or counter; 0: find out */
+  enum denominator denominator;
+  enum isolated_cores isolated_cores;
+  bool ipc; /* open a second group {cycles, instructions} */
+  struct journal journal;
+};
+
+/* Running totals of one core since it was first seen. Differences between two
+ * totals of the same epoch are a window; between different epochs something
+ * happened that makes the window worthless (the core went away, the machine
+ * slept, the source changed). All in nanoseconds but where it says otherwise;
+ * doubles hold 2^53 ns = 104 days exactly and any longer time to 1e-16. */
+struct core_total {
+  uint64_t epoch;
+  double wall;     /* time covered by `unhalted` */
+  double unhalted; /* of the core's source */
+  uint64_t stat_epoch; /* the same for the columns of /proc/stat */
+  double stat_wall;
+  double stat_busy;  /* user + nice + system + irq + softirq */
+  double stat_idle;  /* idle + iowait, held where it steps back */
+  double stat_sum;   /* the first eight columns */
+  double stat_steal;
+  double aperf, mperf; /* cycles; 0 where the source has none */
+  double base_cycles;  /* of the base frequency while unhalted + halted */
+  uint64_t ipc_epoch;
+  double cycles, instructions;       /* while the IPC group ran */
+  double ipc_enabled, ipc_running;
+};
+
+struct engine_core {
+  int core;
+  bool online;
+  bool isolated; /* by isolcpus= or nohz_full= */
+  enum source source; /* in use; SOURCE_NONE: the core has no value now */
+  enum proof proof;   /* of that source */
+  double multiplexed; /* time_running / time_enabled of the last window */
+  struct core_total total;
+};
+
+/* Counted since start. */
+struct engine_counts {
+  uint64_t windows_discarded;
+  uint64_t errors; /* figures outside 0 to 1, failed reads */
+  uint64_t reopens;
+  uint64_t source_changes;
+};
+
+struct engine;
+
+/* Reads the topology and opens what can be opened. Proofs are run by
+ * engine_prove, until then sources are pending. A machine without any source
+ * still gets an engine (cores have no value, and it keeps trying).
+ * Returns 0 or -errno: -ENOMEM; -ENOENT if no cores can be found at all;
+ * -EINVAL if options contradict each other (said in the journal). */
+int engine_open(struct engine **engine, const struct engine_options *options);
+void engine_close(struct engine *engine);
+
+/* Runs the proofs that are due, each once per source and PMU type, in a thread
+ * of its own, which is pinned to one core that may be used for it; takes up to
+ * half a second a proof. The caller's affinity is not touched. */
+void engine_prove(struct engine *engine);
+bool engine_proof_due(const struct engine *engine);
+
+/* Reads every core once. `late` says that this sample comes more than three
+ * intervals after it should (the engine then looks for a paused VM).
+ * Returns 0, or -errno if nothing at all could be read. One thread at a time.
+ */
+int engine_sample(struct engine *engine, bool late);
+
+/* The state after the last sample; pointers live until the next call that
+ * takes a non-const engine. cores[] is by position, in rising core numbers,
+ * and holds every selected core seen so far, offline ones too. */
+const struct engine_core *engine_cores(const struct engine *engine,
+                                       size_t *cores_len);
+const struct topology *engine_topology(const struct engine *engine);
+const struct procstat *engine_procstat(const struct engine *engine);
+const struct engine_counts *engine_counts(const struct engine *engine);
+uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
+bool engine_tick_sampled(const struct engine *engine);
+/* At least one selected core has a source (or is waited for, if none of the
+ * selected is online). */
+bool engine_has_source(const struct engine *engine);
+
+/* Why each source is or is not used: one line each for percore doctor.
+ * Returns "" for a source in good order. */
+const char *engine_source_reason(const struct engine *engine,
+                                 enum source source);
+
+/* Load, 0 to 1, over the window between two totals of one core; NAN if they
+ * are of different epochs or no time lies between. Rounding of the source is
+ * clamped. */
+double engine_load(const struct core_total *from, const struct core_total *to);
+
+#endif

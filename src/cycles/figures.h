@@ -1,0 +1,122 @@
+/* figures: from running totals to what people look at. */
+#ifndef PERCORE_FIGURES_H
+#define PERCORE_FIGURES_H
+
+#include "engine.h"
+#include "loadavg.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define FIGURES_PERIODS_MAX 16
+#define FIGURES_CSTATES_MAX 10
+#define FIGURES_NAME_MAX 64
+
+/* A set of cores that gets aggregates of its own. */
+struct figures_group {
+  char name[FIGURES_NAME_MAX];
+  struct core_set cores;
+};
+
+struct figures_options {
+  /* Load averages, seconds; the first three are always 60, 300 and 900. */
+  double period_s[FIGURES_PERIODS_MAX];
+  size_t periods_len;
+  bool run_queue;
+  bool count_blocked; /* add procs_blocked to the run queue */
+  bool cstates;
+  const struct figures_group *groups;
+  size_t groups_len;
+};
+
+struct cstate_figures {
+  char name[32];
+  double residency; /* share of the interval, 0 to 1; NAN unknown */
+  uint64_t entries; /* since boot */
+  bool poll;        /* the core spins in it: no halt */
+};
+
+/* One core over one interval. NAN is "not known", and never dispatched. */
+struct core_figures {
+  int core;
+  bool online;
+  bool isolated;
+  enum source source;
+  enum proof proof;
+  double busy;               /* load over the interval, 0 to 1 */
+  double busy_min, busy_max; /* of the sample windows that ended in it */
+  double load_average[FIGURES_PERIODS_MAX];
+  double hidden;      /* busy - busy columns / wall: what the tick never saw */
+  double unaccounted; /* 1 - sum of columns / wall */
+  double steal;       /* share of wall time */
+  double frequency_hz; /* while unhalted */
+  double ipc;          /* instructions per cycle */
+  double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
+  double counter_running; /* time_running / time_enabled of the source */
+  size_t cstates_len;
+  struct cstate_figures cstate[FIGURES_CSTATES_MAX];
+};
+
+/* Busy over a set of cores, 0 to 1 each. Cores without a value count in
+ * `cores_without_value` alone. */
+struct aggregate_figures {
+  char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
+  int cores_len;               /* with a value */
+  int cores_without_value;
+  double mean, least, most, stddev; /* population standard deviation */
+};
+
+struct host_figures {
+  /* Sum over cores of their averages, i.e. how many cores are busy; NAN unless
+   * every selected online core has one. */
+  double load_average[FIGURES_PERIODS_MAX];
+  double run_queue_average[FIGURES_PERIODS_MAX];
+  double hidden, unaccounted, steal; /* mean over cores, share of wall time */
+};
+
+struct self_figures {
+  int cores_online;
+  int cores_without_value;
+  int cores_unproven;
+  int cores_tick_sampled;
+  int cores_by_source[SOURCES];
+  struct engine_counts counts;
+  double lateness_s;    /* worst of the interval */
+  double sample_cost_s; /* worst of the interval, wall time of one sample */
+  double sampler_cpu; /* CPU time of the sampling thread / wall, 0 to 1 */
+  uint64_t snapshots_dropped; /* nobody took them in time */
+};
+
+struct snapshot {
+  uint64_t time_ns;     /* CLOCK_REALTIME */
+  uint64_t interval_ns; /* nominal */
+  const double *period_s;
+  size_t periods_len;
+  size_t cores_len;
+  struct core_figures *cores; /* in rising core numbers, offline ones too */
+  size_t aggregates_len;
+  struct aggregate_figures *aggregates;
+  struct host_figures host;
+  struct self_figures self;
+  bool hypervisor;
+};
+
+void snapshot_free(struct snapshot *snapshot);
+
+struct figures;
+
+/* Options are copied. Returns NULL with errno set if out of memory. */
+struct figures *figures_open(const struct figures_options *options,
+                             const struct engine *engine);
+void figures_close(struct figures *figures);
+
+/* To be called after engine_sample, for what is due: a sample window (minimum
+ * and maximum), a window of the load averages, an interval. Return 0 or
+ * -ENOMEM. */
+int figures_sample(struct figures *figures);
+int figures_load_average(struct figures *figures);
+/* What `interval` leaves empty in *snapshot (time, interval, sampler's own
+ * figures) is the caller's to fill in. */
+struct snapshot *figures_interval(struct figures *figures);
+
+#endif

@@ -1,0 +1,20 @@
+noinst_LTLIBRARIES += libcycles.la
+libcycles_la_SOURCES = \
+	src/percore.h \
+	src/cycles/core_set.c src/cycles/core_set.h \
+	src/cycles/cpuidle.c src/cycles/cpuidle.h \
+	src/cycles/engine.c src/cycles/engine.h \
+	src/cycles/figures.c src/cycles/figures.h \
+	src/cycles/journal.c src/cycles/journal.h \
+	src/cycles/load.c \
+	src/cycles/loadavg.c src/cycles/loadavg.h \
+	src/cycles/machine.c src/cycles/machine.h \
+	src/cycles/perf_event.c src/cycles/perf_event.h \
+	src/cycles/procstat.c src/cycles/procstat.h \
+	src/cycles/proof.c src/cycles/proof.h \
+	src/cycles/sampler.c src/cycles/sampler.h \
+	src/cycles/schedule.c \
+	src/cycles/source.c src/cycles/source.h \
+	src/cycles/topology.c src/cycles/topology.h
+libcycles_la_LIBADD = -lm
+include_HEADERS += src/percore.h

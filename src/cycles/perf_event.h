@@ -1,0 +1,54 @@
+/* perf_event: groups of hardware counters, one group for one core. */
+#ifndef PERCORE_PERF_EVENT_H
+#define PERCORE_PERF_EVENT_H
+
+#include "machine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define PERF_GROUP_EVENTS_MAX 4
+
+/* What is to be counted: type and config of perf_event_attr. */
+struct perf_event {
+  uint32_t type;
+  uint64_t config;
+  uint64_t config1;
+  uint64_t config2;
+};
+
+/* Understands "pmu/name/", "pmu/term=value,term/" through the PMU's events and
+ * format folders in sysfs, and raw numbers "r1a8" and "0x1a8" (PERF_TYPE_RAW).
+ * Returns 0, or -errno with a sentence in why[]. */
+int perf_event_parse(struct perf_event *event, const char *text,
+                     const struct machine *machine, char *why,
+                     size_t why_size);
+
+struct perf_group {
+  int events_len; /* 0: not open */
+  int fd[PERF_GROUP_EVENTS_MAX];
+  bool pinned;
+};
+
+struct perf_reading {
+  uint64_t time_enabled_ns;
+  uint64_t time_running_ns;
+  uint64_t value[PERF_GROUP_EVENTS_MAX];
+};
+
+/* Opens events[0] as the leader and the others as its members, for everything
+ * that runs on `core`. A pinned group holds its counters or fails; it never
+ * shares them. Returns 0 or -errno (nothing left open). */
+int perf_group_open(struct perf_group *group, const struct machine *machine,
+                    int core, const struct perf_event *events, int events_len,
+                    bool pinned);
+void perf_group_close(struct perf_group *group, const struct machine *machine);
+
+/* One read of the whole group. Returns 0; -ESTALE if the group has dissolved
+ * (its core went away) and must be opened again; -EBUSY if a pinned group lost
+ * its counters; or -errno. */
+int perf_group_read(const struct perf_group *group,
+                    const struct machine *machine,
+                    struct perf_reading *reading);
+
+#endif

@@ -1,0 +1,54 @@
+/* procstat: /proc/stat, row by core number and never by line. */
+#ifndef PERCORE_PROCSTAT_H
+#define PERCORE_PROCSTAT_H
+
+#include "core_set.h"
+#include "machine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum procstat_column {
+  PROCSTAT_USER,
+  PROCSTAT_NICE,
+  PROCSTAT_SYSTEM,
+  PROCSTAT_IDLE,
+  PROCSTAT_IOWAIT,
+  PROCSTAT_IRQ,
+  PROCSTAT_SOFTIRQ,
+  PROCSTAT_STEAL,
+  PROCSTAT_COLUMNS, /* guest and guest_nice are inside user and nice */
+};
+
+struct procstat_row {
+  bool present;
+  uint64_t ns[PROCSTAT_COLUMNS];
+};
+
+struct procstat {
+  uint64_t time_ns;    /* CLOCK_MONOTONIC in the middle of the read */
+  uint64_t bracket_ns; /* how long the read took */
+  struct core_set cores;
+  int rows_len; /* rows[0 .. rows_len - 1], by core number */
+  struct procstat_row *rows;
+  int64_t running; /* procs_running, -1 if not there */
+  int64_t blocked; /* procs_blocked, -1 if not there */
+  char *buffer;
+  size_t buffer_size;
+};
+
+/* Parses text of the form of proc(5); columns that an old kernel does not have
+ * are 0. Returns 0, -EINVAL if no line "cpuN" can be read, or -ENOMEM. */
+int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick);
+
+/* Reads the file, once more if the first read took over 2 ms. The buffers of
+ * *stat (all zero at first) are reused. Returns 0 or -errno. */
+int procstat_read(struct procstat *stat, const struct machine *machine);
+void procstat_free(struct procstat *stat);
+
+/* user + nice + system + irq + softirq: what the tick saw at work. */
+uint64_t procstat_busy_ns(const struct procstat_row *row);
+uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
+uint64_t procstat_sum_ns(const struct procstat_row *row);  /* all columns */
+
+#endif

@@ -1,0 +1,47 @@
+/* source: a way to learn a core's unhalted time. */
+#ifndef PERCORE_SOURCE_H
+#define PERCORE_SOURCE_H
+
+/* In the order in which SOURCE_AUTO tries them. */
+enum source {
+  SOURCE_AUTO = -2,
+  SOURCE_NONE = -1,
+  SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
+  SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
+  SOURCE_EVENT,      /* a configured perf event */
+  SOURCE_IDLE,       /* 1 - (idle + iowait + steal of /proc/stat) / wall */
+  SOURCES,
+};
+
+enum proof {
+  PROOF_PENDING,      /* not yet run */
+  PROOF_PROVEN,       /* full while spinning, falls while idle */
+  PROOF_UNPROVEN,     /* a half could not be run: used, and shown as such */
+  PROOF_TICK_SAMPLED, /* `idle` on a kernel whose tick is not dynamic */
+  PROOF_REFUTED,      /* not a measure of unhalted time: never used */
+};
+
+enum denominator {
+  DENOMINATOR_AUTO,
+  DENOMINATOR_TSC,          /* msr/tsc of the same group */
+  DENOMINATOR_TIME_ENABLED, /* time_enabled x base frequency */
+};
+
+/* What to do with cores that isolcpus= or nohz_full= keep undisturbed: a
+ * hardware read is an interrupt on the core it reads. */
+enum isolated_cores {
+  ISOLATED_CORES_IDLE,     /* source `idle` */
+  ISOLATED_CORES_HARDWARE, /* as any other core */
+  ISOLATED_CORES_SKIP,     /* no value */
+};
+
+/* "mperf", "ref-cycles", "event", "idle"; "none", "auto". */
+const char *source_name(enum source source);
+const char *proof_name(enum proof proof);
+
+/* The names of the configuration. Return 0 or -EINVAL. */
+int source_parse(enum source *source, const char *text);
+int denominator_parse(enum denominator *denominator, const char *text);
+int isolated_cores_parse(enum isolated_cores *isolated, const char *text);
+
+#endif
