@@ -30,9 +30,9 @@
 struct engine_options {
   const struct core_set *cores; /* NULL: all, looked up anew at each sample */
   const struct machine *machine;
-  bool hardware;           /* may counters of this kernel be used? */
-  enum source source;      /* SOURCE_AUTO: the best that is proven */
-  const char *event;       /* for SOURCE_EVENT */
+  bool hardware;            /* may counters of this kernel be used? */
+  enum source source;       /* SOURCE_AUTO: the best that is proven */
+  const char *event;        /* for SOURCE_EVENT */
   double base_frequency_hz; /* of the event or counter; 0: find out */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
@@ -47,25 +47,25 @@ struct engine_options {
  * doubles hold 2^53 ns = 104 days exactly and any longer time to 1e-16. */
 struct core_total {
   uint64_t epoch;
-  double wall;     /* time covered by `unhalted` */
-  double unhalted; /* of the core's source */
+  double wall;         /* time covered by `unhalted` */
+  double unhalted;     /* of the core's source */
   uint64_t stat_epoch; /* the same for the columns of /proc/stat */
   double stat_wall;
-  double stat_busy;  /* user + nice + system + irq + softirq */
-  double stat_idle;  /* idle + iowait, held where it steps back */
-  double stat_sum;   /* the first eight columns */
+  double stat_busy; /* user + nice + system + irq + softirq */
+  double stat_idle; /* idle + iowait, held where it steps back */
+  double stat_sum;  /* the first eight columns */
   double stat_steal;
   double aperf, mperf; /* cycles; 0 where the source has none */
   double base_cycles;  /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;
-  double cycles, instructions;       /* while the IPC group ran */
+  double cycles, instructions; /* while the IPC group ran */
   double ipc_enabled, ipc_running;
 };
 
 struct engine_core {
   int core;
   bool online;
-  bool isolated; /* by isolcpus= or nohz_full= */
+  bool isolated;      /* by isolcpus= or nohz_full= */
   enum source source; /* in use; SOURCE_NONE: the core has no value now */
   enum proof proof;   /* of that source */
   double multiplexed; /* time_running / time_enabled of the last window */

@@ -46,9 +46,9 @@ struct core_figures {
   double busy;               /* load over the interval, 0 to 1 */
   double busy_min, busy_max; /* of the sample windows that ended in it */
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;      /* busy - busy columns / wall: what the tick never saw */
-  double unaccounted; /* 1 - sum of columns / wall */
-  double steal;       /* share of wall time */
+  double hidden;       /* busy - busy columns / wall: what the tick never saw */
+  double unaccounted;  /* 1 - sum of columns / wall */
+  double steal;        /* share of wall time */
   double frequency_hz; /* while unhalted */
   double ipc;          /* instructions per cycle */
   double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
@@ -83,7 +83,7 @@ struct self_figures {
   struct engine_counts counts;
   double lateness_s;    /* worst of the interval */
   double sample_cost_s; /* worst of the interval, wall time of one sample */
-  double sampler_cpu; /* CPU time of the sampling thread / wall, 0 to 1 */
+  double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
   uint64_t snapshots_dropped; /* nobody took them in time */
 };
 

@@ -58,10 +58,10 @@ enum {
 };
 
 struct schedule_due {
-  unsigned what;      /* of the flags above */
-  uint64_t stamp_ns;  /* with SCHEDULE_INTERVAL: the snapshot's time */
-  uint64_t late_ns;   /* behind the earliest deadline that was due */
-  bool late;          /* by more than three sample intervals */
+  unsigned what;     /* of the flags above */
+  uint64_t stamp_ns; /* with SCHEDULE_INTERVAL: the snapshot's time */
+  uint64_t late_ns;  /* behind the earliest deadline that was due */
+  bool late;         /* by more than three sample intervals */
 };
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
