@@ -1,6 +1,7 @@
 #include "engine_private.h"
 #include "proof.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,6 +76,10 @@ static enum proof prove_counter(struct engine *engine,
                               core, false);
   if (status != 0) {
     candidate_explain(why, why_size, status);
+    /* Rights may be given and descriptors freed; a counter that does not exist
+     * will not appear. */
+    candidate->available = status == -EACCES || status == -EPERM ||
+                           status == -EMFILE || status == -ENFILE;
     return PROOF_UNPROVEN;
   }
   struct proof_source source = {read_for_proof, &reader};
@@ -88,6 +93,13 @@ static void conclude(struct engine *engine, struct candidate *candidate,
                      enum proof proof, const char *why) {
   bool news = candidate->proof != proof;
   candidate->proof = proof;
+  if (!candidate->available) {
+    journal_say(&engine->options.journal, JOURNAL_INFO,
+                "source %s is not to be had: %s",
+                source_name(candidate->source), why);
+    snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
+    return;
+  }
   snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
   if (!news || proof == PROOF_PENDING)
     return;

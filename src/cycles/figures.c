@@ -269,10 +269,10 @@ static void core_interval(struct figures *figures, struct core_marks *marks,
   core->busy = state->online ? engine_load(from, to) : NAN;
   columns_interval(core, from, to);
   counters_interval(core, from, to);
-  /* No sample window ended in a short interval: then the interval itself is
-   * the only window there is. An interval without a value has no extremes. */
-  core->busy_min = isnan(marks->min) ? core->busy : marks->min;
-  core->busy_max = isnan(marks->max) ? core->busy : marks->max;
+  /* The interval itself is a window, too, and the only one if it is short. An
+   * interval without a value has no extremes. */
+  core->busy_min = fmin(marks->min, core->busy);
+  core->busy_max = fmax(marks->max, core->busy);
   if (isnan(core->busy))
     core->busy_min = core->busy_max = NAN;
   for (size_t i = 0; i < figures->options.periods_len; i++)
