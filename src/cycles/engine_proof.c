@@ -94,7 +94,9 @@ static void conclude(struct engine *engine, struct candidate *candidate,
   bool news = candidate->proof != proof;
   candidate->proof = proof;
   if (!candidate->available) {
-    journal_say(&engine->options.journal, JOURNAL_INFO,
+    journal_say(&engine->options.journal,
+                engine->options.source == candidate->source ? JOURNAL_WARNING
+                                                            : JOURNAL_INFO,
                 "source %s is not to be had: %s",
                 source_name(candidate->source), why);
     snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
