@@ -42,7 +42,7 @@ static ssize_t read_file(const struct fixture *fixture, const char *path,
 }
 
 static const char *full(const struct fixture *fixture, const char *path) {
-  static char text[PATH_MAX];
+  static char text[96];
   snprintf(text, sizeof text, "%s%s", fixture->tree.root, path);
   return text;
 }
