@@ -80,7 +80,6 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   *snapshot = (struct snapshot){
       .time_ns = START + n * 10 * SECOND,
       .interval_ns = 10 * SECOND,
-      .period_s = periods,
       .periods_len = 3,
       .cores_len = cores_len,
       .cores = calloc(cores_len, sizeof(struct core_figures)),
@@ -105,6 +104,7 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   };
   assert_non_null(snapshot->cores);
   assert_non_null(snapshot->aggregates);
+  memcpy(snapshot->period_s, periods, sizeof(periods));
   for (size_t i = 0; i < cores_len; i++)
     fill_core(&snapshot->cores[i], (int)i);
   for (size_t i = 0; i < 3; i++)
