@@ -138,14 +138,26 @@ static struct candidate find_mperf(const struct finder *finder) {
   return candidate;
 }
 
+static void ignore_name(const char *name, void *argument) {
+  (void)name;
+  (void)argument;
+}
+
 /* Does this host run guests? A core PMU event that does not exclude them can
- * stop guests with a mediated PMU from starting. */
+ * stop guests with a mediated PMU from starting. KVM as a module counts its
+ * users; built in it has parameters but no count, and may have any number. */
 static bool runs_guests(const struct machine *machine) {
-  static const char *const modules[] = {"/sys/module/kvm_intel/refcnt",
-                                        "/sys/module/kvm_amd/refcnt"};
+  static const char *const modules[] = {"kvm_intel", "kvm_amd"};
   for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+    char path[64];
     uint64_t users;
-    if (machine_read_u64(machine, modules[i], &users) == 0 && users > 0)
+    snprintf(path, sizeof(path), "/sys/module/%s/refcnt", modules[i]);
+    int status = machine_read_u64(machine, path, &users);
+    if (status == 0 && users > 0)
+      return true;
+    snprintf(path, sizeof(path), "/sys/module/%s/parameters", modules[i]);
+    if (status != 0 &&
+        machine->list_directory(machine->context, path, ignore_name, NULL) == 0)
       return true;
   }
   return false;
