@@ -166,18 +166,6 @@ static const struct metric core_detail_metrics[] = {
     {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
 };
 
-/* Names of C-states come from firmware and drivers. */
-static void clean_name(char *clean, size_t size, const char *prefix,
-                       const char *name) {
-  size_t length = (size_t)snprintf(clean, size, "%s", prefix);
-  for (; *name != '\0' && length + 1 < size; name++, length++) {
-    unsigned char byte = (unsigned char)*name;
-    bool good = byte > ' ' && byte < 0x7f && strchr("/;=\"", byte) == NULL;
-    clean[length] = good ? (char)byte : '_';
-  }
-  clean[length] = '\0';
-}
-
 static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
                             const char *name) {
   for (size_t i = 0; i < names_len; i++)
@@ -197,7 +185,7 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
     if (cstate->poll && !cstate_is_known(names, names_len, "idle_poll"))
       sstrncpy(name, "idle_poll", DATA_MAX_NAME_LEN);
     else
-      clean_name(name, DATA_MAX_NAME_LEN, "cstate_", cstate->name);
+      snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", cstate->name);
     if (cstate_is_known(names, names_len, name))
       continue; /* two states of one name cannot be told apart */
     names_len++;

@@ -58,7 +58,7 @@ static void fill_core(struct core_figures *core, int number) {
       .cstates_len = 3,
       .cstate = {{.name = "POLL", .residency = 0.02, .entries = 7, .poll = 1},
                  {.name = "C1E", .residency = 0.1, .entries = 100},
-                 {.name = "C6/x y", .residency = 0.3, .entries = 1000}},
+                 {.name = "C6_ACPI", .residency = 0.3, .entries = 1000}},
   };
 }
 
@@ -221,7 +221,7 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore-0/operations-idle_poll", 7);
   assert_value("percore-0/percent-cstate_C1E", 10);
   assert_value("percore-0/operations-cstate_C1E", 100);
-  assert_value("percore-0/percent-cstate_C6_x_y", 30);
+  assert_value("percore-0/percent-cstate_C6_ACPI", 30);
   assert_value("percore-0/gauge-load_10s", 0.4);
   assert_value("percore-0/gauge-load_1800s", 0.5);
   assert_value("percore_host-all/gauge-load_10s", 4);
