@@ -24,6 +24,7 @@
 #include "source.h"
 #include "topology.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +39,7 @@ struct engine_options {
   enum isolated_cores isolated_cores;
   bool ipc; /* open a second group {cycles, instructions} */
   struct journal journal;
+  const atomic_bool *cancel; /* set: engine_prove is to return soon; or NULL */
 };
 
 /* Running totals of one core since it was first seen. Differences between two
@@ -107,7 +109,10 @@ int engine_sample(struct engine *engine, bool late);
  * and holds every selected core seen so far, offline ones too. */
 const struct engine_core *engine_cores(const struct engine *engine,
                                        size_t *cores_len);
+const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
+/* NULL if /proc/stat could not be read, or does not tell of the cores that are
+ * online (in a container it may show other ones). */
 const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */

@@ -90,7 +90,7 @@ struct self_figures {
 struct snapshot {
   uint64_t time_ns;     /* CLOCK_REALTIME */
   uint64_t interval_ns; /* nominal */
-  const double *period_s;
+  double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   size_t cores_len;
   struct core_figures *cores; /* in rising core numbers, offline ones too */

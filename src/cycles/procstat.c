@@ -50,6 +50,15 @@ static int reserve_rows(struct procstat *stat, int core) {
   return 0;
 }
 
+/* Behind the last column taken: more columns of a newer kernel, or nothing.
+ * What cannot be read as a number among the first eight is not a column that an
+ * old kernel lacks, and must not be taken for zero. */
+static bool ends_well(const char *text, int column) {
+  if (column == PROCSTAT_COLUMNS)
+    return *text == ' ' || *text == '\n';
+  return text[strspn(text, " \t")] == '\n';
+}
+
 /* "<N> user nice system idle ...": a row needs at least the four columns that
  * every kernel has had, or it is cut and not taken. */
 static int parse_row(struct procstat *stat, const char *text,
@@ -64,8 +73,7 @@ static int parse_row(struct procstat *stat, const char *text,
        column++)
     if (__builtin_mul_overflow(ticks, ns_per_tick, &row.ns[column]))
       return 0;
-  bool whole = *text == ' ' || *text == '\n' || *text == '\0';
-  if (column <= PROCSTAT_IDLE || !whole)
+  if (column <= PROCSTAT_IDLE || !ends_well(text, column))
     return 0;
   int status = reserve_rows(stat, (int)core);
   if (status != 0)

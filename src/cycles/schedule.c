@@ -11,10 +11,6 @@
  * the precision that a second one would bring. */
 #define COALESCE_NS UINT64_C(1000000)
 
-/* CLOCK_REALTIME cannot be waited for together with CLOCK_MONOTONIC; a step is
- * seen after this long at the latest. */
-#define WAIT_MAX_NS UINT64_C(500000000)
-
 static uint64_t next_multiple(uint64_t time_ns, uint64_t interval_ns) {
   return (time_ns / interval_ns + 1) * interval_ns;
 }
@@ -41,9 +37,7 @@ uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns) {
   uint64_t wait_ns = until(schedule->next_grid_ns, realtime_ns);
   wait_ns = earlier(wait_ns, until(schedule->next_sample_ns, monotonic_ns));
-  wait_ns =
-      earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
-  return earlier(wait_ns, WAIT_MAX_NS);
+  return earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
 }
 
 /* Moves a deadline of CLOCK_MONOTONIC past now, in whole periods so that the
@@ -80,7 +74,9 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
   due->what |= SCHEDULE_INTERVAL;
   due->stamp_ns =
       off_ns > schedule->interval_ns / 100 ? realtime_ns : multiple_ns;
-  if (late_ns > due->late_ns)
+  /* More than an interval is a step of the clock, or the deadlines on
+   * CLOCK_MONOTONIC are as late. */
+  if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
   schedule->next_grid_ns = next_multiple(realtime_ns, schedule->interval_ns);
 }
