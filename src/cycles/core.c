@@ -84,8 +84,11 @@ static bool usable(const struct candidate *candidate, int core,
 }
 
 static void open_ipc_group(struct core *core, struct engine_core *state,
-                           const struct core_context *context) {
-  if (!context->ipc || core->ipc_refused || core->ipc_group.events_len > 0)
+                           const struct core_context *context,
+                           unsigned allowed) {
+  bool undisturbed = (allowed & ~(1U << SOURCE_IDLE)) == 0;
+  if (!context->ipc || undisturbed || core->ipc_refused ||
+      core->ipc_group.events_len > 0)
     return;
   int status = perf_group_open(&core->ipc_group, context->machine, state->core,
                                context->ipc_events, 2, false);
@@ -118,6 +121,8 @@ static bool take_candidate(struct core *core, struct engine_core *state,
   }
   perf_group_close(&previous, context->machine);
   core->candidate = index;
+  if (candidate->proof == PROOF_PROVEN)
+    candidate->reason[0] = '\0'; /* condemned once, rested since */
   return true;
 }
 
@@ -147,7 +152,7 @@ void core_choose(struct core *core, struct engine_core *state,
       current >= 0 ? context->candidates[current].source : SOURCE_NONE;
   state->proof =
       current >= 0 ? context->candidates[current].proof : PROOF_PENDING;
-  open_ipc_group(core, state, context);
+  open_ipc_group(core, state, context, allowed);
 }
 
 /* ---------------------------------------------------------------------------

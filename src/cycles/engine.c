@@ -135,6 +135,22 @@ static void warn_of_absent_cores(const struct engine *engine) {
               list);
 }
 
+/* A source that was asked for by name and cannot be had is not passed over in
+ * silence. */
+static void warn_of_named_source(const struct engine *engine) {
+  for (int i = 0; i < engine->candidates_len; i++) {
+    const struct candidate *candidate = &engine->candidates[i];
+    bool named =
+        engine->options.source == candidate->source ||
+        (engine->options.source == SOURCE_AUTO &&
+         candidate->source == SOURCE_EVENT && engine->options.event != NULL);
+    if (named && !candidate->available)
+      journal_say(&engine->options.journal, JOURNAL_WARNING,
+                  "source %s is configured, but is not to be had: %s",
+                  source_name(candidate->source), candidate->reason);
+  }
+}
+
 static void find_ipc_events(struct engine *engine) {
   static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
                                       PERF_COUNT_HW_INSTRUCTIONS};
@@ -190,6 +206,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->counts = (struct engine_counts){0};
   warn_of_absent_cores(engine);
+  warn_of_named_source(engine);
   /* The first reading, so that what cannot be read is known now. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
@@ -461,8 +478,14 @@ bool engine_has_source(const struct engine *engine) {
 
 const char *engine_source_reason(const struct engine *engine,
                                  enum source source) {
-  for (int i = 0; i < engine->candidates_len; i++)
-    if (engine->candidates[i].source == source)
-      return engine->candidates[i].reason;
-  return "this machine does not have it";
+  const char *trouble = "";
+  for (int i = 0; i < engine->candidates_len; i++) {
+    const struct candidate *candidate = &engine->candidates[i];
+    if (candidate->source != source)
+      continue;
+    if (candidate->reason[0] != '\0')
+      return candidate->reason;
+    trouble = candidate->trouble;
+  }
+  return trouble;
 }
