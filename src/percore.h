@@ -305,10 +305,10 @@ int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
 /* Connects where there is no connection, and learns which tables and rows there
- * are. Blocks for at most one second (connecting to a stopped producer). Returns
- * 1 if this is another producer than at the last call, 0 if not, or -1 with
- * errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it), EPROTO
- * (refused, percore_reader_error says why). */
+ * are. Blocks for at most one second (connecting to a stopped producer).
+ * Returns 1 if this is another producer than at the last call, 0 if not, or -1
+ * with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
+ * EPROTO (refused, percore_reader_error says why). */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state

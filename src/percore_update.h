@@ -43,10 +43,10 @@ __attribute__((used)) static const char *const percore_abi_check_ =
 
 /* The head of a slot block: what the owner of the slot alone writes. */
 struct percore_slot_head {
-  uint64_t sequence;   /* odd inside begin/end */
-  uint64_t quiescent;  /* quiescent points passed */
-  uint64_t last_tsc;   /* of the last poll, sleep or wake */
-  uint64_t asleep;     /* 1 between sleep and wake */
+  uint64_t sequence;  /* odd inside begin/end */
+  uint64_t quiescent; /* quiescent points passed */
+  uint64_t last_tsc;  /* of the last poll, sleep or wake */
+  uint64_t asleep;    /* 1 between sleep and wake */
   uint64_t reserved[4];
   /* the row of the built-in table `core` */
   uint64_t total_cycles;
@@ -106,8 +106,9 @@ typedef struct {
 
 /* The row of a PER_CORE table in this slot. A row number comes from
  * percore_row_add or percore_row_add_at; it is not checked. */
-static inline percore_core_row_t
-percore_core_row(percore_slot_t slot, percore_core_table_t table, uint32_t row) {
+static inline percore_core_row_t percore_core_row(percore_slot_t slot,
+                                                  percore_core_table_t table,
+                                                  uint32_t row) {
   percore_core_row_t handle;
   handle.core_cells = (uint64_t *)(void *)((unsigned char *)slot.head +
                                            table.offset + row * table.stride);
@@ -117,8 +118,7 @@ percore_core_row(percore_slot_t slot, percore_core_table_t table, uint32_t row) 
 static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
                                                     uint32_t row) {
   percore_owned_row_t handle;
-  handle.owned_cells =
-      (uint64_t *)(void *)(table.rows + row * table.stride);
+  handle.owned_cells = (uint64_t *)(void *)(table.rows + row * table.stride);
   handle.sequence =
       (uint64_t *)(void *)(table.sequences + row * table.sequence_stride);
   return handle;
@@ -149,9 +149,8 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
 
 /* Values below 2^sub_bits have a bucket each; every further power of two has
  * 2^sub_bits of equal width; what is beyond the last is counted in the last. */
-static inline uint32_t percore_histogram_bucket(uint32_t sub_bits,
-                                                uint32_t buckets,
-                                                uint64_t value) {
+static inline uint32_t
+percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
   uint64_t small = (uint64_t)1 << sub_bits;
   if (value < small)
     return value < buckets ? (uint32_t)value : buckets - 1;
@@ -191,9 +190,9 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
   return row.owned_cells;
 }
 #define percore_cells_(row)                                                    \
-  _Generic((row),                                                              \
-      percore_core_row_t: percore_core_cells_,                                 \
-      percore_owned_row_t: percore_owned_cells_)(row)
+  _Generic((row), percore_core_row_t                                           \
+           : percore_core_cells_, percore_owned_row_t                          \
+           : percore_owned_cells_)(row)
 #endif
 
 /* Adds n to a counter. */

@@ -52,7 +52,8 @@ static void after_fork_in_parent(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-/* Only system calls here: other threads of the parent may have held any lock. */
+/* Only system calls here: other threads of the parent may have held any lock.
+ */
 static void after_fork_in_child(void) {
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_init(&r->mutex, NULL);
@@ -86,7 +87,8 @@ static uint64_t now_ns(clockid_t clock) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The tick count in the middle of two looks at the clock; the closest of some. */
+/* The tick count in the middle of two looks at the clock; the closest of some.
+ */
 static void read_both(uint64_t *ns, uint64_t *tsc) {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 8; i++) {
@@ -110,8 +112,8 @@ static void measure_tsc_hz(void) {
   read_both(&ns[0], &tsc[0]);
   nanosleep(&pause, NULL);
   read_both(&ns[1], &tsc[1]);
-  measured_tsc_hz = (uint64_t)((double)(tsc[1] - tsc[0]) * 1e9 /
-                               (double)(ns[1] - ns[0]));
+  measured_tsc_hz =
+      (uint64_t)((double)(tsc[1] - tsc[0]) * 1e9 / (double)(ns[1] - ns[0]));
 #else
   (void)read_both;
   measured_tsc_hz = 1000000000u;
@@ -153,8 +155,8 @@ static int make_memory(struct percore_region *region, const char *name,
 static int provide_directory(struct percore_region *region,
                              const struct region_plan *plan) {
   const struct region_header *header = &plan->header;
-  uint64_t length = header->slots_offset +
-                    header->slot_count * sizeof(struct region_slot);
+  uint64_t length =
+      header->slots_offset + header->slot_count * sizeof(struct region_slot);
   if (region->page_size > (uint64_t)sysconf(_SC_PAGESIZE))
     length = region->size;
   return region_memory_provide(region->memfd, region->map, 0, length,
@@ -175,10 +177,12 @@ static void write_directory(struct percore_region *region,
     memcpy(header->region_id, &header->start_boottime_ns, 8);
   region_plan_write(plan, region->map);
   region->header = (struct region_header *)(void *)region->map;
-  region->tables = (const struct region_table *)(const void *)(region->map +
-                                                    header->tables_offset);
-  region->fields = (const struct region_field *)(const void *)(region->map +
-                                                    header->fields_offset);
+  region->tables =
+      (const struct region_table *)(const void *)(region->map +
+                                                  header->tables_offset);
+  region->fields =
+      (const struct region_field *)(const void *)(region->map +
+                                                  header->fields_offset);
   region->slots =
       (struct region_slot *)(void *)(region->map + header->slots_offset);
   region->table_count = header->table_count;
@@ -247,8 +251,8 @@ static int make_region(struct percore_region **made, const char *name,
   struct region_plan plan;
   uint32_t cores =
       options->cores != 0 ? options->cores : region_possible_cores();
-  uint64_t page_size = options->huge_pages ? huge_page_size()
-                                           : (uint64_t)sysconf(_SC_PAGESIZE);
+  uint64_t page_size =
+      options->huge_pages ? huge_page_size() : (uint64_t)sysconf(_SC_PAGESIZE);
   struct percore_region *region = NULL;
   int rc = region_plan_make(&plan, name, tables, table_count, options, cores,
                             page_size);
@@ -319,8 +323,8 @@ static bool has_attached(struct percore_region *region) {
     return false; /* in a child: none of its threads is */
   bool attached = false;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    attached |= region->slots[s].tid != 0 &&
-                !region_owner_is_dead(&region->slots[s]);
+    attached |=
+        region->slots[s].tid != 0 && !region_owner_is_dead(&region->slots[s]);
   region_unlock(region);
   return attached;
 }

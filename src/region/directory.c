@@ -71,8 +71,8 @@ static const char *counts_fault(const struct region_header *header) {
                first, end) ||
       !lies_in(header->strings_offset, header->strings_size, 1, first, end))
     return "a part of its directory lies outside";
-  if (!lies_in(header->slots_offset, header->slot_count, header->slot_size,
-               end, header->region_size) ||
+  if (!lies_in(header->slots_offset, header->slot_count, header->slot_size, end,
+               header->region_size) ||
       header->block_stride % 8 != 0 ||
       header->block_stride < sizeof(struct percore_slot_head) ||
       !lies_in(header->blocks_offset, header->slot_count, header->block_stride,
@@ -105,7 +105,8 @@ static const char *take_field(struct region_directory *directory, uint32_t f,
   described->name = string_at(directory, field->name);
   described->unit = optional_string(directory, field->unit);
   described->help = optional_string(directory, field->help);
-  if (described->name == NULL || field->unit >= directory->header.strings_size ||
+  if (described->name == NULL ||
+      field->unit >= directory->header.strings_size ||
       field->help >= directory->header.strings_size)
     return "a string of a field lies outside";
   if (field->kind > PERCORE_HISTOGRAM || field->aggregation > PERCORE_NONE)

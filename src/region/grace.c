@@ -49,11 +49,10 @@ static void begin(struct percore_region *region) {
   struct grace *grace = &region->grace;
   barrier_everywhere();
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    grace->seen[s] =
-        region->slots[s].tid == 0
-            ? 0
-            : __atomic_load_n(&region_block(region, s)->quiescent,
-                              __ATOMIC_RELAXED);
+    grace->seen[s] = region->slots[s].tid == 0
+                         ? 0
+                         : __atomic_load_n(&region_block(region, s)->quiescent,
+                                           __ATOMIC_RELAXED);
   grace->running = grace->open++;
 }
 

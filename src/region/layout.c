@@ -152,8 +152,8 @@ static void place_table(struct places *places, struct region_table *table,
     table->reset_offset = place(places, rows * columns, 8, align);
   }
   uint64_t row_align = table->row_stride % 128 == 0 ? 128 : 64;
-  table->single_offset = place(places, rows + 1, table->row_stride,
-                               large ? page : row_align);
+  table->single_offset =
+      place(places, rows + 1, table->row_stride, large ? page : row_align);
 }
 
 static void place_in_block(struct places *block, struct region_table *table,

@@ -26,10 +26,10 @@
 
 /* What both sides hold to; a region beyond is not made and not read. */
 #define REGION_MAX_TABLES 256u
-#define REGION_MAX_FIELDS 16384u       /* of all tables */
+#define REGION_MAX_FIELDS 16384u /* of all tables */
 #define REGION_MAX_TABLE_FIELDS 1024u
-#define REGION_MAX_STRINGS (4u << 20)  /* bytes of the string pool */
-#define REGION_MAX_ROWS (1u << 31)     /* of one table */
+#define REGION_MAX_STRINGS (4u << 20) /* bytes of the string pool */
+#define REGION_MAX_ROWS (1u << 31)    /* of one table */
 #define REGION_MAX_SLOTS 16384u
 #define REGION_MAX_STATES 256u /* of one field */
 /* What collectd calls a value: percore_host_<region>_<table>_<field>. */
@@ -191,15 +191,16 @@ _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 
 enum region_message_type {
   REGION_HELLO = 1, /* to the reader, with the descriptor; argument: its size */
-  REGION_RESET = 2, /* to the producer: table and row; the same back when done */
-  REGION_ERROR = 3  /* to the reader; argument: an errno */
+  REGION_RESET =
+      2,           /* to the producer: table and row; the same back when done */
+  REGION_ERROR = 3 /* to the reader; argument: an errno */
 };
 
 struct region_message {
   uint32_t magic;
   uint16_t version;
   uint16_t type;
-  uint32_t length; /* 32 */
+  uint32_t length;  /* 32 */
   uint32_t request; /* of the reader's choice, repeated in the answer */
   uint64_t argument;
   uint32_t table; /* as the directory counts them; UINT32_MAX: all */

@@ -58,9 +58,9 @@ struct cgroup_files {
 static const struct cgroup_files cgroup_v1 = {
     "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
     "total_inactive_file ", "total_active_file "};
-static const struct cgroup_files cgroup_v2 = {
-    "/sys/fs/cgroup", "memory.max", "memory.current", "inactive_file ",
-    "active_file "};
+static const struct cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max",
+                                              "memory.current",
+                                              "inactive_file ", "active_file "};
 
 static uint64_t room_in_cgroup(const struct cgroup_files *files,
                                const char *group) {

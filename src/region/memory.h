@@ -8,10 +8,11 @@
 /* Under which /proc and /sys are looked up; "" but in tests. */
 extern const char *region_memory_root;
 
-/* Bytes that can be taken now without reaching a limit: the least of MemAvailable
- * and, for every control group above this process (v1 and v2), its limit less
- * what it uses, file pages that can be given up not counted. UINT64_MAX if
- * nothing is known. A check, not a promise: others take memory, too. */
+/* Bytes that can be taken now without reaching a limit: the least of
+ * MemAvailable and, for every control group above this process (v1 and v2), its
+ * limit less what it uses, file pages that can be given up not counted.
+ * UINT64_MAX if nothing is known. A check, not a promise: others take memory,
+ * too. */
 uint64_t region_memory_room(void);
 
 /* Maps a region for writing. A process that called mlockall(MCL_FUTURE) must

@@ -27,10 +27,9 @@ static int provide_in_slot(struct percore_region *region, uint32_t slot,
                            uint32_t to) {
   uint64_t block =
       region->header->blocks_offset + slot * region->header->block_stride;
-  return provide(region,
-                 block + table->slot_offset +
-                     (uint64_t)from * table->row_stride,
-                 (uint64_t)(to - from) * table->row_stride);
+  return provide(
+      region, block + table->slot_offset + (uint64_t)from * table->row_stride,
+      (uint64_t)(to - from) * table->row_stride);
 }
 
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot) {

@@ -34,8 +34,8 @@ bool region_instance_is_valid(const char *instance) {
 /* Bytes of the UTF-8 character at text, 0 if it is none. */
 static size_t character(const unsigned char *text) {
   static const struct {
-    unsigned char first, last;      /* of the first byte */
-    unsigned char second, to;       /* of the second */
+    unsigned char first, last; /* of the first byte */
+    unsigned char second, to;  /* of the second */
     unsigned char size;
   } forms[] = {
       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},

@@ -21,8 +21,8 @@ static bool states_are_valid(const struct percore_field *field) {
 }
 
 static bool field_is_valid(const struct percore_field *field) {
-  if (!region_name_is_valid(field->name, true) || !region_text_is_valid(field->unit) ||
-      !region_text_is_valid(field->help))
+  if (!region_name_is_valid(field->name, true) ||
+      !region_text_is_valid(field->unit) || !region_text_is_valid(field->help))
     return false;
   if ((unsigned)field->kind > PERCORE_HISTOGRAM ||
       (unsigned)field->aggregation > PERCORE_NONE)

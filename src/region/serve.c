@@ -91,11 +91,11 @@ static bool send_message(int fd, struct region_message *message, int passed) {
     rights->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(rights), &passed, sizeof(int));
   }
-  return sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         sizeof(*message);
+  return sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*message);
 }
 
-/* With the region locked, so that a fork finds every connection in its place. */
+/* With the region locked, so that a fork finds every connection in its place.
+ */
 static void accept_one(struct percore_region *region) {
   struct server *server = region->server;
   int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -213,7 +213,8 @@ static int start_thread(struct percore_region *region,
     pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  int error = pthread_create(&server->thread, &attributes, serve_thread, region);
+  int error =
+      pthread_create(&server->thread, &attributes, serve_thread, region);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
   server->has_thread = error == 0;

@@ -17,16 +17,16 @@
 /* What the writer remembers of a removed row; a list through the array. */
 struct removed_row {
   uint32_t older, newer; /* row + 1; 0 at the ends */
-  uint64_t grace; /* the grace period that frees it; 0: free at once */
+  uint64_t grace;        /* the grace period that frees it; 0: free at once */
 };
 
 struct table_state {
   struct row_index names; /* of live rows added by name */
   uint32_t rows_reserved;
-  uint32_t next_unused;         /* rows below were used, or added by number */
+  uint32_t next_unused;        /* rows below were used, or added by number */
   struct removed_row *removed; /* max_rows, mapped when first needed */
   size_t removed_size;
-  uint32_t oldest, newest;      /* of the removed rows; row + 1 */
+  uint32_t oldest, newest; /* of the removed rows; row + 1 */
 };
 
 /* Quiescence: a grace period began with a full barrier on every thread and a
@@ -90,8 +90,7 @@ static inline struct region_row *region_row(const struct percore_region *region,
 static inline struct region_table_live *
 region_live(const struct percore_region *region,
             const struct region_table *table) {
-  return (struct region_table_live *)(void *)(region->map +
-                                              table->live_offset);
+  return (struct region_table_live *)(void *)(region->map + table->live_offset);
 }
 
 static inline uint64_t *region_base(const struct percore_region *region,
@@ -105,8 +104,8 @@ static inline uint64_t *region_base(const struct percore_region *region,
 static inline uint64_t *region_single(const struct percore_region *region,
                                       const struct region_table *table,
                                       uint32_t row) {
-  unsigned char *start = region->map + table->single_offset +
-                         (uint64_t)row * table->row_stride;
+  unsigned char *start =
+      region->map + table->single_offset + (uint64_t)row * table->row_stride;
   return (uint64_t *)(void *)start +
          ((table->flags & REGION_TABLE_CONSISTENT) != 0);
 }
