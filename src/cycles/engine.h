@@ -24,20 +24,22 @@
 #include "source.h"
 #include "topology.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct engine_options {
   const struct core_set *cores; /* NULL: all, looked up anew at each sample */
   const struct machine *machine;
-  bool hardware;           /* may counters of this kernel be used? */
-  enum source source;      /* SOURCE_AUTO: the best that is proven */
-  const char *event;       /* for SOURCE_EVENT */
+  bool hardware;            /* may counters of this kernel be used? */
+  enum source source;       /* SOURCE_AUTO: the best that is proven */
+  const char *event;        /* for SOURCE_EVENT */
   double base_frequency_hz; /* of the event or counter; 0: find out */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
   bool ipc; /* open a second group {cycles, instructions} */
   struct journal journal;
+  const atomic_bool *cancel; /* set: engine_prove is to return soon; or NULL */
 };
 
 /* Running totals of one core since it was first seen. Differences between two
@@ -47,25 +49,25 @@ struct engine_options {
  * doubles hold 2^53 ns = 104 days exactly and any longer time to 1e-16. */
 struct core_total {
   uint64_t epoch;
-  double wall;     /* time covered by `unhalted` */
-  double unhalted; /* of the core's source */
+  double wall;         /* time covered by `unhalted` */
+  double unhalted;     /* of the core's source */
   uint64_t stat_epoch; /* the same for the columns of /proc/stat */
   double stat_wall;
-  double stat_busy;  /* user + nice + system + irq + softirq */
-  double stat_idle;  /* idle + iowait, held where it steps back */
-  double stat_sum;   /* the first eight columns */
+  double stat_busy; /* user + nice + system + irq + softirq */
+  double stat_idle; /* idle + iowait, held where it steps back */
+  double stat_sum;  /* the first eight columns */
   double stat_steal;
   double aperf, mperf; /* cycles; 0 where the source has none */
   double base_cycles;  /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;
-  double cycles, instructions;       /* while the IPC group ran */
+  double cycles, instructions; /* while the IPC group ran */
   double ipc_enabled, ipc_running;
 };
 
 struct engine_core {
   int core;
   bool online;
-  bool isolated; /* by isolcpus= or nohz_full= */
+  bool isolated;      /* by isolcpus= or nohz_full= */
   enum source source; /* in use; SOURCE_NONE: the core has no value now */
   enum proof proof;   /* of that source */
   double multiplexed; /* time_running / time_enabled of the last window */
@@ -107,7 +109,10 @@ int engine_sample(struct engine *engine, bool late);
  * and holds every selected core seen so far, offline ones too. */
 const struct engine_core *engine_cores(const struct engine *engine,
                                        size_t *cores_len);
+const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
+/* NULL if /proc/stat could not be read, or does not tell of the cores that are
+ * online (in a container it may show other ones). */
 const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */

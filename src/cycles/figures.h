@@ -30,7 +30,7 @@ struct figures_options {
 };
 
 struct cstate_figures {
-  char name[32];
+  char name[32]; /* of letters, digits, '-', '_' and '.' alone */
   double residency; /* share of the interval, 0 to 1; NAN unknown */
   uint64_t entries; /* since boot */
   bool poll;        /* the core spins in it: no halt */
@@ -46,9 +46,9 @@ struct core_figures {
   double busy;               /* load over the interval, 0 to 1 */
   double busy_min, busy_max; /* of the sample windows that ended in it */
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;      /* busy - busy columns / wall: what the tick never saw */
-  double unaccounted; /* 1 - sum of columns / wall */
-  double steal;       /* share of wall time */
+  double hidden;       /* busy - busy columns / wall: what the tick never saw */
+  double unaccounted;  /* 1 - sum of columns / wall */
+  double steal;        /* share of wall time */
   double frequency_hz; /* while unhalted */
   double ipc;          /* instructions per cycle */
   double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
@@ -83,14 +83,14 @@ struct self_figures {
   struct engine_counts counts;
   double lateness_s;    /* worst of the interval */
   double sample_cost_s; /* worst of the interval, wall time of one sample */
-  double sampler_cpu; /* CPU time of the sampling thread / wall, 0 to 1 */
+  double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
   uint64_t snapshots_dropped; /* nobody took them in time */
 };
 
 struct snapshot {
   uint64_t time_ns;     /* CLOCK_REALTIME */
   uint64_t interval_ns; /* nominal */
-  const double *period_s;
+  double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   size_t cores_len;
   struct core_figures *cores; /* in rising core numbers, offline ones too */

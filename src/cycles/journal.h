@@ -18,7 +18,6 @@ struct journal {
 };
 
 void journal_say(const struct journal *journal, enum journal_level level,
-                 const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
+                 const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 #endif

@@ -1,9 +1,15 @@
 noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
+	src/cycles/aggregate.c src/cycles/aggregate.h \
+	src/cycles/candidate.c src/cycles/candidate.h \
+	src/cycles/condemn.c src/cycles/condemn.h \
+	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
 	src/cycles/engine.c src/cycles/engine.h \
+	src/cycles/engine_private.h src/cycles/engine_proof.c \
+	src/cycles/engine_sources.c \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/load.c \

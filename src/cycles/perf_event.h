@@ -21,8 +21,7 @@ struct perf_event {
  * format folders in sysfs, and raw numbers "r1a8" and "0x1a8" (PERF_TYPE_RAW).
  * Returns 0, or -errno with a sentence in why[]. */
 int perf_event_parse(struct perf_event *event, const char *text,
-                     const struct machine *machine, char *why,
-                     size_t why_size);
+                     const struct machine *machine, char *why, size_t why_size);
 
 struct perf_group {
   int events_len; /* 0: not open */

@@ -58,16 +58,17 @@ enum {
 };
 
 struct schedule_due {
-  unsigned what;      /* of the flags above */
-  uint64_t stamp_ns;  /* with SCHEDULE_INTERVAL: the snapshot's time */
-  uint64_t late_ns;   /* behind the earliest deadline that was due */
-  bool late;          /* by more than three sample intervals */
+  unsigned what;     /* of the flags above */
+  uint64_t stamp_ns; /* with SCHEDULE_INTERVAL: the snapshot's time */
+  uint64_t late_ns;  /* behind the earliest deadline that was due */
+  bool late;         /* by more than three sample intervals */
 };
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, uint64_t monotonic_ns,
                     uint64_t realtime_ns);
-/* How long to sleep: never more than 0.5 s, so that a clock step is seen. */
+/* How long to sleep. A step of CLOCK_REALTIME meanwhile is seen at the next
+ * sample. */
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 /* What is due now; advances the deadlines past it. */

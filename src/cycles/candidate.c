@@ -1,0 +1,329 @@
+#include "candidate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+/* How long the TSC is watched to learn its rate. */
+#define CALIBRATION_NS 20000000
+
+/* ---------------------------------------------------------------------------
+ * The base frequency
+ */
+
+/* The rate of msr/tsc against the kernel's own clock, 0 if it cannot be had. */
+static double calibrate_tsc(const struct machine *machine, int core,
+                            const struct perf_event *tsc) {
+  struct perf_group group;
+  struct perf_reading from, to;
+  double frequency_hz = 0;
+  if (perf_group_open(&group, machine, core, tsc, 1, false) != 0)
+    return 0;
+  if (perf_group_read(&group, machine, &from) == 0) {
+    nanosleep(&(struct timespec){.tv_nsec = CALIBRATION_NS}, NULL);
+    if (perf_group_read(&group, machine, &to) == 0 &&
+        to.time_enabled_ns > from.time_enabled_ns)
+      frequency_hz = (double)(to.value[0] - from.value[0]) * 1e9 /
+                     (double)(to.time_enabled_ns - from.time_enabled_ns);
+  }
+  perf_group_close(&group, machine);
+  return frequency_hz;
+}
+
+/* The architected constant-rate counter of arm64, which cnt_cycles counts. */
+static double constant_counter_hz(const char *event) {
+#ifdef __aarch64__
+  if (strstr(event, "cnt_cycles") != NULL) {
+    uint64_t frequency_hz;
+    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency_hz));
+    return (double)frequency_hz;
+  }
+#else
+  (void)event;
+#endif
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Finding
+ */
+
+struct finder {
+  const struct engine_options *options;
+  const struct topology *topology;
+  bool has_tsc; /* msr/tsc exists and is fit to be a denominator */
+  struct perf_event tsc;
+};
+
+static void unavailable(struct candidate *candidate, const char *reason) {
+  candidate->available = false;
+  snprintf(candidate->reason, sizeof(candidate->reason), "%s", reason);
+}
+
+static struct candidate start(enum source source) {
+  return (struct candidate){.source = source,
+                            .available = true,
+                            .any_core = true,
+                            .tsc = -1,
+                            .aperf = -1};
+}
+
+static int add_event(struct candidate *candidate,
+                     const struct perf_event *event) {
+  candidate->events[candidate->events_len] = *event;
+  return candidate->events_len++;
+}
+
+/* Decides between the two denominators and finds what the chosen one needs.
+ * Called when events[0] is known. */
+static void choose_denominator(struct candidate *candidate,
+                               const struct finder *finder) {
+  enum denominator wanted = finder->options->denominator;
+  /* A configured event need not count at the rate of the TSC. */
+  bool tsc_rate = candidate->source != SOURCE_EVENT;
+  if (wanted == DENOMINATOR_TSC && !(finder->has_tsc && tsc_rate)) {
+    unavailable(candidate,
+                tsc_rate ? "Denominator \"tsc\": this machine has no steady "
+                           "TSC in perf (msr/tsc)"
+                         : "Denominator \"tsc\" needs a counter that runs at "
+                           "the rate of the TSC; use \"time-enabled\"");
+    return;
+  }
+  if (finder->has_tsc && tsc_rate)
+    candidate->tsc = add_event(candidate, &finder->tsc);
+  if (wanted != DENOMINATOR_TIME_ENABLED && candidate->tsc >= 0) {
+    candidate->denominator = DENOMINATOR_TSC;
+    return;
+  }
+  candidate->denominator = DENOMINATOR_TIME_ENABLED;
+  candidate->base_frequency_hz = finder->options->base_frequency_hz;
+  if (candidate->base_frequency_hz == 0 && !tsc_rate)
+    candidate->base_frequency_hz = constant_counter_hz(finder->options->event);
+  if (candidate->base_frequency_hz == 0 && tsc_rate) {
+    char why[64];
+    struct perf_event tsc;
+    if (perf_event_parse(&tsc, "msr/tsc/", finder->options->machine, why,
+                         sizeof(why)) == 0)
+      candidate->base_frequency_hz =
+          calibrate_tsc(finder->options->machine,
+                        core_set_next(&finder->topology->online, -1), &tsc);
+  }
+  if (candidate->base_frequency_hz == 0)
+    unavailable(candidate, "the frequency at which the event counts is not "
+                           "known: set BaseFrequency");
+}
+
+static struct candidate find_mperf(const struct finder *finder) {
+  struct candidate candidate = start(SOURCE_MPERF);
+  const struct machine *machine = finder->options->machine;
+  struct perf_event mperf, aperf;
+  bool named = finder->options->source == SOURCE_MPERF;
+  if (finder->topology->hypervisor && !named) {
+    unavailable(&candidate, "under a hypervisor MPERF may be that of the "
+                            "physical core: used only if named and proven");
+    return candidate;
+  }
+  candidate.must_be_proven = finder->topology->hypervisor;
+  if (perf_event_parse(&mperf, "msr/mperf/", machine, candidate.reason,
+                       sizeof(candidate.reason)) != 0) {
+    candidate.available = false;
+    return candidate;
+  }
+  add_event(&candidate, &mperf);
+  char why[CANDIDATE_REASON_MAX];
+  if (perf_event_parse(&aperf, "msr/aperf/", machine, why, sizeof(why)) == 0)
+    candidate.aperf = add_event(&candidate, &aperf);
+  choose_denominator(&candidate, finder);
+  return candidate;
+}
+
+static void ignore_name(const char *name, void *argument) {
+  (void)name;
+  (void)argument;
+}
+
+/* Does this host run guests? A core PMU event that does not exclude them can
+ * stop guests with a mediated PMU from starting. KVM as a module counts its
+ * users; built in it has parameters but no count, and may have any number. */
+static bool runs_guests(const struct machine *machine) {
+  static const char *const modules[] = {"kvm_intel", "kvm_amd"};
+  for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
+    char path[64];
+    uint64_t users;
+    snprintf(path, sizeof(path), "/sys/module/%s/refcnt", modules[i]);
+    int status = machine_read_u64(machine, path, &users);
+    if (status == 0 && users > 0)
+      return true;
+    snprintf(path, sizeof(path), "/sys/module/%s/parameters", modules[i]);
+    if (status != 0 &&
+        machine->list_directory(machine->context, path, ignore_name, NULL) == 0)
+      return true;
+  }
+  return false;
+}
+
+static struct candidate find_ref_cycles(const struct finder *finder,
+                                        const char *pmu) {
+  struct candidate candidate = start(SOURCE_REF_CYCLES);
+  const struct machine *machine = finder->options->machine;
+  struct perf_event event = {.type = PERF_TYPE_HARDWARE,
+                             .config = PERF_COUNT_HW_REF_CPU_CYCLES};
+  if (pmu != NULL) {
+    char path[128];
+    uint64_t type;
+    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
+    if (machine_read_u64(machine, path, &type) != 0 || type > UINT32_MAX) {
+      unavailable(&candidate, "the PMU has no valid type");
+      return candidate;
+    }
+    event.config |= type << PERF_PMU_TYPE_SHIFT;
+    candidate.any_core = false;
+    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/cpus", pmu);
+    if (machine_read_core_set(machine, path, &candidate.cores) != 0)
+      core_set_clear(&candidate.cores);
+  }
+  if (finder->options->source == SOURCE_AUTO && runs_guests(machine)) {
+    unavailable(&candidate, "this host runs guests, which a core counter can "
+                            "keep from starting: used only if named");
+    return candidate;
+  }
+  add_event(&candidate, &event);
+  candidate.pinned = true;
+  choose_denominator(&candidate, finder);
+  return candidate;
+}
+
+static struct candidate find_event(const struct finder *finder) {
+  struct candidate candidate = start(SOURCE_EVENT);
+  struct perf_event event;
+  if (finder->options->event == NULL) {
+    unavailable(&candidate, "no event is configured");
+    return candidate;
+  }
+  if (perf_event_parse(&event, finder->options->event, finder->options->machine,
+                       candidate.reason, sizeof(candidate.reason)) != 0) {
+    candidate.available = false;
+    return candidate;
+  }
+  add_event(&candidate, &event);
+  candidate.pinned = true;
+  choose_denominator(&candidate, finder);
+  return candidate;
+}
+
+static void find_tsc(struct finder *finder) {
+  char why[CANDIDATE_REASON_MAX];
+  if (!finder->options->hardware ||
+      perf_event_parse(&finder->tsc, "msr/tsc/", finder->options->machine, why,
+                       sizeof(why)) != 0)
+    return;
+  finder->has_tsc = finder->topology->tsc_steady;
+  if (!finder->has_tsc && finder->options->denominator == DENOMINATOR_AUTO)
+    journal_say(&finder->options->journal, JOURNAL_INFO,
+                "the TSC of this machine is not steady (clocksource is not "
+                "tsc, or no constant_tsc or nonstop_tsc): counters are divided "
+                "by time-enabled");
+}
+
+static bool wanted(const struct finder *finder, enum source source) {
+  enum source named = finder->options->source;
+  return named == SOURCE_AUTO || named == source || source == SOURCE_IDLE;
+}
+
+int candidates_find(struct candidate candidates[CANDIDATES_MAX],
+                    const struct engine_options *options,
+                    const struct topology *topology) {
+  static const char *const hybrid_pmus[] = {"cpu_core", "cpu_atom",
+                                            "cpu_lowpower"};
+  struct finder finder = {.options = options, .topology = topology};
+  int len = 0;
+  find_tsc(&finder);
+  candidates[len++] = find_mperf(&finder);
+  int hybrids = 0;
+  for (size_t i = 0; i < sizeof(hybrid_pmus) / sizeof(hybrid_pmus[0]); i++) {
+    char path[128];
+    uint64_t type;
+    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type",
+             hybrid_pmus[i]);
+    if (machine_read_u64(options->machine, path, &type) != 0)
+      continue;
+    candidates[len++] = find_ref_cycles(&finder, hybrid_pmus[i]);
+    hybrids++;
+  }
+  if (hybrids == 0)
+    candidates[len++] = find_ref_cycles(&finder, NULL);
+  candidates[len++] = find_event(&finder);
+  candidates[len++] = start(SOURCE_IDLE);
+  for (int i = 0; i < len; i++) {
+    struct candidate *candidate = &candidates[i];
+    if (!wanted(&finder, candidate->source))
+      unavailable(candidate, "another source is configured");
+    else if (candidate->source != SOURCE_IDLE && !options->hardware)
+      unavailable(candidate, "counters of this kernel do not belong to this "
+                             "SysRoot (set HostPerf true if they do)");
+  }
+  return len;
+}
+
+bool candidate_serves(const struct candidate *candidate, int core) {
+  return candidate->any_core || core_set_has(&candidate->cores, core);
+}
+
+void candidate_explain(char *text, size_t size, int status) {
+  const char *remedy = "";
+  if (status == -EACCES || status == -EPERM)
+    remedy = " (give CAP_PERFMON, or lower kernel.perf_event_paranoid)";
+  else if (status == -ENOENT || status == -EOPNOTSUPP)
+    remedy = " (this processor, or the hypervisor, does not offer it)";
+  else if (status == -EMFILE)
+    remedy = " (raise LimitNOFILE)";
+  snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);
+}
+
+int candidate_open(const struct candidate *candidate, struct perf_group *group,
+                   const struct machine *machine, int core, bool pinned) {
+  return perf_group_open(group, machine, core, candidate->events,
+                         candidate->events_len, pinned);
+}
+
+/* ---------------------------------------------------------------------------
+ * Windows
+ */
+
+int candidate_window(const struct candidate *candidate,
+                     const struct perf_reading *from,
+                     const struct perf_reading *to,
+                     struct candidate_window *window) {
+  /* Unsigned differences: right across a wrap of any counter. */
+  double enabled = (double)(to->time_enabled_ns - from->time_enabled_ns);
+  double running = (double)(to->time_running_ns - from->time_running_ns);
+  double count = (double)(to->value[0] - from->value[0]);
+  if (to->time_enabled_ns <= from->time_enabled_ns)
+    return -ESTALE;
+  if (to->time_running_ns <= from->time_running_ns)
+    return -EAGAIN;
+  *window = (struct candidate_window){.progress_ns = enabled,
+                                      .running = running / enabled};
+  double base = candidate->base_frequency_hz * running / 1e9;
+  if (candidate->tsc >= 0) {
+    double tsc =
+        (double)(to->value[candidate->tsc] - from->value[candidate->tsc]);
+    /* The TSC is a member of the group and stood still whenever the counter
+     * did: nothing is to be scaled. */
+    if (candidate->denominator == DENOMINATOR_TSC)
+      base = tsc;
+    window->base_cycles = tsc / window->running;
+  } else {
+    window->base_cycles = base / window->running;
+  }
+  if (!(base > 0))
+    return -EAGAIN;
+  window->load = count / base;
+  if (candidate->aperf >= 0) {
+    window->mperf = count;
+    window->aperf =
+        (double)(to->value[candidate->aperf] - from->value[candidate->aperf]);
+  }
+  return 0;
+}

@@ -1,0 +1,87 @@
+/* core: what the engine keeps about one core, and how one core's sample is
+ * taken. One core's trouble ends here. */
+#ifndef PERCORE_CORE_H
+#define PERCORE_CORE_H
+
+#include "candidate.h"
+#include "condemn.h"
+#include "engine.h"
+#include "perf_event.h"
+
+/* What one sample adds to the totals, kept apart until the whole sample is
+ * known to be good. */
+struct core_step {
+  bool valid; /* load */
+  double wall_ns, unhalted_ns;
+  double aperf, mperf, base_cycles;
+  bool stat_valid; /* columns of /proc/stat */
+  double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns;
+  double progress_ns; /* how far the core's own clocks moved, -1 unknown */
+  double progress_wall_ns;
+};
+
+struct core {
+  struct perf_group group;
+  struct perf_group ipc_group;
+  bool ipc_refused;
+  int candidate; /* index, -1: none */
+  int announced; /* the one that the journal last named */
+  /* A candidate that failed here rests until then; it rests longer each time
+   * that it fails again. CLOCK_MONOTONIC. */
+  uint64_t rests_until_ns[CANDIDATES_MAX];
+  uint64_t rest_ns[CANDIDATES_MAX];
+
+  bool has_reading;
+  uint64_t reading_time_ns;
+  struct perf_reading reading;
+  bool has_ipc_reading;
+  struct perf_reading ipc_reading;
+  bool has_row;
+  uint64_t row_time_ns;
+  struct procstat_row row;
+  uint64_t idle_ns; /* the highest idle + iowait seen: it may step back */
+
+  struct condemn condemn;
+  struct core_total judged; /* totals when the source was last judged */
+  struct core_step step;
+};
+
+/* What the functions below share of the engine. */
+struct core_context {
+  const struct machine *machine;
+  const struct journal *journal;
+  struct candidate *candidates;
+  int candidates_len;
+  const struct procstat *stat; /* NULL: withheld in this sample */
+  uint64_t now_ns;
+  struct engine_counts *counts;
+  bool *sharing_said; /* that counters are shared: said once */
+  bool ipc;
+  struct perf_event ipc_events[2];
+};
+
+/* Puts *core in order: closes what is stale, and picks and opens the best
+ * candidate that is to be had now. allowed says which sources the core's kind
+ * (isolated or not) may have, as a bit mask of sources. */
+void core_choose(struct core *core, struct engine_core *state,
+                 const struct core_context *context, unsigned allowed);
+
+/* Closes all; the next window begins at the next reading. */
+void core_close(struct core *core, struct engine_core *state,
+                const struct machine *machine);
+
+/* Throws the window in progress away; the last readings are forgotten. */
+void core_discard(struct core *core, struct engine_core *state);
+
+/* Reads counters and columns into core->step. */
+void core_read(struct core *core, struct engine_core *state,
+               const struct core_context *context);
+
+/* Adds core->step to the totals. */
+void core_commit(struct core *core, struct engine_core *state,
+                 const struct core_context *context);
+
+/* How far a load from a source may lie outside 0 to 1 by rounding alone. */
+double core_resolution(enum source source, double wall_ns);
+
+#endif

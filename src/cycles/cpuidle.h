@@ -1,0 +1,33 @@
+/* cpuidle: what the idle driver says of its C-states. */
+#ifndef PERCORE_CPUIDLE_H
+#define PERCORE_CPUIDLE_H
+
+#include "machine.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CPUIDLE_STATES_MAX 10 /* CPUIDLE_STATE_MAX of the kernel */
+
+struct cpuidle_state {
+  char name[32];
+  bool poll;        /* spins instead of halting */
+  uint64_t time_ns; /* since boot */
+  uint64_t entries; /* since boot */
+};
+
+struct cpuidle {
+  int states_len; /* 0: the core has no idle driver */
+  struct cpuidle_state state[CPUIDLE_STATES_MAX];
+};
+
+/* Reads the states of one core. A state whose files cannot be read ends the
+ * list. Returns the number of states. */
+int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
+                 int core);
+
+/* Time and entries over all states that halt. */
+uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
+uint64_t cpuidle_halted_entries(const struct cpuidle *cpuidle);
+
+#endif

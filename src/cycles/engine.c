@@ -1,0 +1,491 @@
+#include "engine_private.h"
+
+#include "loadavg.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended; less than
+ * this is the scatter of reading three clocks. */
+#define SUSPEND_MIN_NS INT64_C(10000000)
+
+/* In a window that comes late, cores whose own clocks moved by less than this
+ * share of it were not running: neither was this machine. */
+#define PAUSE_PROGRESS 0.5
+
+/* Against CLOCK_MONOTONIC, whose own rate NTP may bend by 0.05 %. */
+#define TSC_RATE_TOLERANCE 0.001
+
+struct core_context engine_core_context(struct engine *engine) {
+  struct core_context context = {
+      .machine = engine->options.machine,
+      .journal = &engine->options.journal,
+      .candidates = engine->candidates,
+      .candidates_len = engine->candidates_len,
+      .stat = engine->stat_valid ? &engine->stat : NULL,
+      .now_ns = engine->time_ns,
+      .counts = &engine->counts,
+      .sharing_said = &engine->sharing_said,
+      .ipc = engine->options.ipc && engine->options.hardware,
+  };
+  memcpy(context.ipc_events, engine->ipc_events, sizeof(context.ipc_events));
+  return context;
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores
+ */
+
+static bool is_wanted(const struct engine *engine, int core) {
+  return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
+}
+
+/* Makes room for a core that was never seen before. */
+static int add_core(struct engine *engine, int number) {
+  size_t len = engine->cores_len, at = 0;
+  while (at < len && engine->states[at].core < number)
+    at++;
+  if (at < len && engine->states[at].core == number)
+    return 0;
+  struct engine_core *states =
+      realloc(engine->states, (len + 1) * sizeof(*states));
+  if (states == NULL)
+    return -ENOMEM;
+  engine->states = states;
+  struct core *cores = realloc(engine->cores, (len + 1) * sizeof(*cores));
+  if (cores == NULL)
+    return -ENOMEM;
+  engine->cores = cores;
+  memmove(states + at + 1, states + at, (len - at) * sizeof(*states));
+  memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
+  states[at] = (struct engine_core){.core = number, .source = SOURCE_NONE};
+  cores[at] = (struct core){.candidate = -1, .announced = -1};
+  engine->cores_len++;
+  return 0;
+}
+
+/* What changed between two looks: a core that is new begins, one that is gone
+ * is closed, and one that was away in between is closed and begins anew. */
+static int apply_online(struct engine *engine, const struct core_set *changed) {
+  const struct core_set *online = &engine->topology.online;
+  core_set_for_each(core, online) {
+    int status = is_wanted(engine, core) ? add_core(engine, core) : 0;
+    if (status != 0)
+      return status;
+  }
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct engine_core *state = &engine->states[i];
+    bool is_online = core_set_has(online, state->core);
+    if (state->online != is_online || core_set_has(changed, state->core)) {
+      if (state->online)
+        engine->counts.windows_discarded++;
+      core_close(&engine->cores[i], state, engine->options.machine);
+      memset(engine->cores[i].rest_ns, 0, sizeof(engine->cores[i].rest_ns));
+      memset(engine->cores[i].rests_until_ns, 0,
+             sizeof(engine->cores[i].rests_until_ns));
+      engine->cores[i].ipc_refused = false;
+      engine->counts.reopens += is_online ? 1 : 0;
+    }
+    state->online = is_online;
+    state->isolated = core_set_has(&engine->topology.isolated, state->core);
+  }
+  return 0;
+}
+
+static int look_for_hotplug(struct engine *engine) {
+  const struct machine *machine = engine->options.machine;
+  struct core_set changed, online;
+  core_set_clear(&changed);
+  if (machine->changed_cores != NULL &&
+      machine->changed_cores(machine->context, &changed) == -ENOBUFS)
+    memset(&changed, 0xff, sizeof(changed));
+  int status =
+      machine_read_core_set(machine, "/sys/devices/system/cpu/online", &online);
+  bool same = status == 0 && core_set_equal(&online, &engine->topology.online);
+  if (same && core_set_next(&changed, -1) < 0)
+    return 0;
+  if (status != 0 || core_set_next(&online, -1) < 0) {
+    /* topology_refresh knows another way; without that all stays as it was. */
+    if (topology_refresh(&engine->topology, machine) != 0)
+      return 0;
+  } else if ((status = topology_refresh(&engine->topology, machine)) != 0) {
+    return status;
+  }
+  return apply_online(engine, &changed);
+}
+
+/* ---------------------------------------------------------------------------
+ * Open and close
+ */
+
+static void warn_of_absent_cores(const struct engine *engine) {
+  if (engine->options.cores == NULL)
+    return;
+  struct core_set absent = engine->wanted;
+  core_set_subtract(&absent, &engine->topology.online);
+  if (core_set_next(&absent, -1) < 0)
+    return;
+  char list[256];
+  core_set_format(&absent, list, sizeof(list));
+  journal_say(&engine->options.journal, JOURNAL_WARNING,
+              "core %s is not online here; it will be measured when it comes",
+              list);
+}
+
+/* A source that was asked for by name and cannot be had is not passed over in
+ * silence. */
+static void warn_of_named_source(const struct engine *engine) {
+  for (int i = 0; i < engine->candidates_len; i++) {
+    const struct candidate *candidate = &engine->candidates[i];
+    bool named =
+        engine->options.source == candidate->source ||
+        (engine->options.source == SOURCE_AUTO &&
+         candidate->source == SOURCE_EVENT && engine->options.event != NULL);
+    if (named && !candidate->available)
+      journal_say(&engine->options.journal, JOURNAL_WARNING,
+                  "source %s is configured, but is not to be had: %s",
+                  source_name(candidate->source), candidate->reason);
+  }
+}
+
+static void find_ipc_events(struct engine *engine) {
+  static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
+                                      PERF_COUNT_HW_INSTRUCTIONS};
+  for (int i = 0; i < 2; i++)
+    engine->ipc_events[i] =
+        (struct perf_event){.type = PERF_TYPE_HARDWARE, .config = configs[i]};
+}
+
+static int copy_options(struct engine *engine,
+                        const struct engine_options *options) {
+  engine->options = *options;
+  if (options->cores != NULL) {
+    engine->wanted = *options->cores;
+    engine->options.cores = &engine->wanted;
+  }
+  if (options->event == NULL)
+    return 0;
+  engine->event = strdup(options->event);
+  engine->options.event = engine->event;
+  return engine->event != NULL ? 0 : -ENOMEM;
+}
+
+static int check_options(const struct engine_options *options) {
+  if (options->source != SOURCE_EVENT || options->event != NULL)
+    return 0;
+  journal_say(&options->journal, JOURNAL_ERROR,
+              "Source \"event\" needs an Event, such as "
+              "\"armv8_pmuv3_0/cnt_cycles/\"");
+  return -EINVAL;
+}
+
+int engine_open(struct engine **result, const struct engine_options *options) {
+  int status = check_options(options);
+  if (status != 0)
+    return status;
+  struct engine *engine = calloc(1, sizeof(*engine));
+  if (engine == NULL)
+    return -ENOMEM;
+  struct core_set none;
+  core_set_clear(&none);
+  status = copy_options(engine, options);
+  if (status == 0)
+    status = topology_read(&engine->topology, options->machine);
+  if (status != 0)
+    goto failed;
+  engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
+  engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  engine->candidates_len =
+      candidates_find(engine->candidates, &engine->options, &engine->topology);
+  find_ipc_events(engine);
+  status = apply_online(engine, &none);
+  if (status != 0)
+    goto failed;
+  engine->counts = (struct engine_counts){0};
+  warn_of_absent_cores(engine);
+  warn_of_named_source(engine);
+  /* The first reading, so that what cannot be read is known now. */
+  status = engine_sample(engine, false);
+  if (status == -ENOMEM)
+    goto failed;
+  *result = engine;
+  return 0;
+failed:
+  engine_close(engine);
+  return status;
+}
+
+void engine_close(struct engine *engine) {
+  if (engine == NULL)
+    return;
+  for (size_t i = 0; i < engine->cores_len; i++)
+    core_close(&engine->cores[i], &engine->states[i], engine->options.machine);
+  free(engine->cores);
+  free(engine->states);
+  free(engine->event);
+  procstat_free(&engine->stat);
+  topology_free(&engine->topology);
+  free(engine);
+}
+
+/* ---------------------------------------------------------------------------
+ * One sample
+ */
+
+/* Whether the machine has slept since the last sample. */
+static bool was_suspended(struct engine *engine) {
+  int64_t before_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
+  int64_t boot_ns = (int64_t)engine_clock(engine, CLOCK_BOOTTIME);
+  int64_t after_ns = (int64_t)engine_clock(engine, CLOCK_MONOTONIC);
+  int64_t bracket_ns = after_ns - before_ns;
+  int64_t offset_ns = boot_ns - before_ns - bracket_ns / 2;
+  bool suspended = engine->has_offset &&
+                   offset_ns - engine->offset_ns >
+                       bracket_ns + engine->bracket_ns + SUSPEND_MIN_NS;
+  engine->has_offset = true;
+  engine->offset_ns = offset_ns;
+  engine->bracket_ns = bracket_ns;
+  engine->time_ns = (uint64_t)after_ns;
+  return suspended;
+}
+
+static void reopen_all(struct engine *engine) {
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    if (!engine->states[i].online)
+      continue;
+    enum source source = engine->states[i].source;
+    core_close(&engine->cores[i], &engine->states[i], engine->options.machine);
+    engine->counts.windows_discarded++;
+    engine->counts.reopens += source >= 0 && source != SOURCE_IDLE ? 1 : 0;
+  }
+}
+
+/* In a container LXCFS may number the rows of /proc/stat anew: they do not
+ * belong to the cores of sysfs, and no one can say whose they are. */
+static bool stat_tells_of_these_cores(struct engine *engine) {
+  bool same = core_set_equal(&engine->stat.cores, &engine->topology.online);
+  if (!same && !engine->stat_withheld) {
+    char rows[128], cores[128];
+    core_set_format(&engine->stat.cores, rows, sizeof(rows));
+    core_set_format(&engine->topology.online, cores, sizeof(cores));
+    journal_say(&engine->options.journal, JOURNAL_WARNING,
+                "/proc/stat tells of cores %s, while %s are online: the source "
+                "idle and figures that need /proc/stat are withheld",
+                rows, cores);
+  }
+  engine->stat_withheld = !same;
+  return same;
+}
+
+static int read_stat(struct engine *engine) {
+  int status = procstat_read(&engine->stat, engine->options.machine);
+  if (status != 0) {
+    if (!engine->stat_failed)
+      journal_say(&engine->options.journal, JOURNAL_WARNING,
+                  "/proc/stat cannot be used: %s", strerror(-status));
+    engine->stat_failed = true;
+    engine->stat_valid = false;
+    return status;
+  }
+  engine->stat_failed = false;
+  if (!core_set_equal(&engine->stat.cores, &engine->topology.online)) {
+    /* A core may have come or gone just now. */
+    status = look_for_hotplug(engine);
+    if (status != 0)
+      return status;
+  }
+  engine->stat_valid = stat_tells_of_these_cores(engine);
+  return 0;
+}
+
+/* The software source has nothing to read in a sample without /proc/stat. */
+static void mind_idle_source(struct engine *engine) {
+  for (int i = 0; i < engine->candidates_len; i++) {
+    struct candidate *candidate = &engine->candidates[i];
+    if (candidate->source != SOURCE_IDLE)
+      continue;
+    bool was_available = candidate->available;
+    candidate->available = engine->stat_valid;
+    if (!engine->stat_valid)
+      snprintf(candidate->reason, sizeof(candidate->reason), "%s",
+               engine->stat_failed ? "/proc/stat cannot be read"
+                                   : "/proc/stat tells of other cores");
+    else if (!was_available)
+      candidate->reason[0] = '\0';
+  }
+}
+
+/* Late, and no core's own clocks kept up: it was this machine that stood
+ * still (a virtual machine was paused), and the window says nothing. */
+static bool was_paused(const struct engine *engine) {
+  bool any = false;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    const struct core_step *step = &engine->cores[i].step;
+    if (!engine->states[i].online || step->progress_ns < 0)
+      continue;
+    if (step->progress_ns >= PAUSE_PROGRESS * step->progress_wall_ns)
+      return false;
+    any = true;
+  }
+  return any;
+}
+
+static double share(double from, double to, double wall_ns) {
+  return wall_ns > 0 ? (to - from) / wall_ns : NAN;
+}
+
+/* The TSC runs at another rate than before: this virtual machine has moved to
+ * another host, and what was proven there has to be proven here. */
+static void watch_tsc(struct engine *engine, const struct core *core,
+                      const struct core_total *from,
+                      const struct core_total *to) {
+  if (core->candidate < 0 || from->epoch != to->epoch)
+    return;
+  struct candidate *candidate = &engine->candidates[core->candidate];
+  double rate =
+      share(from->base_cycles, to->base_cycles, to->wall - from->wall);
+  if (candidate->tsc < 0 || !(rate > 0))
+    return;
+  double moved = fabs(rate / candidate->tsc_per_ns - 1);
+  if (candidate->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
+    candidate->proof = PROOF_PENDING;
+    journal_say(&engine->options.journal, JOURNAL_NOTICE,
+                "the TSC went from %.6f to %.6f GHz (a live migration?); "
+                "source %s is to be proven again",
+                candidate->tsc_per_ns, rate, source_name(candidate->source));
+  }
+  if (candidate->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
+    candidate->tsc_per_ns = rate;
+}
+
+static void judge_core(struct engine *engine, size_t i) {
+  struct engine_core *state = &engine->states[i];
+  struct core *core = &engine->cores[i];
+  const struct core_total *from = &core->judged, *to = &state->total;
+  double wall_ns = to->stat_wall - from->stat_wall;
+  if (state->source >= 0 && state->source != SOURCE_IDLE &&
+      from->stat_epoch == to->stat_epoch) {
+    double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) -
+                    share(from->stat_steal, to->stat_steal, wall_ns);
+    if (condemn_judge(&core->condemn, engine_load(from, to), kernel,
+                      share(from->stat_steal, to->stat_steal, wall_ns),
+                      engine->stat.bracket_ns, engine_tick_sampled(engine))) {
+      struct candidate *candidate = &engine->candidates[core->candidate];
+      snprintf(candidate->reason, sizeof(candidate->reason),
+               "it read %.1f %% where the kernel was not idle for %.1f %%, "
+               "three windows of 4.6 s running",
+               100 * engine_load(from, to), 100 * kernel);
+      core->rests_until_ns[core->candidate] = engine->time_ns + CONDEMN_REST_NS;
+    }
+  }
+  watch_tsc(engine, core, from, to);
+  core->judged = *to;
+}
+
+static void judge(struct engine *engine) {
+  if (engine->time_ns < engine->judge_at_ns)
+    return;
+  engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  for (size_t i = 0; i < engine->cores_len; i++)
+    if (engine->states[i].online)
+      judge_core(engine, i);
+}
+
+int engine_sample(struct engine *engine, bool late) {
+  if (was_suspended(engine)) {
+    journal_say(&engine->options.journal, JOURNAL_INFO,
+                "this machine was suspended; the window is dropped");
+    reopen_all(engine);
+  }
+  int status = look_for_hotplug(engine);
+  if (status != 0)
+    return status;
+  int stat_status = read_stat(engine);
+  mind_idle_source(engine);
+  engine_choose_sources(engine);
+  struct core_context context = engine_core_context(engine);
+  for (size_t i = 0; i < engine->cores_len; i++)
+    if (engine->states[i].online)
+      core_read(&engine->cores[i], &engine->states[i], &context);
+  if (late && was_paused(engine)) {
+    journal_say(&engine->options.journal, JOURNAL_INFO,
+                "this machine stood still for a while; the window is dropped");
+    for (size_t i = 0; i < engine->cores_len; i++) {
+      if (!engine->states[i].online)
+        continue;
+      engine->states[i].total.epoch++;
+      engine->states[i].total.stat_epoch++;
+      engine->counts.windows_discarded++;
+    }
+    return 0;
+  }
+  for (size_t i = 0; i < engine->cores_len; i++)
+    if (engine->states[i].online)
+      core_commit(&engine->cores[i], &engine->states[i], &context);
+  judge(engine);
+  return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Looking
+ */
+
+const struct engine_core *engine_cores(const struct engine *engine,
+                                       size_t *cores_len) {
+  *cores_len = engine->cores_len;
+  return engine->states;
+}
+
+const struct machine *engine_machine(const struct engine *engine) {
+  return engine->options.machine;
+}
+
+const struct topology *engine_topology(const struct engine *engine) {
+  return &engine->topology;
+}
+
+const struct procstat *engine_procstat(const struct engine *engine) {
+  return engine->stat_valid ? &engine->stat : NULL;
+}
+
+const struct engine_counts *engine_counts(const struct engine *engine) {
+  return &engine->counts;
+}
+
+uint64_t engine_time_ns(const struct engine *engine) { return engine->time_ns; }
+
+bool engine_tick_sampled(const struct engine *engine) {
+  for (int i = 0; i < engine->candidates_len; i++)
+    if (engine->candidates[i].proof == PROOF_TICK_SAMPLED)
+      return true;
+  return false;
+}
+
+bool engine_has_source(const struct engine *engine) {
+  bool any_online = false;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    if (!engine->states[i].online)
+      continue;
+    if (engine->states[i].source != SOURCE_NONE)
+      return true;
+    any_online = true;
+  }
+  return !any_online;
+}
+
+const char *engine_source_reason(const struct engine *engine,
+                                 enum source source) {
+  const char *trouble = "";
+  for (int i = 0; i < engine->candidates_len; i++) {
+    const struct candidate *candidate = &engine->candidates[i];
+    if (candidate->source != source)
+      continue;
+    if (candidate->reason[0] != '\0')
+      return candidate->reason;
+    trouble = candidate->trouble;
+  }
+  return trouble;
+}

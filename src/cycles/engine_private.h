@@ -1,0 +1,55 @@
+/* engine_private: the engine itself, for the files that make it up:
+ *
+ *   engine.c          open, sample, judge
+ *   engine_sources.c  which source serves which core, and saying so
+ *   engine_proof.c    when and where sources are put to the proof
+ */
+#ifndef PERCORE_ENGINE_PRIVATE_H
+#define PERCORE_ENGINE_PRIVATE_H
+
+#include "candidate.h"
+#include "core.h"
+#include "engine.h"
+
+struct engine {
+  struct engine_options options;
+  struct core_set wanted; /* options.cores, copied */
+  char *event;
+  struct topology topology;
+  struct candidate candidates[CANDIDATES_MAX];
+  int candidates_len;
+  uint64_t prove_at_ns[CANDIDATES_MAX];
+  uint64_t prove_wait_ns[CANDIDATES_MAX];
+  int prove_tries[CANDIDATES_MAX]; /* so that each goes to another core */
+
+  size_t cores_len;
+  struct engine_core *states; /* in rising core numbers */
+  struct core *cores;         /* beside it */
+
+  struct procstat stat;
+  bool stat_valid;
+  bool stat_withheld; /* said */
+  bool stat_failed;   /* said */
+  bool no_source;     /* said */
+  bool sharing_said;
+  uint64_t time_ns;
+  bool has_offset;
+  int64_t offset_ns; /* BOOTTIME - MONOTONIC */
+  int64_t bracket_ns;
+  uint64_t judge_at_ns;
+  struct perf_event ipc_events[2];
+  struct engine_counts counts;
+};
+
+static inline uint64_t engine_clock(const struct engine *engine,
+                                    clockid_t clock) {
+  const struct machine *machine = engine->options.machine;
+  return machine->clock_ns(machine->context, clock);
+}
+
+struct core_context engine_core_context(struct engine *engine);
+
+/* Gives every online core the best source that is to be had now. */
+void engine_choose_sources(struct engine *engine);
+
+#endif

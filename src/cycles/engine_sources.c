@@ -1,0 +1,112 @@
+#include "engine_private.h"
+
+/* Isolated cores may be read without disturbing them, or not at all. */
+static unsigned allowed_sources(const struct engine *engine,
+                                const struct engine_core *state) {
+  if (!state->isolated)
+    return ~0U;
+  switch (engine->options.isolated_cores) {
+  case ISOLATED_CORES_HARDWARE:
+    return ~0U;
+  case ISOLATED_CORES_SKIP:
+    return 0;
+  case ISOLATED_CORES_IDLE:
+    break;
+  }
+  return 1U << SOURCE_IDLE;
+}
+
+/* ---------------------------------------------------------------------------
+ * Saying so: one line for all cores that go from one source to another together
+ */
+
+#define CHANGES_MAX 4
+
+struct change {
+  int from, to; /* candidates, -1 none */
+  struct core_set cores;
+};
+
+struct changes {
+  int len;
+  struct change change[CHANGES_MAX];
+};
+
+static void note_change(struct changes *changes, int core, int from, int to) {
+  for (int i = 0; i < changes->len; i++)
+    if (changes->change[i].from == from && changes->change[i].to == to) {
+      core_set_add(&changes->change[i].cores, core);
+      return;
+    }
+  if (changes->len == CHANGES_MAX)
+    return; /* counted all the same; the log need not have all of a riot */
+  struct change *change = &changes->change[changes->len++];
+  *change = (struct change){.from = from, .to = to};
+  core_set_add(&change->cores, core);
+}
+
+static const char *reason_to_leave(const struct engine *engine, int from,
+                                   int to) {
+  const struct candidate *candidate = &engine->candidates[from];
+  if (to >= 0 && to < from)
+    return "a better one is to be had";
+  if (candidate->reason[0] != '\0')
+    return candidate->reason;
+  return candidate->trouble[0] != '\0' ? candidate->trouble
+                                       : "it is not to be had there now";
+}
+
+static const char *candidate_name(const struct engine *engine, int candidate) {
+  return source_name(candidate < 0 ? SOURCE_NONE
+                                   : engine->candidates[candidate].source);
+}
+
+static void say_change(const struct engine *engine,
+                       const struct change *change) {
+  char list[128];
+  core_set_format(&change->cores, list, sizeof(list));
+  if (change->from < 0)
+    journal_say(&engine->options.journal, JOURNAL_INFO,
+                "core %s: load comes from %s", list,
+                candidate_name(engine, change->to));
+  else
+    journal_say(&engine->options.journal, JOURNAL_WARNING,
+                "core %s: source %s gives way to %s: %s", list,
+                candidate_name(engine, change->from),
+                candidate_name(engine, change->to),
+                reason_to_leave(engine, change->from, change->to));
+}
+
+/* Once, until there is one again: what is wrong with each of them. */
+static void say_no_source(struct engine *engine) {
+  bool no_source = !engine_has_source(engine);
+  if (no_source && !engine->no_source)
+    for (int i = 0; i < engine->candidates_len; i++) {
+      const struct candidate *candidate = &engine->candidates[i];
+      journal_say(&engine->options.journal, JOURNAL_ERROR,
+                  "no source of loads: %s: %s", source_name(candidate->source),
+                  candidate->reason[0] != '\0' ? candidate->reason
+                                               : candidate->trouble);
+    }
+  engine->no_source = no_source;
+}
+
+void engine_choose_sources(struct engine *engine) {
+  struct changes changes = {0};
+  struct core_context context = engine_core_context(engine);
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct core *core = &engine->cores[i];
+    struct engine_core *state = &engine->states[i];
+    if (!state->online)
+      continue;
+    core_choose(core, state, &context, allowed_sources(engine, state));
+    if (core->candidate == core->announced)
+      continue;
+    engine->counts.source_changes += core->announced >= 0;
+    note_change(&changes, state->core, core->announced, core->candidate);
+    core->announced = core->candidate;
+  }
+  for (int i = 0; i < changes.len; i++)
+    say_change(engine, &changes.change[i]);
+  say_no_source(engine);
+}

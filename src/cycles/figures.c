@@ -1,0 +1,387 @@
+#include "figures.h"
+
+#include "aggregate.h"
+#include "cpuidle.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What was last looked at, per core number. */
+struct core_marks {
+  struct core_total sample, average, interval;
+  double min, max; /* NAN: no sample window has ended in this interval */
+  struct loadavg load_average[FIGURES_PERIODS_MAX];
+  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update, 0 none */
+  bool has_cpuidle;
+  uint64_t cpuidle_ns;
+  struct cpuidle cpuidle;
+};
+
+struct figures {
+  struct figures_options options;
+  struct figures_group *groups;
+  const struct engine *engine;
+  struct core_marks *marks;
+  int marks_len;
+  struct loadavg run_queue[FIGURES_PERIODS_MAX];
+  uint64_t run_queue_ns;
+};
+
+static const double first_periods[] = {60, 300, 900};
+
+/* ---------------------------------------------------------------------------
+ * Open and close
+ */
+
+/* The kernel's own averages, so that ours need not start from nothing. */
+static void start_run_queue(struct figures *figures) {
+  const struct machine *machine = engine_machine(figures->engine);
+  char text[128];
+  double kernel[3];
+  if (machine->read_file(machine->context, "/proc/loadavg", text,
+                         sizeof(text)) <= 0 ||
+      sscanf(text, "%lf %lf %lf", &kernel[0], &kernel[1], &kernel[2]) != 3)
+    return;
+  for (int i = 0; i < 3; i++)
+    if (!isfinite(kernel[i]) || kernel[i] < 0)
+      return;
+  for (size_t i = 0; i < figures->options.periods_len; i++)
+    loadavg_start(&figures->run_queue[i],
+                  loadavg_interpolate(kernel, figures->options.period_s[i]));
+}
+
+struct figures *figures_open(const struct figures_options *options,
+                             const struct engine *engine) {
+  struct figures *figures = calloc(1, sizeof(*figures));
+  if (figures == NULL)
+    return NULL;
+  figures->options = *options;
+  figures->engine = engine;
+  if (figures->options.periods_len < 3) {
+    memcpy(figures->options.period_s, first_periods, sizeof(first_periods));
+    figures->options.periods_len = 3;
+  }
+  if (options->groups_len > 0) {
+    figures->groups = calloc(options->groups_len, sizeof(*figures->groups));
+    if (figures->groups == NULL) {
+      free(figures);
+      errno = ENOMEM;
+      return NULL;
+    }
+    memcpy(figures->groups, options->groups,
+           options->groups_len * sizeof(*figures->groups));
+  }
+  figures->options.groups = figures->groups;
+  start_run_queue(figures);
+  figures->run_queue_ns = engine_time_ns(engine);
+  return figures;
+}
+
+void figures_close(struct figures *figures) {
+  if (figures == NULL)
+    return;
+  free(figures->groups);
+  free(figures->marks);
+  free(figures);
+}
+
+/* A core that is seen for the first time is marked where it stands: what it did
+ * before is nobody's window. */
+static struct core_marks *marks_of(struct figures *figures,
+                                   const struct engine_core *state) {
+  if (state->core >= figures->marks_len) {
+    int len = state->core + 1;
+    struct core_marks *marks =
+        realloc(figures->marks, (size_t)len * sizeof(*marks));
+    if (marks == NULL)
+      return NULL;
+    for (int i = figures->marks_len; i < len; i++)
+      marks[i] = (struct core_marks){.min = NAN,
+                                     .max = NAN,
+                                     .sample.epoch = UINT64_MAX,
+                                     .average.epoch = UINT64_MAX,
+                                     .interval.epoch = UINT64_MAX,
+                                     .interval.stat_epoch = UINT64_MAX,
+                                     .interval.ipc_epoch = UINT64_MAX};
+    figures->marks = marks;
+    figures->marks_len = len;
+  }
+  return &figures->marks[state->core];
+}
+
+/* ---------------------------------------------------------------------------
+ * Sample windows and load averages
+ */
+
+int figures_sample(struct figures *figures) {
+  size_t len;
+  const struct engine_core *states = engine_cores(figures->engine, &len);
+  for (size_t i = 0; i < len; i++) {
+    struct core_marks *marks = marks_of(figures, &states[i]);
+    if (marks == NULL)
+      return -ENOMEM;
+    double load = engine_load(&marks->sample, &states[i].total);
+    marks->min = fmin(marks->min, load); /* of a number and NAN: the number */
+    marks->max = fmax(marks->max, load);
+    marks->sample = states[i].total;
+  }
+  return 0;
+}
+
+static void average_core(struct figures *figures, struct core_marks *marks,
+                         const struct engine_core *state) {
+  const struct core_total *from = &marks->average, *to = &state->total;
+  double load = engine_load(from, to);
+  double dt_s = (to->wall - from->wall) / 1e9;
+  marks->average = *to;
+  if (isnan(load))
+    return;
+  uint64_t now_ns = engine_time_ns(figures->engine);
+  double away_s = (double)(now_ns - marks->averaged_ns) / 1e9 - dt_s;
+  for (size_t i = 0; i < figures->options.periods_len; i++) {
+    double period_s = figures->options.period_s[i];
+    if (marks->averaged_ns != 0 && away_s > period_s)
+      loadavg_reset(&marks->load_average[i]);
+    loadavg_update(&marks->load_average[i], load, dt_s, period_s);
+  }
+  marks->averaged_ns = now_ns;
+}
+
+static void average_run_queue(struct figures *figures) {
+  const struct procstat *stat = engine_procstat(figures->engine);
+  uint64_t now_ns = engine_time_ns(figures->engine);
+  if (!figures->options.run_queue || stat == NULL || stat->running < 0)
+    return;
+  /* One of the running is this very thread. */
+  double waiting = stat->running > 0 ? (double)(stat->running - 1) : 0;
+  if (figures->options.count_blocked && stat->blocked > 0)
+    waiting += (double)stat->blocked;
+  double dt_s = (double)(now_ns - figures->run_queue_ns) / 1e9;
+  for (size_t i = 0; i < figures->options.periods_len; i++)
+    loadavg_update(&figures->run_queue[i], waiting, dt_s,
+                   figures->options.period_s[i]);
+  figures->run_queue_ns = now_ns;
+}
+
+int figures_load_average(struct figures *figures) {
+  size_t len;
+  const struct engine_core *states = engine_cores(figures->engine, &len);
+  for (size_t i = 0; i < len; i++) {
+    struct core_marks *marks = marks_of(figures, &states[i]);
+    if (marks == NULL)
+      return -ENOMEM;
+    average_core(figures, marks, &states[i]);
+  }
+  average_run_queue(figures);
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * An interval: one core
+ */
+
+static double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : NAN;
+}
+
+static double between_0_and_1(double share) {
+  return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
+}
+
+static void columns_interval(struct core_figures *core,
+                             const struct core_total *from,
+                             const struct core_total *to) {
+  core->hidden = core->unaccounted = core->steal = NAN;
+  double wall_ns = to->stat_wall - from->stat_wall;
+  if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
+    return;
+  core->hidden = core->busy - (to->stat_busy - from->stat_busy) / wall_ns;
+  core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
+  core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
+  /* Sampled by the tick itself, the columns cannot tell what it missed. */
+  if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
+    core->hidden = NAN;
+}
+
+static void counters_interval(struct core_figures *core,
+                              const struct core_total *from,
+                              const struct core_total *to) {
+  core->frequency_hz = core->ipc = core->ipc_running = NAN;
+  if (from->epoch == to->epoch) {
+    double base_hz =
+        1e9 * ratio(to->base_cycles - from->base_cycles, to->wall - from->wall);
+    double boost = ratio(to->aperf - from->aperf, to->mperf - from->mperf);
+    core->frequency_hz = base_hz * boost;
+  }
+  if (from->ipc_epoch == to->ipc_epoch) {
+    core->ipc =
+        ratio(to->instructions - from->instructions, to->cycles - from->cycles);
+    core->ipc_running =
+        between_0_and_1(ratio(to->ipc_running - from->ipc_running,
+                              to->ipc_enabled - from->ipc_enabled));
+  }
+}
+
+static void cstates_interval(struct figures *figures, struct core_marks *marks,
+                             struct core_figures *core) {
+  struct cpuidle now;
+  uint64_t now_ns = engine_time_ns(figures->engine);
+  core->cstates_len = 0;
+  if (!figures->options.cstates || !core->online)
+    return;
+  cpuidle_read(&now, engine_machine(figures->engine), core->core);
+  double wall_ns = (double)(now_ns - marks->cpuidle_ns);
+  bool comparable = marks->has_cpuidle && wall_ns > 0 &&
+                    now.states_len == marks->cpuidle.states_len;
+  core->cstates_len = (size_t)now.states_len;
+  for (int i = 0; i < now.states_len; i++) {
+    struct cstate_figures *figure = &core->cstate[i];
+    const struct cpuidle_state *from = &marks->cpuidle.state[i];
+    const struct cpuidle_state *to = &now.state[i];
+    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
+    figure->poll = to->poll;
+    figure->entries = to->entries;
+    /* A state's time is booked when it is left, so one long stay may exceed
+     * the interval in which it ended. */
+    figure->residency =
+        comparable && to->time_ns >= from->time_ns
+            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
+            : NAN;
+  }
+  marks->cpuidle = now;
+  marks->cpuidle_ns = now_ns;
+  marks->has_cpuidle = true;
+}
+
+static void core_interval(struct figures *figures, struct core_marks *marks,
+                          const struct engine_core *state,
+                          struct core_figures *core) {
+  const struct core_total *from = &marks->interval, *to = &state->total;
+  *core = (struct core_figures){.core = state->core,
+                                .online = state->online,
+                                .isolated = state->isolated,
+                                .source = state->source,
+                                .proof = state->proof,
+                                .counter_running = NAN};
+  core->busy = state->online ? engine_load(from, to) : NAN;
+  columns_interval(core, from, to);
+  counters_interval(core, from, to);
+  /* The interval itself is a window, too, and the only one if it is short. An
+   * interval without a value has no extremes. */
+  core->busy_min = fmin(marks->min, core->busy);
+  core->busy_max = fmax(marks->max, core->busy);
+  if (isnan(core->busy))
+    core->busy_min = core->busy_max = NAN;
+  for (size_t i = 0; i < figures->options.periods_len; i++)
+    core->load_average[i] =
+        state->online ? loadavg_get(&marks->load_average[i]) : NAN;
+  if (state->source >= 0 && state->source != SOURCE_IDLE)
+    core->counter_running = between_0_and_1(state->multiplexed);
+  cstates_interval(figures, marks, core);
+  marks->interval = *to;
+  marks->min = marks->max = NAN;
+}
+
+/* ---------------------------------------------------------------------------
+ * An interval: the host
+ */
+
+static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
+  double sum = 0;
+  int online = 0;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (snapshot->cores[i].online) {
+      sum += snapshot->cores[i].load_average[period];
+      online++;
+    }
+  return online > 0 ? sum : NAN; /* NAN if any of them is */
+}
+
+/* The mean of one figure over the cores that have it. */
+static double mean_of(const struct snapshot *snapshot, size_t offset) {
+  double sum = 0;
+  int len = 0;
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    double value =
+        *(const double *)((const char *)&snapshot->cores[i] + offset);
+    if (!snapshot->cores[i].online || isnan(value))
+      continue;
+    sum += value;
+    len++;
+  }
+  return len > 0 ? sum / len : NAN;
+}
+
+static void host_interval(struct figures *figures, struct snapshot *snapshot) {
+  struct host_figures *host = &snapshot->host;
+  for (size_t i = 0; i < figures->options.periods_len; i++) {
+    host->load_average[i] = sum_of_averages(snapshot, i);
+    host->run_queue_average[i] =
+        figures->options.run_queue ? loadavg_get(&figures->run_queue[i]) : NAN;
+  }
+  host->hidden = mean_of(snapshot, offsetof(struct core_figures, hidden));
+  host->unaccounted =
+      mean_of(snapshot, offsetof(struct core_figures, unaccounted));
+  host->steal = mean_of(snapshot, offsetof(struct core_figures, steal));
+}
+
+static void self_interval(struct figures *figures, struct snapshot *snapshot) {
+  struct self_figures *self = &snapshot->self;
+  self->counts = *engine_counts(figures->engine);
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    if (!core->online)
+      continue;
+    self->cores_online++;
+    self->cores_without_value += isnan(core->busy);
+    if (core->source == SOURCE_NONE)
+      continue;
+    self->cores_by_source[core->source]++;
+    self->cores_unproven +=
+        core->proof == PROOF_UNPROVEN || core->proof == PROOF_PENDING;
+    self->cores_tick_sampled += core->proof == PROOF_TICK_SAMPLED;
+  }
+}
+
+struct snapshot *figures_interval(struct figures *figures) {
+  size_t len;
+  const struct engine_core *states = engine_cores(figures->engine, &len);
+  struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+  if (snapshot == NULL)
+    return NULL;
+  snapshot->cores = calloc(len > 0 ? len : 1, sizeof(*snapshot->cores));
+  if (snapshot->cores == NULL)
+    goto failed;
+  snapshot->periods_len = figures->options.periods_len;
+  memcpy(snapshot->period_s, figures->options.period_s,
+         sizeof(snapshot->period_s));
+  for (size_t i = 0; i < len; i++) {
+    struct core_marks *marks = marks_of(figures, &states[i]);
+    if (marks == NULL)
+      goto failed;
+    core_interval(figures, marks, &states[i], &snapshot->cores[i]);
+  }
+  snapshot->cores_len = len;
+  snapshot->hypervisor = engine_topology(figures->engine)->hypervisor;
+  if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
+                    figures->options.groups_len) != 0)
+    goto failed;
+  host_interval(figures, snapshot);
+  self_interval(figures, snapshot);
+  return snapshot;
+failed:
+  snapshot_free(snapshot);
+  errno = ENOMEM;
+  return NULL;
+}
+
+void snapshot_free(struct snapshot *snapshot) {
+  if (snapshot == NULL)
+    return;
+  free(snapshot->cores);
+  free(snapshot->aggregates);
+  free(snapshot);
+}

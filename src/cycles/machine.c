@@ -1,0 +1,270 @@
+#include "machine.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/filter.h>
+#include <linux/netlink.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct linux_machine {
+  struct machine machine;
+  char *sysroot; /* without a slash at the end; "" for the root */
+  int uevents;   /* netlink socket, -1 if it cannot be had */
+};
+
+static uint64_t linux_clock_ns(void *context, clockid_t clock) {
+  (void)context;
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+}
+
+/* ---------------------------------------------------------------------------
+ * Files
+ */
+
+static int under_sysroot(const struct linux_machine *self, const char *path,
+                         char full[PATH_MAX]) {
+  int length = snprintf(full, PATH_MAX, "%s%s", self->sysroot, path);
+  return length < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+static ssize_t read_all(int fd, char *buffer, size_t size) {
+  size_t length = 0;
+  for (;;) {
+    if (length == size)
+      return -EFBIG; /* no room left for the NUL */
+    ssize_t got = read(fd, buffer + length, size - length);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return -errno;
+    if (got == 0)
+      break;
+    length += (size_t)got;
+  }
+  buffer[length] = '\0';
+  return (ssize_t)length;
+}
+
+static ssize_t linux_read_file(void *context, const char *path, char *buffer,
+                               size_t size) {
+  char full[PATH_MAX];
+  int status = under_sysroot(context, path, full);
+  if (status != 0)
+    return status;
+  /* O_NONBLOCK: opening a FIFO that someone put there must not wait. */
+  int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (fd < 0)
+    return -errno;
+  struct stat kind;
+  ssize_t length = fstat(fd, &kind) != 0   ? -errno
+                   : S_ISREG(kind.st_mode) ? read_all(fd, buffer, size)
+                                           : -EINVAL;
+  close(fd);
+  return length;
+}
+
+static int linux_list_directory(void *context, const char *path,
+                                void (*each)(const char *name, void *argument),
+                                void *argument) {
+  char full[PATH_MAX];
+  int status = under_sysroot(context, path, full);
+  if (status != 0)
+    return status;
+  DIR *directory = opendir(full);
+  if (directory == NULL)
+    return -errno;
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      each(entry->d_name, argument);
+  closedir(directory);
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Counters
+ */
+
+static int linux_perf_open(void *context, struct perf_event_attr *attr,
+                           int core, int group) {
+  (void)context;
+  long fd =
+      syscall(SYS_perf_event_open, attr, -1, core, group, PERF_FLAG_FD_CLOEXEC);
+  return fd < 0 ? -errno : (int)fd;
+}
+
+static ssize_t linux_perf_read(void *context, int fd, void *buffer,
+                               size_t size) {
+  (void)context;
+  ssize_t length;
+  do
+    length = read(fd, buffer, size);
+  while (length < 0 && errno == EINTR);
+  return length < 0 ? -errno : length;
+}
+
+static void linux_perf_close(void *context, int fd) {
+  (void)context;
+  close(fd);
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores that come and go
+ *
+ * The kernel announces them as uevents: "offline@/devices/system/cpu/cpu1" and
+ * so on. A core may go and come back between two looks at the list of online
+ * cores, and its counters would then be frozen without anyone noticing.
+ */
+
+/* Lets only messages through that begin with "onli" or "offl" (the kernel
+ * filters them), so that a thousand new network devices do not overflow us. */
+static int filter_uevents(int fd) {
+  struct sock_filter code[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x6f6e6c69, 1, 0),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0x6f66666c, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, 0xffffffff),
+      BPF_STMT(BPF_RET | BPF_K, 0),
+  };
+  struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+  return setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program,
+                    sizeof(program));
+}
+
+static int open_uevents(void) {
+  int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK,
+                  NETLINK_KOBJECT_UEVENT);
+  if (fd < 0)
+    return -1;
+  struct sockaddr_nl address = {.nl_family = AF_NETLINK, .nl_groups = 1};
+  if (filter_uevents(fd) != 0 ||
+      bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+    close(fd);
+    return -1;
+  }
+  return fd;
+}
+
+/* "online@/devices/system/cpu/cpu12" -> 12, anything else -> -1. */
+static int uevent_core(const char *message) {
+  static const char folder[] = "/devices/system/cpu/cpu";
+  const char *path = strchr(message, '@');
+  if (path == NULL || strncmp(path + 1, folder, sizeof(folder) - 1) != 0)
+    return -1;
+  const char *number = path + sizeof(folder);
+  char *end;
+  if (!isdigit((unsigned char)*number))
+    return -1;
+  long core = strtol(number, &end, 10);
+  return *end == '\0' && core < CORES_MAX ? (int)core : -1;
+}
+
+static int linux_changed_cores(void *context, struct core_set *changed) {
+  struct linux_machine *self = context;
+  if (self->uevents < 0)
+    return 0;
+  for (;;) {
+    char message[4096];
+    struct sockaddr_nl sender = {0};
+    socklen_t sender_length = sizeof(sender);
+    ssize_t length =
+        recvfrom(self->uevents, message, sizeof(message) - 1, MSG_DONTWAIT,
+                 (struct sockaddr *)&sender, &sender_length);
+    if (length < 0 && errno == EINTR)
+      continue;
+    if (length < 0)
+      return errno == ENOBUFS ? -ENOBUFS : 0;
+    if (sender.nl_pid != 0)
+      continue; /* not from the kernel */
+    message[length] = '\0';
+    core_set_add(changed, uevent_core(message));
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Making one
+ */
+
+struct machine *machine_linux(const char *sysroot) {
+  struct linux_machine *self = calloc(1, sizeof(*self));
+  if (self == NULL)
+    return NULL;
+  self->sysroot = strdup(sysroot != NULL ? sysroot : "");
+  if (self->sysroot == NULL) {
+    free(self);
+    return NULL;
+  }
+  size_t length = strlen(self->sysroot);
+  while (length > 0 && self->sysroot[length - 1] == '/')
+    self->sysroot[--length] = '\0';
+  self->uevents = open_uevents();
+  self->machine = (struct machine){
+      .context = self,
+      .clock_ns = linux_clock_ns,
+      .read_file = linux_read_file,
+      .list_directory = linux_list_directory,
+      .perf_open = linux_perf_open,
+      .perf_read = linux_perf_read,
+      .perf_close = linux_perf_close,
+      .changed_cores = linux_changed_cores,
+  };
+  return &self->machine;
+}
+
+void machine_linux_close(struct machine *machine) {
+  if (machine == NULL)
+    return;
+  struct linux_machine *self = machine->context;
+  if (self->uevents >= 0)
+    close(self->uevents);
+  free(self->sysroot);
+  free(self);
+}
+
+/* ---------------------------------------------------------------------------
+ * Small files
+ */
+
+int machine_read_u64(const struct machine *machine, const char *path,
+                     uint64_t *value) {
+  char text[64];
+  ssize_t length =
+      machine->read_file(machine->context, path, text, sizeof(text));
+  if (length < 0)
+    return length == -EFBIG ? -EINVAL : (int)length;
+  const char *p = text;
+  while (isspace((unsigned char)*p))
+    p++;
+  if (!isdigit((unsigned char)*p))
+    return -EINVAL;
+  char *end;
+  errno = 0;
+  unsigned long long number = strtoull(p, &end, 10);
+  if (errno != 0)
+    return -EINVAL;
+  while (isspace((unsigned char)*end))
+    end++;
+  if (*end != '\0')
+    return -EINVAL;
+  *value = number;
+  return 0;
+}
+
+int machine_read_core_set(const struct machine *machine, const char *path,
+                          struct core_set *set) {
+  /* A list of 8192 cores with every other one missing. */
+  char text[CORES_MAX * 5 / 2 + 64];
+  ssize_t length =
+      machine->read_file(machine->context, path, text, sizeof(text));
+  return length < 0 ? (int)length : core_set_parse(set, text);
+}

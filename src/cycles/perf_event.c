@@ -1,0 +1,250 @@
+#include "perf_event.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PMU_FOLDER "/sys/bus/event_source/devices"
+#define TEXT_MAX 512
+
+/* ---------------------------------------------------------------------------
+ * Events by name
+ *
+ * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. A term with a file in
+ * the PMU's format folder is a bit field of the attribute; one with a file in
+ * its events folder stands for the list of terms in that file.
+ */
+
+struct event_parser {
+  struct perf_event *event;
+  const struct machine *machine;
+  char pmu[64];
+  char *why;
+  size_t why_size;
+};
+
+static int fail(struct event_parser *parser, int status, const char *format,
+                ...) __attribute__((format(printf, 3, 4)));
+
+static int fail(struct event_parser *parser, int status, const char *format,
+                ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(parser->why, parser->why_size, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+/* A name that goes into a path: nothing that could leave the folder. */
+static bool is_plain_name(const char *name) {
+  if (*name == '\0' || *name == '.')
+    return false;
+  for (; *name != '\0'; name++)
+    if (!isalnum((unsigned char)*name) && strchr("_-.", *name) == NULL)
+      return false;
+  return true;
+}
+
+static ssize_t read_pmu_file(struct event_parser *parser, const char *folder,
+                             const char *name, char text[TEXT_MAX]) {
+  char path[256];
+  int length = snprintf(path, sizeof(path), PMU_FOLDER "/%s/%s%s", parser->pmu,
+                        folder, name);
+  if (length >= (int)sizeof(path))
+    return -ENAMETOOLONG;
+  ssize_t got = parser->machine->read_file(parser->machine->context, path, text,
+                                           TEXT_MAX);
+  if (got > 0)
+    text[strcspn(text, "\n")] = '\0';
+  return got;
+}
+
+static int parse_u64(const char *text, int base, uint64_t *value) {
+  char *end;
+  if (!isxdigit((unsigned char)*text))
+    return -EINVAL;
+  errno = 0;
+  *value = strtoull(text, &end, base);
+  return errno == 0 && *end == '\0' ? 0 : -EINVAL;
+}
+
+/* Spreads value over the bits of "config:0-7,32-35", lowest first. */
+static int set_bits(struct perf_event *event, const char *format,
+                    uint64_t value) {
+  static const char *const names[] = {"config:", "config1:", "config2:"};
+  uint64_t *const words[] = {&event->config, &event->config1, &event->config2};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+    size_t length = strlen(names[i]);
+    if (strncmp(format, names[i], length) != 0)
+      continue;
+    struct core_set bits; /* a list of bit numbers has the same form */
+    if (core_set_parse(&bits, format + length) != 0 ||
+        core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)
+      return -EINVAL;
+    core_set_for_each(bit, &bits) {
+      *words[i] &= ~(UINT64_C(1) << bit);
+      *words[i] |= (value & 1) << bit;
+      value >>= 1;
+    }
+    return value == 0 ? 0 : -ERANGE;
+  }
+  return -EINVAL;
+}
+
+static int parse_terms(struct event_parser *parser, char *terms, bool nested);
+
+static int parse_term(struct event_parser *parser, char *term, bool nested) {
+  char text[TEXT_MAX];
+  char *number = strchr(term, '=');
+  uint64_t value = 1;
+  if (number != NULL) {
+    *number++ = '\0';
+    if (parse_u64(number, 0, &value) != 0)
+      return fail(parser, -EINVAL, "%s/%s= wants a number, not '%s'",
+                  parser->pmu, term, number);
+  }
+  if (!is_plain_name(term))
+    return fail(parser, -EINVAL, "'%s' is not a name of an event", term);
+  if (number == NULL && !nested &&
+      read_pmu_file(parser, "events/", term, text) > 0)
+    return parse_terms(parser, text, true);
+  if (read_pmu_file(parser, "format/", term, text) > 0) {
+    int status = set_bits(parser->event, text, value);
+    if (status == -ERANGE)
+      return fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
+                  parser->pmu, term, (unsigned long long)value, text);
+    if (status != 0)
+      return fail(parser, status,
+                  "%s has a format for %s that is not known: %s", parser->pmu,
+                  term, text);
+    return 0;
+  }
+  uint64_t *const words[] = {&parser->event->config, &parser->event->config1,
+                             &parser->event->config2};
+  static const char *const names[] = {"config", "config1", "config2"};
+  for (size_t i = 0; number != NULL && i < sizeof(names) / sizeof(names[0]);
+       i++)
+    if (strcmp(term, names[i]) == 0) {
+      *words[i] = value;
+      return 0;
+    }
+  return fail(parser, -ENOENT, "the PMU %s has no event or term %s",
+              parser->pmu, term);
+}
+
+static int parse_terms(struct event_parser *parser, char *terms, bool nested) {
+  char *rest = terms;
+  for (char *term; (term = strsep(&rest, ",")) != NULL;) {
+    int status = parse_term(parser, term, nested);
+    if (status != 0)
+      return status;
+  }
+  return 0;
+}
+
+static int parse_pmu_event(struct event_parser *parser, const char *text,
+                           const char *slash) {
+  char terms[TEXT_MAX];
+  size_t pmu_length = (size_t)(slash - text);
+  size_t terms_length = strlen(slash + 1);
+  if (pmu_length >= sizeof(parser->pmu) || terms_length >= sizeof(terms))
+    return fail(parser, -EINVAL, "'%.64s...' is too long for an event", text);
+  memcpy(parser->pmu, text, pmu_length);
+  parser->pmu[pmu_length] = '\0';
+  memcpy(terms, slash + 1, terms_length + 1);
+  if (terms_length > 0 && terms[terms_length - 1] == '/')
+    terms[terms_length - 1] = '\0';
+  if (!is_plain_name(parser->pmu) || terms[0] == '\0' || strchr(terms, '/'))
+    return fail(parser, -EINVAL, "'%s' is not of the form pmu/event/", text);
+  char type[TEXT_MAX];
+  uint64_t number;
+  if (read_pmu_file(parser, "", "type", type) <= 0)
+    return fail(parser, -ENOENT, "there is no PMU %s here (see " PMU_FOLDER ")",
+                parser->pmu);
+  if (parse_u64(type, 10, &number) != 0 || number > UINT32_MAX)
+    return fail(parser, -EINVAL, "the PMU %s has no valid type", parser->pmu);
+  parser->event->type = (uint32_t)number;
+  return parse_terms(parser, terms, false);
+}
+
+int perf_event_parse(struct perf_event *event, const char *text,
+                     const struct machine *machine, char *why,
+                     size_t why_size) {
+  struct event_parser parser = {
+      .event = event, .machine = machine, .why = why, .why_size = why_size};
+  *event = (struct perf_event){0};
+  const char *slash = strchr(text, '/');
+  if (slash != NULL)
+    return parse_pmu_event(&parser, text, slash);
+  event->type = PERF_TYPE_RAW;
+  if (*text == 'r' && parse_u64(text + 1, 16, &event->config) == 0)
+    return 0;
+  if (strncmp(text, "0x", 2) == 0 && parse_u64(text, 16, &event->config) == 0)
+    return 0;
+  return fail(&parser, -EINVAL,
+              "'%s' is not an event: write pmu/event/ as perf list shows it, "
+              "or a raw number such as r1a8",
+              text);
+}
+
+/* ---------------------------------------------------------------------------
+ * Groups
+ */
+
+int perf_group_open(struct perf_group *group, const struct machine *machine,
+                    int core, const struct perf_event *events, int events_len,
+                    bool pinned) {
+  *group = (struct perf_group){.pinned = pinned};
+  for (int i = 0; i < events_len; i++) {
+    struct perf_event_attr attr = {
+        .size = sizeof(attr),
+        .type = events[i].type,
+        .config = events[i].config,
+        .config1 = events[i].config1,
+        .config2 = events[i].config2,
+        .read_format = PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
+                       PERF_FORMAT_TOTAL_TIME_RUNNING,
+        .pinned = pinned && i == 0, /* only a leader may be pinned */
+    };
+    int fd = machine->perf_open(machine->context, &attr, core,
+                                i == 0 ? -1 : group->fd[0]);
+    if (fd < 0) {
+      perf_group_close(group, machine);
+      return fd;
+    }
+    group->fd[group->events_len++] = fd;
+  }
+  return 0;
+}
+
+void perf_group_close(struct perf_group *group, const struct machine *machine) {
+  while (group->events_len > 0)
+    machine->perf_close(machine->context, group->fd[--group->events_len]);
+}
+
+int perf_group_read(const struct perf_group *group,
+                    const struct machine *machine,
+                    struct perf_reading *reading) {
+  struct {
+    uint64_t events_len;
+    uint64_t time_enabled_ns;
+    uint64_t time_running_ns;
+    uint64_t value[PERF_GROUP_EVENTS_MAX];
+  } raw;
+  size_t size = sizeof(uint64_t) * (3 + (size_t)group->events_len);
+  ssize_t length =
+      machine->perf_read(machine->context, group->fd[0], &raw, sizeof(raw));
+  if (length < 0)
+    return (int)length;
+  if (length == 0)
+    return -EBUSY; /* end of file: a pinned group that got no counters */
+  if ((size_t)length != size || raw.events_len != (uint64_t)group->events_len)
+    return -ESTALE;
+  reading->time_enabled_ns = raw.time_enabled_ns;
+  reading->time_running_ns = raw.time_running_ns;
+  memcpy(reading->value, raw.value, sizeof(reading->value));
+  return 0;
+}

@@ -1,0 +1,104 @@
+/* schedule: when the sampler samples, as arithmetic without a clock.
+ *
+ * Two clocks are at work. Windows are measured on CLOCK_MONOTONIC, which no one
+ * sets. Snapshots are wanted at multiples of the interval of CLOCK_REALTIME, so
+ * that all hosts of a fleet agree on them; that clock may be stepped, and then
+ * the next multiple is looked up anew.
+ */
+#include "sampler.h"
+
+/* Deadlines closer together than this are one sample: a sample costs more than
+ * the precision that a second one would bring. */
+#define COALESCE_NS UINT64_C(1000000)
+
+static uint64_t next_multiple(uint64_t time_ns, uint64_t interval_ns) {
+  return (time_ns / interval_ns + 1) * interval_ns;
+}
+
+void schedule_start(struct schedule *schedule, uint64_t interval_ns,
+                    uint64_t sample_interval_ns, uint64_t monotonic_ns,
+                    uint64_t realtime_ns) {
+  *schedule = (struct schedule){
+      .interval_ns = interval_ns,
+      .sample_interval_ns = sample_interval_ns,
+      .next_sample_ns = monotonic_ns + sample_interval_ns,
+      .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
+      .next_grid_ns = next_multiple(realtime_ns, interval_ns),
+  };
+}
+
+static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+static uint64_t until(uint64_t deadline_ns, uint64_t now_ns) {
+  return deadline_ns > now_ns ? deadline_ns - now_ns : 0;
+}
+
+uint64_t schedule_wait_ns(const struct schedule *schedule,
+                          uint64_t monotonic_ns, uint64_t realtime_ns) {
+  uint64_t wait_ns = until(schedule->next_grid_ns, realtime_ns);
+  wait_ns = earlier(wait_ns, until(schedule->next_sample_ns, monotonic_ns));
+  return earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
+}
+
+/* Moves a deadline of CLOCK_MONOTONIC past now, in whole periods so that the
+ * rhythm stays. Returns how far it was behind, or -1 if it was not due. */
+static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
+                             uint64_t now_ns) {
+  if (now_ns + COALESCE_NS < *deadline_ns)
+    return -1;
+  int64_t late_ns =
+      now_ns > *deadline_ns ? (int64_t)(now_ns - *deadline_ns) : 0;
+  *deadline_ns += period_ns;
+  if (*deadline_ns <= now_ns)
+    *deadline_ns += (now_ns - *deadline_ns) / period_ns * period_ns + period_ns;
+  return late_ns;
+}
+
+/* The clock was set back by more than an interval: to wait for it to reach the
+ * multiple aimed at could take hours. After a smaller step that multiple is
+ * still the right one, as the one before it has had its snapshot. */
+static bool stepped_back(const struct schedule *schedule,
+                         uint64_t realtime_ns) {
+  return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;
+}
+
+static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
+                      struct schedule_due *due) {
+  if (stepped_back(schedule, realtime_ns))
+    schedule->next_grid_ns = next_multiple(realtime_ns, schedule->interval_ns);
+  if (realtime_ns < schedule->next_grid_ns)
+    return;
+  uint64_t multiple_ns =
+      realtime_ns / schedule->interval_ns * schedule->interval_ns;
+  uint64_t late_ns = realtime_ns - schedule->next_grid_ns;
+  uint64_t off_ns = realtime_ns - multiple_ns;
+  due->what |= SCHEDULE_INTERVAL;
+  due->stamp_ns =
+      off_ns > schedule->interval_ns / 100 ? realtime_ns : multiple_ns;
+  /* More than an interval is a step of the clock, or the deadlines on
+   * CLOCK_MONOTONIC are as late. */
+  if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
+    due->late_ns = late_ns;
+  schedule->next_grid_ns = next_multiple(realtime_ns, schedule->interval_ns);
+}
+
+struct schedule_due schedule_take(struct schedule *schedule,
+                                  uint64_t monotonic_ns, uint64_t realtime_ns) {
+  struct schedule_due due = {0};
+  int64_t late_ns = take_deadline(&schedule->next_sample_ns,
+                                  schedule->sample_interval_ns, monotonic_ns);
+  if (late_ns >= 0) {
+    due.what |= SCHEDULE_SAMPLE;
+    due.late_ns = (uint64_t)late_ns;
+    due.late = due.late_ns > 3 * schedule->sample_interval_ns;
+  }
+  late_ns = take_deadline(&schedule->next_load_average_ns, LOADAVG_INTERVAL_NS,
+                          monotonic_ns);
+  if (late_ns >= 0) {
+    due.what |= SCHEDULE_LOAD_AVERAGE;
+    if ((uint64_t)late_ns > due.late_ns)
+      due.late_ns = (uint64_t)late_ns;
+  }
+  take_grid(schedule, realtime_ns, &due);
+  return due;
+}

@@ -1,0 +1,230 @@
+#include "topology.h"
+
+#include "procstat.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CPU_FOLDER "/sys/devices/system/cpu"
+#define NODE_FOLDER "/sys/devices/system/node"
+
+/* ---------------------------------------------------------------------------
+ * Which cores
+ */
+
+static int highest(const struct core_set *set) {
+  int last = -1;
+  core_set_for_each(core, set) last = core;
+  return last;
+}
+
+/* Without sysfs (a container with /proc alone) /proc/stat still has a row for
+ * every core that is online. */
+static int online_from_procstat(struct topology *topology,
+                                const struct machine *machine) {
+  struct procstat stat = {0};
+  int status = procstat_read(&stat, machine);
+  if (status == 0)
+    topology->online = stat.cores;
+  procstat_free(&stat);
+  return status;
+}
+
+static int read_online(struct topology *topology,
+                       const struct machine *machine) {
+  int status =
+      machine_read_core_set(machine, CPU_FOLDER "/online", &topology->online);
+  if (status == 0 && core_set_count(&topology->online) > 0)
+    return 0;
+  return online_from_procstat(topology, machine);
+}
+
+static void read_isolated(struct topology *topology,
+                          const struct machine *machine) {
+  static const char *const files[] = {CPU_FOLDER "/isolated",
+                                      CPU_FOLDER "/nohz_full"};
+  core_set_clear(&topology->isolated);
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
+    struct core_set set;
+    /* nohz_full reads "(null)" on kernels that could but do not. */
+    if (machine_read_core_set(machine, files[i], &set) == 0)
+      core_set_union(&topology->isolated, &set);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * How they belong together
+ */
+
+static void read_packages(struct topology *topology,
+                          const struct machine *machine) {
+  char path[128];
+  for (int core = 0; core < topology->cores_len; core++) {
+    uint64_t package;
+    snprintf(path, sizeof(path),
+             CPU_FOLDER "/cpu%d/topology/physical_package_id", core);
+    if (!core_set_has(&topology->online, core))
+      topology->package[core] = -1;
+    else if (machine_read_u64(machine, path, &package) == 0 &&
+             package <= INT32_MAX)
+      topology->package[core] = (int)package;
+    else
+      topology->package[core] = -1;
+  }
+}
+
+static void read_siblings(struct topology *topology,
+                          const struct machine *machine) {
+  char path[128];
+  for (int core = 0; core < topology->cores_len; core++) {
+    struct core_set threads;
+    topology->sibling[core] = -1;
+    if (!core_set_has(&topology->online, core))
+      continue;
+    snprintf(path, sizeof(path),
+             CPU_FOLDER "/cpu%d/topology/thread_siblings_list", core);
+    if (machine_read_core_set(machine, path, &threads) != 0)
+      continue;
+    int next = core_set_next(&threads, core);
+    if (next < 0)
+      next = core_set_next(&threads, -1);
+    if (next >= 0 && next != core && next < topology->cores_len)
+      topology->sibling[core] = next;
+  }
+}
+
+struct node_scan {
+  struct topology *topology;
+  const struct machine *machine;
+};
+
+static void read_node(const char *name, void *argument) {
+  struct node_scan *scan = argument;
+  char path[128], *end;
+  if (strncmp(name, "node", 4) != 0 || !isdigit((unsigned char)name[4]))
+    return;
+  long node = strtol(name + 4, &end, 10);
+  if (*end != '\0' || node >= TOPOLOGY_NODES_MAX)
+    return;
+  snprintf(path, sizeof(path), NODE_FOLDER "/node%ld/cpulist", node);
+  struct core_set cores;
+  if (machine_read_core_set(scan->machine, path, &cores) != 0)
+    return;
+  core_set_for_each(core, &cores) if (core < scan->topology->cores_len)
+      scan->topology->node[core] = (int)node;
+}
+
+static void read_nodes(struct topology *topology,
+                       const struct machine *machine) {
+  for (int core = 0; core < topology->cores_len; core++)
+    topology->node[core] = -1;
+  struct node_scan scan = {topology, machine};
+  machine->list_directory(machine->context, NODE_FOLDER, read_node, &scan);
+}
+
+/* ---------------------------------------------------------------------------
+ * The processor
+ */
+
+static bool has_word(const char *line, const char *word) {
+  size_t length = strlen(word);
+  for (const char *p = line; (p = strstr(p, word)) != NULL; p += length) {
+    bool begins = p == line || isspace((unsigned char)p[-1]);
+    bool ends = p[length] == '\0' || isspace((unsigned char)p[length]);
+    if (begins && ends)
+      return true;
+  }
+  return false;
+}
+
+/* The first "flags" line of /proc/cpuinfo (x86). Other machines have none, and
+ * neither a TSC; whether they are virtual is then told by the device tree or
+ * not at all. */
+static void read_flags(struct topology *topology,
+                       const struct machine *machine) {
+  enum { SIZE = 4 << 20 };
+  topology->hypervisor = topology->tsc_steady = false;
+  char *text = malloc(SIZE);
+  if (text == NULL)
+    return;
+  ssize_t length =
+      machine->read_file(machine->context, "/proc/cpuinfo", text, SIZE);
+  char *flags = length > 0 ? strstr(text, "\nflags") : NULL;
+  if (flags != NULL) {
+    flags++;
+    flags[strcspn(flags, "\n")] = '\0';
+    char source[64];
+    ssize_t known = machine->read_file(
+        machine->context,
+        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+        source, sizeof(source));
+    topology->hypervisor = has_word(flags, "hypervisor");
+    topology->tsc_steady = has_word(flags, "constant_tsc") &&
+                           has_word(flags, "nonstop_tsc") && known > 0 &&
+                           has_word(source, "tsc");
+  }
+  free(text);
+}
+
+/* ---------------------------------------------------------------------------
+ * Everything
+ */
+
+static int *grow(int *array, int from, int to) {
+  int *larger = realloc(array, (size_t)to * sizeof(*larger));
+  for (int i = from; larger != NULL && i < to; i++)
+    larger[i] = -1;
+  return larger;
+}
+
+static int reserve(struct topology *topology, int cores_len) {
+  if (cores_len <= topology->cores_len)
+    return 0;
+  int **const arrays[] = {&topology->node, &topology->package,
+                          &topology->sibling};
+  for (size_t i = 0; i < sizeof(arrays) / sizeof(arrays[0]); i++) {
+    int *larger = grow(*arrays[i], topology->cores_len, cores_len);
+    if (larger == NULL)
+      return -ENOMEM;
+    *arrays[i] = larger;
+  }
+  topology->cores_len = cores_len;
+  return 0;
+}
+
+int topology_refresh(struct topology *topology, const struct machine *machine) {
+  int status = read_online(topology, machine);
+  if (status != 0)
+    return status;
+  core_set_union(&topology->possible, &topology->online);
+  status = reserve(topology, highest(&topology->possible) + 1);
+  if (status != 0)
+    return status;
+  read_isolated(topology, machine);
+  read_packages(topology, machine);
+  read_siblings(topology, machine);
+  read_nodes(topology, machine);
+  return 0;
+}
+
+int topology_read(struct topology *topology, const struct machine *machine) {
+  *topology = (struct topology){0};
+  if (machine_read_core_set(machine, CPU_FOLDER "/possible",
+                            &topology->possible) != 0)
+    core_set_clear(&topology->possible);
+  read_flags(topology, machine);
+  int status = topology_refresh(topology, machine);
+  if (status != 0)
+    topology_free(topology);
+  return status;
+}
+
+void topology_free(struct topology *topology) {
+  free(topology->node);
+  free(topology->package);
+  free(topology->sibling);
+  *topology = (struct topology){0};
+}

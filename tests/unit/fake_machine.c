@@ -1,0 +1,613 @@
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK_NS 10000000.0 /* of /proc/stat: USER_HZ is 100 everywhere */
+#define CPU_FOLDER "/sys/devices/system/cpu"
+
+struct fake_file {
+  char *path;
+  char *text;
+  int error;
+};
+
+struct fake_descriptor {
+  bool open;
+  bool pinned;
+  bool stale; /* its core went away, or the machine slept */
+  int core;
+  int leader; /* its own number if it leads */
+  uint64_t read_format;
+  size_t counter;
+  double enabled_ns, running_ns, value;
+};
+
+static void *grow(void *array, size_t *len, size_t size) {
+  void *grown = realloc(array, (*len + 1) * size);
+  if (grown == NULL)
+    abort();
+  memset((char *)grown + *len * size, 0, size);
+  (*len)++;
+  return grown;
+}
+
+static char *copy_of(const char *text) {
+  char *copy = strdup(text);
+  if (copy == NULL)
+    abort();
+  return copy;
+}
+
+/* ---------------------------------------------------------------------------
+ * Time
+ */
+
+static double share_or(double share, double otherwise) {
+  return isnan(share) ? otherwise : share;
+}
+
+static void run_core(struct fake_core *core, double ns) {
+  if (!core->online)
+    return;
+  double idle = share_or(core->idle, 1 - core->load - core->steal);
+  double seen = share_or(core->seen, core->load);
+  double column[8] = {
+      seen, 0, 0,          idle * (1 - core->iowait), idle * core->iowait,
+      0,    0, core->steal};
+  for (int i = 0; i < 8; i++)
+    core->column_ns[i] += ns * column[i];
+  core->halted_ns += ns * (1 - core->load);
+  if (core->load < 1)
+    core->halts += 1 + (uint64_t)(ns / 1e6);
+}
+
+static void run_descriptor(struct fake_machine *fake,
+                           struct fake_descriptor *descriptor, double ns) {
+  const struct fake_core *core = &fake->cores[descriptor->core];
+  if (!descriptor->open || descriptor->stale || core->frozen)
+    return;
+  const struct fake_counter *counter = &fake->counters[descriptor->counter];
+  double share = counter->per == FAKE_PER_WALL       ? 1
+                 : counter->per == FAKE_PER_UNHALTED ? core->load
+                                                     : 1 - core->load;
+  descriptor->enabled_ns += ns;
+  descriptor->running_ns += ns * core->running;
+  descriptor->value += ns * core->running * share * counter->hz / 1e9;
+}
+
+void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
+  fake->monotonic_ns += ns;
+  for (int i = 0; i < fake->cores_len; i++)
+    run_core(&fake->cores[i], (double)ns);
+  for (size_t i = 0; i < fake->descriptors_len; i++)
+    run_descriptor(fake, &fake->descriptors[i], (double)ns);
+}
+
+void fake_machine_pause(struct fake_machine *fake, uint64_t ns) {
+  fake->monotonic_ns += ns;
+}
+
+void fake_machine_suspend(struct fake_machine *fake, uint64_t ns) {
+  fake->boottime_offset_ns += (int64_t)ns;
+  fake->realtime_offset_ns += (int64_t)ns;
+  for (size_t i = 0; i < fake->descriptors_len; i++) {
+    struct fake_descriptor *descriptor = &fake->descriptors[i];
+    const struct fake_counter *counter = &fake->counters[descriptor->counter];
+    if (counter->per == FAKE_PER_WALL)
+      descriptor->value += (double)ns * counter->hz / 1e9;
+    descriptor->stale = true;
+  }
+}
+
+static uint64_t fake_clock(void *context, clockid_t clock) {
+  struct fake_machine *fake = context;
+  uint64_t now = fake->monotonic_ns;
+  if (fake->clock_step_ns > 0)
+    fake_machine_run(fake, fake->clock_step_ns);
+  if (clock == CLOCK_BOOTTIME)
+    return now + (uint64_t)fake->boottime_offset_ns;
+  if (clock == CLOCK_REALTIME)
+    return now + (uint64_t)fake->realtime_offset_ns;
+  return now;
+}
+
+/* ---------------------------------------------------------------------------
+ * Files
+ */
+
+static struct fake_file *find_file(const struct fake_machine *fake,
+                                   const char *path) {
+  for (size_t i = 0; i < fake->files_len; i++)
+    if (fake->files[i].path != NULL && strcmp(fake->files[i].path, path) == 0)
+      return &fake->files[i];
+  return NULL;
+}
+
+static struct fake_file *make_file(struct fake_machine *fake,
+                                   const char *path) {
+  struct fake_file *file = find_file(fake, path);
+  if (file == NULL) {
+    fake->files = grow(fake->files, &fake->files_len, sizeof *fake->files);
+    file = &fake->files[fake->files_len - 1];
+    file->path = copy_of(path);
+  }
+  free(file->text);
+  file->text = NULL;
+  file->error = 0;
+  return file;
+}
+
+void fake_machine_file(struct fake_machine *fake, const char *path,
+                       const char *text) {
+  make_file(fake, path)->text = copy_of(text);
+}
+
+void fake_machine_filef(struct fake_machine *fake, const char *text,
+                        const char *path, ...) {
+  char full[256];
+  va_list arguments;
+  va_start(arguments, path);
+  vsnprintf(full, sizeof full, path, arguments);
+  va_end(arguments);
+  fake_machine_file(fake, full, text);
+}
+
+void fake_machine_fail(struct fake_machine *fake, const char *path, int error) {
+  make_file(fake, path)->error = error;
+}
+
+void fake_machine_remove(struct fake_machine *fake, const char *path) {
+  struct fake_file *file = find_file(fake, path);
+  if (file == NULL)
+    return;
+  free(file->path);
+  free(file->text);
+  memset(file, 0, sizeof *file);
+}
+
+static ssize_t give(const char *text, size_t length, char *buffer,
+                    size_t size) {
+  if (length >= size)
+    return -EFBIG;
+  memcpy(buffer, text, length);
+  buffer[length] = 0;
+  return (ssize_t)length;
+}
+
+static void stat_row(FILE *out, const char *name, const double ns[8]) {
+  fprintf(out, "%s", name);
+  for (int i = 0; i < 8; i++)
+    fprintf(out, " %llu", (unsigned long long)(ns[i] / TICK_NS));
+  fprintf(out, " 0 0\n");
+}
+
+static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
+  bool slow = fake->stat_slow_reads != 0;
+  if (fake->stat_slow_reads > 0)
+    fake->stat_slow_reads--;
+  fake->stat_reads++;
+  if (slow)
+    fake_machine_run(fake, fake->stat_read_ns / 2);
+
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  if (out == NULL)
+    abort();
+  double all[8] = {0};
+  for (int i = 0; i < fake->cores_len; i++)
+    for (int column = 0; column < 8; column++)
+      all[column] += fake->cores[i].column_ns[column];
+  stat_row(out, "cpu ", all);
+  for (int i = 0; i < fake->cores_len; i++) {
+    if (!fake->cores[i].online || core_set_has(&fake->stat_hidden, i))
+      continue;
+    char name[16];
+    snprintf(name, sizeof name, "cpu%d", i);
+    stat_row(out, name, fake->cores[i].column_ns);
+  }
+  fprintf(out,
+          "intr 1 2 3\nctxt 4\nbtime 5\nprocesses 6\n"
+          "procs_running %d\nprocs_blocked %d\n",
+          fake->procs_running, fake->procs_blocked);
+  fclose(out);
+
+  if (slow)
+    fake_machine_run(fake, fake->stat_read_ns / 2);
+  ssize_t given = give(text, length, buffer, size);
+  free(text);
+  return given;
+}
+
+static const char *const cstate_name[] = {"POLL", "C1", "C6"};
+
+/* cpuN/cpuidle/stateM/{name,usage,time}: all halted time is in the last one. */
+static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
+                            char *buffer, size_t size) {
+  int core, state;
+  char what[16], text[64];
+  if (sscanf(path, CPU_FOLDER "/cpu%d/cpuidle/state%d/%15s", &core, &state,
+             what) != 3)
+    return -ENOENT;
+  if (core < 0 || core >= fake->cores_len || state < 0 ||
+      state >= fake->cpuidle_states)
+    return -ENOENT;
+  bool used = state == fake->cpuidle_states - 1;
+  const struct fake_core *it = &fake->cores[core];
+  if (strcmp(what, "name") == 0)
+    snprintf(text, sizeof text, "%s\n", cstate_name[state]);
+  else if (strcmp(what, "usage") == 0)
+    snprintf(text, sizeof text, "%llu\n",
+             used ? (unsigned long long)it->halts : 0ULL);
+  else if (strcmp(what, "time") == 0)
+    snprintf(text, sizeof text, "%llu\n",
+             used ? (unsigned long long)(it->halted_ns / 1e3) : 0ULL);
+  else
+    return -ENOENT;
+  return give(text, strlen(text), buffer, size);
+}
+
+static ssize_t read_online(const struct fake_machine *fake, char *buffer,
+                           size_t size) {
+  struct core_set online;
+  char text[8192];
+  core_set_clear(&online);
+  for (int i = 0; i < fake->cores_len; i++)
+    if (fake->cores[i].online)
+      core_set_add(&online, i);
+  core_set_format(&online, text, sizeof text - 1);
+  strcat(text, "\n");
+  return give(text, strlen(text), buffer, size);
+}
+
+static ssize_t fake_read_file(void *context, const char *path, char *buffer,
+                              size_t size) {
+  struct fake_machine *fake = context;
+  const struct fake_file *file = find_file(fake, path);
+  if (file != NULL && file->error != 0)
+    return -file->error;
+  if (file != NULL)
+    return give(file->text, strlen(file->text), buffer, size);
+  if (fake->procstat && strcmp(path, "/proc/stat") == 0)
+    return read_stat(fake, buffer, size);
+  if (fake->cores_len > 0 && strcmp(path, CPU_FOLDER "/online") == 0)
+    return read_online(fake, buffer, size);
+  return read_cpuidle(fake, path, buffer, size);
+}
+
+/* The part of `path` right below `folder`, or NULL if it is not in there. */
+static const char *name_below(const char *path, const char *folder,
+                              char name[256]) {
+  size_t length = strlen(folder);
+  while (length > 0 && folder[length - 1] == '/')
+    length--;
+  if (path == NULL || strncmp(path, folder, length) != 0 || path[length] != '/')
+    return NULL;
+  snprintf(name, 256, "%.*s", (int)strcspn(path + length + 1, "/"),
+           path + length + 1);
+  return name;
+}
+
+static int fake_list_directory(void *context, const char *path,
+                               void (*each)(const char *name, void *argument),
+                               void *argument) {
+  struct fake_machine *fake = context;
+  char name[256], other[256];
+  int core, end = 0, found = 0;
+  for (size_t i = 0; i < fake->files_len; i++) {
+    if (name_below(fake->files[i].path, path, name) == NULL)
+      continue;
+    bool again = false;
+    for (size_t j = 0; j < i && !again; j++)
+      again = name_below(fake->files[j].path, path, other) != NULL &&
+              strcmp(name, other) == 0;
+    found++;
+    if (!again)
+      each(name, argument);
+  }
+  if (sscanf(path, CPU_FOLDER "/cpu%d/cpuidle%n", &core, &end) == 1 &&
+      end > 0 && path[end] == 0 && core < fake->cores_len)
+    for (int state = 0; state < fake->cpuidle_states; state++, found++) {
+      snprintf(name, sizeof name, "state%d", state);
+      each(name, argument);
+    }
+  return found > 0 ? 0 : -ENOENT;
+}
+
+/* ---------------------------------------------------------------------------
+ * Counters
+ */
+
+struct fake_counter *fake_machine_counter(struct fake_machine *fake,
+                                          uint32_t type, uint64_t config,
+                                          enum fake_per per, double hz) {
+  fake->counters =
+      grow(fake->counters, &fake->counters_len, sizeof *fake->counters);
+  struct fake_counter *counter = &fake->counters[fake->counters_len - 1];
+  *counter = (struct fake_counter){
+      .type = type, .config = config, .core = -1, .per = per, .hz = hz};
+  return counter;
+}
+
+struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
+                                               uint32_t type, uint64_t config,
+                                               int core) {
+  for (size_t i = fake->counters_len; i-- > 0;) {
+    struct fake_counter *counter = &fake->counters[i];
+    if (counter->type == type && counter->config == config &&
+        (counter->core < 0 || core < 0 || counter->core == core))
+      return counter;
+  }
+  return NULL;
+}
+
+/* The kernel's rules, as far as they can trap us: no event of a core that is
+ * offline, no exclude bits for msr, members on the core of their leader. */
+static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
+                          int group) {
+  struct fake_machine *fake = context;
+  fake->perf_opens++;
+  if (core < 0 || core >= fake->cores_len)
+    return -EINVAL;
+  if (!fake->cores[core].online)
+    return -ENODEV;
+  struct fake_counter *counter =
+      fake_machine_find_counter(fake, attr->type, attr->config, core);
+  if (counter == NULL)
+    return -ENOENT;
+  if (counter->open_error != 0)
+    return -counter->open_error;
+  if (attr->type == FAKE_MSR_TYPE &&
+      (attr->exclude_user || attr->exclude_kernel || attr->exclude_hv ||
+       attr->exclude_idle || attr->exclude_host || attr->exclude_guest))
+    return -EINVAL;
+  if (group >= 0) {
+    if ((size_t)group >= fake->descriptors_len ||
+        !fake->descriptors[group].open ||
+        fake->descriptors[group].core != core ||
+        fake->descriptors[group].leader != group || attr->pinned)
+      return -EINVAL;
+  }
+
+  fake->descriptors = grow(fake->descriptors, &fake->descriptors_len,
+                           sizeof *fake->descriptors);
+  int fd = (int)fake->descriptors_len - 1;
+  fake->descriptors[fd] = (struct fake_descriptor){
+      .open = true,
+      .pinned = attr->pinned,
+      .core = core,
+      .leader = group >= 0 ? group : fd,
+      .read_format = attr->read_format,
+      .counter = (size_t)(counter - fake->counters),
+  };
+  counter->opens++;
+  fake->last_attr = *attr;
+  return fd;
+}
+
+static ssize_t fake_perf_read(void *context, int fd, void *buffer,
+                              size_t size) {
+  struct fake_machine *fake = context;
+  fake->perf_reads++;
+  if (fd < 0 || (size_t)fd >= fake->descriptors_len ||
+      !fake->descriptors[fd].open)
+    return -EBADF;
+  const struct fake_descriptor *leader = &fake->descriptors[fd];
+  const struct fake_core *core = &fake->cores[leader->core];
+  if (core->read_error != 0)
+    return -core->read_error;
+  if (leader->pinned && core->pinned_lost)
+    return 0;
+  if (leader->read_format !=
+      (PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
+       PERF_FORMAT_TOTAL_TIME_RUNNING))
+    abort(); /* the only one that is agreed on, and the only one played here */
+
+  uint64_t words[3 + 16];
+  size_t values = 0;
+  for (size_t i = (size_t)fd; i < fake->descriptors_len && values < 16; i++) {
+    const struct fake_descriptor *member = &fake->descriptors[i];
+    if (!member->open || member->leader != fd)
+      continue;
+    if (leader->stale && i != (size_t)fd)
+      continue; /* dissolved: the leader is alone */
+    words[3 + values++] =
+        fake->counters[member->counter].start + (uint64_t)member->value;
+  }
+  words[0] = values;
+  words[1] = (uint64_t)leader->enabled_ns;
+  words[2] = (uint64_t)leader->running_ns;
+  if (size < (3 + values) * sizeof *words)
+    return -ENOSPC;
+  memcpy(buffer, words, (3 + values) * sizeof *words);
+  return (ssize_t)((3 + values) * sizeof *words);
+}
+
+static void fake_perf_close(void *context, int fd) {
+  struct fake_machine *fake = context;
+  if (fd < 0 || (size_t)fd >= fake->descriptors_len ||
+      !fake->descriptors[fd].open)
+    abort(); /* closed twice, or never opened */
+  fake->descriptors[fd].open = false;
+}
+
+int fake_machine_descriptors(const struct fake_machine *fake, int core) {
+  int open = 0;
+  for (size_t i = 0; i < fake->descriptors_len; i++)
+    open += fake->descriptors[i].open &&
+            (core < 0 || fake->descriptors[i].core == core);
+  return open;
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores
+ */
+
+static int fake_changed_cores(void *context, struct core_set *changed) {
+  struct fake_machine *fake = context;
+  core_set_union(changed, &fake->changed);
+  core_set_clear(&fake->changed);
+  if (!fake->hotplug_lost)
+    return 0;
+  fake->hotplug_lost = false;
+  return -ENOBUFS;
+}
+
+void fake_machine_online(struct fake_machine *fake, int core, bool online) {
+  fake->cores[core].online = online;
+  if (fake->hotplug_events)
+    core_set_add(&fake->changed, core);
+  for (size_t i = 0; i < fake->descriptors_len; i++)
+    if (fake->descriptors[i].core == core)
+      fake->descriptors[i].stale = true;
+}
+
+void fake_machine_load(struct fake_machine *fake, double load) {
+  for (int i = 0; i < fake->cores_len; i++)
+    fake->cores[i].load = load;
+}
+
+void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf) {
+#define MSR "/sys/bus/event_source/devices/msr"
+  fake_machine_file(fake, MSR "/type", "14\n");
+  fake_machine_file(fake, MSR "/format/event", "config:0-63\n");
+  fake_machine_file(fake, MSR "/events/tsc", "event=0x00\n");
+  fake_machine_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, FAKE_PER_WALL,
+                       tsc_hz);
+  if (!mperf)
+    return;
+  fake_machine_file(fake, MSR "/events/aperf", "event=0x01\n");
+  fake_machine_file(fake, MSR "/events/mperf", "event=0x02\n");
+  fake_machine_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_APERF, FAKE_PER_UNHALTED,
+                       tsc_hz * 1.25);
+  fake_machine_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, FAKE_PER_UNHALTED,
+                       tsc_hz);
+#undef MSR
+}
+
+void fake_machine_ref_cycles(struct fake_machine *fake, double hz) {
+  fake_machine_counter(fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES,
+                       FAKE_PER_UNHALTED, hz);
+}
+
+static void write_cpuinfo(struct fake_machine *fake, const char *more) {
+  char text[512];
+  snprintf(text, sizeof text,
+           "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: "
+           "Memory Lane\nflags\t\t: fpu tsc msr aperfmperf constant_tsc "
+           "nonstop_tsc%s%s\n\n",
+           *more != 0 ? " " : "", more);
+  fake_machine_file(fake, "/proc/cpuinfo", text);
+}
+
+void fake_machine_hypervisor(struct fake_machine *fake) {
+  write_cpuinfo(fake, "hypervisor");
+}
+
+static void write_sysfs(struct fake_machine *fake, int cores) {
+  char list[32], text[64];
+  snprintf(list, sizeof list, cores > 1 ? "0-%d\n" : "%d\n", cores - 1);
+  fake_machine_file(fake, CPU_FOLDER "/possible", list);
+  fake_machine_file(fake, CPU_FOLDER "/present", list);
+  fake_machine_file(fake, CPU_FOLDER "/isolated", "\n");
+  fake_machine_file(fake, CPU_FOLDER "/nohz_full", "  (null)\n");
+  fake_machine_file(fake, "/sys/devices/system/node/online", "0\n");
+  fake_machine_file(fake, "/sys/devices/system/node/possible", "0\n");
+  fake_machine_file(fake, "/sys/devices/system/node/node0/cpulist", list);
+  fake_machine_file(
+      fake, "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "tsc\n");
+  for (int i = 0; i < cores; i++) {
+    snprintf(text, sizeof text, "%d\n", i);
+    fake_machine_filef(fake, text, CPU_FOLDER "/cpu%d/topology/core_id", i);
+    fake_machine_filef(fake, text,
+                       CPU_FOLDER "/cpu%d/topology/thread_siblings_list", i);
+    fake_machine_filef(fake, text, CPU_FOLDER "/cpu%d/topology/core_cpus_list",
+                       i);
+    fake_machine_filef(fake, "0\n",
+                       CPU_FOLDER "/cpu%d/topology/physical_package_id", i);
+  }
+  write_cpuinfo(fake, "");
+}
+
+struct fake_machine *fake_machine_new(int cores) {
+  struct fake_machine *fake = calloc(1, sizeof *fake);
+  if (fake == NULL)
+    abort();
+  fake->machine = (struct machine){
+      .context = fake,
+      .clock_ns = fake_clock,
+      .read_file = fake_read_file,
+      .list_directory = fake_list_directory,
+      .perf_open = fake_perf_open,
+      .perf_read = fake_perf_read,
+      .perf_close = fake_perf_close,
+      .changed_cores = fake_changed_cores,
+  };
+  fake->monotonic_ns = 1000 * FAKE_SECOND;
+  fake->realtime_offset_ns = INT64_C(1700000000) * (int64_t)FAKE_SECOND;
+  fake->cores_len = cores;
+  fake->cores = calloc((size_t)cores + 1, sizeof *fake->cores);
+  if (fake->cores == NULL)
+    abort();
+  for (int i = 0; i < cores; i++)
+    fake->cores[i] = (struct fake_core){
+        .online = true, .seen = NAN, .idle = NAN, .running = 1};
+  fake->procstat = true;
+  fake->procs_running = 1;
+  fake->hotplug_events = true;
+  if (cores > 0)
+    write_sysfs(fake, cores);
+  return fake;
+}
+
+void fake_machine_free(struct fake_machine *fake) {
+  for (size_t i = 0; i < fake->files_len; i++) {
+    free(fake->files[i].path);
+    free(fake->files[i].text);
+  }
+  free(fake->files);
+  free(fake->counters);
+  free(fake->descriptors);
+  free(fake->cores);
+  free(fake);
+}
+
+/* ---------------------------------------------------------------------------
+ * Journal
+ */
+
+static void remember(void *context, enum journal_level level,
+                     const char *line) {
+  struct fake_journal *journal = context;
+  if (journal->lines_len == sizeof journal->line / sizeof journal->line[0])
+    abort(); /* a flood: no operator would read it */
+  journal->line[journal->lines_len].level = level;
+  snprintf(journal->line[journal->lines_len].text, sizeof journal->line[0].text,
+           "%s", line);
+  journal->lines_len++;
+}
+
+void fake_journal_open(struct fake_journal *journal) {
+  memset(journal, 0, sizeof *journal);
+  journal->journal = (struct journal){.write = remember, .context = journal};
+}
+
+int fake_journal_count(const struct fake_journal *journal, ...) {
+  int count = 0;
+  for (size_t i = 0; i < journal->lines_len; i++) {
+    bool all = true;
+    va_list words;
+    va_start(words, journal);
+    for (const char *word; (word = va_arg(words, const char *)) != NULL;)
+      all = all && strstr(journal->line[i].text, word) != NULL;
+    va_end(words);
+    count += all;
+  }
+  return count;
+}

@@ -1,0 +1,159 @@
+/* fake_machine: a computer made of memory, for the tests of cycles/.
+ *
+ * Its cores have a truth (how busy they are) and several witnesses of it: perf
+ * counters, /proc/stat, cpuidle. Time stands still but where a test moves it,
+ * and each witness can be made to lie, fail or vanish on its own.
+ */
+#ifndef PERCORE_FAKE_MACHINE_H
+#define PERCORE_FAKE_MACHINE_H
+
+#include "cycles/core_set.h"
+#include "cycles/journal.h"
+#include "cycles/machine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FAKE_MS UINT64_C(1000000)
+#define FAKE_SECOND UINT64_C(1000000000)
+
+/* Types of the PMUs that fake_machine_msr and the like set up. */
+enum {
+  FAKE_MSR_TYPE = 14,
+  FAKE_MSR_TSC = 0x00,
+  FAKE_MSR_APERF = 0x01,
+  FAKE_MSR_MPERF = 0x02,
+};
+
+/* What one core does while time passes: shares of wall time, 0 to 1. NAN is
+ * "whatever follows from load". */
+struct fake_core {
+  bool online;
+  double load;      /* the truth: time not halted */
+  double seen;      /* in the busy columns of /proc/stat; NAN: load */
+  double iowait;    /* of the idle time, how much is called iowait */
+  double steal;     /* taken by the hypervisor */
+  double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
+  double running;   /* of the time, how much perf groups hold their counters */
+  bool pinned_lost; /* pinned groups read end of file */
+  int read_error;   /* errno of every perf_read, 0: none */
+  bool frozen;      /* perf groups read, but stand still */
+  double column_ns[8];
+  double halted_ns;
+  uint64_t halts;
+};
+
+enum fake_per { FAKE_PER_WALL, FAKE_PER_UNHALTED, FAKE_PER_HALTED };
+
+/* A perf event that can be opened. Where several match, the last one added
+ * serves. */
+struct fake_counter {
+  uint32_t type;
+  uint64_t config;
+  int core; /* -1: every core */
+  enum fake_per per;
+  double hz;
+  uint64_t start; /* the value at open: near 2^64 for a wrap */
+  int open_error; /* errno, 0: opens */
+  int opens;      /* counted by the machine */
+};
+
+struct fake_file;
+struct fake_descriptor;
+
+struct fake_machine {
+  struct machine machine; /* what the code under test gets */
+
+  uint64_t monotonic_ns;
+  int64_t boottime_offset_ns; /* BOOTTIME - MONOTONIC */
+  int64_t realtime_offset_ns; /* REALTIME - MONOTONIC */
+  uint64_t clock_step_ns;     /* time that passes in each clock_ns() */
+  uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
+  int stat_slow_reads;        /* only so many reads of it; -1: all */
+  int stat_reads;             /* how often it was read */
+
+  int cores_len; /* of cores[]; all possible ones */
+  struct fake_core *cores;
+  bool procstat;               /* /proc/stat made of the cores' columns */
+  struct core_set stat_hidden; /* rows that are not in it, online or not */
+  int procs_running, procs_blocked;
+  int cpuidle_states; /* 0: no cpuidle folder; state 0 is POLL */
+
+  bool hotplug_events;     /* changed_cores() hears of fake_machine_online */
+  bool hotplug_lost;       /* the next changed_cores() is -ENOBUFS */
+  struct core_set changed; /* told and forgotten by changed_cores() */
+
+  struct fake_counter *counters;
+  size_t counters_len;
+  struct fake_descriptor *descriptors;
+  size_t descriptors_len;
+  int perf_opens;
+  int perf_reads;
+  struct perf_event_attr last_attr; /* of the last perf_open that succeeded */
+
+  struct fake_file *files;
+  size_t files_len;
+};
+
+/* A machine with cores 0 to cores - 1 online and idle, with the sysfs files and
+ * the /proc/stat of a plain bare-metal x86 server: one node, one package, no
+ * SMT, a steady TSC; no perf event can be opened. */
+struct fake_machine *fake_machine_new(int cores);
+void fake_machine_free(struct fake_machine *fake);
+
+/* Files by absolute path; a file set again is replaced. A failing file gives
+ * -error instead. Directories are there while something is in them. */
+void fake_machine_file(struct fake_machine *fake, const char *path,
+                       const char *text);
+void fake_machine_filef(struct fake_machine *fake, const char *text,
+                        const char *path, ...)
+    __attribute__((format(printf, 3, 4)));
+void fake_machine_fail(struct fake_machine *fake, const char *path, int error);
+void fake_machine_remove(struct fake_machine *fake, const char *path);
+
+/* Adds an event; the pointer lives until the next one is added. */
+struct fake_counter *fake_machine_counter(struct fake_machine *fake,
+                                          uint32_t type, uint64_t config,
+                                          enum fake_per per, double hz);
+/* The one that serves (core -1: any), or NULL. */
+struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
+                                               uint32_t type, uint64_t config,
+                                               int core);
+/* The msr PMU with its tsc, and where asked for aperf and mperf. */
+void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
+/* PERF_COUNT_HW_REF_CPU_CYCLES, counting at hz while not halted. */
+void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
+/* A flag word "hypervisor" in /proc/cpuinfo. */
+void fake_machine_hypervisor(struct fake_machine *fake);
+
+/* Lets time pass. */
+void fake_machine_run(struct fake_machine *fake, uint64_t ns);
+/* Time in which CLOCK_MONOTONIC goes on and nothing else does: a paused VM. */
+void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
+/* Suspend to RAM: BOOTTIME, REALTIME and the TSC go on, descriptors freeze. */
+void fake_machine_suspend(struct fake_machine *fake, uint64_t ns);
+/* Brings a core up or down. What is open on it freezes for ever, and groups
+ * dissolve. */
+void fake_machine_online(struct fake_machine *fake, int core, bool online);
+/* All cores alike. */
+void fake_machine_load(struct fake_machine *fake, double load);
+
+/* How many descriptors are open, on one core or (-1) on all. */
+int fake_machine_descriptors(const struct fake_machine *fake, int core);
+
+/* A journal that remembers. */
+struct fake_journal {
+  struct journal journal;
+  struct {
+    enum journal_level level;
+    char text[256];
+  } line[512];
+  size_t lines_len;
+};
+void fake_journal_open(struct fake_journal *journal);
+/* Lines that hold all of the given words; NULL ends the list. */
+int fake_journal_count(const struct fake_journal *journal, ...)
+    __attribute__((sentinel));
+
+#endif

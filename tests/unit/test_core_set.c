@@ -1,0 +1,222 @@
+#include "unit.h"
+
+#include "cycles/core_set.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const char *round_trip(const char *list) {
+  static char text[CORES_MAX * 5];
+  struct core_set set;
+  assert_int_equal(core_set_parse(&set, list), 0);
+  core_set_format(&set, text, sizeof text);
+  return text;
+}
+
+static void a_list_of_numbers_and_ranges_is_read(void **state) {
+  (void)state;
+  struct core_set set;
+  assert_int_equal(core_set_parse(&set, "0-3,8,10-11"), 0);
+  static const int members[] = {0, 1, 2, 3, 8, 10, 11};
+  size_t found = 0;
+  core_set_for_each(core, &set) {
+    assert_true(found < sizeof members / sizeof members[0]);
+    assert_int_equal(core, members[found++]);
+  }
+  assert_int_equal(found, 7);
+  assert_int_equal(core_set_count(&set), 7);
+}
+
+static void what_was_in_the_set_before_is_forgotten(void **state) {
+  (void)state;
+  struct core_set set;
+  memset(&set, 0xff, sizeof set);
+  assert_int_equal(core_set_parse(&set, "5"), 0);
+  assert_int_equal(core_set_count(&set), 1);
+}
+
+static void a_list_of_nothing_or_blanks_is_the_empty_set(void **state) {
+  (void)state;
+  struct core_set set;
+  static const char *const empty[] = {"", " ", "\n", " \t\n "};
+  for (size_t i = 0; i < sizeof empty / sizeof empty[0]; i++) {
+    memset(&set, 0xff, sizeof set);
+    assert_int_equal(core_set_parse(&set, empty[i]), 0);
+    assert_int_equal(core_set_count(&set), 0);
+  }
+}
+
+static void blanks_around_numbers_do_not_matter(void **state) {
+  (void)state;
+  assert_string_equal(round_trip(" 1 , 3 - 5 ,\t7\n"), "1,3-5,7");
+}
+
+static void order_and_overlaps_do_not_matter(void **state) {
+  (void)state;
+  assert_string_equal(round_trip("9,4-6,5-7,0,4"), "0,4-7,9");
+}
+
+static void a_stride_takes_the_first_few_of_each_group(void **state) {
+  (void)state;
+  assert_string_equal(round_trip("0-14:2/4"), "0-1,4-5,8-9,12-13");
+  assert_string_equal(round_trip("1-9:1/3"), "1,4,7");
+  assert_string_equal(round_trip("3-6:2/2"), "3-6");
+  assert_string_equal(round_trip("2-3:1/100"), "2");
+}
+
+static void what_is_not_a_list_is_refused(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "x",      "1,",      ",1",     "1,,2",   "-",       "-1",      "1-",
+      "1--2",   "1-2-3",   "0x1",    "1 2",    "1;2",     "1.5",     "+1",
+      "(null)", "0-7:1",   "0-7:/2", "0-7:1/", "0-7:1/0", "0-7:3/2", "5:1/2",
+      "1,\n,2", "0-3,a-b", "0-3 x",  "\x80",   "1\x01",
+  };
+  struct core_set set;
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    if (core_set_parse(&set, bad[i]) != -EINVAL)
+      fail_msg("\"%s\" was not refused", bad[i]);
+}
+
+static void a_range_that_runs_backwards_is_refused(void **state) {
+  (void)state;
+  struct core_set set;
+  assert_int_equal(core_set_parse(&set, "3-2"), -EINVAL);
+  assert_int_equal(core_set_parse(&set, "0-1,8191-0"), -EINVAL);
+}
+
+static void core_8191_is_the_last_that_can_be_named(void **state) {
+  (void)state;
+  struct core_set set;
+  assert_int_equal(core_set_parse(&set, "0-8191"), 0);
+  assert_int_equal(core_set_count(&set), CORES_MAX);
+  assert_int_equal(core_set_next(&set, 8190), 8191);
+  assert_int_equal(core_set_next(&set, 8191), -1);
+  static const char *const beyond[] = {"8192",
+                                       "0-8192",
+                                       "1,9000-9001",
+                                       "4294967296",
+                                       "18446744073709551616",
+                                       "99999999999999999999999999999999"};
+  for (size_t i = 0; i < sizeof beyond / sizeof beyond[0]; i++)
+    assert_int_equal(core_set_parse(&set, beyond[i]), -ERANGE);
+}
+
+static void a_set_is_written_as_the_shortest_list(void **state) {
+  (void)state;
+  assert_string_equal(round_trip("0,1"), "0-1");
+  assert_string_equal(round_trip("0,2,4"), "0,2,4");
+  assert_string_equal(round_trip("62,63,64,65"), "62-65");
+  assert_string_equal(round_trip("0-8191"), "0-8191");
+  assert_string_equal(round_trip(""), "");
+}
+
+static void the_longest_list_there_is_survives_a_round_trip(void **state) {
+  (void)state;
+  struct core_set set, again;
+  static char text[CORES_MAX * 5];
+  core_set_clear(&set);
+  for (int core = 0; core < CORES_MAX; core += 2)
+    core_set_add(&set, core);
+  size_t length = core_set_format(&set, text, sizeof text);
+  assert_int_equal(length, strlen(text));
+  assert_int_equal(core_set_parse(&again, text), 0);
+  assert_true(core_set_equal(&set, &again));
+}
+
+static void a_list_too_long_is_cut_after_a_whole_range(void **state) {
+  (void)state;
+  struct core_set set;
+  core_set_parse(&set, "0-3,10-12,100");
+  static const struct {
+    size_t size;
+    const char *list;
+  } cuts[] = {{14, "0-3,10-12,100"},
+              {13, "0-3,10-12"},
+              {10, "0-3,10-12"},
+              {9, "0-3"},
+              {4, "0-3"},
+              {3, ""},
+              {1, ""}};
+  for (size_t i = 0; i < sizeof cuts / sizeof cuts[0]; i++) {
+    char text[32];
+    memset(text, '#', sizeof text);
+    assert_int_equal(core_set_format(&set, text, cuts[i].size),
+                     strlen(cuts[i].list));
+    assert_string_equal(text, cuts[i].list);
+    assert_int_equal(text[cuts[i].size], '#');
+  }
+  char untouched = '#';
+  assert_int_equal(core_set_format(&set, &untouched, 0), 0);
+  assert_int_equal(untouched, '#');
+}
+
+static void cores_that_cannot_be_are_never_members(void **state) {
+  (void)state;
+  struct core_set set;
+  core_set_clear(&set);
+  core_set_add(&set, -1);
+  core_set_add(&set, CORES_MAX);
+  core_set_add(&set, INT32_MAX);
+  core_set_remove(&set, -1);
+  core_set_remove(&set, CORES_MAX);
+  assert_int_equal(core_set_count(&set), 0);
+  assert_false(core_set_has(&set, -1));
+  assert_false(core_set_has(&set, CORES_MAX));
+  assert_int_equal(core_set_next(&set, CORES_MAX + 5), -1);
+}
+
+static void members_come_and_go_one_by_one(void **state) {
+  (void)state;
+  struct core_set set;
+  core_set_clear(&set);
+  for (int core = 60; core < 70; core++)
+    core_set_add(&set, core);
+  core_set_remove(&set, 63);
+  core_set_remove(&set, 64);
+  assert_int_equal(core_set_next(&set, 62), 65);
+  assert_false(core_set_has(&set, 64));
+  assert_int_equal(core_set_count(&set), 8);
+}
+
+static void union_intersection_and_difference_are_those_of_sets(void **state) {
+  (void)state;
+  struct core_set a, b, set;
+  char text[64];
+  core_set_parse(&a, "0-3,64-67");
+  core_set_parse(&b, "2-5,66,8191");
+  set = a;
+  core_set_union(&set, &b);
+  core_set_format(&set, text, sizeof text);
+  assert_string_equal(text, "0-5,64-67,8191");
+  set = a;
+  core_set_intersect(&set, &b);
+  core_set_format(&set, text, sizeof text);
+  assert_string_equal(text, "2-3,66");
+  set = a;
+  core_set_subtract(&set, &b);
+  core_set_format(&set, text, sizeof text);
+  assert_string_equal(text, "0-1,64-65,67");
+  assert_false(core_set_equal(&a, &b));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_list_of_numbers_and_ranges_is_read),
+      cmocka_unit_test(what_was_in_the_set_before_is_forgotten),
+      cmocka_unit_test(a_list_of_nothing_or_blanks_is_the_empty_set),
+      cmocka_unit_test(blanks_around_numbers_do_not_matter),
+      cmocka_unit_test(order_and_overlaps_do_not_matter),
+      cmocka_unit_test(a_stride_takes_the_first_few_of_each_group),
+      cmocka_unit_test(what_is_not_a_list_is_refused),
+      cmocka_unit_test(a_range_that_runs_backwards_is_refused),
+      cmocka_unit_test(core_8191_is_the_last_that_can_be_named),
+      cmocka_unit_test(a_set_is_written_as_the_shortest_list),
+      cmocka_unit_test(the_longest_list_there_is_survives_a_round_trip),
+      cmocka_unit_test(a_list_too_long_is_cut_after_a_whole_range),
+      cmocka_unit_test(cores_that_cannot_be_are_never_members),
+      cmocka_unit_test(members_come_and_go_one_by_one),
+      cmocka_unit_test(union_intersection_and_difference_are_those_of_sets),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

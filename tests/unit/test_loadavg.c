@@ -1,0 +1,187 @@
+#include "unit.h"
+
+#include "cycles/loadavg.h"
+
+/* 60/13 s, the window of the load averages. */
+static const double window_s = 60.0 / 13;
+
+/* The average over period_s after n equal windows of a load. */
+static double after(int windows, double load, double period_s) {
+  struct loadavg average;
+  loadavg_reset(&average);
+  for (int i = 0; i < windows; i++)
+    loadavg_update(&average, load, window_s, period_s);
+  return loadavg_get(&average);
+}
+
+static void the_interval_is_a_thirteenth_of_a_minute(void **state) {
+  (void)state;
+  assert_near((double)LOADAVG_INTERVAL_NS / 1e9, window_s, 1e-9);
+}
+
+static void before_the_first_window_nothing_is_known(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_reset(&average);
+  assert_nan(loadavg_get(&average));
+}
+
+static void a_steady_load_shows_from_the_first_window_on(void **state) {
+  (void)state;
+  static const double period_s[] = {1, 10, 60, 300, 900, 3600};
+  for (size_t i = 0; i < sizeof period_s / sizeof period_s[0]; i++)
+    for (int windows = 1; windows < 100; windows++)
+      assert_near(after(windows, 0.8, period_s[i]), 0.8, 1e-12);
+}
+
+/* One window moves an average by 1 - exp(-dt/period) of the difference. In
+ * fixed point with 11 bits, what remains is the well-known factors. */
+static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
+  (void)state;
+  static const struct {
+    double period_s;
+    long factor;
+  } known[] = {{60, 1896}, {300, 2017}, {900, 2038}};
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
+    struct loadavg average;
+    loadavg_start(&average, 1);
+    loadavg_update(&average, 0, (double)LOADAVG_INTERVAL_NS / 1e9,
+                   known[i].period_s);
+    assert_int_equal(lround(loadavg_get(&average) * 2048), known[i].factor);
+  }
+}
+
+static void a_step_is_answered_by_the_exponential(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_start(&average, 0);
+  for (int window = 1; window <= 13 * 15; window++) {
+    loadavg_update(&average, 1, window_s, 300);
+    assert_near(loadavg_get(&average), 1 - exp(-window * window_s / 300),
+                1e-12);
+  }
+}
+
+/* With a history of only T seconds the average is the integral of the load
+ * under exp(-age/period), over the integral of that weight alone. */
+static void a_short_history_is_weighted_as_far_as_it_goes(void **state) {
+  (void)state;
+  const double period_s = 900, first_s = 40, second_s = 70;
+  struct loadavg average;
+  loadavg_reset(&average);
+  loadavg_update(&average, 0.2, first_s, period_s);
+  loadavg_update(&average, 0.9, second_s, period_s);
+  double old =
+      exp(-second_s / period_s) - exp(-(first_s + second_s) / period_s);
+  double young = 1 - exp(-second_s / period_s);
+  assert_near(loadavg_get(&average), (0.2 * old + 0.9 * young) / (old + young),
+              1e-12);
+}
+
+static void how_a_time_is_cut_into_windows_does_not_matter(void **state) {
+  (void)state;
+  struct loadavg whole, cut;
+  loadavg_start(&whole, 0.1);
+  loadavg_start(&cut, 0.1);
+  loadavg_update(&whole, 0.7, 100, 60);
+  for (int i = 0; i < 1000; i++)
+    loadavg_update(&cut, 0.7, 0.1, 60);
+  assert_near(loadavg_get(&cut), loadavg_get(&whole), 1e-12);
+}
+
+static void a_gap_enters_once_with_its_own_length(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_start(&average, 0);
+  loadavg_update(&average, 1, 600, 60);
+  assert_near(loadavg_get(&average), 1 - exp(-10), 1e-12);
+}
+
+static void a_very_long_gap_leaves_its_own_value_alone(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_start(&average, 0.3);
+  loadavg_update(&average, 0.6, 1e9, 60);
+  assert_near(loadavg_get(&average), 0.6, 1e-12);
+}
+
+static void a_very_short_window_does_not_drown_in_rounding(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_reset(&average);
+  loadavg_update(&average, 0.4, 1e-9, 3600);
+  assert_near(loadavg_get(&average), 0.4, 1e-12);
+}
+
+static void windows_without_length_or_value_change_nothing(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_reset(&average);
+  loadavg_update(&average, 0.5, window_s, 60);
+  static const struct {
+    double value, dt_s;
+  } nothing[] = {{1, 0},        {1, -1},        {NAN, 5},
+                 {INFINITY, 5}, {-INFINITY, 5}, {1, NAN}};
+  for (size_t i = 0; i < sizeof nothing / sizeof nothing[0]; i++) {
+    loadavg_update(&average, nothing[i].value, nothing[i].dt_s, 60);
+    assert_near(loadavg_get(&average), 0.5, 1e-12);
+  }
+  loadavg_reset(&average);
+  loadavg_update(&average, 1, 0, 60);
+  assert_nan(loadavg_get(&average));
+}
+
+static void a_start_value_counts_as_if_it_had_always_been_so(void **state) {
+  (void)state;
+  struct loadavg average;
+  loadavg_start(&average, 3);
+  assert_near(loadavg_get(&average), 3, 0);
+  loadavg_update(&average, 1, 60, 60);
+  assert_near(loadavg_get(&average), 1 + 2 * exp(-1), 1e-12);
+}
+
+static void the_kernels_three_values_are_met_exactly(void **state) {
+  (void)state;
+  const double kernel[3] = {0.5, 10, 3};
+  assert_near(loadavg_interpolate(kernel, 60), 0.5, 1e-12);
+  assert_near(loadavg_interpolate(kernel, 300), 10, 1e-12);
+  assert_near(loadavg_interpolate(kernel, 900), 3, 1e-12);
+}
+
+static void between_them_the_logarithm_of_the_period_decides(void **state) {
+  (void)state;
+  const double kernel[3] = {0.5, 10, 3};
+  assert_near(loadavg_interpolate(kernel, sqrt(60.0 * 300)), 5.25, 1e-12);
+  assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
+}
+
+/* A line drawn on through 0.5 and 10 would be at -10.07 at 10 s. */
+static void outside_them_the_end_value_holds(void **state) {
+  (void)state;
+  const double kernel[3] = {0.5, 10, 3};
+  assert_near(loadavg_interpolate(kernel, 10), 0.5, 0);
+  assert_near(loadavg_interpolate(kernel, 59), 0.5, 0);
+  assert_near(loadavg_interpolate(kernel, 901), 3, 0);
+  assert_near(loadavg_interpolate(kernel, 3600), 3, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_interval_is_a_thirteenth_of_a_minute),
+      cmocka_unit_test(before_the_first_window_nothing_is_known),
+      cmocka_unit_test(a_steady_load_shows_from_the_first_window_on),
+      cmocka_unit_test(one_window_keeps_1896_2017_and_2038_of_2048),
+      cmocka_unit_test(a_step_is_answered_by_the_exponential),
+      cmocka_unit_test(a_short_history_is_weighted_as_far_as_it_goes),
+      cmocka_unit_test(how_a_time_is_cut_into_windows_does_not_matter),
+      cmocka_unit_test(a_gap_enters_once_with_its_own_length),
+      cmocka_unit_test(a_very_long_gap_leaves_its_own_value_alone),
+      cmocka_unit_test(a_very_short_window_does_not_drown_in_rounding),
+      cmocka_unit_test(windows_without_length_or_value_change_nothing),
+      cmocka_unit_test(a_start_value_counts_as_if_it_had_always_been_so),
+      cmocka_unit_test(the_kernels_three_values_are_met_exactly),
+      cmocka_unit_test(between_them_the_logarithm_of_the_period_decides),
+      cmocka_unit_test(outside_them_the_end_value_holds),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,368 @@
+#include "unit.h"
+
+#include "cycles/procstat.h"
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TICK UINT64_C(10000000)
+
+/* Parses a copy: the parser may write into its text. */
+static int parse(struct procstat *stat, const char *text) {
+  char *copy = strdup(text);
+  int status = procstat_parse(stat, copy, TICK);
+  free(copy);
+  return status;
+}
+
+static uint64_t ticks(const struct procstat *stat, int core,
+                      enum procstat_column column) {
+  assert_true(core < stat->rows_len);
+  assert_true(stat->rows[core].present);
+  return stat->rows[core].ns[column] / TICK;
+}
+
+static bool has(const struct procstat *stat, int core) {
+  bool present = core < stat->rows_len && stat->rows[core].present;
+  assert_int_equal(present, core_set_has(&stat->cores, core));
+  return present;
+}
+
+static const char usual[] =
+    "cpu  30 2 14 218 33 8 36 13 5 6\n"
+    "cpu0 10 1 7 100 11 3 17 5 2 3\n"
+    "cpu1 20 1 7 118 22 5 19 8 3 3\n"
+    "intr 126069 0 0 9\n"
+    "ctxt 250000\nbtime 1700000000\nprocesses 4711\n"
+    "procs_running 3\nprocs_blocked 2\nsoftirq 77 0 1 2\n";
+
+static void every_row_has_its_eight_columns(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, usual), 0);
+  static const uint64_t columns[2][PROCSTAT_COLUMNS] = {
+      {10, 1, 7, 100, 11, 3, 17, 5}, {20, 1, 7, 118, 22, 5, 19, 8}};
+  for (int core = 0; core < 2; core++)
+    for (int column = 0; column < PROCSTAT_COLUMNS; column++)
+      assert_int_equal(ticks(&stat, core, column), columns[core][column]);
+  assert_int_equal(core_set_count(&stat.cores), 2);
+  procstat_free(&stat);
+}
+
+static void running_and_blocked_processes_are_found(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, usual), 0);
+  assert_int_equal(stat.running, 3);
+  assert_int_equal(stat.blocked, 2);
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"), 0);
+  assert_int_equal(stat.running, -1);
+  assert_int_equal(stat.blocked, -1);
+  procstat_free(&stat);
+}
+
+static void busy_idle_and_sum_are_those_of_the_columns(void **state) {
+  (void)state;
+  const struct procstat_row row = {
+      .ns = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000}};
+  assert_int_equal(procstat_busy_ns(&row), 7600321);
+  assert_int_equal(procstat_idle_ns(&row), 54000);
+  assert_int_equal(procstat_sum_ns(&row), 87654321);
+}
+
+static void the_sum_row_and_other_lines_are_no_core(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu  1 2 3 4 5 6 7 8\n"
+                                "cpufreq 1 2 3 4 5 6 7 8\n"
+                                "cpu 7 1 2 3 4 5 6 7 8\n"
+                                "xcpu1 1 2 3 4 5 6 7 8\n"
+                                " cpu2 1 2 3 4 5 6 7 8\n"
+                                "cpu3 1 2 3 4 5 6 7 8\n"
+                                "cpu-4 1 2 3 4 5 6 7 8\n"
+                                "cpu5x 1 2 3 4 5 6 7 8\n"),
+                   0);
+  assert_int_equal(core_set_count(&stat.cores), 1);
+  assert_true(has(&stat, 3));
+  procstat_free(&stat);
+}
+
+static void a_row_belongs_to_its_number_and_not_to_its_line(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu9 9 0 0 90\nctxt 1\ncpu2 2 0 0 20\n"
+                                "cpu200 7 0 0 70\n"),
+                   0);
+  assert_int_equal(ticks(&stat, 2, PROCSTAT_IDLE), 20);
+  assert_int_equal(ticks(&stat, 9, PROCSTAT_IDLE), 90);
+  assert_int_equal(ticks(&stat, 200, PROCSTAT_USER), 7);
+  assert_false(has(&stat, 0));
+  assert_false(has(&stat, 1));
+  assert_int_equal(core_set_count(&stat.cores), 3);
+  procstat_free(&stat);
+}
+
+static void a_core_that_went_away_has_no_row_left(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, usual), 0);
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"), 0);
+  assert_true(has(&stat, 0));
+  assert_false(has(&stat, 1));
+  procstat_free(&stat);
+}
+
+static void columns_that_old_kernels_lack_are_zero(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4\ncpu1 1 2 3 4 5 6 7\n"), 0);
+  assert_int_equal(ticks(&stat, 0, PROCSTAT_IDLE), 4);
+  assert_int_equal(ticks(&stat, 0, PROCSTAT_IOWAIT), 0);
+  assert_int_equal(ticks(&stat, 0, PROCSTAT_STEAL), 0);
+  assert_int_equal(ticks(&stat, 1, PROCSTAT_SOFTIRQ), 7);
+  assert_int_equal(ticks(&stat, 1, PROCSTAT_STEAL), 0);
+  procstat_free(&stat);
+}
+
+static void columns_of_a_future_kernel_are_passed_over(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8 9 10 11 12 later\n"), 0);
+  assert_int_equal(ticks(&stat, 0, PROCSTAT_STEAL), 8);
+  procstat_free(&stat);
+}
+
+static void a_row_with_fewer_than_four_columns_is_cut(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0\ncpu1 \ncpu2 1\ncpu3 1 2 3\n"), -EINVAL);
+  assert_int_equal(core_set_count(&stat.cores), 0);
+  procstat_free(&stat);
+}
+
+static void a_row_with_anything_but_numbers_is_not_taken(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "cpu0 1 2 x 4 5 6 7 8\n",   "cpu0 1 2 3 4 five 6 7 8\n",
+      "cpu0 1 2 3 -4 5 6 7 8\n",  "cpu0 1 2 3 4 5 -6 7 8\n",
+      "cpu0 1 2 3 4 5 6 7.5 8\n", "cpu0 1 2 3 4 5 6 7 8x\n",
+      "cpu0,1,2,3,4,5,6,7,8\n",   "cpu0 1 2 3 0x4 5 6 7 8\n",
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    struct procstat stat = {0};
+    if (parse(&stat, bad[i]) != -EINVAL || has(&stat, 0))
+      fail_msg("taken: %s", bad[i]);
+    procstat_free(&stat);
+  }
+}
+
+static void a_number_beyond_64_bits_spoils_its_row_alone(void **state) {
+  (void)state;
+  static const char *const huge[] = {
+      "cpu0 1 2 3 18446744073709551616 5 6 7 8\n",
+      "cpu0 1 2 3 4 18446744073709551616 6 7 8\n",
+      "cpu0 1 2 3 4 5 6 7 99999999999999999999999999\n",
+      /* fits in 64 bits as ticks, and not as nanoseconds */
+      "cpu0 1 2 3 4 5 6 7 1844674407371\n",
+  };
+  for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
+    char text[256];
+    struct procstat stat = {0};
+    snprintf(text, sizeof text, "%scpu1 1 2 3 4 5 6 7 8\n", huge[i]);
+    assert_int_equal(parse(&stat, text), 0);
+    if (has(&stat, 0))
+      fail_msg("taken: %s", huge[i]);
+    assert_true(has(&stat, 1));
+    procstat_free(&stat);
+  }
+}
+
+static void the_largest_time_that_fits_is_kept(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0 1844674407370 2 3 4\n"), 0);
+  assert_int_equal(stat.rows[0].ns[PROCSTAT_USER],
+                   UINT64_C(18446744073700000000));
+  procstat_free(&stat);
+}
+
+static void core_numbers_that_cannot_be_are_passed_over(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu8192 1 2 3 4 5 6 7 8\n"
+                                "cpu4294967296 1 2 3 4 5 6 7 8\n"
+                                "cpu99999999999999999999 1 2 3 4 5 6 7 8\n"
+                                "cpu8191 1 2 3 4 5 6 7 8\n"),
+                   0);
+  assert_int_equal(core_set_count(&stat.cores), 1);
+  assert_true(has(&stat, 8191));
+  procstat_free(&stat);
+}
+
+/* "cpu1 1 2 3 48" may have been "cpu1 1 2 3 4812 ...". */
+static void a_last_line_without_its_end_is_not_taken(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
+                                "cpu1 1 2 3 48"),
+                   0);
+  assert_true(has(&stat, 0));
+  assert_false(has(&stat, 1));
+  procstat_free(&stat);
+}
+
+static void a_file_cut_anywhere_gives_whole_rows_or_none(void **state) {
+  (void)state;
+  struct procstat whole = {0};
+  assert_int_equal(parse(&whole, usual), 0);
+  for (size_t length = 0; length < sizeof usual; length++) {
+    char text[sizeof usual];
+    struct procstat stat = {0};
+    memcpy(text, usual, length);
+    text[length] = 0;
+    int status = parse(&stat, text);
+    assert_int_equal(status, has(&stat, 0) ? 0 : -EINVAL);
+    for (int core = 0; core < 2; core++)
+      if (has(&stat, core))
+        assert_memory_equal(stat.rows[core].ns, whole.rows[core].ns,
+                            sizeof stat.rows[core].ns);
+    procstat_free(&stat);
+  }
+  procstat_free(&whole);
+}
+
+static void a_file_without_any_core_is_refused(void **state) {
+  (void)state;
+  static const char *const bad[] = {
+      "",     "\n", "\n\n\n", "junk\n", "cpu 1 2 3 4\n", "procs_running 1\n",
+      "cpu\n"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    struct procstat stat = {0};
+    assert_int_equal(parse(&stat, bad[i]), -EINVAL);
+    procstat_free(&stat);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+static void the_time_of_a_read_lies_in_its_middle(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(2);
+  struct procstat stat = {0};
+  fake->stat_read_ns = 400000;
+  fake->stat_slow_reads = -1;
+  uint64_t begin_ns = fake->monotonic_ns;
+  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(stat.bracket_ns, 400000);
+  assert_int_equal(stat.time_ns, begin_ns + 200000);
+  assert_int_equal(fake->stat_reads, 1);
+  procstat_free(&stat);
+  fake_machine_free(fake);
+}
+
+static void a_read_of_more_than_2_ms_is_repeated_once(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(2);
+  struct procstat stat = {0};
+  fake->stat_read_ns = 3 * FAKE_MS;
+  fake->stat_slow_reads = 1;
+  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(fake->stat_reads, 2);
+  assert_int_equal(stat.bracket_ns, 0);
+  assert_int_equal(stat.time_ns, fake->monotonic_ns);
+
+  fake->stat_reads = 0;
+  fake->stat_slow_reads = -1;
+  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(fake->stat_reads, 2);
+  assert_int_equal(stat.bracket_ns, 3 * FAKE_MS);
+  procstat_free(&stat);
+  fake_machine_free(fake);
+}
+
+static void ticks_of_the_file_are_hundredths_of_a_second(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(1);
+  struct procstat stat = {0};
+  fake_machine_file(fake, "/proc/stat", "cpu0 1 0 0 250\n");
+  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(stat.rows[0].ns[PROCSTAT_IDLE], UINT64_C(2500000000));
+  procstat_free(&stat);
+  fake_machine_free(fake);
+}
+
+static void a_missing_file_is_its_errno_and_may_come_back(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(1);
+  struct procstat stat = {0};
+  fake_machine_fail(fake, "/proc/stat", ENOENT);
+  assert_int_equal(procstat_read(&stat, &fake->machine), -ENOENT);
+  fake_machine_fail(fake, "/proc/stat", EACCES);
+  assert_int_equal(procstat_read(&stat, &fake->machine), -EACCES);
+  fake_machine_file(fake, "/proc/stat", "");
+  assert_int_equal(procstat_read(&stat, &fake->machine), -EINVAL);
+  fake_machine_remove(fake, "/proc/stat");
+  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_true(has(&stat, 0));
+  procstat_free(&stat);
+  fake_machine_free(fake);
+}
+
+/* 256 cores and a line of interrupts as long as on such a machine. */
+static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(256);
+  char *text = NULL;
+  size_t length = 0;
+  FILE *out = open_memstream(&text, &length);
+  for (int core = 0; core < 256; core++)
+    fprintf(out, "cpu%d %d 0 0 %d 0 0 0 0 0 0\n", core, core, 1000 + core);
+  fprintf(out, "intr 1");
+  for (int i = 0; i < 250000; i++)
+    fprintf(out, " 0");
+  fprintf(out, "\nprocs_running 17\nprocs_blocked 4\n");
+  fclose(out);
+  fake_machine_file(fake, "/proc/stat", text);
+  free(text);
+
+  struct procstat stat = {0};
+  assert_int_equal(procstat_read(&stat, &fake->machine), 0);
+  assert_int_equal(core_set_count(&stat.cores), 256);
+  assert_int_equal(ticks(&stat, 255, PROCSTAT_IDLE), 1255);
+  assert_int_equal(stat.running, 17);
+  assert_int_equal(stat.blocked, 4);
+  procstat_free(&stat);
+  fake_machine_free(fake);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_row_has_its_eight_columns),
+      cmocka_unit_test(running_and_blocked_processes_are_found),
+      cmocka_unit_test(busy_idle_and_sum_are_those_of_the_columns),
+      cmocka_unit_test(the_sum_row_and_other_lines_are_no_core),
+      cmocka_unit_test(a_row_belongs_to_its_number_and_not_to_its_line),
+      cmocka_unit_test(a_core_that_went_away_has_no_row_left),
+      cmocka_unit_test(columns_that_old_kernels_lack_are_zero),
+      cmocka_unit_test(columns_of_a_future_kernel_are_passed_over),
+      cmocka_unit_test(a_row_with_fewer_than_four_columns_is_cut),
+      cmocka_unit_test(a_row_with_anything_but_numbers_is_not_taken),
+      cmocka_unit_test(a_number_beyond_64_bits_spoils_its_row_alone),
+      cmocka_unit_test(the_largest_time_that_fits_is_kept),
+      cmocka_unit_test(core_numbers_that_cannot_be_are_passed_over),
+      cmocka_unit_test(a_last_line_without_its_end_is_not_taken),
+      cmocka_unit_test(a_file_cut_anywhere_gives_whole_rows_or_none),
+      cmocka_unit_test(a_file_without_any_core_is_refused),
+      cmocka_unit_test(the_time_of_a_read_lies_in_its_middle),
+      cmocka_unit_test(a_read_of_more_than_2_ms_is_repeated_once),
+      cmocka_unit_test(ticks_of_the_file_are_hundredths_of_a_second),
+      cmocka_unit_test(a_missing_file_is_its_errno_and_may_come_back),
+      cmocka_unit_test(a_file_of_256_cores_and_half_a_megabyte_is_read),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
