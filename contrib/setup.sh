@@ -70,7 +70,7 @@ copy_source() {
 build_tree() {
   local folder=$1 log=$1/build.log
   shift
-  [[ -x $folder/source/configure ]] ||
+  [[ -x $folder/source/configure && -f $folder/source/Makefile.in ]] ||
     (cd "$folder/source" && quietly "$log" autoreconf -fi)
   mkdir -p "$folder/build"
   cd "$folder/build"
