@@ -1,0 +1,63 @@
+/* The source idle on kernels of every kind of tick: right, or flagged. */
+#include "burner.h"
+#include "chapters.h"
+#include "report.h"
+#include "watch.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+#define CORE 1
+#define WINDOW_NS (4000 * MS)
+#define RIGHT 0.04 /* waking up 250 times a second costs a guest so much */
+
+static const struct pattern patterns[] = {
+    {"no work", 0, 1000 * MS, false, 0},
+    {"50 % drifting", 61 * MS / 2, 61 * MS, false, 0},
+    {"hog over the tick", 3300000, 4 * MS, true, 250000},
+    {"anti-hog at the tick", 300000, 4 * MS, true, -150000},
+};
+
+static double worst_error(struct watch *watch) {
+  double worst = 0;
+  for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+    struct burner burner;
+    burner_start(&burner, CORE, &patterns[i]);
+    sleep_ns(100 * MS);
+    struct window window =
+        watch_window_at_rest(watch, CORE, &burner, WINDOW_NS);
+    burner_stop(&burner);
+    note("%-21s truth %6.2f  load %6.2f  busy columns %6.2f  sum of columns "
+         "%6.2f",
+         patterns[i].name, 100 * window.truth, 100 * window.load,
+         100 * window.busy_columns, 100 * window.sum_columns);
+    worst = fmax(worst, isnan(window.load) ? INFINITY
+                                           : fabs(window.load - window.truth));
+  }
+  return worst;
+}
+
+void chapter_tick(void) {
+  struct watch watch;
+  run_on(0);
+  watch_open(&watch,
+             (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
+  watch_window(&watch, CORE, NULL, 500 * MS);
+  const struct engine_core *core = watch_core(&watch, CORE);
+  result(core->source == SOURCE_IDLE, "core 1 is served by idle");
+  bool flagged =
+      core->proof == PROOF_TICK_SAMPLED && engine_tick_sampled(watch.engine);
+  note("idle is %s", proof_name(core->proof));
+  double worst = worst_error(&watch);
+  note("worst error %.2f points, %s", 100 * worst,
+       flagged ? "flagged tick-sampled" : "not flagged");
+  result(flagged || worst <= RIGHT,
+         "idle is right to %.0f points or flagged tick-sampled", 100 * RIGHT);
+  result(!flagged || worst > RIGHT,
+         "idle is not flagged tick-sampled where it is right");
+  result(core->proof == PROOF_PROVEN || flagged,
+         "the proof of idle came to an end");
+  watch_close(&watch);
+}
