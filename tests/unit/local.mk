@@ -1,1 +1,3 @@
-# filled with its room
+# One list for each room of src/.
+include tests/unit/cycles.mk
+include tests/unit/plugin.mk
