@@ -9,16 +9,22 @@ integration_tests = \
 	tests/integration/test_daemon.py \
 	tests/integration/test_size.py \
 	tests/integration/test_grid.py \
-	tests/integration/test_truth.py
+	tests/integration/test_truth.py \
+	tests/integration/test_region.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
 
 tests/integration/test_size.log: tests/integration/test_daemon.log
 tests/integration/test_grid.log: tests/integration/test_size.log
 tests/integration/test_truth.log: tests/integration/test_grid.log
+tests/integration/test_region.log: tests/integration/test_truth.log
 
 check_PROGRAMS += tests/integration/burner
 tests_integration_burner_SOURCES = tests/integration/burner.c
+
+check_PROGRAMS += tests/integration/producer
+tests_integration_producer_SOURCES = tests/integration/producer.c
+tests_integration_producer_LDADD = libregion.la
 
 # A plugin that is never installed; without -rpath there would be no shared one.
 check_LTLIBRARIES += probe.la
