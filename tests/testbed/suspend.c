@@ -33,7 +33,7 @@ void chapter_suspend(void) {
   watch_open(&watch,
              (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
   burner_start(&burner, CORE, &pattern);
-  watch_window(&watch, CORE, &burner, 240 * MS);
+  watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
   int descriptors = descriptors_open();
   for (int i = 0; i < 2; i++) {
     struct core_total before = watch_total(&watch, CORE);
@@ -48,7 +48,8 @@ void chapter_suspend(void) {
     struct core_total after = watch_total(&watch, CORE);
     struct core_total after_0 = watch_core(&watch, 0)->total;
     sleep_ns(20 * MS);
-    struct window window = watch_window(&watch, CORE, &burner, 240 * MS);
+    struct window window =
+        watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
     note("slept %.2f s; then truth %.2f load %.2f", slept_s, 100 * window.truth,
          100 * window.load);
     result(slept_s > 1, "%s suspend: the guest was suspended and woke again",
