@@ -1,3 +1,4 @@
 # One list for each room of src/.
 include tests/unit/cycles.mk
 include tests/unit/plugin.mk
+include tests/unit/tool.mk
