@@ -88,7 +88,7 @@ class Server:
                 argv, cwd=directory, stdin=stdin, stdout=log,
                 stderr=log, env=os.environ | (env or {}),
                 start_new_session=True, preexec_fn=_end_with_parent)
-        self.patience = patience
+        self.patience, self.patience_at_end = patience, 10
 
     @property
     def pid(self):
@@ -121,7 +121,7 @@ class Server:
             fields = stat.read().rsplit(')', 1)[1].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
 
-    def stop(self, patience=10):
+    def terminate(self):
         if self.process.poll() is not None:
             return
         if self.process.stdin:
@@ -129,8 +129,13 @@ class Server:
         # One that is stopped (SIGSTOP) would not hear of it.
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
+
+    def stop(self):
+        """What is stored does not matter any more: after `patience_at_end`
+        seconds it is killed, with whatever it has started."""
+        self.terminate()
         try:
-            self.process.wait(patience)
+            self.process.wait(self.patience_at_end)
         except subprocess.TimeoutExpired:
             os.killpg(self.pid, signal.SIGKILL)  # a session of its own
             self.process.wait()
@@ -145,6 +150,8 @@ class Stack:
         return self
 
     def __exit__(self, *unused):
+        for server in reversed(self.servers):
+            server.terminate()
         for server in reversed(self.servers):
             server.stop()
 
@@ -201,13 +208,14 @@ class Stack:
             PROGRAMS['gunicorn'][0], '--bind', f'127.0.0.1:{port}', '--workers', '1',
             '--threads', '4', 'graphite_wsgi:application'], port=port, env=env)
 
-    def carbon_c_relay(self, carbon_port):
+    def carbon_c_relay(self, carbon_port, queue=100000):
         folder, port = self._folder('carbon-c-relay'), free_port()
         config = self._write(folder, 'relay.conf', sample('carbon-c-relay.conf', {
             '127.0.0.1:2003 proto tcp': f'127.0.0.1:{port} proto tcp',
             'graphite.example.com:2003': f'127.0.0.1:{carbon_port}'}))
         return self._start('carbon-c-relay', [
-            PROGRAMS['carbon-c-relay'][0], '-f', config, '-w', '1', '-q', '100000'], port=port)
+            PROGRAMS['carbon-c-relay'][0], '-f', config, '-w', '1', '-q', str(queue)],
+            port=port)
 
     # -- InfluxDB ---------------------------------------------------------
 
@@ -224,6 +232,8 @@ class Stack:
         server = self._start('influxdb', [PROGRAMS['influxdb'][0], 'run', '-config', config],
                              port=port)
         server.collectd_port, server.udp_port = collectd_port, udp_port
+        # Closing the collectd listener hangs in 1.6.7.
+        server.patience_at_end = 1
         return server
 
     # -- Prometheus -------------------------------------------------------

@@ -46,8 +46,11 @@ def csv(folder):
     return sample('csv.conf', {'"/var/lib/collectd/csv"': f'"{folder}"'})
 
 
-def queue():
-    return sample('queue.conf')
+def queue(values=None):
+    """As shipped, or for bursts of so many values."""
+    limit = values * 4 if values else 20000
+    return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
+                                 'LimitLow  20000': f'LimitLow {limit}'})
 
 
 def threshold():

@@ -107,16 +107,16 @@ class Prometheus:
             name += '_' + names[index]
         if metric.counter:
             name += '_total'
-        labels = {'host': host, 'set' if metric.plugin.startswith('percore_host') else 'core':
-                  metric.instance}
-        if metric.type_instance:
-            labels['type'] = metric.type_instance
-        return name + json.dumps(labels).replace('": ', '"=').replace('{"', '{').replace(
-            ', "', ', ').replace('"=', '=')
+        # type="" is asked for, too: load and load-runqueue are one metric.
+        labels = {'host': host, 'type': metric.type_instance,
+                  'set' if metric.plugin.startswith('percore_host') else 'core': metric.instance}
+        return '%s{%s}' % (name, ', '.join(f'{k}={json.dumps(v)}' for k, v in labels.items()))
+
+    def query(self, text):
+        return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
 
     def series(self, host, metric, index=0):
-        answer = json.loads(get(self.url + '/api/v1/query', {
-            'query': self.selector(host, metric, index) + '[5m]'}))['data']['result']
+        answer = self.query(self.selector(host, metric, index) + '[5m]')
         if len(answer) > 1:
             raise RuntimeError(f'{metric} is {len(answer)} series')
         return {int(float(t)): float(v) for t, v in answer[0]['values']} if answer else {}
