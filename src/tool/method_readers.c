@@ -270,11 +270,14 @@ int open_source(struct methods *methods, struct row *row) {
   options.source = row->method->source;
   options.journal = (struct journal){0};
   int status = engine_open(&row->engine, &options);
-  if (status == 0)
-    engine_prove(row->engine);
-  else
+  if (status != 0) {
     row->engine = NULL;
-  return status;
+    return status;
+  }
+  /* What cannot be had needs no proof, which takes its time. */
+  if (engine_source_reason(row->engine, options.source)[0] == '\0')
+    engine_prove(row->engine);
+  return 0;
 }
 
 static void read_engine(struct row *row, const struct engine *engine,

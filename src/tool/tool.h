@@ -10,6 +10,7 @@
 
 #include "cycles/engine.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -72,6 +73,8 @@ int flush_output(const char *command);
 
 void stop_catch(void);
 bool stop_requested(void);
+/* The same for engine_options.cancel. */
+const atomic_bool *stop_flag(void);
 
 /* Sleeps until a time of CLOCK_MONOTONIC; false if told to stop before. */
 bool sleep_until_ns(uint64_t time_ns);
