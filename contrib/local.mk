@@ -1,1 +1,3 @@
-# filled with its room
+noinst_PROGRAMS += contrib/loads/hog
+contrib_loads_hog_SOURCES = contrib/loads/hog.c
+EXTRA_DIST += contrib/demo contrib/check contrib/setup.sh .ci/run

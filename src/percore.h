@@ -1,13 +1,16 @@
 /* percore.h: the public interface of libpercore.
  *
- * Loads of cores, for schedulers and whoever wants to know which core has room.
- * C11 and C++. Link with -lpercore (pkg-config percore).
+ * Loads of cores, for schedulers and whoever wants to know which core has room;
+ * regions, for fast paths that publish counters per core, and for whoever reads
+ * them. C11 and C++. Link with -lpercore (pkg-config percore).
  */
 #ifndef PERCORE_H
 #define PERCORE_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#include "percore_update.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -57,6 +60,295 @@ const char *percore_load_source(const struct percore_load *load, int core);
 int percore_load_count(const struct percore_load *load);
 
 void percore_load_close(struct percore_load *load);
+
+/* ---------------------------------------------------------------------------
+ * Regions: a fast path publishes counters
+ *
+ * A region is one process's shared memory: tables of rows, rows of cells of 64
+ * bits. It is described once, at percore_create, and never changes its shape.
+ * percore(3) has a worked example; percore-region(7) has the bytes.
+ *
+ * Whatever fails here still hands out a usable handle, onto private memory that
+ * nobody reads (a sink), so that the update paths need no test and the
+ * application never stops for its statistics. The return value and errno say
+ * what happened; an application may ignore them.
+ *
+ *   call                                  beside others on the same region
+ *   percore_create                        any thread
+ *   percore_reserve, row_add, row_add_at,
+ *   row_remove, reset, attach, detach,
+ *   percore_serve, the handle calls       any thread; serialise on a mutex:
+ *                                         not from a signal handler
+ *   updates of PER_CORE rows, begin, end,
+ *   poll, sleep, wake, quiescent          only the thread that owns the slot
+ *   updates of OWNED rows                 one thread at a time per row; who
+ *                                         hands a row on orders that itself
+ *   percore_shared_add                    any thread, and signal handlers
+ *   percore_destroy                       alone
+ *   a percore_reader                      one thread at a time
+ */
+
+/* How a table is stored, and who may write it. */
+enum percore_storage {
+  PERCORE_PER_CORE = 0, /* one copy per slot, and one shared by the others */
+  PERCORE_OWNED = 1,    /* one copy; one writer at a time per row */
+  PERCORE_SHARED = 2    /* one copy; any number of writers */
+};
+
+enum percore_kind {
+  PERCORE_COUNTER = 0,  /* only grows; readers make rates of it */
+  PERCORE_GAUGE = 1,    /* grows and shrinks by percore_gauge_add */
+  PERCORE_LEVEL = 2,    /* is set by percore_set */
+  PERCORE_STATE = 3,    /* is set to the number of a named state */
+  PERCORE_HISTOGRAM = 4 /* counts values by size; after all other fields */
+};
+
+/* What a level is over the slots of a PER_CORE table. A counter, a gauge and a
+ * histogram are always summed, a state never. */
+enum percore_aggregation {
+  PERCORE_SUM = 0,
+  PERCORE_MIN = 1,
+  PERCORE_MAX = 2,
+  PERCORE_NONE = 3
+};
+
+/* What rows are called by where they have a number instead of a name. */
+enum percore_key {
+  PERCORE_KEY_DECIMAL = 0,
+  PERCORE_KEY_HEX = 1,  /* 16 digits */
+  PERCORE_KEY_IPV4 = 2, /* low 32 bits, 10.0.0.1 is 0x0a000001 */
+  PERCORE_KEY_MAC = 3   /* low 48 bits, 02:00:00:00:00:01 is 0x020000000001 */
+};
+
+enum percore_table_flags {
+  /* OWNED: each row has a sequence counter for percore_row_begin and _end. */
+  PERCORE_CONSISTENT = 1,
+  /* Saves two words per row and column. percore_reset then fails; rows of
+   * OWNED and SHARED tables can be removed all the same and are zeroed when
+   * they are used again, rows of PER_CORE tables cannot be removed. */
+  PERCORE_NO_BASES = 2
+};
+
+#define PERCORE_MAX_COLUMNS 4096 /* of a row, histogram buckets included */
+
+/* A field: a column, or for a histogram a run of columns. The column of a field
+ * that is no histogram is its number in the array. */
+struct percore_field {
+  const char *name; /* [a-z][a-z0-9_]* */
+  const char *unit; /* packets, bytes, errors, operations, cycles, ns, 1, .. */
+  const char *help; /* one line, may be NULL */
+  enum percore_kind kind;
+  enum percore_aggregation aggregation;
+  /* Histograms: values below 2^sub_bits have a bucket each, each further power
+   * of two has 2^sub_bits; values of 2^max_bits and more share the last. */
+  uint32_t sub_bits; /* 0 to 8 */
+  uint32_t max_bits; /* sub_bits + 1 to 64 */
+  /* States: what 0, 1, .. are called. */
+  const char *const *states;
+  uint32_t state_count;
+};
+
+struct percore_table {
+  const char *name; /* [a-z][a-z0-9]*, neither `host` nor `core` */
+  const char *help; /* one line, may be NULL */
+  enum percore_storage storage;
+  const struct percore_field *fields;
+  uint32_t field_count;
+  uint32_t max_rows;      /* 0: one row, which needs no percore_row_add */
+  uint32_t row_name_size; /* 24, 56 or 120 with the final NUL; 0: a key */
+  enum percore_key key;
+  uint32_t row_align; /* 0, or 64, 128 ..: OWNED rows of different owners */
+  uint32_t flags;     /* enum percore_table_flags */
+};
+
+enum percore_serving {
+  PERCORE_SERVE_THREAD = 0, /* by a thread of the library */
+  PERCORE_SERVE_POLLED = 1  /* in the application's loop, percore_fd */
+};
+
+/* Zero is the default of every member; set size to sizeof. */
+struct percore_options {
+  size_t size;
+  const char *instance;    /* where a process is one of several */
+  const char *runtime_dir; /* default $PERCORE_RUNTIME_DIR, /run/percore */
+  enum percore_serving serving;
+  const int *serve_cpus; /* default: all allowed that are no slot's */
+  uint32_t serve_cpu_count;
+  uint32_t extra_slots; /* besides one per possible core; default 8 */
+  uint32_t cores;       /* default: the possible cores of this machine */
+  int huge_pages;       /* 1: the whole region in huge pages, allocated now */
+};
+
+struct percore_region;
+
+/* Makes a region and serves it. *region is always usable; on failure it is a
+ * sink. Returns 0, or -1 with errno:
+ *   EINVAL        a name, a shape or an option that is not allowed
+ *   EADDRINUSE    another process serves this name and instance
+ *   ENAMETOOLONG  the path of the socket, or what collectd would call a value
+ *   ENOMEM        it would not fit into the memory limit or the free memory
+ *   EFBIG         RLIMIT_FSIZE is less than the region
+ *   and those of memfd_create(2), mmap(2), open(2), bind(2), pthread_create(3)
+ */
+int percore_create(struct percore_region **region, const char *name,
+                   const struct percore_table *tables, uint32_t table_count,
+                   const struct percore_options *options);
+
+/* Ends serving and unmaps; no handle may be used afterwards. Returns 0, or -1
+ * with EBUSY while threads that live are attached. */
+int percore_destroy(struct percore_region *region);
+
+/* PERCORE_SERVE_POLLED: a descriptor that is readable (poll(2), epoll(7)) when
+ * percore_serve has work; -1 with ENODEV for a sink or a served region. */
+int percore_fd(const struct percore_region *region);
+
+/* Answers who connected or asked since the last call; never blocks. Returns 0,
+ * or -1 with ENODEV. */
+int percore_serve(struct percore_region *region);
+
+/* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
+ * those to come; percore_row_add makes no system call up to there. Returns 0,
+ * or -1 with EINVAL, ENODEV, or ENOMEM with what there was before. */
+int percore_reserve(struct percore_region *region, uint32_t table,
+                    uint32_t rows);
+
+/* Tables by their number in the array given to percore_create. Return 0, or -1
+ * with EINVAL (no such table, or not of this storage) or ENODEV (a sink), and a
+ * handle that is safe to use either way. percore_shared_table takes SHARED
+ * tables, and PER_CORE ones for their shared block. */
+int percore_core_table(struct percore_region *region, uint32_t table,
+                       percore_core_table_t *handle);
+int percore_owned_table(struct percore_region *region, uint32_t table,
+                        percore_owned_table_t *handle);
+int percore_shared_table(struct percore_region *region, uint32_t table,
+                         percore_shared_table_t *handle);
+
+/* A histogram by the number of its table and field. As above; on failure the
+ * handle counts in one column of a sink. */
+int percore_histogram(struct percore_region *region, uint32_t table,
+                      uint32_t field, percore_histogram_t *handle);
+
+/* Adds a row by name (or by key, in tables without names). *row is always
+ * usable. A row starts at 0 whatever its cells hold. Returns 0, or -1 with
+ *   EEXIST        a live row has that name; *row is that row
+ *   ENOSPC        max_rows are live
+ *   EAGAIN        there is room once every attached thread has passed a
+ *                 quiescent point
+ *   ENOMEM        no memory for another 2 MiB of rows
+ *   EINVAL        no such table, an empty or too long name, a single row
+ *   ENODEV        the region is a sink
+ * On all but EEXIST *row is a sink. */
+int percore_row_add(struct percore_region *region, uint32_t table,
+                    const char *name, uint32_t *row);
+int percore_row_add_key(struct percore_region *region, uint32_t table,
+                        uint64_t key, uint32_t *row);
+
+/* The same for callers with row numbers of their own. The name is not compared
+ * with those of other rows. EEXIST: that row lives. name may be NULL in tables
+ * without names, where key counts. */
+int percore_row_add_at(struct percore_region *region, uint32_t table,
+                       uint32_t row, const char *name, uint64_t key);
+
+enum percore_remove_flags {
+  /* The caller knows that no update of this row is under way or to come. */
+  PERCORE_NO_UPDATE_IN_FLIGHT = 1
+};
+
+/* Removes a row. Its values stay readable until it is used again, the oldest
+ * first, and only after every attached thread has passed a quiescent point
+ * (percore_quiescent, _poll, _sleep, _detach). Take the row out of the reach of
+ * the workers before. Threads that are not attached must be done with it.
+ * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (PER_CORE
+ * with PERCORE_NO_BASES, a single row). */
+int percore_row_remove(struct percore_region *region, uint32_t table,
+                       uint32_t row, uint32_t flags);
+
+#define PERCORE_ALL_TABLES UINT32_MAX
+#define PERCORE_ALL_ROWS UINT32_MAX
+
+/* Makes counters and histograms show 0 from now on. No cell is written and no
+ * rate changes; gauges, levels and states stay. Returns 0, or -1 with EINVAL,
+ * ENOENT (not live), ENODEV, ENOTSUP (PERCORE_NO_BASES). */
+int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
+
+/* Gives the calling thread a slot for a core: that of the core if it is free or
+ * its owner died, else an extra one with the same label. core -1 is the core
+ * the thread runs on. name (cut to 39 bytes) is shown to people. *slot is
+ * always usable, by this thread. A slot's label stays: detach and attach after
+ * moving to another core. Returns 0, or -1 with EINVAL (no such core), ENOSPC
+ * (no slot left), ENOMEM, ENODEV; the slot is a sink then. */
+int percore_attach(struct percore_region *region, const char *name, int core,
+                   percore_slot_t *slot);
+
+/* Gives a slot back, by the thread that owns it; its counts stay. Returns 0, or
+ * -1 with EINVAL (a sink, or not attached). */
+int percore_detach(struct percore_region *region, percore_slot_t slot);
+
+/* ---------------------------------------------------------------------------
+ * Regions: reading them
+ *
+ * Values are those of the last percore_refresh; what a reader returns pointers
+ * to lives until the next percore_refresh that returns 1, or percore_close.
+ */
+
+struct percore_reader;
+
+enum percore_reader_state {
+  PERCORE_ABSENT = 0, /* nobody serves it, or it was refused */
+  PERCORE_ALIVE = 1,
+  PERCORE_GONE = 2 /* its last values can still be read */
+};
+
+/* Prepares reading of a region; instance may be NULL. It need not exist yet.
+ * Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG, ENOMEM. */
+int percore_open(struct percore_reader **reader, const char *region,
+                 const char *instance);
+
+/* Connects where there is no connection, and learns which tables and rows there
+ * are. Blocks for at most one second (connecting to a stopped producer).
+ * Returns 1 if this is another producer than at the last call, 0 if not, or -1
+ * with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
+ * EPROTO (refused, percore_reader_error says why). */
+int percore_refresh(struct percore_reader *reader);
+
+enum percore_reader_state
+percore_reader_state(const struct percore_reader *reader);
+
+/* One line on the last failure, "" if there was none. */
+const char *percore_reader_error(const struct percore_reader *reader);
+
+/* Tables as the producer described them, `core` first; NULL beyond the last.
+ * max_rows is 0 for tables of a single row. */
+const struct percore_table *percore_reader_table(struct percore_reader *reader,
+                                                 uint32_t table);
+
+/* Rows are numbered from 0 to this - 1; some of them may be free. */
+uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
+
+/* Cells of a row; the column of a field. */
+uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
+uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
+                               uint32_t field);
+
+/* Slots are numbered from 0 to this - 1; the core a slot counts for, or -1 if
+ * it was never used. */
+uint32_t percore_reader_slots(struct percore_reader *reader);
+int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
+
+#define PERCORE_TOTAL (-1)        /* over all slots and the shared block */
+#define PERCORE_SHARED_BLOCK (-2) /* of a PER_CORE table */
+
+/* Reads a row now: of all slots, of the shared block, or of one slot. name
+ * (may be NULL) becomes the row's, cut to name_size; values, one per column, at
+ * most count of them. Totals count from when the row was added, or last reset.
+ * Those of one slot since it was first used. Returns 0, 1 if values may be of
+ * different moments (the writer was always inside a section), or -1 with errno:
+ * ENOENT (no such row), EINVAL, ENODEV (no region). */
+int percore_read_row(struct percore_reader *reader, uint32_t table,
+                     uint32_t row, int slot, char *name, size_t name_size,
+                     uint64_t *values, uint32_t count);
+
+void percore_close(struct percore_reader *reader);
 
 #ifdef __cplusplus
 }

@@ -42,6 +42,8 @@ static bool read_state(struct cpuidle_state *state,
       !read_state_number(machine, core, number, "usage", &state->entries))
     return false;
   clean_name(name);
+  if (*name == '\0')
+    return false;
   memcpy(state->name, name, sizeof(name));
   state->poll = strcmp(name, "POLL") == 0;
   if (__builtin_mul_overflow(time_us, UINT64_C(1000), &state->time_ns))

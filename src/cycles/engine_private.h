@@ -20,7 +20,7 @@ struct engine {
   int candidates_len;
   uint64_t prove_at_ns[CANDIDATES_MAX];
   uint64_t prove_wait_ns[CANDIDATES_MAX];
-  int proof_tries; /* so that each goes to another core */
+  int prove_tries[CANDIDATES_MAX]; /* so that each goes to another core */
 
   size_t cores_len;
   struct engine_core *states; /* in rising core numbers */

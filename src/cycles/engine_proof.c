@@ -13,7 +13,7 @@
 /* A core on which a thread of ours may run for a moment: online, allowed to
  * this process, neither isolated nor without tick. -1: there is none. */
 static int proof_core(const struct engine *engine,
-                      const struct candidate *candidate) {
+                      const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
   size_t size = CPU_ALLOC_SIZE(CORES_MAX);
   struct core_set allowed;
@@ -31,7 +31,7 @@ static int proof_core(const struct engine *engine,
   if (count == 0)
     return -1;
   int core = -1;
-  for (int skip = engine->proof_tries % count; skip >= 0; skip--)
+  for (int skip = tries % count; skip >= 0; skip--)
     core = core_set_next(&allowed, core);
   return core;
 }
@@ -119,7 +119,7 @@ static void prove(struct engine *engine, int index) {
   struct candidate *candidate = &engine->candidates[index];
   char why[CANDIDATE_REASON_MAX] = "";
   enum proof proof;
-  int core = proof_core(engine, candidate);
+  int core = proof_core(engine, candidate, engine->prove_tries[index]++);
   if (!engine->options.hardware) {
     proof = PROOF_UNPROVEN;
     snprintf(why, sizeof(why),
@@ -136,7 +136,6 @@ static void prove(struct engine *engine, int index) {
   } else {
     proof = prove_counter(engine, candidate, core, why, sizeof(why));
   }
-  engine->proof_tries++;
   conclude(engine, candidate, proof, why);
   uint64_t *wait_ns = &engine->prove_wait_ns[index];
   *wait_ns = *wait_ns == 0 ? PROOF_RETRY_FIRST_NS : *wait_ns * 2;

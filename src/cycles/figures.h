@@ -30,7 +30,7 @@ struct figures_options {
 };
 
 struct cstate_figures {
-  char name[32];
+  char name[32]; /* of letters, digits, '-', '_' and '.' alone */
   double residency; /* share of the interval, 0 to 1; NAN unknown */
   uint64_t entries; /* since boot */
   bool poll;        /* the core spins in it: no halt */

@@ -41,9 +41,9 @@ static int under_sysroot(const struct linux_machine *self, const char *path,
 static ssize_t read_all(int fd, char *buffer, size_t size) {
   size_t length = 0;
   for (;;) {
-    if (length + 1 >= size)
-      return -EFBIG;
-    ssize_t got = read(fd, buffer + length, size - 1 - length);
+    if (length == size)
+      return -EFBIG; /* no room left for the NUL */
+    ssize_t got = read(fd, buffer + length, size - length);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)

@@ -182,8 +182,7 @@ int perf_event_parse(struct perf_event *event, const char *text,
   event->type = PERF_TYPE_RAW;
   if (*text == 'r' && parse_u64(text + 1, 16, &event->config) == 0)
     return 0;
-  if (strncmp(text, "0x", 2) == 0 &&
-      parse_u64(text + 2, 16, &event->config) == 0)
+  if (strncmp(text, "0x", 2) == 0 && parse_u64(text, 16, &event->config) == 0)
     return 0;
   return fail(&parser, -EINVAL,
               "'%s' is not an event: write pmu/event/ as perf list shows it, "

@@ -54,11 +54,12 @@ static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
   return late_ns;
 }
 
-/* The clock was set back by more than an interval, so that the multiple aimed
- * at is not the next one any more. */
+/* The clock was set back by more than an interval: to wait for it to reach the
+ * multiple aimed at could take hours. After a smaller step that multiple is
+ * still the right one, as the one before it has had its snapshot. */
 static bool stepped_back(const struct schedule *schedule,
                          uint64_t realtime_ns) {
-  return schedule->next_grid_ns > realtime_ns + schedule->interval_ns;
+  return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;
 }
 
 static void take_grid(struct schedule *schedule, uint64_t realtime_ns,

@@ -1,1 +1,31 @@
-# filled with its room
+# The collectd plugin. It is a library of its own so that the unit tests can
+# link it with a collectd of theirs; percore.so is that and cycles/ in one file.
+EXTRA_DIST += src/plugin/collectd-percore.pod
+
+if PLUGIN
+noinst_LTLIBRARIES += libplugin.la
+libplugin_la_SOURCES = \
+	src/plugin/config.c src/plugin/config.h \
+	src/plugin/dispatch.c src/plugin/dispatch.h \
+	src/plugin/notify.c src/plugin/notify.h \
+	src/plugin/plugin.c
+libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
+
+plugin_LTLIBRARIES = percore.la
+percore_la_SOURCES =
+percore_la_LIBADD = libplugin.la libcycles.la
+percore_la_LDFLAGS = -module -avoid-version -shared \
+	-export-symbols-regex '^module_register$$'
+
+man_MANS += src/plugin/collectd-percore.5
+CLEANFILES += src/plugin/collectd-percore.5
+
+# collectd loads percore.so; the .la would only stand beside it. Without the .la
+# libtool no longer knows what to uninstall.
+install-data-hook: remove-plugin-la
+remove-plugin-la:
+	rm -f $(DESTDIR)$(plugindir)/percore.la
+uninstall-local: remove-plugin
+remove-plugin:
+	rm -f $(DESTDIR)$(plugindir)/percore.so
+endif

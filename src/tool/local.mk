@@ -1,1 +1,32 @@
-# filled with its room
+if TOOL
+bin_PROGRAMS += percore
+percore_SOURCES = src/tool/main.c
+percore_LDADD = libcommand.la
+man_MANS += src/tool/percore.1
+CLEANFILES += src/tool/percore.1
+# All but main(), so that tests can link it.
+noinst_LTLIBRARIES += libcommand.la
+libcommand_la_SOURCES = \
+	src/tool/compare.c src/tool/compare.h \
+	src/tool/comparison.c \
+	src/tool/doctor.c src/tool/doctor.h \
+	src/tool/findings.c \
+	src/tool/json.c src/tool/json.h \
+	src/tool/live.c src/tool/live.h \
+	src/tool/load.c \
+	src/tool/load_json.c src/tool/load_print.h \
+	src/tool/load_table.c \
+	src/tool/messages.c src/tool/messages.h \
+	src/tool/method_readers.c src/tool/methods_private.h \
+	src/tool/methods.c \
+	src/tool/proctext.c src/tool/proctext.h \
+	src/tool/say.c src/tool/tool.h \
+	src/tool/screen.c src/tool/screen.h \
+	src/tool/text.c src/tool/text.h \
+	src/tool/window.c src/tool/window.h
+libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
+libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
+libcommand_la_LIBADD = libcycles.la $(YAJL_LIBS) -lm
+endif
+EXTRA_DIST += src/tool/percore.pod
+src/tool/percore.1: src/tool/percore.pod

@@ -1,1 +1,28 @@
-# filled with its room
+# The program that runs in the guests. It is not built by `make`: the scripts
+# build it, statically and for the guest's processor, in build trees of their
+# own with this same configure.
+EXTRA_PROGRAMS = tests/testbed/guest
+tests_testbed_guest_SOURCES = \
+	tests/testbed/burner.c tests/testbed/burner.h \
+	tests/testbed/chapters.h \
+	tests/testbed/cores.c tests/testbed/cores.h \
+	tests/testbed/duty.c \
+	tests/testbed/duty_cycles.c tests/testbed/duty_cycles.h \
+	tests/testbed/hotplug.c \
+	tests/testbed/isolated.c \
+	tests/testbed/main.c \
+	tests/testbed/overlay.c tests/testbed/overlay.h \
+	tests/testbed/pmu.c tests/testbed/pmu.h \
+	tests/testbed/refusal.c \
+	tests/testbed/report.c tests/testbed/report.h \
+	tests/testbed/sharing.c \
+	tests/testbed/suspend.c \
+	tests/testbed/tick.c \
+	tests/testbed/watch.c tests/testbed/watch.h
+tests_testbed_guest_LDFLAGS = -all-static
+tests_testbed_guest_LDADD = libcycles.la
+
+testbed_guests = tests/testbed/arm64 tests/testbed/amd64
+TESTS += $(testbed_guests)
+EXTRA_DIST += $(testbed_guests) \
+	tests/testbed/init tests/testbed/packages tests/testbed/testbed.sh

@@ -1,0 +1,352 @@
+/* percore_update.h: the update paths of percore.h, all inline.
+ *
+ * Included by percore.h; not to be included by itself. Nothing here allocates,
+ * locks, calls, tests for errors or makes a system call: a handle is usable
+ * whether or not the call that made it succeeded.
+ *
+ * Cells of PER_CORE and OWNED tables have one writer at a time, so that an add
+ * is a relaxed load, an add and a relaxed store, without a lock prefix: readers
+ * never see a torn or a lost value. Cells of SHARED tables and of the shared
+ * block of a PER_CORE table have any number of writers: relaxed fetch-and-add.
+ *
+ * Consistency of several cells: the section between begin and end raises a
+ * sequence counter twice. What is stored inside is ordered after the odd value
+ * (release fence, paired with the reader's load-acquire of the counter) and
+ * before the even one (store-release, paired with the acquire fence before the
+ * reader's second look). A store-release of the odd value would not do: it
+ * does not keep later stores behind it on aarch64.
+ */
+#ifndef PERCORE_UPDATE_H
+#define PERCORE_UPDATE_H
+
+#ifndef PERCORE_H
+#error "include <percore.h>"
+#endif
+
+#ifdef PERCORE_DEBUG
+#include <stdlib.h>
+#endif
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A library whose slot blocks, handles or update rules differ does not define
+ * this symbol, so that a header that does not match it is a link error. The
+ * percore sources themselves are built with PERCORE_BUILDING. */
+extern const char percore_abi_1;
+#ifndef PERCORE_BUILDING
+__attribute__((used)) static const char *const percore_abi_check_ =
+    &percore_abi_1;
+#endif
+
+/* The head of a slot block: what the owner of the slot alone writes. */
+struct percore_slot_head {
+  uint64_t sequence;  /* odd inside begin/end */
+  uint64_t quiescent; /* quiescent points passed */
+  uint64_t last_tsc;  /* of the last poll, sleep or wake */
+  uint64_t asleep;    /* 1 between sleep and wake */
+  uint64_t reserved[4];
+  /* the row of the built-in table `core` */
+  uint64_t total_cycles;
+  uint64_t busy_cycles;
+  uint64_t sleep_cycles;
+  uint64_t polls;
+  uint64_t empty_polls;
+  uint64_t items;
+  uint64_t reserved_cells[2];
+};
+
+/* Handles: small structures passed by value; the members are private. */
+typedef struct {
+  struct percore_slot_head *head;
+} percore_slot_t;
+
+typedef struct {
+  size_t offset; /* of row 0 in a slot block */
+  size_t stride; /* bytes from row to row */
+} percore_core_table_t;
+
+typedef struct {
+  unsigned char *rows;
+  size_t stride;
+  unsigned char *sequences; /* of row 0; a scratch word without `consistent` */
+  size_t sequence_stride;   /* 0 without `consistent` */
+} percore_owned_table_t;
+
+typedef struct {
+  unsigned char *rows;
+  size_t stride;
+} percore_shared_table_t;
+
+typedef struct {
+  uint64_t *core_cells;
+} percore_core_row_t;
+
+typedef struct {
+  uint64_t *owned_cells;
+  uint64_t *sequence;
+} percore_owned_row_t;
+
+typedef struct {
+  uint64_t *shared_cells;
+} percore_shared_row_t;
+
+/* A histogram field: its first column and its shape. */
+typedef struct {
+  uint32_t column;
+  uint32_t sub_bits; /* 2^sub_bits buckets per power of two */
+  uint32_t buckets;
+} percore_histogram_t;
+
+/* ---------------------------------------------------------------------------
+ * From table and row number to the cells
+ */
+
+/* The row of a PER_CORE table in this slot. A row number comes from
+ * percore_row_add or percore_row_add_at; it is not checked. */
+static inline percore_core_row_t percore_core_row(percore_slot_t slot,
+                                                  percore_core_table_t table,
+                                                  uint32_t row) {
+  percore_core_row_t handle;
+  handle.core_cells = (uint64_t *)(void *)((unsigned char *)slot.head +
+                                           table.offset + row * table.stride);
+  return handle;
+}
+
+static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
+                                                    uint32_t row) {
+  percore_owned_row_t handle;
+  handle.owned_cells = (uint64_t *)(void *)(table.rows + row * table.stride);
+  handle.sequence =
+      (uint64_t *)(void *)(table.sequences + row * table.sequence_stride);
+  return handle;
+}
+
+/* The row of a SHARED table, or of the shared block of a PER_CORE table. */
+static inline percore_shared_row_t
+percore_shared_row(percore_shared_table_t table, uint32_t row) {
+  percore_shared_row_t handle;
+  handle.shared_cells = (uint64_t *)(void *)(table.rows + row * table.stride);
+  return handle;
+}
+
+/* ---------------------------------------------------------------------------
+ * Cells with one writer
+ */
+
+static inline void percore_cell_add_(uint64_t *cells, uint32_t column,
+                                     uint64_t n) {
+  uint64_t value = __atomic_load_n(&cells[column], __ATOMIC_RELAXED);
+  __atomic_store_n(&cells[column], value + n, __ATOMIC_RELAXED);
+}
+
+static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
+                                     uint64_t value) {
+  __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
+}
+
+/* Values below 2^sub_bits have a bucket each; every further power of two has
+ * 2^sub_bits of equal width; what is beyond the last is counted in the last. */
+static inline uint32_t
+percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
+  uint64_t small = (uint64_t)1 << sub_bits;
+  if (value < small)
+    return value < buckets ? (uint32_t)value : buckets - 1;
+  uint32_t shift = 63u - (uint32_t)__builtin_clzll(value) - sub_bits;
+  uint64_t bucket =
+      ((uint64_t)(shift + 1) << sub_bits) + ((value >> shift) - small);
+  return bucket < buckets ? (uint32_t)bucket : buckets - 1;
+}
+
+static inline void percore_cell_hist_add_(uint64_t *cells,
+                                          percore_histogram_t histogram,
+                                          uint64_t value) {
+  percore_cell_add_(cells,
+                    histogram.column +
+                        percore_histogram_bucket(histogram.sub_bits,
+                                                 histogram.buckets, value),
+                    1);
+}
+
+/* percore_add, percore_gauge_add, percore_set, percore_hist_add and
+ * percore_prefetch take a percore_core_row_t or a percore_owned_row_t; a
+ * percore_shared_row_t does not compile. */
+#ifdef __cplusplus
+} /* extern "C": overloads have C++ linkage */
+static inline uint64_t *percore_cells_(percore_core_row_t row) {
+  return row.core_cells;
+}
+static inline uint64_t *percore_cells_(percore_owned_row_t row) {
+  return row.owned_cells;
+}
+extern "C" {
+#else
+static inline uint64_t *percore_core_cells_(percore_core_row_t row) {
+  return row.core_cells;
+}
+static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
+  return row.owned_cells;
+}
+#define percore_cells_(row)                                                    \
+  _Generic((row), percore_core_row_t                                           \
+           : percore_core_cells_, percore_owned_row_t                          \
+           : percore_owned_cells_)(row)
+#endif
+
+/* Adds n to a counter. */
+#define percore_add(row, column, n)                                            \
+  percore_cell_add_(percore_cells_(row), (column), (n))
+
+/* Adds n, which may be negative, to a gauge. A gauge is never set: what one
+ * core takes in, another may give out, and the sum over the slots is right. */
+#define percore_gauge_add(row, column, n)                                      \
+  percore_cell_add_(percore_cells_(row), (column), (uint64_t)(int64_t)(n))
+
+/* Sets a level or a state. */
+#define percore_set(row, column, value)                                        \
+  percore_cell_set_(percore_cells_(row), (column), (uint64_t)(value))
+
+/* Counts a value in a histogram. */
+#define percore_hist_add(row, histogram, value)                                \
+  percore_cell_hist_add_(percore_cells_(row), (histogram), (value))
+
+/* Brings a row into the cache for writing: call it one batch ahead of the
+ * updates where rows are many and come in no order. */
+#define percore_prefetch(row) __builtin_prefetch(percore_cells_(row), 1, 3)
+
+/* ---------------------------------------------------------------------------
+ * Cells with many writers
+ */
+
+/* Any thread, and signal handlers. */
+static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
+                                      uint64_t n) {
+  (void)__atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
+}
+
+/* Sets a level or a state of a SHARED table; the last one wins. */
+static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
+                                      uint64_t value) {
+  __atomic_store_n(&row.shared_cells[column], value, __ATOMIC_RELAXED);
+}
+
+/* ---------------------------------------------------------------------------
+ * Sections: what is updated inside is read together or not at all
+ */
+
+static inline void percore_sequence_begin_(uint64_t *sequence) {
+  uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+#ifdef PERCORE_DEBUG
+  if (now & 1)
+    abort(); /* sections do not nest */
+#endif
+  __atomic_store_n(sequence, now + 1, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+static inline void percore_sequence_end_(uint64_t *sequence) {
+  uint64_t now = __atomic_load_n(sequence, __ATOMIC_RELAXED);
+#ifdef PERCORE_DEBUG
+  if (!(now & 1))
+    abort(); /* end without begin */
+#endif
+  __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
+}
+
+/* Around updates of any PER_CORE rows of this slot. Sections do not nest (with
+ * PERCORE_DEBUG defined that aborts) and should be short: a handful of adds. */
+static inline void percore_begin(percore_slot_t slot) {
+  percore_sequence_begin_(&slot.head->sequence);
+}
+
+static inline void percore_end(percore_slot_t slot) {
+  percore_sequence_end_(&slot.head->sequence);
+}
+
+/* Around updates of one row of an OWNED table with PERCORE_CONSISTENT. Without
+ * that flag they touch a scratch word and nothing is consistent. */
+static inline void percore_row_begin(percore_owned_row_t row) {
+  percore_sequence_begin_(row.sequence);
+}
+
+static inline void percore_row_end(percore_owned_row_t row) {
+  percore_sequence_end_(row.sequence);
+}
+
+/* ---------------------------------------------------------------------------
+ * The worker's own time, and quiescent points
+ */
+
+/* A clock that every core reads alike, in ticks of tsc_hz of the region: the
+ * TSC, the generic timer of arm64, nanoseconds elsewhere. */
+static inline uint64_t percore_tsc(void) {
+#if defined(__x86_64__)
+  return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+  uint64_t now;
+  __asm__ volatile("mrs %0, cntvct_el0" : "=r"(now));
+  return now;
+#else
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+#endif
+}
+
+static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
+  percore_cell_add_(cell, 0, n);
+}
+
+/* Says that this thread holds no row from before: rows removed since the last
+ * quiescent point may be given to others. Release, paired with the acquire in
+ * percore_row_add; the full barrier that the look for a next row would need is
+ * issued by percore_row_add on behalf of every thread (membarrier). */
+static inline void percore_quiescent(percore_slot_t slot) {
+  uint64_t passed = __atomic_load_n(&slot.head->quiescent, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
+}
+
+/* Once per round of a busy-polling loop, with the number of items that the
+ * round handled: the time since the last call was busy if n > 0. Is a quiescent
+ * point. */
+static inline void percore_poll(percore_slot_t slot, uint64_t n) {
+  struct percore_slot_head *head = slot.head;
+  uint64_t now = percore_tsc();
+  uint64_t elapsed = now - head->last_tsc;
+  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
+  percore_own_add_(&head->total_cycles, elapsed);
+  percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
+  percore_own_add_(&head->polls, 1);
+  percore_own_add_(&head->empty_polls, n == 0);
+  percore_own_add_(&head->items, n);
+  percore_quiescent(slot);
+}
+
+/* Around whatever may block: the time between them is part of total_cycles and
+ * sleep_cycles, neither busy nor the sign of a stuck worker. Asleep is one long
+ * quiescent point: hold no row over it. */
+static inline void percore_sleep(percore_slot_t slot) {
+  struct percore_slot_head *head = slot.head;
+  uint64_t now = percore_tsc();
+  percore_own_add_(&head->total_cycles, now - head->last_tsc);
+  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
+  percore_quiescent(slot);
+  __atomic_store_n(&head->asleep, 1, __ATOMIC_RELEASE);
+}
+
+static inline void percore_wake(percore_slot_t slot) {
+  struct percore_slot_head *head = slot.head;
+  uint64_t now = percore_tsc();
+  percore_own_add_(&head->total_cycles, now - head->last_tsc);
+  percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
+  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
+  __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,426 @@
+#include "dispatch.h"
+
+#include "utils/common/common.h"
+
+#include <math.h>
+
+/* What is per core begins with `percore`, what is about the host with
+ * `percore_host`, so that no sum over a wildcard counts anything twice. */
+#define PLUGIN_CORE "percore"
+#define PLUGIN_HOST "percore_host"
+#define INSTANCE_ALL "all"
+#define INSTANCE_SELF "self"
+
+/* Beyond any figure that means something, and far within derive_t. */
+#define GAUGE_MAX 1e18
+
+/* ---------------------------------------------------------------------------
+ * One value list
+ */
+
+/* Where values go. With `dry` they are only counted. */
+struct out {
+  value_list_t list;
+  size_t values; /* so far */
+  size_t values_max;
+  bool dry;
+};
+
+static void put(struct out *out, const char *type, const char *type_instance,
+                const value_t *values, size_t values_len) {
+  out->values++;
+  if (out->dry || out->values > out->values_max)
+    return;
+  value_list_t *list = &out->list;
+  list->values = (value_t *)values;
+  list->values_len = values_len;
+  sstrncpy(list->type, type, sizeof(list->type));
+  sstrncpy(list->type_instance, type_instance, sizeof(list->type_instance));
+  plugin_dispatch_values(list);
+}
+
+static void set_subject(struct out *out, const char *plugin,
+                        const char *plugin_instance) {
+  sstrncpy(out->list.plugin, plugin, sizeof(out->list.plugin));
+  sstrncpy(out->list.plugin_instance, plugin_instance,
+           sizeof(out->list.plugin_instance));
+}
+
+static void set_subject_core(struct out *out, int core) {
+  char number[16];
+  snprintf(number, sizeof(number), "%d", core);
+  set_subject(out, PLUGIN_CORE, number);
+}
+
+static void put_derive(struct out *out, const char *type,
+                       const char *type_instance, uint64_t value) {
+  put(out, type, type_instance, &(value_t){.derive = (derive_t)value}, 1);
+}
+
+/* ---------------------------------------------------------------------------
+ * One figure
+ */
+
+/* What becomes of a figure on its way out; NAN stays NAN. */
+enum scale {
+  PERCENT, /* a share of 0 to 1, in percent and clamped: types.db says percent
+              is 0 to 100, and nobody enforces it behind us */
+  POINTS,  /* a difference of shares, in percentage points; may be negative */
+  PLAIN,   /* as it is, never negative */
+};
+
+static double scaled(double figure, enum scale scale) {
+  if (!isfinite(figure) || fabs(figure) > GAUGE_MAX)
+    return NAN;
+  switch (scale) {
+  case PERCENT:
+    return figure <= 0 ? 0 : figure >= 1 ? 100 : figure * 100;
+  case POINTS:
+    return figure * 100;
+  case PLAIN:
+    return figure < 0 ? NAN : figure;
+  }
+  return NAN;
+}
+
+static void put_gauge(struct out *out, const char *type,
+                      const char *type_instance, double figure,
+                      enum scale scale) {
+  double value = scaled(figure, scale);
+  if (!isnan(value))
+    put(out, type, type_instance, &(value_t){.gauge = value}, 1);
+}
+
+/* A double of struct core_figures, aggregate_figures or host_figures.
+ * `when` is the bool of struct config that asks for it. */
+struct metric {
+  const char *type;
+  const char *type_instance;
+  enum scale scale;
+  size_t figure;
+  size_t when;
+};
+
+#define WHEN(member) offsetof(struct config, load.member)
+#define CORE(member) offsetof(struct core_figures, member)
+#define AGGREGATE(member) offsetof(struct aggregate_figures, member)
+#define HOST(member) offsetof(struct host_figures, member)
+
+static void put_metrics(struct out *out, const struct config *config,
+                        const struct metric *metrics, size_t metrics_len,
+                        const void *figures) {
+  for (size_t i = 0; i < metrics_len; i++) {
+    const struct metric *metric = &metrics[i];
+    if (!*((const bool *)config + metric->when))
+      continue;
+    double figure;
+    memcpy(&figure, (const char *)figures + metric->figure, sizeof(figure));
+    put_gauge(out, metric->type, metric->type_instance, figure, metric->scale);
+  }
+}
+
+/* The standard periods as one value of three, further ones each by name. With
+ * a ceiling for what cannot be more than so many cores. */
+static void put_load_averages(struct out *out, const struct snapshot *snapshot,
+                              const double *average, const char *name,
+                              double ceiling) {
+  double value[FIGURES_PERIODS_MAX];
+  for (size_t i = 0; i < snapshot->periods_len; i++)
+    value[i] = fmin(scaled(average[i], PLAIN), ceiling);
+
+  if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
+      isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
+    put(out, "load", name,
+        (value_t[]){
+            {.gauge = value[0]}, {.gauge = value[1]}, {.gauge = value[2]}},
+        CONFIG_PERIODS_STANDARD);
+  for (size_t i = CONFIG_PERIODS_STANDARD; i < snapshot->periods_len; i++) {
+    char instance[64];
+    snprintf(instance, sizeof(instance), "%s_%.0fs",
+             name[0] != '\0' ? name : "load", snapshot->period_s[i]);
+    if (isfinite(average[i]))
+      put_gauge(out, "gauge", instance, value[i], PLAIN);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores
+ */
+
+/* The one figure that percore is for. */
+static const struct metric core_load_metrics[] = {
+    {"percent", "busy", PERCENT, CORE(busy), WHEN(report_per_core)},
+};
+
+static const struct metric core_spread_metrics[] = {
+    {"percent", "busy_max", PERCENT, CORE(busy_max), WHEN(report_per_core)},
+    {"percent", "busy_min", PERCENT, CORE(busy_min), WHEN(report_minimum)},
+};
+
+static const struct metric core_detail_metrics[] = {
+    {"gauge", "hidden", POINTS, CORE(hidden), WHEN(report_hidden)},
+    {"gauge", "unaccounted", POINTS, CORE(unaccounted), WHEN(report_hidden)},
+    {"percent", "steal", PERCENT, CORE(steal), WHEN(report_hidden)},
+    {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(report_frequency)},
+    {"ipc", "", PLAIN, CORE(ipc), WHEN(report_ipc)},
+    {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
+};
+
+static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
+                            const char *name) {
+  for (size_t i = 0; i < names_len; i++)
+    if (strcmp(names[i], name) == 0)
+      return true;
+  return false;
+}
+
+/* The time in POLL, where the core spins, is called idle_poll: it is in the
+ * load and never taken from it. */
+static void put_cstates(struct out *out, const struct core_figures *core) {
+  char names[FIGURES_CSTATES_MAX][DATA_MAX_NAME_LEN];
+  size_t names_len = 0;
+  for (size_t i = 0; i < core->cstates_len; i++) {
+    const struct cstate_figures *cstate = &core->cstate[i];
+    char *name = names[names_len];
+    if (cstate->poll && !cstate_is_known(names, names_len, "idle_poll"))
+      sstrncpy(name, "idle_poll", DATA_MAX_NAME_LEN);
+    else
+      snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", cstate->name);
+    if (cstate_is_known(names, names_len, name))
+      continue; /* two states of one name cannot be told apart */
+    names_len++;
+    put_gauge(out, "percent", name, cstate->residency, PERCENT);
+    put_derive(out, "operations", name, cstate->entries);
+  }
+}
+
+static void put_core_loads(struct out *out, const struct config *config,
+                           const struct core_figures *core,
+                           const struct snapshot *snapshot) {
+  (void)snapshot;
+  put_metrics(out, config, core_load_metrics,
+              STATIC_ARRAY_SIZE(core_load_metrics), core);
+}
+
+static void put_core_averages(struct out *out, const struct config *config,
+                              const struct core_figures *core,
+                              const struct snapshot *snapshot) {
+  put_load_averages(out, snapshot, core->load_average, "", 1);
+  put_metrics(out, config, core_spread_metrics,
+              STATIC_ARRAY_SIZE(core_spread_metrics), core);
+}
+
+static void put_core_details(struct out *out, const struct config *config,
+                             const struct core_figures *core,
+                             const struct snapshot *snapshot) {
+  (void)snapshot;
+  put_metrics(out, config, core_detail_metrics,
+              STATIC_ARRAY_SIZE(core_detail_metrics), core);
+  if (config->load.report_cstates)
+    put_cstates(out, core);
+}
+
+static void for_each_core(struct out *out, const struct config *config,
+                          const struct snapshot *snapshot,
+                          void (*put_core)(struct out *, const struct config *,
+                                           const struct core_figures *,
+                                           const struct snapshot *)) {
+  if (!config->load.report_per_core)
+    return;
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    if (!core->online)
+      continue;
+    set_subject_core(out, core->core);
+    put_core(out, config, core, snapshot);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Host
+ */
+
+static const struct metric aggregate_metrics[] = {
+    {"percent", "cores_mean", PERCENT, AGGREGATE(mean), WHEN(report_host)},
+    {"percent", "cores_least", PERCENT, AGGREGATE(least), WHEN(report_host)},
+    {"percent", "cores_most", PERCENT, AGGREGATE(most), WHEN(report_host)},
+    {"percent", "cores_stddev", PERCENT, AGGREGATE(stddev), WHEN(report_host)},
+};
+
+static const struct metric host_metrics[] = {
+    {"gauge", "hidden", POINTS, HOST(hidden), WHEN(report_host)},
+    {"gauge", "unaccounted", POINTS, HOST(unaccounted), WHEN(report_host)},
+};
+
+static const struct metric host_hypervisor_metrics[] = {
+    {"percent", "steal", PERCENT, HOST(steal), WHEN(report_host)},
+};
+
+static void put_host(struct out *out, const struct dispatch *dispatch,
+                     const struct snapshot *snapshot) {
+  const struct config *config = dispatch->config;
+  if (!config->load.report_host)
+    return;
+  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
+    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
+    if (aggregate->cores_len == 0)
+      continue;
+    set_subject(out, PLUGIN_HOST, aggregate->name);
+    put_metrics(out, config, aggregate_metrics,
+                STATIC_ARRAY_SIZE(aggregate_metrics), aggregate);
+  }
+
+  const struct host_figures *host = &snapshot->host;
+  set_subject(out, PLUGIN_HOST, INSTANCE_ALL);
+  put_load_averages(out, snapshot, host->load_average, "", CORES_MAX);
+  if (config->load_average.run_queue)
+    put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
+                      GAUGE_MAX);
+  put_metrics(out, config, host_metrics, STATIC_ARRAY_SIZE(host_metrics), host);
+  if (snapshot->hypervisor)
+    put_metrics(out, config, host_hypervisor_metrics,
+                STATIC_ARRAY_SIZE(host_hypervisor_metrics), host);
+}
+
+/* ---------------------------------------------------------------------------
+ * percore's own
+ */
+
+enum self_kind { SELF_INT, SELF_COUNT, SELF_DOUBLE, SELF_SHARE };
+
+struct self_metric {
+  const char *type;
+  const char *type_instance;
+  enum self_kind kind;
+  size_t figure;
+};
+
+#define SELF(member) offsetof(struct self_figures, member)
+
+static const struct self_metric self_metrics[] = {
+    {"gauge", "cores_online", SELF_INT, SELF(cores_online)},
+    {"gauge", "cores_without_value", SELF_INT, SELF(cores_without_value)},
+    {"gauge", "cores_unproven", SELF_INT, SELF(cores_unproven)},
+    {"gauge", "cores_tick_sampled", SELF_INT, SELF(cores_tick_sampled)},
+    {"derive", "windows_discarded", SELF_COUNT, SELF(counts.windows_discarded)},
+    {"derive", "errors", SELF_COUNT, SELF(counts.errors)},
+    {"derive", "reopens", SELF_COUNT, SELF(counts.reopens)},
+    {"derive", "source_changes", SELF_COUNT, SELF(counts.source_changes)},
+    {"derive", "snapshots_dropped", SELF_COUNT, SELF(snapshots_dropped)},
+    {"duration", "lateness", SELF_DOUBLE, SELF(lateness_s)},
+    {"duration", "sample_cost", SELF_DOUBLE, SELF(sample_cost_s)},
+    {"percent", "sampler_cpu", SELF_SHARE, SELF(sampler_cpu)},
+};
+
+static void put_self_metric(struct out *out, const struct self_metric *metric,
+                            const struct self_figures *self) {
+  const void *figure = (const char *)self + metric->figure;
+  switch (metric->kind) {
+  case SELF_INT:
+    put_gauge(out, metric->type, metric->type_instance, *(const int *)figure,
+              PLAIN);
+    break;
+  case SELF_COUNT:
+    put_derive(out, metric->type, metric->type_instance,
+               *(const uint64_t *)figure);
+    break;
+  case SELF_DOUBLE:
+    put_gauge(out, metric->type, metric->type_instance, *(const double *)figure,
+              PLAIN);
+    break;
+  case SELF_SHARE:
+    put_gauge(out, metric->type, metric->type_instance, *(const double *)figure,
+              PERCENT);
+    break;
+  }
+}
+
+/* How many cores each source serves: of those that served one since start, so
+ * that a host pays for the series of the sources that it has. */
+static void put_sources(struct out *out, const struct dispatch *dispatch,
+                        const struct self_figures *self) {
+  for (int source = 0; source < SOURCES; source++) {
+    char name[DATA_MAX_NAME_LEN];
+    if (!dispatch->source_seen[source])
+      continue;
+    snprintf(name, sizeof(name), "cores_%s", source_name(source));
+    for (char *p = name; *p != '\0'; p++)
+      if (*p == '-')
+        *p = '_';
+    put_gauge(out, "gauge", name, self->cores_by_source[source], PLAIN);
+  }
+}
+
+static void put_self(struct out *out, const struct dispatch *dispatch,
+                     const struct snapshot *snapshot) {
+  struct self_figures self = snapshot->self;
+  self.snapshots_dropped += dispatch->snapshots_withheld;
+  set_subject(out, PLUGIN_HOST, INSTANCE_SELF);
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(self_metrics); i++)
+    put_self_metric(out, &self_metrics[i], &self);
+  put_sources(out, dispatch, &self);
+  put_derive(out, "derive", "values_dropped", dispatch->values_dropped);
+}
+
+/* ---------------------------------------------------------------------------
+ * The whole
+ */
+
+/* From the most to the least important: beyond MaxValues the end is cut. */
+static size_t put_all(struct out *out, const struct dispatch *dispatch,
+                      const struct snapshot *snapshot) {
+  const struct config *config = dispatch->config;
+  for_each_core(out, config, snapshot, put_core_loads);
+  put_host(out, dispatch, snapshot);
+  put_self(out, dispatch, snapshot);
+  for_each_core(out, config, snapshot, put_core_averages);
+  for_each_core(out, config, snapshot, put_core_details);
+  return out->values;
+}
+
+/* Counts what MaxValues leaves out before anything is dispatched, so that the
+ * figure `values_dropped` tells of the interval that it belongs to. */
+static void count_dropped(struct dispatch *dispatch,
+                          const struct snapshot *snapshot) {
+  struct out counter = {.dry = true};
+  size_t values = put_all(&counter, dispatch, snapshot);
+  size_t values_max = (size_t)dispatch->config->max_values;
+  if (values <= values_max) {
+    c_release(LOG_INFO, &dispatch->too_many,
+              "percore: the values are again within MaxValues %zu.",
+              values_max);
+    return;
+  }
+  dispatch->values_dropped += values - values_max;
+  c_complain_once(LOG_WARNING, &dispatch->too_many,
+                  "percore: %zu values in one interval are more than MaxValues "
+                  "%zu; the least important are left out.",
+                  values, values_max);
+}
+
+size_t dispatch_snapshot(struct dispatch *dispatch,
+                         const struct snapshot *snapshot) {
+  cdtime_t time = NS_TO_CDTIME_T(snapshot->time_ns);
+  if (time <= dispatch->last) {
+    dispatch->snapshots_withheld++;
+    c_complain_once(LOG_WARNING, &dispatch->backwards,
+                    "percore: the clock was set back; values are withheld "
+                    "until it has caught up.");
+    return 0;
+  }
+  c_release(LOG_INFO, &dispatch->backwards,
+            "percore: the clock has caught up.");
+  dispatch->last = time;
+  for (int source = 0; source < SOURCES; source++)
+    if (snapshot->self.cores_by_source[source] > 0)
+      dispatch->source_seen[source] = true;
+
+  count_dropped(dispatch, snapshot);
+  size_t values_max = (size_t)dispatch->config->max_values;
+  struct out out = {
+      .list = {.time = time, .interval = dispatch->interval},
+      .values_max = values_max,
+  };
+  size_t values = put_all(&out, dispatch, snapshot);
+  return values < values_max ? values_max - values : 0;
+}

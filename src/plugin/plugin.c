@@ -1,0 +1,156 @@
+/* The life of the plugin in collectd. Options are read before collectd forks,
+ * so nothing is opened and no thread is made until init. */
+#include "config.h"
+#include "dispatch.h"
+#include "notify.h"
+
+#include "utils/common/common.h"
+
+#define PLUGIN_NAME "percore"
+
+#define RETRY_FIRST TIME_T_TO_CDTIME_T_STATIC(1)
+#define RETRY_LAST TIME_T_TO_CDTIME_T_STATIC(60)
+
+/* All state there is. Config and init are called by collectd's main thread
+ * before any read; reads never overlap; shutdown comes after the last one. */
+static struct {
+  struct config config;
+  struct machine *machine;
+  struct sampler *sampler; /* NULL: could not be started, tried again */
+  struct dispatch dispatch;
+  struct notify notify;
+  bool has_read;
+  cdtime_t retry_time;
+  cdtime_t retry_delay;
+} plugin;
+
+/* ---------------------------------------------------------------------------
+ * The sampler
+ */
+
+static void write_journal(__attribute__((unused)) void *context,
+                          enum journal_level level, const char *line) {
+  static const int severity[] = {
+      [JOURNAL_ERROR] = LOG_ERR,
+      [JOURNAL_WARNING] = LOG_WARNING,
+      [JOURNAL_NOTICE] = LOG_NOTICE,
+      [JOURNAL_INFO] = LOG_INFO,
+  };
+  plugin_log(severity[level], "percore: %s", line);
+}
+
+/* collectd keeps times in units of 2^-30 s; the grid is one of whole
+ * microseconds, so that 0.1 s stays a tenth of a second. */
+static uint64_t interval_ns(cdtime_t interval) {
+  return CDTIME_T_TO_US(interval) * 1000;
+}
+
+/* Returns 0 or -errno. */
+static int start_sampler(void) {
+  const char *sys_root = plugin.config.sys_root;
+  plugin.machine = machine_linux(sys_root != NULL ? sys_root : "/");
+  if (plugin.machine == NULL)
+    return -errno;
+
+  struct sampler_options options;
+  config_sampler_options(&plugin.config, &options);
+  options.interval_ns = interval_ns(plugin.dispatch.interval);
+  options.engine.machine = plugin.machine;
+  options.engine.journal = (struct journal){.write = write_journal};
+
+  int status = sampler_start(&plugin.sampler, &options);
+  if (status != 0) {
+    plugin.sampler = NULL;
+    machine_linux_close(plugin.machine);
+    plugin.machine = NULL;
+  }
+  return status;
+}
+
+static void stop_sampler(void) {
+  sampler_stop(plugin.sampler);
+  plugin.sampler = NULL;
+  if (plugin.machine != NULL)
+    machine_linux_close(plugin.machine);
+  plugin.machine = NULL;
+}
+
+/* Tries to start it, and on failure says when it will be tried again: after 1,
+ * 2, 4 ... 60 s. */
+static void try_to_start(void) {
+  int status = start_sampler();
+  if (status == 0)
+    return;
+  plugin.retry_delay = plugin.retry_delay == 0
+                           ? RETRY_FIRST
+                           : MIN(2 * plugin.retry_delay, RETRY_LAST);
+  plugin.retry_time = cdtime() + plugin.retry_delay;
+  ERROR("percore: cannot watch any core under \"%s\": %s; trying again in %.0f "
+        "s.",
+        plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
+        STRERROR(-status), CDTIME_T_TO_DOUBLE(plugin.retry_delay));
+}
+
+/* ---------------------------------------------------------------------------
+ * Callbacks
+ */
+
+/* Everything that is new, the oldest first: a read that comes late or early
+ * loses no interval and repeats none. */
+static void dispatch_new(void) {
+  struct snapshot *snapshot;
+  while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
+    dispatch_snapshot(&plugin.dispatch, snapshot);
+    notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
+    snapshot_free(snapshot);
+  }
+}
+
+/* Fails at most once in a life, namely the first time if there is nothing to
+ * learn a load from: `collectd -T` reads once and then tells. In service a
+ * failure would suspend the plugin for longer and longer, so it stays, without
+ * values, until a source turns up. */
+static int percore_read(__attribute__((unused)) user_data_t *user_data) {
+  bool first = !plugin.has_read;
+  plugin.has_read = true;
+
+  if (plugin.sampler == NULL && cdtime() >= plugin.retry_time)
+    try_to_start();
+  if (plugin.sampler != NULL)
+    dispatch_new();
+
+  if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
+    return 0;
+  ERROR("percore: there is no source of load here; the plugin stays and goes "
+        "on looking for one.");
+  return -1;
+}
+
+/* An init that fails would make collectd unload the plugin for good, so what
+ * can get better is tried again by the reads. */
+static int percore_init(void) {
+  plugin.dispatch = (struct dispatch){.config = &plugin.config,
+                                      .interval = plugin_get_interval()};
+  memset(&plugin.notify, 0, sizeof(plugin.notify));
+  plugin.has_read = false;
+  plugin.retry_delay = 0;
+  try_to_start();
+  return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
+}
+
+static int percore_shutdown(void) {
+  stop_sampler();
+  config_free(&plugin.config);
+  return 0;
+}
+
+static int percore_config(oconfig_item_t *block) {
+  return config_read(&plugin.config, block);
+}
+
+void module_register(void) {
+  config_init(&plugin.config);
+  plugin_register_complex_config(PLUGIN_NAME, percore_config);
+  plugin_register_init(PLUGIN_NAME, percore_init);
+  plugin_register_shutdown(PLUGIN_NAME, percore_shutdown);
+}

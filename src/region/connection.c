@@ -1,0 +1,236 @@
+#include "percore_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "connection.h"
+#include "layout.h"
+
+#ifndef F_SEAL_FUTURE_WRITE
+#define F_SEAL_FUTURE_WRITE 0x0010
+#endif
+
+/* With these a file cannot be cut, punched or written through a descriptor
+ * while it is mapped here. */
+enum {
+  SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
+  MAX_PASSED = 16 /* descriptors one message may bring, to close them */
+};
+
+void region_connection_init(struct region_connection *connection) {
+  *connection =
+      (struct region_connection){.socket = -1, .memfd = -1, .pidfd = -1};
+}
+
+static void close_fd(int *fd) {
+  if (*fd >= 0)
+    close(*fd);
+  *fd = -1;
+}
+
+void region_connection_close(struct region_connection *connection) {
+  int saved = errno;
+  close_fd(&connection->socket);
+  close_fd(&connection->memfd);
+  close_fd(&connection->pidfd);
+  region_connection_init(connection);
+  errno = saved;
+}
+
+/* The pid may have been given to another process since; but then this
+ * connection has ended, too, and that is looked at as well. */
+static void learn_peer(struct region_connection *connection) {
+  struct ucred peer = {.uid = (uid_t)-1};
+  socklen_t size = sizeof(peer);
+  if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
+      0)
+    return;
+  connection->uid = peer.uid;
+  connection->pid = peer.pid;
+  if (peer.pid > 0)
+    connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
+}
+
+int region_connection_open(struct region_connection *connection,
+                           const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  region_connection_init(connection);
+  if (strlen(path) >= sizeof(address.sun_path)) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  strcpy(address.sun_path, path);
+  connection->socket =
+      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (connection->socket < 0)
+    return -1;
+  if (connect(connection->socket, (struct sockaddr *)&address,
+              sizeof(address)) != 0) {
+    region_connection_close(connection);
+    return -1;
+  }
+  learn_peer(connection);
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Messages
+ */
+
+/* The first descriptor that came along; the others are closed. -1 if none. */
+static int take_descriptor(struct msghdr *header) {
+  int taken = -1;
+  for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part != NULL;
+       part = CMSG_NXTHDR(header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+      continue;
+    size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (size_t i = 0; i < count; i++) {
+      int fd;
+      memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
+      if (taken < 0)
+        taken = fd;
+      else
+        close(fd);
+    }
+  }
+  return taken;
+}
+
+/* One message. 0 and perhaps a descriptor; -1 with errno: EAGAIN, ECONNRESET,
+ * EPROTO. */
+static int receive(int socket, struct region_message *message, int *fd) {
+  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(MAX_PASSED * sizeof(int))];
+  } control;
+  struct msghdr header = {.msg_iov = &part,
+                          .msg_iovlen = 1,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof(control)};
+  *fd = -1;
+  ssize_t size =
+      recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  if (size < 0)
+    return -1;
+  *fd = take_descriptor(&header);
+  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
+      message->version == REGION_MESSAGE_VERSION &&
+      message->length == sizeof(*message))
+    return 0;
+  close_fd(fd);
+  errno = size == 0 ? ECONNRESET : EPROTO;
+  return -1;
+}
+
+static int64_t now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* The next message before a deadline of CLOCK_MONOTONIC. */
+static int receive_until(int socket, int64_t deadline_ms,
+                         struct region_message *message, int *fd) {
+  for (;;) {
+    if (receive(socket, message, fd) == 0)
+      return 0;
+    if (errno != EAGAIN && errno != EINTR)
+      return -1;
+    int64_t left = deadline_ms - now_ms();
+    struct pollfd ready = {.fd = socket, .events = POLLIN};
+    errno = EAGAIN;
+    if (left <= 0 || (poll(&ready, 1, (int)left) < 0 && errno != EINTR))
+      return -1;
+  }
+}
+
+static const char *descriptor_fault(int fd, uint64_t *size) {
+  struct stat status;
+  int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1;
+  if (fd < 0)
+    return "it came without a descriptor";
+  if (seals < 0 || (seals & SEALS) != SEALS)
+    return "its memory is not sealed";
+  if (fstat(fd, &status) != 0 || status.st_size <= 0)
+    return "its memory has no size";
+  *size = (uint64_t)status.st_size;
+  return NULL;
+}
+
+int region_connection_hello(struct region_connection *connection, int wait_ms,
+                            const char **why) {
+  struct region_message message;
+  int fd;
+  *why = "its producer sends what is no message";
+  if (receive_until(connection->socket, now_ms() + wait_ms, &message, &fd) != 0)
+    return -1;
+  *why = message.type == REGION_HELLO ? descriptor_fault(fd, &connection->size)
+                                      : "its producer does not say hello";
+  if (*why == NULL) {
+    connection->memfd = fd;
+    return 0;
+  }
+  close_fd(&fd);
+  errno = EPROTO;
+  return -1;
+}
+
+/* Nothing is expected but answers that came too late; they are dropped. */
+bool region_connection_is_alive(struct region_connection *connection) {
+  struct region_message message;
+  int fd;
+  if (connection->socket < 0)
+    return false;
+  for (int i = 0; i < MAX_PASSED; i++) {
+    if (receive(connection->socket, &message, &fd) == 0) {
+      close_fd(&fd);
+      continue;
+    }
+    if (errno != EAGAIN && errno != EINTR)
+      return false;
+    break;
+  }
+  struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
+  return connection->pidfd < 0 || poll(&ended, 1, 0) <= 0;
+}
+
+int region_connection_reset(struct region_connection *connection,
+                            uint32_t table, uint32_t row, int wait_ms) {
+  struct region_message message = {.magic = REGION_MESSAGE_MAGIC,
+                                   .version = REGION_MESSAGE_VERSION,
+                                   .type = REGION_RESET,
+                                   .length = sizeof(message),
+                                   .request = ++connection->requests,
+                                   .table = table,
+                                   .row = row};
+  uint32_t request = message.request;
+  if (send(connection->socket, &message, sizeof(message),
+           MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(message))
+    return -1;
+  int64_t deadline = now_ms() + wait_ms;
+  do {
+    int fd;
+    if (receive_until(connection->socket, deadline, &message, &fd) != 0) {
+      if (errno == EAGAIN)
+        errno = ETIMEDOUT;
+      return -1;
+    }
+    close_fd(&fd);
+  } while (message.request != request);
+  if (message.type == REGION_RESET)
+    return 0;
+  errno = message.argument != 0 && message.argument < 4096
+              ? (int)message.argument
+              : EPROTO;
+  return -1;
+}

@@ -1,0 +1,182 @@
+/* grace.c: when may the cells of a removed row count for another one?
+ *
+ * Once no worker can still hold the old row. A worker says so by a quiescent
+ * point, a plain store: on its own that store may reach memory after a look at
+ * the application's tables that came behind it, and the worker hold a row that
+ * was taken out of reach in between. So a grace period begins with a full
+ * barrier on every thread (membarrier), and only then looks at the counters:
+ * what a worker fetched before the barrier it gives up before its counter moves
+ * beyond the value seen; what it fetches after the barrier is no removed row.
+ * A barrier interrupts every core that runs one of our threads, so removals
+ * begin at most one period per millisecond; one serves all rows removed before
+ * it. Only a row that is wanted now begins one at once.
+ */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "writer.h"
+
+static long membarrier(int command) {
+  return syscall(SYS_membarrier, command, 0, 0);
+}
+
+int region_grace_init(struct percore_region *region) {
+  struct grace *grace = &region->grace;
+  grace->open = 1;
+  grace->seen = calloc(region->header->slot_count, sizeof(*grace->seen));
+  if (grace->seen == NULL)
+    return -1;
+  (void)membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
+  return 0;
+}
+
+static void barrier_everywhere(void) {
+  if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
+    return;
+  /* A kernel or a seccomp filter without it: a store is in memory long before
+   * a millisecond is over. */
+  struct timespec pause = {.tv_nsec = 1000000};
+  nanosleep(&pause, NULL);
+}
+
+enum { LEAST_PERIOD_NS = 1000000 };
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void begin(struct percore_region *region) {
+  struct grace *grace = &region->grace;
+  barrier_everywhere();
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    grace->seen[s] = region->slots[s].tid == 0
+                         ? 0
+                         : __atomic_load_n(&region_block(region, s)->quiescent,
+                                           __ATOMIC_RELAXED);
+  grace->running = grace->open++;
+  grace->begun_ns = now_ns();
+}
+
+/* The acquires pair with the releases of percore_quiescent and percore_sleep:
+ * what the worker added to the old row is in the sum that becomes the birth of
+ * the new one. */
+static bool is_over(const struct percore_region *region) {
+  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    const struct region_slot *slot = &region->slots[s];
+    if (slot->tid == 0)
+      continue;
+    const struct percore_slot_head *head = region_block(region, s);
+    if (__atomic_load_n(&head->quiescent, __ATOMIC_ACQUIRE) ==
+            region->grace.seen[s] &&
+        !__atomic_load_n(&head->asleep, __ATOMIC_ACQUIRE) &&
+        !region_owner_is_dead(slot))
+      return false;
+  }
+  return true;
+}
+
+static void finish(struct percore_region *region) {
+  struct grace *grace = &region->grace;
+  if (grace->running == 0 || !is_over(region))
+    return;
+  grace->over = grace->running;
+  grace->running = 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Removed rows, oldest first
+ */
+
+int region_removed_init(struct percore_region *region, uint32_t table) {
+  struct table_state *state = &region->state[table];
+  if (state->removed != NULL)
+    return 0;
+  state->removed_size =
+      region->tables[table].max_rows * sizeof(*state->removed);
+  state->removed = region_memory_sink(NULL, state->removed_size);
+  return state->removed != NULL ? 0 : -1;
+}
+
+void region_remove_later(struct percore_region *region, uint32_t table,
+                         uint32_t row, bool safe_now) {
+  struct table_state *state = &region->state[table];
+  struct removed_row *removed = &state->removed[row];
+  *removed = (struct removed_row){.grace = region->grace.open};
+  if (safe_now) { /* before all others, so that none can hold it up */
+    removed->grace = 0;
+    removed->newer = state->oldest;
+    if (state->oldest != 0)
+      state->removed[state->oldest - 1].older = row + 1;
+    else
+      state->newest = row + 1;
+    state->oldest = row + 1;
+    return;
+  }
+  removed->older = state->newest;
+  if (state->newest != 0)
+    state->removed[state->newest - 1].newer = row + 1;
+  else
+    state->oldest = row + 1;
+  state->newest = row + 1;
+  finish(region);
+  if (region->grace.running == 0 &&
+      now_ns() - region->grace.begun_ns >= LEAST_PERIOD_NS)
+    begin(region);
+}
+
+static void take(struct table_state *state, uint32_t row) {
+  struct removed_row *removed = &state->removed[row];
+  if (removed->older != 0)
+    state->removed[removed->older - 1].newer = removed->newer;
+  else
+    state->oldest = removed->newer;
+  if (removed->newer != 0)
+    state->removed[removed->newer - 1].older = removed->older;
+  else
+    state->newest = removed->older;
+}
+
+/* A period that began before the row was removed does not free it: then the
+ * next one may, at once if every worker has moved on since. */
+static bool is_safe(struct percore_region *region, uint64_t grace) {
+  for (int i = 0; i < 2 && grace > region->grace.over; i++) {
+    if (region->grace.running == 0)
+      begin(region);
+    finish(region);
+  }
+  return grace <= region->grace.over;
+}
+
+bool region_has_removed(const struct percore_region *region, uint32_t table) {
+  return region->state[table].oldest != 0;
+}
+
+bool region_take_removed(struct percore_region *region, uint32_t table,
+                         uint32_t *row) {
+  struct table_state *state = &region->state[table];
+  if (state->oldest == 0 ||
+      !is_safe(region, state->removed[state->oldest - 1].grace))
+    return false;
+  *row = state->oldest - 1;
+  take(state, *row);
+  return true;
+}
+
+bool region_take_this_removed(struct percore_region *region, uint32_t table,
+                              uint32_t row) {
+  struct table_state *state = &region->state[table];
+  if (!is_safe(region, state->removed[row].grace))
+    return false;
+  take(state, row);
+  return true;
+}

@@ -1,0 +1,273 @@
+/* layout.c: from a description of tables to the places of all parts. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "layout.h"
+
+static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
+    {.name = "total_cycles",
+     .unit = "cycles",
+     .help = "time since the slot was first attached"},
+    {.name = "busy_cycles",
+     .unit = "cycles",
+     .help = "time of poll rounds that handled something"},
+    {.name = "sleep_cycles",
+     .unit = "cycles",
+     .help = "time between percore_sleep and percore_wake"},
+    {.name = "polls", .unit = "operations", .help = "poll rounds"},
+    {.name = "empty_polls",
+     .unit = "operations",
+     .help = "poll rounds that handled nothing"},
+    {.name = "items",
+     .unit = "operations",
+     .help = "what poll rounds handled: packets, events, jobs"},
+};
+
+static const struct percore_table core_table = {
+    .name = "core",
+    .help = "what the threads of the slots do with their time",
+    .storage = PERCORE_PER_CORE,
+    .fields = core_fields,
+    .field_count = REGION_CORE_COLUMNS,
+};
+
+/* Offsets are handed out from the front, one part after the other. Overflow is
+ * remembered, so that only the end needs a look. */
+struct places {
+  uint64_t next;
+  bool overflow;
+};
+
+static uint64_t place(struct places *places, uint64_t count, uint64_t size,
+                      uint64_t align) {
+  uint64_t start, bytes, end;
+  if (__builtin_add_overflow(places->next, align - 1, &start) ||
+      __builtin_mul_overflow(count, size, &bytes)) {
+    places->overflow = true;
+    return 0;
+  }
+  start = start / align * align;
+  if (__builtin_add_overflow(start, bytes, &end) || end > INT64_MAX) {
+    places->overflow = true;
+    return 0;
+  }
+  places->next = end;
+  return start;
+}
+
+/* The string pool begins with an empty string, which NULL becomes. */
+static uint32_t add_string(struct region_plan *plan, const char *string) {
+  if (string == NULL || string[0] == '\0')
+    return 0;
+  uint32_t at = (uint32_t)plan->header.strings_size;
+  size_t size = strlen(string) + 1;
+  memcpy(plan->strings + at, string, size);
+  plan->header.strings_size += size;
+  return at;
+}
+
+static size_t string_size(const char *string) {
+  return string != NULL ? strnlen(string, REGION_MAX_STRINGS) + 1 : 1;
+}
+
+static size_t strings_of_field(const struct percore_field *field) {
+  size_t size = string_size(field->name) + string_size(field->unit) +
+                string_size(field->help);
+  for (uint32_t i = 0; i < field->state_count; i++)
+    size += string_size(field->states[i]);
+  return size;
+}
+
+/* ---------------------------------------------------------------------------
+ * Records
+ */
+
+static void describe_field(struct region_plan *plan,
+                           const struct percore_field *field, uint32_t column) {
+  struct region_field *record = &plan->fields[plan->header.field_count++];
+  record->name = add_string(plan, field->name);
+  record->unit = add_string(plan, field->unit);
+  record->help = add_string(plan, field->help);
+  record->kind = field->kind;
+  record->aggregation =
+      field->kind == PERCORE_STATE ? PERCORE_NONE : field->aggregation;
+  record->column = column;
+  record->sub_bits = field->sub_bits;
+  record->max_bits = field->max_bits;
+  record->cells =
+      field->kind == PERCORE_HISTOGRAM
+          ? region_histogram_buckets(field->sub_bits, field->max_bits)
+          : 1;
+  record->state_count = field->state_count;
+  for (uint32_t i = 0; i < field->state_count; i++) {
+    uint32_t at = add_string(plan, field->states[i]);
+    if (i == 0)
+      record->states = at;
+  }
+}
+
+static void describe_table(struct region_plan *plan,
+                           const struct percore_table *table) {
+  struct region_table *record = &plan->tables[plan->header.table_count++];
+  bool consistent = (table->flags & PERCORE_CONSISTENT) != 0;
+  record->name = add_string(plan, table->name);
+  record->help = add_string(plan, table->help);
+  record->storage = table->storage;
+  record->flags = (consistent ? REGION_TABLE_CONSISTENT : 0) |
+                  (table->max_rows == 0 ? REGION_TABLE_SINGLE : 0);
+  record->first_field = plan->header.field_count;
+  record->field_count = table->field_count;
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    describe_field(plan, &table->fields[f], record->columns);
+    record->columns += plan->fields[plan->header.field_count - 1].cells;
+  }
+  record->row_stride =
+      region_row_stride(record->columns, consistent, table->row_align);
+  record->max_rows = table->max_rows != 0 ? table->max_rows : 1;
+  record->row_name_size = table->max_rows != 0 ? table->row_name_size : 0;
+  record->key = table->key;
+  record->record_size =
+      8 + (record->row_name_size != 0 ? record->row_name_size : 8);
+}
+
+/* ---------------------------------------------------------------------------
+ * Places
+ */
+
+/* Parts that grow with the rows begin on pages of their own, so that what is
+ * reserved of one is not taken from another. */
+static void place_table(struct places *places, struct region_table *table,
+                        bool bases, uint64_t page) {
+  uint64_t rows = table->max_rows, columns = table->columns;
+  bool large = rows * table->row_stride >= page;
+  uint64_t align = large ? page : 64;
+  table->live_offset =
+      place(places, 1, sizeof(struct region_table_live), align);
+  table->records_offset = place(places, rows, table->record_size, align);
+  if (bases) {
+    table->birth_offset = place(places, rows * columns, 8, align);
+    table->reset_offset = place(places, rows * columns, 8, align);
+  }
+  uint64_t row_align = table->row_stride % 128 == 0 ? 128 : 64;
+  table->single_offset =
+      place(places, rows + 1, table->row_stride, large ? page : row_align);
+}
+
+static void place_in_block(struct places *block, struct region_table *table,
+                           uint64_t page) {
+  bool large = (uint64_t)table->max_rows * table->row_stride >= page;
+  table->slot_offset = place(block, (uint64_t)table->max_rows + 1,
+                             table->row_stride, large ? page : 64);
+}
+
+static int place_all(struct region_plan *plan,
+                     const struct percore_table *tables, uint64_t page) {
+  struct region_header *header = &plan->header;
+  struct places places = {.next = header->header_size};
+  header->tables_offset =
+      place(&places, header->table_count, sizeof(struct region_table), 64);
+  header->fields_offset =
+      place(&places, header->field_count, sizeof(struct region_field), 64);
+  header->strings_offset = place(&places, header->strings_size, 1, 64);
+  header->directory_size = places.next;
+  header->slots_offset =
+      place(&places, header->slot_count, sizeof(struct region_slot), page);
+  struct places block = {.next = sizeof(struct percore_slot_head)};
+  for (uint32_t t = 0; t < header->table_count; t++) {
+    struct region_table *table = &plan->tables[t];
+    bool bases = t == 0 || (tables[t - 1].flags & PERCORE_NO_BASES) == 0;
+    place_table(&places, table, bases, page);
+    if (t == 0)
+      table->slot_offset = REGION_CORE_ROW_OFFSET;
+    else if (table->storage == PERCORE_PER_CORE)
+      place_in_block(&block, table, page);
+  }
+  place(&block, 1, REGION_SPARE_SIZE, 64);
+  header->block_stride = place(&block, 0, 1, page);
+  header->blocks_offset =
+      place(&places, header->slot_count, header->block_stride, page);
+  header->region_size = place(&places, 0, 1, page);
+  errno = ENOMEM;
+  return places.overflow || block.overflow ? -1 : 0;
+}
+
+static int allocate(struct region_plan *plan, const char *name,
+                    const struct percore_table *tables, uint32_t table_count,
+                    const struct percore_options *options) {
+  size_t strings = 1 + string_size(name) + string_size(options->instance);
+  size_t fields = 0;
+  for (uint32_t t = 0; t <= table_count; t++) {
+    const struct percore_table *table = t == 0 ? &core_table : &tables[t - 1];
+    strings += string_size(table->name) + string_size(table->help);
+    for (uint32_t f = 0; f < table->field_count; f++)
+      strings += strings_of_field(&table->fields[f]);
+    fields += table->field_count;
+  }
+  if (strings > REGION_MAX_STRINGS) {
+    errno = EINVAL;
+    return -1;
+  }
+  plan->tables = calloc(table_count + 1, sizeof(*plan->tables));
+  plan->fields = calloc(fields, sizeof(*plan->fields));
+  plan->strings = calloc(1, strings);
+  plan->header.strings_size = 1;
+  return plan->tables && plan->fields && plan->strings ? 0 : -1;
+}
+
+int region_plan_make(struct region_plan *plan, const char *name,
+                     const struct percore_table *tables, uint32_t table_count,
+                     const struct percore_options *options, uint32_t cores,
+                     uint64_t page_size) {
+  *plan = (struct region_plan){0};
+  if (region_schema_check(name, tables, table_count) != 0)
+    return -1;
+  uint64_t slots = (uint64_t)cores + options->extra_slots;
+  if (cores == 0 || slots > REGION_MAX_SLOTS ||
+      (options->instance && !region_instance_is_valid(options->instance))) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (allocate(plan, name, tables, table_count, options) != 0)
+    return -1;
+  struct region_header *header = &plan->header;
+  memcpy(header->magic, REGION_MAGIC, sizeof(header->magic));
+  header->byte_order = REGION_BYTE_ORDER;
+  header->major = REGION_MAJOR;
+  header->minor = REGION_MINOR;
+  header->header_size = sizeof(struct region_header);
+  header->table_size = sizeof(struct region_table);
+  header->field_size = sizeof(struct region_field);
+  header->slot_size = sizeof(struct region_slot);
+  header->word_size = sizeof(uint64_t);
+  header->page_size = page_size;
+  header->name = add_string(plan, name);
+  header->instance = add_string(plan, options->instance);
+  header->core_count = cores;
+  header->slot_count = (uint32_t)slots;
+  describe_table(plan, &core_table);
+  for (uint32_t t = 0; t < table_count; t++)
+    describe_table(plan, &tables[t]);
+  return place_all(plan, tables, page_size);
+}
+
+void region_plan_free(struct region_plan *plan) {
+  int saved = errno;
+  free(plan->tables);
+  free(plan->fields);
+  free(plan->strings);
+  errno = saved;
+}
+
+void region_plan_write(const struct region_plan *plan, void *region) {
+  const struct region_header *header = &plan->header;
+  unsigned char *start = region;
+  memcpy(start, header, sizeof(*header));
+  memcpy(start + header->tables_offset, plan->tables,
+         header->table_count * sizeof(*plan->tables));
+  memcpy(start + header->fields_offset, plan->fields,
+         header->field_count * sizeof(*plan->fields));
+  memcpy(start + header->strings_offset, plan->strings, header->strings_size);
+}

@@ -1,0 +1,267 @@
+/* layout.h: the bytes of a region, and of the messages that hand it over.
+ *
+ * The folder region/ lets one process count and others read: layout.h and
+ * layout.c say where things lie, writer.h and its files are the producer,
+ * directory.h, connection.h and reader.h the readers. It knows neither where
+ * loads come from (cycles/) nor who shows the values (plugin/, tool/).
+ *
+ * percore-region(7) describes the same bytes for people; it and this file
+ * change together. All numbers are in the producer's byte order, all offsets
+ * count from the start of the region. Records may grow at their end in later
+ * minor versions, so readers step by the sizes in the header.
+ */
+#ifndef PERCORE_REGION_LAYOUT_H
+#define PERCORE_REGION_LAYOUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "percore.h"
+
+#define REGION_MAGIC "PERCORE1"
+#define REGION_BYTE_ORDER 0x01020304u
+#define REGION_MAJOR 1
+#define REGION_MINOR 0
+
+/* What both sides hold to; a region beyond is not made and not read. */
+#define REGION_MAX_TABLES 256u
+#define REGION_MAX_FIELDS 16384u /* of all tables */
+#define REGION_MAX_TABLE_FIELDS 1024u
+#define REGION_MAX_STRINGS (4u << 20) /* bytes of the string pool */
+#define REGION_MAX_ROWS (1u << 31)    /* of one table */
+#define REGION_MAX_SLOTS 16384u
+#define REGION_MAX_STATES 256u /* of one field */
+/* What collectd calls a value: percore_host_<region>_<table>_<field>. */
+#define REGION_MAX_PLUGIN_NAME 120u
+
+struct region_header {
+  char magic[8];
+  uint32_t byte_order;
+  uint16_t major;
+  uint16_t minor;
+  uint32_t header_size;
+  uint32_t table_size;
+  uint32_t field_size;
+  uint32_t slot_size;
+  uint64_t region_size;
+  uint64_t directory_size; /* header, tables, fields and strings: immutable */
+  uint8_t region_id[16];   /* random, another one for every percore_create */
+  int32_t pid;             /* as the producer sees itself */
+  uint32_t word_size;      /* 8 */
+  uint64_t page_size;      /* of the memory behind the region */
+  uint64_t start_realtime_ns;
+  uint64_t start_boottime_ns;
+  uint64_t tsc_hz;
+  uint64_t attach_refused; /* live: attach calls that got a sink */
+  uint32_t name;           /* in the string pool, as all names */
+  uint32_t instance;
+  uint64_t tables_offset;
+  uint32_t table_count;
+  uint32_t field_count;
+  uint64_t fields_offset;
+  uint64_t strings_offset;
+  uint64_t strings_size;
+  uint64_t slots_offset;
+  uint32_t slot_count;
+  uint32_t core_count; /* slots 0 to core_count - 1 are those of the cores */
+  uint64_t blocks_offset;
+  uint64_t block_stride;
+  uint64_t reserved[8];
+};
+_Static_assert(sizeof(struct region_header) == 256, "");
+
+enum region_table_flags {
+  REGION_TABLE_CONSISTENT = 1, /* a row begins with a sequence counter */
+  REGION_TABLE_SINGLE = 2      /* one row, live from the start, without name */
+};
+
+struct region_table {
+  uint32_t name;
+  uint32_t help;
+  uint32_t storage; /* enum percore_storage */
+  uint32_t flags;
+  uint32_t first_field;
+  uint32_t field_count;
+  uint32_t columns;    /* cells of a row */
+  uint32_t row_stride; /* bytes from row to row */
+  uint32_t max_rows;
+  uint32_t row_name_size;
+  uint32_t key; /* enum percore_key */
+  uint32_t record_size;
+  uint64_t live_offset;    /* struct region_table_live */
+  uint64_t records_offset; /* struct region_row, max_rows of them */
+  uint64_t birth_offset;   /* columns words per row; 0 if there are none */
+  uint64_t reset_offset;   /* the same */
+  uint64_t single_offset;  /* rows of OWNED, SHARED and the shared block */
+  uint64_t slot_offset;    /* PER_CORE: rows, in each slot block */
+  uint64_t reserved[4];
+};
+_Static_assert(sizeof(struct region_table) == 128, "");
+
+struct region_field {
+  uint32_t name;
+  uint32_t unit;
+  uint32_t help;
+  uint32_t kind;        /* enum percore_kind */
+  uint32_t aggregation; /* enum percore_aggregation */
+  uint32_t column;
+  uint32_t cells; /* 1, or the buckets of a histogram */
+  uint32_t sub_bits;
+  uint32_t max_bits;
+  uint32_t states; /* in the string pool, state_count strings in a row */
+  uint32_t state_count;
+  uint32_t reserved[5];
+};
+_Static_assert(sizeof(struct region_field) == 64, "");
+
+/* Alone on its line, since rows come and go beside the updates. */
+struct region_table_live {
+  uint64_t rows_in_use; /* rows from here on were never used */
+  uint64_t adds_refused;
+  uint64_t reserved[6];
+};
+_Static_assert(sizeof(struct region_table_live) == 64, "");
+
+/* The generation word of rows and slots: what it is, how often the word has
+ * changed, and which object in this place it is. Who reads a row or a slot
+ * reads the word first (acquire) and last (after an acquire fence); if it is
+ * another, or says changing, the rest is not of one object. */
+enum region_state {
+  REGION_FREE = 0,     /* never used */
+  REGION_CHANGING = 1, /* being written */
+  REGION_LIVE = 2,     /* a row; a slot with an owner */
+  REGION_GONE = 3      /* a removed row, still readable; a slot given back */
+};
+
+static inline enum region_state region_state(uint64_t generation) {
+  return (enum region_state)(generation & 3);
+}
+
+/* Counts the objects in one place, from 1. */
+static inline uint32_t region_incarnation(uint64_t generation) {
+  return (uint32_t)(generation >> 32);
+}
+
+/* The next word with another state; same object. */
+static inline uint64_t region_changed(uint64_t generation,
+                                      enum region_state state) {
+  uint64_t revision = ((generation & 0xffffffffu) + 4) & 0xfffffffcu;
+  return (generation & 0xffffffff00000000u) | revision | (uint64_t)state;
+}
+
+/* The same for the next object in this place. */
+static inline uint64_t region_succeeded(uint64_t generation,
+                                        enum region_state state) {
+  return region_changed(generation, state) + ((uint64_t)1 << 32);
+}
+
+/* A row's record is the word and then row_name_size bytes of name, NUL padded,
+ * or, where that is 0, the key. */
+struct region_row {
+  uint64_t generation;
+  uint64_t name[];
+};
+
+#define REGION_SLOT_NAME_WORDS 5
+
+struct region_slot {
+  uint64_t generation;
+  int32_t tid;  /* of the owner, as the producer sees it; 0 without */
+  int32_t core; /* the label; -1 if never used */
+  uint64_t since_boottime_ns;
+  uint64_t name[REGION_SLOT_NAME_WORDS];
+};
+_Static_assert(sizeof(struct region_slot) == 64, "");
+
+/* A slot block is struct percore_slot_head, the rows of the PER_CORE tables
+ * (each with one row more than max_rows, for updates that have no row), and
+ * space that updates of tables that do not exist may touch. */
+#define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
+#define REGION_CORE_COLUMNS 6
+#define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
+_Static_assert(sizeof(struct percore_slot_head) == 128, "");
+
+/* ---------------------------------------------------------------------------
+ * Messages, each one packet of a SOCK_SEQPACKET socket
+ */
+
+#define REGION_MESSAGE_MAGIC 0x50435231u
+#define REGION_MESSAGE_VERSION 1
+
+enum region_message_type {
+  REGION_HELLO = 1, /* to the reader, with the descriptor; argument: its size */
+  REGION_RESET =
+      2,           /* to the producer: table and row; the same back when done */
+  REGION_ERROR = 3 /* to the reader; argument: an errno */
+};
+
+struct region_message {
+  uint32_t magic;
+  uint16_t version;
+  uint16_t type;
+  uint32_t length;  /* 32 */
+  uint32_t request; /* of the reader's choice, repeated in the answer */
+  uint64_t argument;
+  uint32_t table; /* as the directory counts them; UINT32_MAX: all */
+  uint32_t row;   /* UINT32_MAX: all */
+};
+_Static_assert(sizeof(struct region_message) == 32, "");
+
+/* ---------------------------------------------------------------------------
+ * Rules that producers and readers share: rules.c, schema.c
+ */
+
+/* [a-z][a-z0-9]*, with underscores also _; table and region names. */
+bool region_name_is_valid(const char *name, bool underscores);
+
+/* Letters, digits, '-', '_' and '.', at most 63, beginning with no dot. */
+bool region_instance_is_valid(const char *instance);
+
+/* UTF-8 without control characters; NULL is valid, too. */
+bool region_text_is_valid(const char *text);
+
+/* Whether an application's tables (without `core`) can be a region. 0, or -1
+ * with EINVAL or ENAMETOOLONG. */
+int region_schema_check(const char *name, const struct percore_table *tables,
+                        uint32_t table_count);
+
+/* Buckets of a histogram, 0 if the shape is not allowed. */
+uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
+
+/* Bytes from row to row for rows of so many columns: a row of up to 64 bytes
+ * never lies across a cache line. 0 if align is not allowed. */
+uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
+
+/* Path of a region's socket (suffix "sock") or lock ("lock"). -1 with errno:
+ * EINVAL, ENAMETOOLONG. dir NULL: PERCORE_RUNTIME_DIR, else /run/percore. */
+int region_path(char *path, size_t size, const char *dir, const char *name,
+                const char *instance, const char *suffix);
+
+/* Where regions are found when nobody says otherwise. */
+const char *region_runtime_dir(void);
+
+/* ---------------------------------------------------------------------------
+ * Laying out a region: layout.c
+ */
+
+struct region_plan {
+  struct region_header header;
+  struct region_table *tables;
+  struct region_field *fields;
+  char *strings;
+};
+
+/* Checks the description and gives every part its place; page_size is that of
+ * the memory. tables and fields get `core` first. Returns 0, or -1 with EINVAL,
+ * ENAMETOOLONG, ENOMEM. region_plan_free is for both outcomes. */
+int region_plan_make(struct region_plan *plan, const char *name,
+                     const struct percore_table *tables, uint32_t table_count,
+                     const struct percore_options *options, uint32_t cores,
+                     uint64_t page_size);
+void region_plan_free(struct region_plan *plan);
+
+/* Writes the immutable part to the start of a region. */
+void region_plan_write(const struct region_plan *plan, void *region);
+
+#endif

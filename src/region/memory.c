@@ -1,0 +1,239 @@
+#include "percore_config.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <linux/mempolicy.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "memory.h"
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+const char *region_memory_root = "";
+
+/* Reads a small file. false if it cannot be read. */
+static bool read_file(const char *path, char *text, size_t size) {
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  ssize_t length = read(fd, text, size - 1);
+  close(fd);
+  if (length < 0)
+    return false;
+  text[length] = '\0';
+  return true;
+}
+
+/* The number after a key at the start of a line. */
+static bool number_of(const char *text, const char *key, uint64_t *number) {
+  size_t length = strlen(key);
+  for (const char *line = text; line != NULL && *line != '\0';) {
+    if (strncmp(line, key, length) == 0)
+      return sscanf(line + length, "%" SCNu64, number) == 1;
+    line = strchr(line, '\n');
+    if (line != NULL)
+      line++;
+  }
+  return false;
+}
+
+/* ---------------------------------------------------------------------------
+ * Room
+ */
+
+/* What the files of a control group are called, by version. */
+struct cgroup_files {
+  const char *mount, *limit, *usage, *inactive_file, *active_file;
+};
+
+static const struct cgroup_files cgroup_v1 = {
+    "/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
+    "total_inactive_file ", "total_active_file "};
+static const struct cgroup_files cgroup_v2 = {"/sys/fs/cgroup", "memory.max",
+                                              "memory.current",
+                                              "inactive_file ", "active_file "};
+
+static uint64_t room_in_cgroup(const struct cgroup_files *files,
+                               const char *group) {
+  char path[4096], text[8192];
+  uint64_t limit, used, part;
+  snprintf(path, sizeof(path), "%s%s%s/%s", region_memory_root, files->mount,
+           group, files->limit);
+  if (!read_file(path, text, sizeof(text)) || !number_of(text, "", &limit))
+    return UINT64_MAX; /* no such group here, or "max" */
+  snprintf(path, sizeof(path), "%s%s%s/%s", region_memory_root, files->mount,
+           group, files->usage);
+  if (!read_file(path, text, sizeof(text)) || !number_of(text, "", &used))
+    return UINT64_MAX;
+  snprintf(path, sizeof(path), "%s%s%s/memory.stat", region_memory_root,
+           files->mount, group);
+  if (read_file(path, text, sizeof(text))) {
+    if (number_of(text, files->inactive_file, &part))
+      used -= part < used ? part : used;
+    if (number_of(text, files->active_file, &part))
+      used -= part < used ? part : used;
+  }
+  return limit > used ? limit - used : 0;
+}
+
+/* The least of a group and all above it. */
+static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
+  uint64_t room = UINT64_MAX;
+  for (;;) {
+    uint64_t here = room_in_cgroup(files, group);
+    room = here < room ? here : room;
+    char *slash = strrchr(group, '/');
+    if (slash == NULL)
+      return room;
+    *slash = '\0';
+  }
+}
+
+/* A line of /proc/self/cgroup is "number:controllers:path". */
+static uint64_t room_of_line(char *line) {
+  char *controllers = strchr(line, ':');
+  char *group = controllers ? strchr(controllers + 1, ':') : NULL;
+  if (group == NULL)
+    return UINT64_MAX;
+  *group++ = '\0';
+  controllers++;
+  if (strcmp(group, "/") == 0)
+    *group = '\0';
+  if (controllers[0] == '\0')
+    return room_on_path(&cgroup_v2, group);
+  if (strcmp(controllers, "memory") == 0)
+    return room_on_path(&cgroup_v1, group);
+  return UINT64_MAX;
+}
+
+uint64_t region_memory_room(void) {
+  char path[4096], text[8192];
+  uint64_t room = UINT64_MAX, kilobytes;
+  snprintf(path, sizeof(path), "%s/proc/meminfo", region_memory_root);
+  if (read_file(path, text, sizeof(text)) &&
+      number_of(text, "MemAvailable:", &kilobytes))
+    room = kilobytes * 1024;
+  snprintf(path, sizeof(path), "%s/proc/self/cgroup", region_memory_root);
+  if (!read_file(path, text, sizeof(text)))
+    return room;
+  char *state = NULL;
+  for (char *line = strtok_r(text, "\n", &state); line != NULL;
+       line = strtok_r(NULL, "\n", &state)) {
+    uint64_t here = room_of_line(line);
+    room = here < room ? here : room;
+  }
+  return room;
+}
+
+/* ---------------------------------------------------------------------------
+ * Mapping and providing
+ */
+
+void *region_memory_map(int fd, uint64_t size) {
+  void *map = mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, 0);
+  if (map == MAP_FAILED)
+    return NULL;
+  if (munlock(map, size) == 0 &&
+      mprotect(map, size, PROT_READ | PROT_WRITE) == 0)
+    return map;
+  int saved = errno;
+  munmap(map, size);
+  errno = saved;
+  return NULL;
+}
+
+void *region_memory_sink(void *at, uint64_t size) {
+  void *map = mmap(at, size, PROT_NONE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+                       (at != NULL ? MAP_FIXED : 0),
+                   -1, 0);
+  if (map == MAP_FAILED)
+    return NULL;
+  if (munlock(map, size) == 0 &&
+      mprotect(map, size, PROT_READ | PROT_WRITE) == 0)
+    return map;
+  int saved = errno;
+  munmap(map, size);
+  errno = saved;
+  return NULL;
+}
+
+/* fallocate has an errno for hugetlb pages that are not there, and for nothing
+ * else: over the limit of a control group it ends the process. Hence the look
+ * at the room. */
+int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
+                          uint64_t length, uint64_t page_size) {
+  uint64_t start = offset / page_size * page_size;
+  uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
+  bool huge = page_size > (uint64_t)sysconf(_SC_PAGESIZE);
+  if (!huge && end - start > region_memory_room()) {
+    errno = ENOMEM;
+    return -1;
+  }
+  int rc;
+  do
+    rc = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
+  while (rc != 0 && errno == EINTR);
+  if (rc != 0) {
+    if (errno == ENOSPC)
+      errno = ENOMEM;
+    return -1;
+  }
+  /* Page tables, too, so that no worker takes a fault; kernels before 5.14 do
+   * not know it, and then each page costs one minor fault. */
+  (void)madvise(map + start, end - start, MADV_POPULATE_WRITE);
+  return 0;
+}
+
+static int node_of_core(int core) {
+  char path[4096];
+  snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/cpu%d",
+           region_memory_root, core);
+  DIR *dir = opendir(path);
+  if (dir == NULL)
+    return -1;
+  int node = -1;
+  for (struct dirent *entry = readdir(dir); entry != NULL && node < 0;
+       entry = readdir(dir))
+    if (sscanf(entry->d_name, "node%d", &node) != 1)
+      node = -1;
+  closedir(dir);
+  return node;
+}
+
+void region_memory_prefer(void *start, uint64_t length, int core) {
+  enum { MAX_NODES = 1024, BITS = 8 * sizeof(unsigned long) };
+  unsigned long nodes[MAX_NODES / BITS] = {0};
+  int node = node_of_core(core);
+  if (node < 0 || node >= MAX_NODES)
+    return;
+  nodes[node / BITS] = 1ul << node % BITS;
+  (void)syscall(SYS_mbind, start, length, MPOL_PREFERRED, nodes, MAX_NODES + 1,
+                0);
+}
+
+uint32_t region_possible_cores(void) {
+  char path[4096], text[8192];
+  snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/possible",
+           region_memory_root);
+  if (read_file(path, text, sizeof(text))) {
+    /* "0", "0-7", "0-3,8-11": the last number counts */
+    size_t end = strcspn(text, "\n"), start = end;
+    while (start > 0 && text[start - 1] >= '0' && text[start - 1] <= '9')
+      start--;
+    unsigned last;
+    if (sscanf(text + start, "%u", &last) == 1 && last < 8192)
+      return last + 1;
+  }
+  long cores = sysconf(_SC_NPROCESSORS_CONF);
+  return cores > 0 ? (uint32_t)cores : 1;
+}

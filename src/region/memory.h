@@ -1,0 +1,39 @@
+/* memory.h: memory of a region: how much may be taken, mapping, providing. */
+#ifndef PERCORE_REGION_MEMORY_H
+#define PERCORE_REGION_MEMORY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Under which /proc and /sys are looked up; "" but in tests. */
+extern const char *region_memory_root;
+
+/* Bytes that can be taken now without reaching a limit: the least of
+ * MemAvailable and, for every control group above this process (v1 and v2), its
+ * limit less what it uses, file pages that can be given up not counted.
+ * UINT64_MAX if nothing is known. A check, not a promise: others take memory,
+ * too. */
+uint64_t region_memory_room(void);
+
+/* Maps a region for writing. A process that called mlockall(MCL_FUTURE) must
+ * not get every page of a sparse region: it is mapped without access, unlocked,
+ * and only then made accessible. NULL with errno. */
+void *region_memory_map(int fd, uint64_t size);
+
+/* Private memory of the same shape that costs nothing until touched: sinks.
+ * NULL with errno. at may be NULL, else it replaces what is there. */
+void *region_memory_sink(void *at, uint64_t size);
+
+/* Provides memory for bytes of a mapped region. Returns 0, or -1 with ENOMEM or
+ * what fallocate(2) says. */
+int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
+                          uint64_t length, uint64_t page_size);
+
+/* Memory to come in this range is taken from the node of the core, if there is
+ * room; nothing happens on machines with one node. */
+void region_memory_prefer(void *start, uint64_t length, int core);
+
+/* Cores this machine can have, at least 1. */
+uint32_t region_possible_cores(void);
+
+#endif

@@ -1,0 +1,171 @@
+/* open.c: percore_open and what belongs to it, for applications that read. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader.h"
+
+struct percore_reader {
+  struct region_reader *reader;
+  struct region_tile tile; /* of one row, of the table last read */
+  uint64_t producer;       /* whose tile */
+};
+
+enum { HELLO_WAIT_MS = 1000 };
+
+int percore_open(struct percore_reader **opened, const char *region,
+                 const char *instance) {
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
+  struct percore_reader *reader = calloc(1, sizeof(*reader));
+  *opened = NULL;
+  if (reader == NULL)
+    return -1;
+  if (region_reader_open(&reader->reader, region, instance, &options) != 0) {
+    free(reader);
+    return -1;
+  }
+  *opened = reader;
+  return 0;
+}
+
+void percore_close(struct percore_reader *reader) {
+  if (reader == NULL)
+    return;
+  region_tile_free(&reader->tile);
+  region_reader_close(reader->reader);
+  free(reader);
+}
+
+int percore_refresh(struct percore_reader *reader) {
+  enum region_event event = region_reader_refresh(reader->reader);
+  if (event == REGION_WENT)
+    event = region_reader_refresh(reader->reader);
+  if (event == REGION_CAME)
+    return 1;
+  if (region_reader_presence(reader->reader) == REGION_ALIVE)
+    return 0;
+  errno = region_reader_errno(reader->reader);
+  return -1;
+}
+
+enum percore_reader_state
+percore_reader_state(const struct percore_reader *reader) {
+  switch (region_reader_presence(reader->reader)) {
+  case REGION_ALIVE:
+    return PERCORE_ALIVE;
+  case REGION_LEFT:
+    return PERCORE_GONE;
+  default:
+    return PERCORE_ABSENT;
+  }
+}
+
+const char *percore_reader_error(const struct percore_reader *reader) {
+  return region_reader_error(reader->reader);
+}
+
+const struct percore_table *percore_reader_table(struct percore_reader *reader,
+                                                 uint32_t table) {
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  if (directory == NULL || table >= directory->table_count)
+    return NULL;
+  return &directory->described[table];
+}
+
+uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table) {
+  return region_reader_rows(reader->reader, table);
+}
+
+uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table) {
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  if (directory == NULL || table >= directory->table_count)
+    return 0;
+  return directory->tables[table].columns;
+}
+
+uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
+                               uint32_t field) {
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  if (directory == NULL || table >= directory->table_count ||
+      field >= directory->tables[table].field_count)
+    return 0;
+  return directory->fields[directory->tables[table].first_field + field].column;
+}
+
+uint32_t percore_reader_slots(struct percore_reader *reader) {
+  return region_reader_slots(reader->reader);
+}
+
+int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot) {
+  struct region_slot_view view;
+  region_reader_slot(reader->reader, slot, &view);
+  return view.state != REGION_FREE ? view.core : -1;
+}
+
+/* ---------------------------------------------------------------------------
+ * One row
+ */
+
+static int prepare_tile(struct percore_reader *reader, uint32_t table) {
+  uint64_t producer = region_reader_producer(reader->reader);
+  if (reader->tile.capacity > 0 && reader->producer == producer &&
+      reader->tile.table == table)
+    return 0;
+  region_tile_free(&reader->tile);
+  reader->producer = producer;
+  return region_tile_init(&reader->tile, reader->reader, table, 1,
+                          REGION_WANT_BIRTHS | REGION_WANT_RESETS);
+}
+
+static int copy_row(struct percore_reader *reader, int slot, uint32_t row,
+                    uint64_t *values, uint32_t count) {
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  struct region_tile *tile = &reader->tile;
+  uint64_t all[PERCORE_MAX_COLUMNS];
+  int rc = tile->torn[0];
+  if (slot == PERCORE_SHARED_BLOCK)
+    rc = region_reader_single_row(reader->reader, tile->table, row, all);
+  else if (slot >= 0)
+    rc = region_reader_slot_row(reader->reader, tile->table, row,
+                                (uint32_t)slot, all);
+  else
+    for (uint32_t c = 0; c < tile->columns; c++)
+      all[c] = region_row_shown(directory, tile, 0, c);
+  if (rc < 0)
+    return -1;
+  memcpy(values, all,
+         (count < tile->columns ? count : tile->columns) * sizeof(*values));
+  return rc;
+}
+
+int percore_read_row(struct percore_reader *reader, uint32_t table,
+                     uint32_t row, int slot, char *name, size_t name_size,
+                     uint64_t *values, uint32_t count) {
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  errno = directory == NULL ? ENODEV : EINVAL;
+  if (directory == NULL || table >= directory->table_count ||
+      slot < PERCORE_SHARED_BLOCK)
+    return -1;
+  if (prepare_tile(reader, table) != 0)
+    return -1;
+  region_tile_read(reader->reader, &reader->tile, row);
+  uint64_t generation = reader->tile.rows ? reader->tile.generations[0] : 0;
+  char row_name[REGION_ROW_NAME_SIZE];
+  errno = ENOENT;
+  if (region_state(generation) != REGION_LIVE ||
+      !region_reader_row_name(reader->reader, table, row, generation, row_name))
+    return -1;
+  if (name != NULL && name_size > 0) {
+    size_t length = strnlen(row_name, name_size - 1);
+    memcpy(name, row_name, length);
+    name[length] = '\0';
+  }
+  return copy_row(reader, slot, row, values, count);
+}

@@ -1,0 +1,327 @@
+#include "percore_config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reader.h"
+#include "view.h"
+
+#define DEFAULT_MAX_SIZE (4ull << 30)
+
+int region_reader_open(struct region_reader **opened, const char *name,
+                       const char *instance,
+                       const struct region_reader_options *options) {
+  struct region_reader *reader = calloc(1, sizeof(*reader));
+  *opened = NULL;
+  if (reader == NULL)
+    return -1;
+  if (options != NULL)
+    reader->options = *options;
+  if (reader->options.max_region_size == 0)
+    reader->options.max_region_size = DEFAULT_MAX_SIZE;
+  region_connection_init(&reader->connection);
+  reader->view.memfd = -1;
+  if (region_path(reader->path, sizeof(reader->path),
+                  reader->options.runtime_dir, name, instance, "sock") != 0) {
+    free(reader);
+    return -1;
+  }
+  reader->options.runtime_dir = NULL; /* the caller's; it is in the path */
+  *opened = reader;
+  return 0;
+}
+
+void region_reader_close(struct region_reader *reader) {
+  if (reader == NULL)
+    return;
+  region_connection_close(&reader->connection);
+  region_view_close(&reader->view);
+  free(reader);
+}
+
+/* ---------------------------------------------------------------------------
+ * Coming and going
+ */
+
+static void fail(struct region_reader *reader, int error, const char *why) {
+  reader->error = error;
+  if (why != NULL)
+    snprintf(reader->text, sizeof(reader->text), "%s: refused: %s",
+             reader->path, why);
+  else
+    snprintf(reader->text, sizeof(reader->text), "%s: %s", reader->path,
+             strerror(error));
+}
+
+static bool has_view(const struct region_reader *reader) {
+  return reader->view.map != NULL;
+}
+
+/* HELLO is here: the new region takes the place of the one that is gone. */
+static bool take_region(struct region_reader *reader) {
+  const char *why;
+  struct region_view view;
+  struct region_connection *connection = &reader->connection;
+  int memfd = connection->memfd;
+  connection->memfd = -1;
+  if (region_view_open(&view, memfd, connection->size,
+                       reader->options.max_region_size, &why) != 0) {
+    fail(reader, EPROTO, why);
+    region_connection_close(connection);
+    return false;
+  }
+  region_view_close(&reader->view);
+  reader->view = view;
+  reader->left = false;
+  reader->pid = connection->pid;
+  reader->uid = connection->uid;
+  reader->producer++;
+  reader->error = 0;
+  reader->text[0] = '\0';
+  return true;
+}
+
+static bool connect_region(struct region_reader *reader) {
+  struct region_connection *connection = &reader->connection;
+  const char *why = NULL;
+  if (connection->socket < 0 &&
+      region_connection_open(connection, reader->path) != 0) {
+    fail(reader, errno, NULL);
+    return false;
+  }
+  if (reader->options.may_read != NULL &&
+      !reader->options.may_read(connection->uid, reader->options.argument)) {
+    fail(reader, EACCES, "its producer runs as a user that is not allowed");
+    region_connection_close(connection);
+    return false;
+  }
+  if (region_connection_hello(connection, reader->options.hello_wait_ms,
+                              &why) == 0)
+    return take_region(reader);
+  if (errno == EAGAIN) { /* stay connected: it may speak later */
+    fail(reader, ETIMEDOUT, NULL);
+    return false;
+  }
+  fail(reader, errno, errno == EPROTO ? why : NULL);
+  region_connection_close(connection);
+  return false;
+}
+
+enum region_event region_reader_refresh(struct region_reader *reader) {
+  if (has_view(reader) && !reader->left) {
+    if (region_connection_is_alive(&reader->connection))
+      return REGION_AS_BEFORE;
+    region_connection_close(&reader->connection);
+    reader->left = true;
+    fail(reader, ECONNRESET, NULL);
+    return REGION_WENT;
+  }
+  return connect_region(reader) ? REGION_CAME : REGION_AS_BEFORE;
+}
+
+/* ---------------------------------------------------------------------------
+ * What is known of the producer
+ */
+
+enum region_presence
+region_reader_presence(const struct region_reader *reader) {
+  if (has_view(reader))
+    return reader->left ? REGION_LEFT : REGION_ALIVE;
+  return reader->connection.socket >= 0 ? REGION_SILENT : REGION_ABSENT;
+}
+
+int region_reader_errno(const struct region_reader *reader) {
+  return reader->error;
+}
+
+const char *region_reader_error(const struct region_reader *reader) {
+  return reader->text;
+}
+
+const struct region_directory *
+region_reader_directory(const struct region_reader *reader) {
+  return has_view(reader) ? &reader->view.directory : NULL;
+}
+
+uint64_t region_reader_producer(const struct region_reader *reader) {
+  return has_view(reader) ? reader->producer : 0;
+}
+
+pid_t region_reader_pid(const struct region_reader *reader) {
+  return reader->pid;
+}
+
+uid_t region_reader_uid(const struct region_reader *reader) {
+  return reader->uid;
+}
+
+int region_reader_reset(struct region_reader *reader, uint32_t table,
+                        uint32_t row, int wait_ms) {
+  if (!has_view(reader) || reader->left) {
+    errno = ENODEV;
+    return -1;
+  }
+  return region_connection_reset(&reader->connection, table, row, wait_ms);
+}
+
+uint64_t region_reader_attach_refused(const struct region_reader *reader) {
+  if (!has_view(reader))
+    return 0;
+  return region_load(region_view_words(
+      &reader->view, offsetof(struct region_header, attach_refused)));
+}
+
+/* The live words of a table; NULL while they are a hole. */
+static const struct region_table_live *live_of(struct region_reader *reader,
+                                               uint32_t t) {
+  struct region_view *view = &reader->view;
+  if (!has_view(reader) || t >= view->directory.table_count)
+    return NULL;
+  uint64_t offset = view->directory.tables[t].live_offset;
+  uint64_t size = sizeof(struct region_table_live);
+  if (region_view_data(view, offset, size, &view->known[t].live) < size)
+    return NULL;
+  return (const void *)(view->map + offset);
+}
+
+uint64_t region_reader_adds_refused(struct region_reader *reader,
+                                    uint32_t table) {
+  const struct region_table_live *live = live_of(reader, table);
+  return live != NULL ? region_load(&live->adds_refused) : 0;
+}
+
+uint32_t region_reader_rows(struct region_reader *reader, uint32_t table) {
+  const struct region_table_live *live = live_of(reader, table);
+  if (live == NULL)
+    return 0;
+  uint64_t rows = region_load_acquire(&live->rows_in_use);
+  uint32_t most = reader->view.directory.tables[table].max_rows;
+  return rows < most ? (uint32_t)rows : most;
+}
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
+
+uint32_t region_reader_slots(const struct region_reader *reader) {
+  return has_view(reader) ? reader->view.directory.header.slot_count : 0;
+}
+
+static void copy_slot(const struct region_slot *slot,
+                      struct region_slot_view *view) {
+  for (int i = 0; i < REGION_TRIES; i++) {
+    /* Pairs with the store-release that ends a change, then with the release
+     * fence that begins one. */
+    uint64_t generation = region_load_acquire(&slot->generation);
+    view->state = region_state(generation);
+    view->core = __atomic_load_n(&slot->core, __ATOMIC_RELAXED);
+    view->tid = __atomic_load_n(&slot->tid, __ATOMIC_RELAXED);
+    view->since_boottime_ns = region_load(&slot->since_boottime_ns);
+    for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++) {
+      uint64_t word = region_load(&slot->name[w]);
+      memcpy(view->name + 8 * w, &word, 8);
+    }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (view->state != REGION_CHANGING &&
+        region_load(&slot->generation) == generation)
+      break;
+  }
+  view->name[sizeof(view->name) - 1] = '\0';
+}
+
+/* Slots of cores are labelled by their place; the label of an extra one is
+ * foreign and counts only if there is such a core. */
+void region_reader_slot(struct region_reader *reader, uint32_t s,
+                        struct region_slot_view *slot) {
+  *slot = (struct region_slot_view){.state = REGION_FREE, .core = -1};
+  if (s >= region_reader_slots(reader))
+    return;
+  struct region_view *view = &reader->view;
+  const struct region_header *header = &view->directory.header;
+  uint64_t end = (uint64_t)(s + 1) * header->slot_size;
+  if (region_view_data(view, header->slots_offset, end, &view->slots_known) <
+      end)
+    return;
+  copy_slot((const void *)(view->map + header->slots_offset +
+                           (uint64_t)s * header->slot_size),
+            slot);
+  if (s < header->core_count)
+    slot->core = (int)s;
+  else if (slot->core < 0 || (uint32_t)slot->core >= header->core_count)
+    slot->state = REGION_FREE;
+  uint64_t block = header->blocks_offset + s * header->block_stride;
+  uint64_t size = sizeof(struct percore_slot_head);
+  if (slot->state == REGION_FREE ||
+      region_view_data(view, block, size,
+                       &view->slot_known[s * view->directory.table_count]) <
+          size) {
+    slot->state = REGION_FREE;
+    slot->core = -1;
+    return;
+  }
+  const struct percore_slot_head *head = (const void *)(view->map + block);
+  slot->quiescent = region_load(&head->quiescent);
+  slot->last_tsc = region_load(&head->last_tsc);
+  slot->asleep = region_load(&head->asleep) != 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Names of rows
+ */
+
+static void write_key(uint32_t format, uint64_t key, char *name) {
+  size_t size = REGION_ROW_NAME_SIZE;
+  switch (format) {
+  case PERCORE_KEY_HEX:
+    snprintf(name, size, "%016llx", (unsigned long long)key);
+    break;
+  case PERCORE_KEY_IPV4:
+    snprintf(name, size, "%u.%u.%u.%u", (unsigned)(key >> 24 & 0xff),
+             (unsigned)(key >> 16 & 0xff), (unsigned)(key >> 8 & 0xff),
+             (unsigned)(key & 0xff));
+    break;
+  case PERCORE_KEY_MAC:
+    snprintf(name, size, "%02x:%02x:%02x:%02x:%02x:%02x",
+             (unsigned)(key >> 40 & 0xff), (unsigned)(key >> 32 & 0xff),
+             (unsigned)(key >> 24 & 0xff), (unsigned)(key >> 16 & 0xff),
+             (unsigned)(key >> 8 & 0xff), (unsigned)(key & 0xff));
+    break;
+  default:
+    snprintf(name, size, "%llu", (unsigned long long)key);
+  }
+}
+
+bool region_reader_row_name(struct region_reader *reader, uint32_t t,
+                            uint32_t row, uint64_t generation,
+                            char name[REGION_ROW_NAME_SIZE]) {
+  name[0] = '\0';
+  if (row >= region_reader_rows(reader, t))
+    return false;
+  struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t end = (uint64_t)(row + 1) * table->record_size;
+  if (region_view_data(view, table->records_offset, end,
+                       &view->known[t].records) < end)
+    return false;
+  const struct region_row *record =
+      (const void *)(view->map + table->records_offset + end -
+                     table->record_size);
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
+  uint32_t count = table->row_name_size != 0 ? table->row_name_size / 8 : 1;
+  for (uint32_t w = 0; w < count; w++)
+    words[w] = region_load(&record->name[w]);
+  /* Pairs with the release fence after the word said changing. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (region_incarnation(region_load(&record->generation)) !=
+      region_incarnation(generation))
+    return false;
+  if (table->flags & REGION_TABLE_SINGLE)
+    return true;
+  if (table->row_name_size == 0)
+    write_key(table->key, words[0], name);
+  else
+    memcpy(name, words, table->row_name_size); /* at most 120: ended by zeros */
+  return true;
+}

@@ -1,0 +1,76 @@
+/* reset.c: counters show 0 from now on, and nothing else changes. */
+#include "percore_config.h"
+
+#include <errno.h>
+
+#include "writer.h"
+
+static bool is_reset(const struct region_field *field) {
+  return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
+}
+
+/* The word says changing while the base is written, so that a reader takes
+ * either the old base or the new one, with the cells of one moment. */
+static void reset_row(struct percore_region *region,
+                      const struct region_table *table, uint32_t row) {
+  uint64_t sums[PERCORE_MAX_COLUMNS];
+  struct region_row *record = region_row(region, table, row);
+  uint64_t *reset = region_base(region, table, table->reset_offset, row);
+  uint64_t changing = region_changed(record->generation, REGION_CHANGING);
+  __atomic_store_n(&record->generation, changing, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  region_sum_row(region, table, row, sums);
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    const struct region_field *field = &region->fields[table->first_field + f];
+    for (uint32_t c = 0; is_reset(field) && c < field->cells; c++)
+      __atomic_store_n(&reset[field->column + c], sums[field->column + c],
+                       __ATOMIC_RELAXED);
+  }
+  __atomic_store_n(&record->generation, region_changed(changing, REGION_LIVE),
+                   __ATOMIC_RELEASE);
+}
+
+static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
+  const struct region_table *table = &region->tables[t];
+  uint64_t rows = region_live(region, table)->rows_in_use;
+  errno = ENOTSUP;
+  if (table->reset_offset == 0)
+    return -1;
+  if (row == PERCORE_ALL_ROWS) {
+    for (uint32_t r = 0; r < rows; r++)
+      if (region_state(region_row(region, table, r)->generation) == REGION_LIVE)
+        reset_row(region, table, r);
+    return 0;
+  }
+  errno = ENOENT;
+  if (row >= rows ||
+      region_state(region_row(region, table, row)->generation) != REGION_LIVE)
+    return -1;
+  reset_row(region, table, row);
+  return 0;
+}
+
+int region_reset(struct percore_region *region, uint32_t table, uint32_t row) {
+  if (!region_lock(region))
+    return -1;
+  int rc = 0;
+  errno = EINVAL;
+  if (table != PERCORE_ALL_TABLES)
+    rc = table < region->table_count ? reset_rows(region, table, row) : -1;
+  else if (row != PERCORE_ALL_ROWS)
+    rc = -1;
+  else
+    for (uint32_t t = 0; t < region->table_count; t++)
+      if (region->tables[t].reset_offset != 0)
+        rc |= reset_rows(region, t, row);
+  region_unlock(region);
+  return rc;
+}
+
+int percore_reset(struct percore_region *region, uint32_t table, uint32_t row) {
+  if (table != PERCORE_ALL_TABLES && ++table == PERCORE_ALL_TABLES) {
+    errno = EINVAL;
+    return -1;
+  }
+  return region_reset(region, table, row);
+}

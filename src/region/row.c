@@ -1,0 +1,245 @@
+/* row.c: rows come and go. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "writer.h"
+
+enum { NAME_WORDS = 120 / 8 };
+
+/* A name or key as it stands in a record, NUL padded. */
+struct padded_name {
+  uint64_t words[NAME_WORDS];
+};
+
+static bool pad_name(const struct region_table *table, const char *name,
+                     uint64_t key, struct padded_name *padded) {
+  memset(padded, 0, sizeof(*padded));
+  errno = EINVAL;
+  if (table->flags & REGION_TABLE_SINGLE)
+    return false;
+  if (table->row_name_size == 0) {
+    padded->words[0] = key;
+    return name == NULL;
+  }
+  size_t length = name != NULL ? strnlen(name, table->row_name_size) : 0;
+  if (length == 0 || length >= table->row_name_size)
+    return false;
+  memcpy(padded->words, name, length);
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * Beginning a row
+ *
+ * Nobody updates it yet: it was never used, or every worker has given up what
+ * it was before. Readers see the generation word say changing all the while.
+ */
+
+static void store(uint64_t *word, uint64_t value) {
+  __atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static void begin_bases(struct percore_region *region,
+                        const struct region_table *table, uint32_t row) {
+  uint64_t sums[PERCORE_MAX_COLUMNS];
+  uint64_t *birth = region_base(region, table, table->birth_offset, row);
+  uint64_t *reset = region_base(region, table, table->reset_offset, row);
+  region_sum_row(region, table, row, sums);
+  for (uint32_t c = 0; c < table->columns; c++) {
+    store(&birth[c], sums[c]);
+    store(&reset[c], sums[c]);
+  }
+}
+
+/* Without bases a row begins with its one copy at 0; with them, what is set and
+ * not added begins at 0. */
+static void begin_cells(struct percore_region *region,
+                        const struct region_table *table, uint32_t row) {
+  uint64_t *cells = region_single(region, table, row);
+  if (table->birth_offset == 0) {
+    for (uint32_t c = 0; c < table->columns; c++)
+      store(&cells[c], 0);
+    return;
+  }
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    const struct region_field *field = &region->fields[table->first_field + f];
+    if (field->kind == PERCORE_LEVEL || field->kind == PERCORE_STATE)
+      store(&cells[field->column], 0);
+  }
+  begin_bases(region, table, row);
+}
+
+static void begin_row(struct percore_region *region,
+                      const struct region_table *table, uint32_t row,
+                      const struct padded_name *name) {
+  struct region_row *record = region_row(region, table, row);
+  struct region_table_live *live = region_live(region, table);
+  uint64_t changing = region_succeeded(record->generation, REGION_CHANGING);
+  store(&record->generation, changing);
+  /* Pairs with the reader's acquire fence before its second look. */
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  for (uint32_t w = 0; w < table->record_size / 8 - 1; w++)
+    store(&record->name[w], name->words[w]);
+  begin_cells(region, table, row);
+  /* Pairs with the reader's acquire of the word. */
+  __atomic_store_n(&record->generation, region_changed(changing, REGION_LIVE),
+                   __ATOMIC_RELEASE);
+  if (live->rows_in_use <= row)
+    __atomic_store_n(&live->rows_in_use, (uint64_t)row + 1, __ATOMIC_RELEASE);
+}
+
+void region_row_begin_single(struct percore_region *region, uint32_t table) {
+  static const struct padded_name no_name;
+  begin_row(region, &region->tables[table], 0, &no_name);
+}
+
+/* ---------------------------------------------------------------------------
+ * Adding
+ */
+
+/* A row that was never used, else the oldest removed one. 0, or -1. */
+static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
+  const struct region_table *table = &region->tables[t];
+  struct table_state *state = &region->state[t];
+  while (state->next_unused < state->rows_reserved &&
+         region_row(region, table, state->next_unused)->generation != 0)
+    state->next_unused++; /* added by number */
+  if (state->next_unused < table->max_rows) {
+    if (region_provide_rows(region, t, state->next_unused + 1) != 0)
+      return -1;
+    *row = state->next_unused++;
+    return 0;
+  }
+  if (region_take_removed(region, t, row))
+    return 0;
+  errno = region_has_removed(region, t) ? EAGAIN : ENOSPC;
+  return -1;
+}
+
+static int add_named(struct percore_region *region, uint32_t t,
+                     const struct padded_name *name, uint32_t *row) {
+  struct table_state *state = &region->state[t];
+  uint32_t found;
+  if (row_index_find(&state->names, name->words, &found)) {
+    *row = found;
+    errno = EEXIST;
+    return -1;
+  }
+  if (row_index_reserve(&state->names) != 0) {
+    errno = ENOMEM;
+    return -1;
+  }
+  if (find_room(region, t, &found) != 0) {
+    region_live(region, &region->tables[t])->adds_refused++;
+    return -1;
+  }
+  begin_row(region, &region->tables[t], found, name);
+  row_index_add(&state->names, found);
+  *row = found;
+  return 0;
+}
+
+static int row_add(struct percore_region *region, uint32_t t, const char *name,
+                   uint64_t key, uint32_t *row) {
+  *row = 0; /* where tables have a stride of 0 */
+  if (!region_lock(region))
+    return -1;
+  int rc = -1;
+  if (region_user_table(region, &t)) {
+    struct padded_name padded;
+    *row = region->tables[t].max_rows; /* its sink */
+    if (pad_name(&region->tables[t], name, key, &padded))
+      rc = add_named(region, t, &padded, row);
+  }
+  region_unlock(region);
+  return rc;
+}
+
+int percore_row_add(struct percore_region *region, uint32_t table,
+                    const char *name, uint32_t *row) {
+  static const char no_name[] = "";
+  return row_add(region, table, name != NULL ? name : no_name, 0, row);
+}
+
+int percore_row_add_key(struct percore_region *region, uint32_t table,
+                        uint64_t key, uint32_t *row) {
+  return row_add(region, table, NULL, key, row);
+}
+
+static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
+                  const struct padded_name *name) {
+  const struct region_table *table = &region->tables[t];
+  errno = EINVAL;
+  if (row >= table->max_rows)
+    return -1;
+  if (region_provide_rows(region, t, row + 1) != 0)
+    return -1;
+  switch (region_state(region_row(region, table, row)->generation)) {
+  case REGION_FREE:
+    break;
+  case REGION_GONE:
+    errno = EAGAIN;
+    if (!region_take_this_removed(region, t, row))
+      return -1;
+    break;
+  default:
+    errno = EEXIST;
+    return -1;
+  }
+  begin_row(region, table, row, name);
+  return 0;
+}
+
+int percore_row_add_at(struct percore_region *region, uint32_t table,
+                       uint32_t row, const char *name, uint64_t key) {
+  if (!region_lock(region))
+    return -1;
+  int rc = -1;
+  struct padded_name padded;
+  if (region_user_table(region, &table) &&
+      pad_name(&region->tables[table], name, key, &padded))
+    rc = add_at(region, table, row, &padded);
+  region_unlock(region);
+  return rc;
+}
+
+/* ---------------------------------------------------------------------------
+ * Removing
+ */
+
+static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
+                      uint32_t flags) {
+  const struct region_table *table = &region->tables[t];
+  errno = ENOTSUP;
+  if ((table->flags & REGION_TABLE_SINGLE) ||
+      (table->storage == PERCORE_PER_CORE && table->birth_offset == 0))
+    return -1;
+  errno = ENOENT;
+  if (row >= region_live(region, table)->rows_in_use)
+    return -1;
+  struct region_row *record = region_row(region, table, row);
+  if (region_state(record->generation) != REGION_LIVE)
+    return -1;
+  if (region_removed_init(region, t) != 0)
+    return -1;
+  row_index_remove(&region->state[t].names, row);
+  __atomic_store_n(&record->generation,
+                   region_changed(record->generation, REGION_GONE),
+                   __ATOMIC_RELEASE);
+  region_remove_later(region, t, row,
+                      (flags & PERCORE_NO_UPDATE_IN_FLIGHT) != 0);
+  return 0;
+}
+
+int percore_row_remove(struct percore_region *region, uint32_t table,
+                       uint32_t row, uint32_t flags) {
+  if (!region_lock(region))
+    return -1;
+  int rc = -1;
+  if (region_user_table(region, &table))
+    rc = remove_row(region, table, row, flags);
+  region_unlock(region);
+  return rc;
+}

@@ -1,0 +1,151 @@
+/* slot.c: threads take slots and give them back. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "writer.h"
+
+static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
+
+bool region_owner_is_dead(const struct region_slot *slot) {
+  return syscall(SYS_tgkill, getpid(), slot->tid, 0) != 0 && errno == ESRCH;
+}
+
+static bool can_be_taken(const struct region_slot *slot) {
+  return slot->tid == 0 || region_owner_is_dead(slot);
+}
+
+/* The core's own slot, else an extra one that has its label or none. */
+static bool find_slot(const struct percore_region *region, int core,
+                      uint32_t *found) {
+  const struct region_header *header = region->header;
+  if (can_be_taken(&region->slots[core])) {
+    *found = (uint32_t)core;
+    return true;
+  }
+  for (uint32_t s = header->core_count; s < header->slot_count; s++)
+    if (region->slots[s].core == core && can_be_taken(&region->slots[s])) {
+      *found = s;
+      return true;
+    }
+  for (uint32_t s = header->core_count; s < header->slot_count; s++)
+    if (region_state(region->slots[s].generation) == REGION_FREE) {
+      *found = s;
+      return true;
+    }
+  return false;
+}
+
+static void name_slot(struct region_slot *slot, const char *name) {
+  uint64_t words[REGION_SLOT_NAME_WORDS] = {0};
+  if (name != NULL)
+    memcpy(words, name, strnlen(name, sizeof(words) - 1));
+  for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++)
+    __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
+}
+
+/* What a thread that died left: counts that go on, perhaps a section that never
+ * ended, a clock that stands. */
+static void begin_block(struct percore_slot_head *head) {
+  uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
+  if (sequence & 1)
+    __atomic_store_n(&head->sequence, sequence + 1, __ATOMIC_RELEASE);
+  __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&head->last_tsc, percore_tsc(), __ATOMIC_RELAXED);
+  __atomic_store_n(&head->quiescent, head->quiescent + 1, __ATOMIC_RELEASE);
+}
+
+static void take_slot(struct percore_region *region, uint32_t s, int core,
+                      const char *name) {
+  struct region_slot *slot = &region->slots[s];
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  uint64_t changing = region_succeeded(slot->generation, REGION_CHANGING);
+  __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->since_boottime_ns,
+                   (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+                   __ATOMIC_RELAXED);
+  name_slot(slot, name);
+  begin_block(region_block(region, s));
+  __atomic_store_n(&slot->generation, region_changed(changing, REGION_LIVE),
+                   __ATOMIC_RELEASE);
+}
+
+/* 0 and the slot, or -1 with errno. */
+static int attach(struct percore_region *region, const char *name, int core,
+                  uint32_t *found) {
+  errno = EINVAL;
+  if (core < 0 || (uint32_t)core >= region->header->core_count)
+    return -1;
+  errno = ENOSPC;
+  if (!find_slot(region, core, found))
+    return -1;
+  if (region_state(region->slots[*found].generation) == REGION_FREE) {
+    region_memory_prefer(region_block(region, *found),
+                         region->header->block_stride, core);
+    if (region_provide_slot_rows(region, *found) != 0)
+      return -1;
+  }
+  take_slot(region, *found, core, name);
+  return 0;
+}
+
+int percore_attach(struct percore_region *region, const char *name, int core,
+                   percore_slot_t *slot) {
+  slot->head = (struct percore_slot_head *)(void *)region->sink_block;
+  if (!region_lock(region))
+    return -1;
+  uint32_t found;
+  int rc = attach(region, name, core == -1 ? sched_getcpu() : core, &found);
+  if (rc == 0)
+    slot->head = region_block(region, found);
+  else
+    __atomic_store_n(&region->header->attach_refused,
+                     region->header->attach_refused + 1, __ATOMIC_RELAXED);
+  if (rc == 0)
+    region_server_avoid_slots(region);
+  region_unlock(region);
+  return rc;
+}
+
+static int detach(struct percore_region *region, percore_slot_t handle) {
+  uint64_t offset = (uint64_t)((unsigned char *)handle.head - region->map) -
+                    region->header->blocks_offset;
+  uint64_t s = offset / region->header->block_stride;
+  errno = EINVAL;
+  if (s >= region->header->slot_count ||
+      offset % region->header->block_stride != 0)
+    return -1;
+  struct region_slot *slot = &region->slots[s];
+  if (slot->tid != own_tid())
+    return -1;
+  percore_quiescent(handle);
+  uint64_t changing = region_changed(slot->generation, REGION_CHANGING);
+  __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
+  __atomic_thread_fence(__ATOMIC_RELEASE);
+  __atomic_store_n(&slot->tid, 0, __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->generation, region_changed(changing, REGION_GONE),
+                   __ATOMIC_RELEASE);
+  region_server_avoid_slots(region);
+  return 0;
+}
+
+int percore_detach(struct percore_region *region, percore_slot_t slot) {
+  if (!region_lock(region)) {
+    errno = EINVAL;
+    return -1;
+  }
+  int rc = detach(region, slot);
+  region_unlock(region);
+  return rc;
+}

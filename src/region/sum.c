@@ -1,0 +1,54 @@
+/* sum.c: what a row holds over all its copies, as a reader would find it. */
+#include "percore_config.h"
+
+#include <string.h>
+
+#include "writer.h"
+
+/* A worker preempted inside a section may keep it open for long; the sum is
+ * then taken as it is, like a reader's. */
+enum { TRIES = 64 };
+
+static void add_cells(const uint64_t *cells, uint32_t columns, uint64_t *sums) {
+  for (uint32_t c = 0; c < columns; c++)
+    sums[c] += __atomic_load_n(&cells[c], __ATOMIC_RELAXED);
+}
+
+static void add_consistently(const uint64_t *sequence, const uint64_t *cells,
+                             uint32_t columns, uint64_t *sums) {
+  uint64_t before[PERCORE_MAX_COLUMNS];
+  memcpy(before, sums, columns * sizeof(*sums));
+  for (int i = 0; i < TRIES; i++) {
+    /* Pairs with the store-release of percore_end, then with the release fence
+     * of percore_begin. */
+    uint64_t first = __atomic_load_n(sequence, __ATOMIC_ACQUIRE);
+    memcpy(sums, before, columns * sizeof(*sums));
+    add_cells(cells, columns, sums);
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (!(first & 1) && __atomic_load_n(sequence, __ATOMIC_RELAXED) == first)
+      return;
+  }
+}
+
+void region_sum_row(const struct percore_region *region,
+                    const struct region_table *table, uint32_t row,
+                    uint64_t *sums) {
+  uint64_t *single = region_single(region, table, row);
+  memset(sums, 0, table->columns * sizeof(*sums));
+  if (table->flags & REGION_TABLE_CONSISTENT)
+    add_consistently(single - 1, single, table->columns, sums);
+  else
+    add_cells(single, table->columns, sums);
+  if (table->storage != PERCORE_PER_CORE)
+    return;
+  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    if (region_state(region->slots[s].generation) == REGION_FREE)
+      continue;
+    struct percore_slot_head *head = region_block(region, s);
+    const unsigned char *cells = (const unsigned char *)head +
+                                 table->slot_offset +
+                                 (uint64_t)row * table->row_stride;
+    add_consistently(&head->sequence, (const uint64_t *)(const void *)cells,
+                     table->columns, sums);
+  }
+}

@@ -1,0 +1,154 @@
+#include "percore_config.h"
+
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "view.h"
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22
+#endif
+
+/* Histograms beyond this many cells are not read under the sequence counter:
+ * a writer would change them faster than they can be read. */
+enum { MAX_CHECKED_CELLS = 64 };
+
+uint64_t region_view_data(const struct region_view *view, uint64_t offset,
+                          uint64_t length, uint64_t *known) {
+  if (view->huge || *known >= length)
+    return length;
+  off_t from = (off_t)(offset + *known);
+  if (lseek(view->memfd, from, SEEK_DATA) != from)
+    return *known;
+  off_t hole = lseek(view->memfd, from, SEEK_HOLE);
+  if (hole > from)
+    *known = (uint64_t)hole - offset;
+  return *known < length ? *known : length;
+}
+
+/* A hole in memory of huge pages is filled from a pool, and when that is empty
+ * a load ends the process: fill them all now, where there is an errno.
+ * SEEK_DATA calls them data. */
+static const char *fill_huge_pages(struct region_view *view) {
+  struct statfs status;
+  if (fstatfs(view->memfd, &status) != 0)
+    return "its memory cannot be examined";
+  view->huge = status.f_type == HUGETLBFS_MAGIC;
+  if (!view->huge)
+    return NULL;
+  return madvise((void *)(uintptr_t)view->map, view->size,
+                 MADV_POPULATE_READ) == 0
+             ? NULL
+             : "its huge pages are not all there";
+}
+
+static const char *parse_directory(struct region_view *view,
+                                   uint64_t max_size) {
+  const char *why;
+  struct region_header header;
+  uint64_t known = 0;
+  if (view->size < sizeof(header) ||
+      region_view_data(view, 0, sizeof(header), &known) < sizeof(header))
+    return "it is too short for a header";
+  memcpy(&header, view->map, sizeof(header));
+  size_t size = region_directory_size(&header, view->size, max_size, &why);
+  if (size == 0)
+    return why;
+  if (region_view_data(view, 0, size, &known) < size)
+    return "its directory has holes";
+  unsigned char *copy = malloc(size);
+  if (copy == NULL)
+    return "no memory for its directory";
+  memcpy(copy, view->map, size);
+  int rc = region_directory_parse(&view->directory, copy, size, view->size,
+                                  max_size, &why);
+  free(copy);
+  if (rc != 0)
+    return why[0] != '\0' ? why : "no memory for its directory";
+  return NULL;
+}
+
+static uint32_t count_checked(const struct region_directory *directory,
+                              const struct region_table *table) {
+  uint32_t columns = 0;
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    uint32_t cells = directory->fields[table->first_field + f].cells;
+    if (cells > MAX_CHECKED_CELLS)
+      break;
+    columns += cells;
+  }
+  return columns;
+}
+
+static bool has_only_sums(const struct region_directory *directory,
+                          const struct region_table *table) {
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    uint32_t kind = directory->fields[table->first_field + f].kind;
+    if (kind == PERCORE_LEVEL || kind == PERCORE_STATE)
+      return false;
+  }
+  return true;
+}
+
+static const char *make_room(struct region_view *view) {
+  const struct region_directory *directory = &view->directory;
+  view->known = calloc(directory->table_count, sizeof(*view->known));
+  view->slot_known =
+      calloc((size_t)directory->table_count * directory->header.slot_count,
+             sizeof(*view->slot_known));
+  view->checked_columns =
+      calloc(directory->table_count, sizeof(*view->checked_columns));
+  view->all_sums = calloc(directory->table_count, sizeof(*view->all_sums));
+  if (!view->known || !view->slot_known || !view->checked_columns ||
+      !view->all_sums)
+    return "no memory to read it";
+  for (uint32_t t = 0; t < directory->table_count; t++) {
+    view->checked_columns[t] = count_checked(directory, &directory->tables[t]);
+    view->all_sums[t] = has_only_sums(directory, &directory->tables[t]);
+  }
+  return NULL;
+}
+
+static const char *open_view(struct region_view *view, uint64_t max_size) {
+  if (view->size > max_size)
+    return "it is larger than allowed";
+  void *map = mmap(NULL, view->size, PROT_READ, MAP_SHARED, view->memfd, 0);
+  if (map == MAP_FAILED)
+    return "its memory cannot be mapped";
+  view->map = map;
+  const char *why = fill_huge_pages(view);
+  if (why == NULL)
+    why = parse_directory(view, max_size);
+  if (why == NULL)
+    why = make_room(view);
+  return why;
+}
+
+int region_view_open(struct region_view *view, int memfd, uint64_t size,
+                     uint64_t max_size, const char **why) {
+  *view = (struct region_view){.memfd = memfd, .size = size};
+  *why = open_view(view, max_size);
+  if (*why == NULL)
+    return 0;
+  region_view_close(view);
+  errno = EPROTO;
+  return -1;
+}
+
+void region_view_close(struct region_view *view) {
+  if (view->map != NULL)
+    munmap((void *)(uintptr_t)view->map, view->size);
+  if (view->memfd >= 0)
+    close(view->memfd);
+  region_directory_free(&view->directory);
+  free(view->known);
+  free(view->slot_known);
+  free(view->checked_columns);
+  free(view->all_sums);
+  *view = (struct region_view){.memfd = -1};
+}

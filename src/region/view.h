@@ -1,0 +1,68 @@
+/* view.h: a mapped region and how much of it is memory. Private to the reader's
+ * files. */
+#ifndef PERCORE_REGION_VIEW_H
+#define PERCORE_REGION_VIEW_H
+
+#include "connection.h"
+#include "directory.h"
+#include "reader.h"
+
+/* How many bytes of a part are known to be memory and no hole. Loading from a
+ * hole would allocate it, to the reader's account. A sealed region never gets
+ * holes back, so this only grows. */
+struct region_known {
+  uint64_t live, records, births, resets, single;
+};
+
+struct region_view {
+  int memfd;
+  const unsigned char *map; /* NULL without a region */
+  uint64_t size;
+  bool huge; /* holes were filled when it was mapped */
+  struct region_directory directory;
+  struct region_known *known; /* per table */
+  uint64_t *slot_known;       /* per slot and table */
+  uint64_t slots_known;       /* of the array of slots */
+  uint32_t *checked_columns;  /* per table: read under a sequence counter */
+  bool *all_sums;             /* per table: no column is set */
+};
+
+/* Maps a region and parses its directory. Takes the descriptor over. Returns 0,
+ * or -1 with errno and a reason; nothing needs closing then. */
+int region_view_open(struct region_view *view, int memfd, uint64_t size,
+                     uint64_t max_size, const char **why);
+void region_view_close(struct region_view *view);
+
+/* How many of the length bytes at offset are memory, from the start on. */
+uint64_t region_view_data(const struct region_view *view, uint64_t offset,
+                          uint64_t length, uint64_t *known);
+
+static inline const uint64_t *region_view_words(const struct region_view *view,
+                                                uint64_t offset) {
+  return (const uint64_t *)(const void *)(view->map + offset);
+}
+
+static inline uint64_t region_load(const uint64_t *word) {
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t region_load_acquire(const uint64_t *word) {
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+struct region_reader {
+  struct region_reader_options options;
+  char path[108];
+  struct region_connection connection;
+  struct region_view view;
+  bool left;         /* the view's producer is gone */
+  uint64_t producer; /* number of the view's */
+  pid_t pid;
+  uid_t uid;
+  int error;
+  char text[256];
+};
+
+enum { REGION_TRIES = 8 };
+
+#endif

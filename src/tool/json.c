@@ -1,0 +1,120 @@
+#include "json.h"
+
+#include "text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_gen.h>
+
+struct json {
+  FILE *out;
+  yajl_gen generator;
+  bool broken;
+};
+
+static void print(void *context, const char *text, size_t length) {
+  fwrite(text, 1, length, context);
+}
+
+static void check(struct json *json, yajl_gen_status status) {
+  if (status != yajl_gen_status_ok)
+    json->broken = true;
+}
+
+static void put_text(struct json *json, const char *text) {
+  size_t length = strlen(text), size = length * TEXT_GROWTH + 1;
+  char *clean = malloc(size);
+  if (clean == NULL) {
+    json->broken = true;
+    check(json, yajl_gen_null(json->generator));
+    return;
+  }
+  size_t clean_length = text_clean(clean, size, text, length);
+  check(json, yajl_gen_string(json->generator, (const unsigned char *)clean,
+                              clean_length));
+  free(clean);
+}
+
+static void put_key(struct json *json, const char *key) {
+  if (key != NULL)
+    put_text(json, key);
+}
+
+struct json *json_begin(FILE *out) {
+  struct json *json = calloc(1, sizeof(*json));
+  if (json == NULL)
+    return NULL;
+  json->out = out;
+  json->generator = yajl_gen_alloc(NULL);
+  if (json->generator == NULL) {
+    free(json);
+    return NULL;
+  }
+  yajl_gen_config(json->generator, yajl_gen_print_callback, print, out);
+  check(json, yajl_gen_map_open(json->generator));
+  return json;
+}
+
+int json_end(struct json *json) {
+  check(json, yajl_gen_map_close(json->generator));
+  fputc('\n', json->out);
+  bool broken = json->broken;
+  yajl_gen_free(json->generator);
+  free(json);
+  return broken ? -ENOMEM : 0;
+}
+
+void json_open_object(struct json *json, const char *key) {
+  put_key(json, key);
+  check(json, yajl_gen_map_open(json->generator));
+}
+
+void json_close_object(struct json *json) {
+  check(json, yajl_gen_map_close(json->generator));
+}
+
+void json_open_array(struct json *json, const char *key) {
+  put_key(json, key);
+  check(json, yajl_gen_array_open(json->generator));
+}
+
+void json_close_array(struct json *json) {
+  check(json, yajl_gen_array_close(json->generator));
+}
+
+static void put_number(struct json *json, const char *key, double value,
+                       const char *format) {
+  put_key(json, key);
+  if (!isfinite(value)) {
+    check(json, yajl_gen_null(json->generator));
+    return;
+  }
+  char digits[512]; /* "%.3f" of the largest double has 313 bytes */
+  int length = snprintf(digits, sizeof(digits), format, value);
+  check(json, yajl_gen_number(json->generator, digits, (size_t)length));
+}
+
+void json_number(struct json *json, const char *key, double value) {
+  put_number(json, key, value, "%.7g");
+}
+
+void json_thousandths(struct json *json, const char *key, double value) {
+  put_number(json, key, value, "%.3f");
+}
+
+void json_integer(struct json *json, const char *key, int64_t value) {
+  put_key(json, key);
+  check(json, yajl_gen_integer(json->generator, value));
+}
+
+void json_bool(struct json *json, const char *key, bool value) {
+  put_key(json, key);
+  check(json, yajl_gen_bool(json->generator, value));
+}
+
+void json_text(struct json *json, const char *key, const char *text) {
+  put_key(json, key);
+  put_text(json, text);
+}

@@ -1,0 +1,33 @@
+/* json: documents written as they are made, through libyajl.
+ *
+ * One document per line. Members of an object have a key, elements of an array
+ * NULL. Text is cleaned (text.h) on its way. */
+#ifndef PERCORE_JSON_H
+#define PERCORE_JSON_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct json;
+
+/* Begins a document, an object, on `out`. NULL if out of memory. */
+struct json *json_begin(FILE *out);
+/* Ends it with a newline and frees *json. Returns 0, or -ENOMEM if the document
+ * is not whole (nothing else can go wrong but the writing itself). */
+int json_end(struct json *json);
+
+void json_open_object(struct json *json, const char *key);
+void json_close_object(struct json *json);
+void json_open_array(struct json *json, const char *key);
+void json_close_array(struct json *json);
+
+/* Seven digits, enough for every ratio here; what is not finite is null. */
+void json_number(struct json *json, const char *key, double value);
+/* With three digits after the point, for times and frequencies. */
+void json_thousandths(struct json *json, const char *key, double value);
+void json_integer(struct json *json, const char *key, int64_t value);
+void json_bool(struct json *json, const char *key, bool value);
+void json_text(struct json *json, const char *key, const char *text);
+
+#endif

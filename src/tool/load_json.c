@@ -1,0 +1,102 @@
+#include "json.h"
+#include "load_print.h"
+
+#include <errno.h>
+
+static void put_averages(struct json *json, const char *key,
+                         const struct snapshot *snapshot,
+                         const double *averages) {
+  json_open_object(json, key);
+  for (size_t i = 0; i < snapshot->periods_len; i++) {
+    char period[32];
+    snprintf(period, sizeof(period), "%.15g", snapshot->period_s[i]);
+    json_number(json, period, averages[i]);
+  }
+  json_close_object(json);
+}
+
+static void put_core(struct json *json, const struct snapshot *snapshot,
+                     const struct core_figures *core) {
+  json_open_object(json, NULL);
+  json_integer(json, "core", core->core);
+  json_bool(json, "online", core->online);
+  json_bool(json, "isolated", core->isolated);
+  json_text(json, "source", source_name(core->source));
+  json_text(json, "proof", proof_name(core->proof));
+  json_number(json, "load", core->busy);
+  json_number(json, "load_min", core->busy_min);
+  json_number(json, "load_max", core->busy_max);
+  put_averages(json, "load_average", snapshot, core->load_average);
+  json_number(json, "hidden", core->hidden);
+  json_number(json, "unaccounted", core->unaccounted);
+  json_number(json, "steal", core->steal);
+  json_number(json, "frequency_hz", core->frequency_hz);
+  json_number(json, "counter_running", core->counter_running);
+  json_close_object(json);
+}
+
+static void put_aggregate(struct json *json,
+                          const struct aggregate_figures *aggregate) {
+  json_open_object(json, NULL);
+  json_text(json, "name", aggregate->name);
+  json_integer(json, "cores", aggregate->cores_len);
+  json_integer(json, "cores_without_value", aggregate->cores_without_value);
+  json_number(json, "mean", aggregate->mean);
+  json_number(json, "least", aggregate->least);
+  json_number(json, "most", aggregate->most);
+  json_number(json, "stddev", aggregate->stddev);
+  json_close_object(json);
+}
+
+static void put_host(struct json *json, const struct snapshot *snapshot) {
+  const struct host_figures *host = &snapshot->host;
+  json_open_object(json, "host");
+  put_averages(json, "load_average", snapshot, host->load_average);
+  put_averages(json, "run_queue_average", snapshot, host->run_queue_average);
+  json_number(json, "hidden", host->hidden);
+  json_number(json, "unaccounted", host->unaccounted);
+  json_number(json, "steal", host->steal);
+  json_bool(json, "hypervisor", snapshot->hypervisor);
+  json_close_object(json);
+}
+
+static void put_self(struct json *json, const struct self_figures *self) {
+  json_open_object(json, "self");
+  json_integer(json, "cores_online", self->cores_online);
+  json_integer(json, "cores_without_value", self->cores_without_value);
+  json_integer(json, "cores_unproven", self->cores_unproven);
+  json_integer(json, "cores_tick_sampled", self->cores_tick_sampled);
+  json_open_object(json, "cores_by_source");
+  for (int source = 0; source < SOURCES; source++)
+    json_integer(json, source_name(source), self->cores_by_source[source]);
+  json_close_object(json);
+  json_integer(json, "windows_discarded",
+               (int64_t)self->counts.windows_discarded);
+  json_integer(json, "errors", (int64_t)self->counts.errors);
+  json_integer(json, "reopens", (int64_t)self->counts.reopens);
+  json_integer(json, "source_changes", (int64_t)self->counts.source_changes);
+  json_integer(json, "snapshots_dropped", (int64_t)self->snapshots_dropped);
+  json_number(json, "lateness_s", self->lateness_s);
+  json_number(json, "sample_cost_s", self->sample_cost_s);
+  json_number(json, "sampler_cpu", self->sampler_cpu);
+  json_close_object(json);
+}
+
+int load_json_write(FILE *out, const struct snapshot *snapshot) {
+  struct json *json = json_begin(out);
+  if (json == NULL)
+    return -ENOMEM;
+  json_thousandths(json, "time", (double)snapshot->time_ns / 1e9);
+  json_number(json, "interval_s", (double)snapshot->interval_ns / 1e9);
+  json_open_array(json, "cores");
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    put_core(json, snapshot, &snapshot->cores[i]);
+  json_close_array(json);
+  json_open_array(json, "aggregates");
+  for (size_t i = 0; i < snapshot->aggregates_len; i++)
+    put_aggregate(json, &snapshot->aggregates[i]);
+  json_close_array(json);
+  put_host(json, snapshot);
+  put_self(json, &snapshot->self);
+  return json_end(json);
+}

@@ -1,0 +1,69 @@
+#include "messages.h"
+
+#include "text.h"
+#include "tool.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Beyond these the oldest are dropped; cycles/ speaks on changes only. */
+#define HELD_MAX 16
+#define LINE_SIZE 512
+
+struct messages {
+  const char *command;
+  bool held;
+  pthread_mutex_t lock; /* what stands below */
+  size_t lines;         /* ever written; the newest is line[(lines - 1) % ..] */
+  char line[HELD_MAX][LINE_SIZE];
+};
+
+struct messages *messages_open(const char *command, bool held) {
+  struct messages *messages = calloc(1, sizeof(*messages));
+  if (messages == NULL)
+    return NULL;
+  messages->command = command;
+  messages->held = held;
+  pthread_mutex_init(&messages->lock, NULL);
+  return messages;
+}
+
+void messages_close(struct messages *messages) {
+  if (messages == NULL)
+    return;
+  size_t first = messages->lines > HELD_MAX ? messages->lines - HELD_MAX : 0;
+  for (size_t i = first; messages->held && i < messages->lines; i++)
+    say_failure(messages->command, "%s", messages->line[i % HELD_MAX]);
+  pthread_mutex_destroy(&messages->lock);
+  free(messages);
+}
+
+static void write_message(void *context, enum journal_level level,
+                          const char *line) {
+  struct messages *messages = context;
+  if (level == JOURNAL_INFO)
+    return;
+  if (!messages->held) {
+    say_failure(messages->command, "%s", line);
+    return;
+  }
+  pthread_mutex_lock(&messages->lock);
+  text_clean(messages->line[messages->lines++ % HELD_MAX], LINE_SIZE, line,
+             strlen(line));
+  pthread_mutex_unlock(&messages->lock);
+}
+
+struct journal messages_journal(struct messages *messages) {
+  return (struct journal){.write = write_message, .context = messages};
+}
+
+int messages_show_last(struct messages *messages, FILE *out, int width) {
+  pthread_mutex_lock(&messages->lock);
+  int shown = messages->lines > 0;
+  if (shown)
+    fprintf(out, "%.*s\n", width,
+            messages->line[(messages->lines - 1) % HELD_MAX]);
+  pthread_mutex_unlock(&messages->lock);
+  return shown;
+}

@@ -1,0 +1,330 @@
+/* How each method of `percore load --compare` is read. */
+#include "methods_private.h"
+#include "proctext.h"
+#include "text.h"
+
+#include "cycles/cpuidle.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FILE_FIRST ((size_t)64 << 10)
+#define FILE_MAX                                                               \
+  ((size_t)64 << 20) /* timer_list of 8192 cores: some 40 MiB                  \
+                      */
+
+static uint64_t now_ns(const struct methods *methods) {
+  return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
+}
+
+static const struct core_set *online(const struct methods *methods) {
+  return &engine_topology(methods->engine)->online;
+}
+
+static char *why(struct methods *methods, const struct row *row) {
+  return methods->comparison.method[row - methods->rows].why;
+}
+
+/* ---------------------------------------------------------------------------
+ * /proc/stat, as the engine has read it
+ */
+
+enum stat_figure { STAT_BUSY, STAT_SUM, STAT_NOT_IDLE, STAT_SHARE };
+
+static void read_stat(struct methods *methods, struct row *row,
+                      enum stat_figure figure) {
+  size_t len;
+  const struct engine_core *cores = engine_cores(methods->engine, &len);
+  bool any = false;
+  for (size_t i = 0; i < len; i++) {
+    const struct core_total *total = &cores[i].total;
+    double busy_ns[] = {
+        [STAT_BUSY] = total->stat_busy,
+        [STAT_SUM] = total->stat_sum,
+        [STAT_NOT_IDLE] =
+            total->stat_wall - total->stat_idle - total->stat_steal,
+        [STAT_SHARE] = total->stat_sum - total->stat_idle,
+    };
+    any |= cores[i].online && total->stat_wall > 0;
+    row->now[cores[i].core] = (struct reading){
+        .valid = cores[i].online,
+        .epoch = total->stat_epoch,
+        .wall_ns = figure == STAT_SHARE ? total->stat_sum : total->stat_wall,
+        .busy_ns = busy_ns[figure],
+    };
+  }
+  if (!any && methods->sampled_ns != 0)
+    snprintf(why(methods, row), WHY_SIZE, "/proc/stat cannot be used: %s",
+             engine_source_reason(methods->engine, SOURCE_IDLE));
+}
+
+void read_stat_busy(struct methods *methods, struct row *row) {
+  read_stat(methods, row, STAT_BUSY);
+}
+void read_stat_sum(struct methods *methods, struct row *row) {
+  read_stat(methods, row, STAT_SUM);
+}
+void read_stat_not_idle(struct methods *methods, struct row *row) {
+  read_stat(methods, row, STAT_NOT_IDLE);
+}
+void read_stat_share(struct methods *methods, struct row *row) {
+  read_stat(methods, row, STAT_SHARE);
+}
+
+/* ---------------------------------------------------------------------------
+ * Other files
+ */
+
+/* Reads a file of any length into methods->file. Returns 0 or -errno. */
+static int read_file(struct methods *methods, const char *path) {
+  for (;;) {
+    ssize_t length = -EFBIG;
+    if (methods->file_size > 0)
+      length = methods->machine->read_file(methods->machine->context, path,
+                                           methods->file, methods->file_size);
+    if (length != -EFBIG)
+      return length < 0 ? (int)length : 0;
+    size_t size = methods->file_size > 0 ? 2 * methods->file_size : FILE_FIRST;
+    if (size > FILE_MAX)
+      return -EFBIG;
+    char *file = realloc(methods->file, size);
+    if (file == NULL)
+      return -ENOMEM;
+    methods->file = file;
+    methods->file_size = size;
+  }
+}
+
+int open_ns(struct methods *methods, struct row *row) {
+  row->ns = calloc((size_t)methods->cores_len, sizeof(*row->ns));
+  return row->ns != NULL ? 0 : -ENOMEM;
+}
+
+/* Takes what a parser left in row->ns. */
+static void take(struct methods *methods, struct row *row, double wall_ns,
+                 bool idle) {
+  core_set_for_each(core, online(methods)) {
+    if (core >= methods->cores_len || isnan(row->ns[core]))
+      continue;
+    row->now[core] = (struct reading){
+        .valid = true,
+        .wall_ns = wall_ns,
+        .busy_ns = idle ? wall_ns - row->ns[core] : row->ns[core],
+    };
+  }
+}
+
+static void explain_file(struct methods *methods, struct row *row,
+                         const char *path, int status, const char *absent) {
+  char *text = why(methods, row);
+  if (status == 0)
+    text[0] = '\0';
+  else if (status == -ENOENT)
+    snprintf(text, WHY_SIZE, "%s is not there: %s", path, absent);
+  else if (status == -EACCES || status == -EPERM)
+    snprintf(text, WHY_SIZE, "%s is for root alone: run percore as root", path);
+  else if (status == -EINVAL || status == -EPROTONOSUPPORT)
+    snprintf(text, WHY_SIZE, "%s is of a form that is not known", path);
+  else
+    snprintf(text, WHY_SIZE, "%s: %s", path, strerror(-status));
+}
+
+void read_schedstat(struct methods *methods, struct row *row) {
+  static const char path[] = "/proc/schedstat";
+  uint64_t before = now_ns(methods);
+  int status = read_file(methods, path);
+  uint64_t after = now_ns(methods);
+  if (status == 0)
+    status = schedstat_parse(methods->file, row->ns, methods->cores_len);
+  explain_file(methods, row, path, status,
+               "this kernel is built without CONFIG_SCHEDSTATS");
+  if (status == 0)
+    take(methods, row, ((double)before + (double)after) / 2, false);
+}
+
+void read_timer_list(struct methods *methods, struct row *row) {
+  static const char path[] = "/proc/timer_list";
+  double list_ns = 0;
+  int status = read_file(methods, path);
+  bool read = status == 0;
+  if (read)
+    status =
+        timer_list_parse(methods->file, row->ns, methods->cores_len, &list_ns);
+  explain_file(methods, row, path, status, "this kernel does not have it");
+  if (read && status == -EINVAL)
+    snprintf(why(methods, row), WHY_SIZE,
+             "%s tells no idle times: the tick of this kernel is not dynamic",
+             path);
+  if (status == 0)
+    take(methods, row, list_ns, true);
+}
+
+/* Where version 1 of cgroups is mounted, on the distributions that have it. */
+int open_cpuacct(struct methods *methods, struct row *row) {
+  static const char *const paths[] = {
+      "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
+      "/sys/fs/cgroup/cpu,cpuacct/cpuacct.usage_percpu",
+  };
+  for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++)
+    if (read_file(methods, paths[i]) == 0)
+      row->path = paths[i];
+  return open_ns(methods, row);
+}
+
+void read_cpuacct(struct methods *methods, struct row *row) {
+  if (row->path == NULL) {
+    snprintf(why(methods, row), WHY_SIZE,
+             "cpuacct.usage_percpu is of cgroups version 1, which is not "
+             "mounted; version 2 keeps no times per core");
+    return;
+  }
+  uint64_t before = now_ns(methods);
+  int status = read_file(methods, row->path);
+  uint64_t after = now_ns(methods);
+  if (status == 0)
+    status = cpuacct_parse(methods->file,
+                           &engine_topology(methods->engine)->possible, row->ns,
+                           methods->cores_len);
+  explain_file(methods, row, row->path, status, "it has been unmounted");
+  if (status == 0)
+    take(methods, row, ((double)before + (double)after) / 2, false);
+}
+
+void read_cpuidle(struct methods *methods, struct row *row) {
+  bool any = false;
+  core_set_for_each(core, online(methods)) {
+    struct cpuidle cpuidle;
+    uint64_t before = now_ns(methods);
+    if (core >= methods->cores_len ||
+        cpuidle_read(&cpuidle, methods->machine, core) == 0)
+      continue;
+    double wall_ns = ((double)before + (double)now_ns(methods)) / 2;
+    double idle_ns = 0;
+    for (int i = 0; i < cpuidle.states_len; i++)
+      idle_ns += (double)cpuidle.state[i].time_ns;
+    row->now[core] = (struct reading){
+        .valid = true, .wall_ns = wall_ns, .busy_ns = wall_ns - idle_ns};
+    any = true;
+  }
+  snprintf(why(methods, row), WHY_SIZE, "%s",
+           any ? "" : "this machine has no cpuidle driver");
+}
+
+/* ---------------------------------------------------------------------------
+ * The task clock
+ */
+
+int open_task_clock(struct methods *methods, struct row *row) {
+  const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
+                                   .config = PERF_COUNT_SW_TASK_CLOCK};
+  int failed = 0;
+  row->groups = calloc((size_t)methods->cores_len, sizeof(*row->groups));
+  if (row->groups == NULL)
+    return -ENOMEM;
+  core_set_for_each(core, online(methods)) {
+    if (core >= methods->cores_len)
+      continue;
+    int status = perf_group_open(&row->groups[core], methods->machine, core,
+                                 &event, 1, false);
+    failed = status != 0 ? status : failed;
+  }
+  if (failed != 0)
+    snprintf(why(methods, row), WHY_SIZE, "perf_event_open: %s%s",
+             strerror(-failed),
+             failed == -EACCES || failed == -EPERM
+                 ? "; run as root, or give CAP_PERFMON"
+                 : "");
+  return 0;
+}
+
+void read_task_clock(struct methods *methods, struct row *row) {
+  core_set_for_each(core, online(methods)) {
+    struct perf_reading reading;
+    if (core >= methods->cores_len || row->groups[core].events_len == 0)
+      continue;
+    uint64_t before = now_ns(methods);
+    if (perf_group_read(&row->groups[core], methods->machine, &reading) != 0)
+      continue;
+    row->now[core] = (struct reading){
+        .valid = true,
+        .wall_ns = ((double)before + (double)now_ns(methods)) / 2,
+        .busy_ns = (double)reading.value[0],
+    };
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Sources of percore
+ */
+
+/* An engine of its own, with this source alone. Hotplug is announced to each
+ * machine once, so this one needs its own. */
+int open_source(struct methods *methods, struct row *row) {
+  struct engine_options options = methods->options;
+  row->machine = machine_linux(NULL);
+  if (row->machine == NULL)
+    return -ENOMEM;
+  options.machine = row->machine;
+  options.source = row->method->source;
+  options.journal = (struct journal){0};
+  int status = engine_open(&row->engine, &options);
+  if (status != 0) {
+    row->engine = NULL;
+    return status;
+  }
+  /* What cannot be had needs no proof, which takes its time. */
+  if (engine_source_reason(row->engine, options.source)[0] == '\0')
+    engine_prove(row->engine);
+  return 0;
+}
+
+static void read_engine(struct row *row, const struct engine *engine,
+                        enum source source) {
+  size_t len;
+  const struct engine_core *cores = engine_cores(engine, &len);
+  for (size_t i = 0; i < len; i++) {
+    const struct core_total *total = &cores[i].total;
+    row->now[cores[i].core] = (struct reading){
+        .valid = cores[i].online &&
+                 (source == SOURCE_AUTO ? cores[i].source != SOURCE_NONE
+                                        : cores[i].source == source),
+        .epoch = total->epoch,
+        .wall_ns = total->wall,
+        .busy_ns = total->unhalted,
+    };
+  }
+}
+
+void read_source(struct methods *methods, struct row *row) {
+  enum source source = row->method->source;
+  if (engine_sample(row->engine, false) != 0)
+    return;
+  read_engine(row, row->engine, source);
+  const char *reason = engine_source_reason(row->engine, source);
+  text_clean(why(methods, row), WHY_SIZE, reason, strlen(reason));
+}
+
+/* "percore (idle)", or "percore" where cores have different sources. */
+void read_percore(struct methods *methods, struct row *row) {
+  enum source source = SOURCE_NONE;
+  bool mixed = false;
+  size_t len;
+  const struct engine_core *cores = engine_cores(methods->engine, &len);
+  read_engine(row, methods->engine, SOURCE_AUTO);
+  for (size_t i = 0; i < len; i++) {
+    if (!cores[i].online || cores[i].source == SOURCE_NONE)
+      continue;
+    mixed |= source != SOURCE_NONE && source != cores[i].source;
+    source = cores[i].source;
+  }
+  struct comparison_method *shown =
+      &methods->comparison.method[row - methods->rows];
+  snprintf(shown->title, sizeof(shown->title), "percore, source %s",
+           mixed ? "by core" : source_name(source));
+  snprintf(shown->why, sizeof(shown->why), "%s",
+           source == SOURCE_NONE
+               ? "no source works here: 'percore doctor' says why"
+               : "");
+}

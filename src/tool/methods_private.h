@@ -1,0 +1,70 @@
+/* What methods.c and the readers of the methods share. */
+#ifndef PERCORE_METHODS_PRIVATE_H
+#define PERCORE_METHODS_PRIVATE_H
+
+#include "compare.h"
+
+#include "cycles/perf_event.h"
+
+/* Busy time and wall time of one core by one method since some beginning;
+ * readings of different epochs have nothing to do with each other. */
+struct reading {
+  bool valid;
+  uint64_t epoch;
+  double wall_ns;
+  double busy_ns;
+};
+
+struct row; /* a method at work */
+
+struct method {
+  const char *name;
+  const char *title;
+  enum source source; /* of those read by an engine */
+  /* Opens what stays open; 0 or -errno. May be NULL. */
+  int (*open)(struct methods *methods, struct row *row);
+  /* Fills row->now for the cores that are online. */
+  void (*read)(struct methods *methods, struct row *row);
+};
+
+struct row {
+  const struct method *method;
+  struct machine *machine; /* of this row alone, with its engine */
+  struct engine *engine;
+  struct perf_group *groups; /* by core number */
+  const char *path;
+  double *ns;                   /* by core number: what a parser fills */
+  struct reading *before, *now; /* by core number */
+};
+
+struct methods {
+  const struct machine *machine;
+  struct engine_options options; /* of `engine` */
+  struct engine *engine; /* percore's own: all sources of `auto`, /proc/stat */
+  int cores_len;         /* highest possible core + 1 */
+  char *file;
+  size_t file_size;
+  size_t rows_len;
+  struct row rows[METHODS_MAX];
+  uint64_t sampled_ns;
+  struct comparison comparison;
+};
+
+/* The readers, by the row they fill. */
+void read_stat_busy(struct methods *methods, struct row *row);
+void read_stat_sum(struct methods *methods, struct row *row);
+void read_stat_not_idle(struct methods *methods, struct row *row);
+void read_stat_share(struct methods *methods, struct row *row);
+int open_ns(struct methods *methods, struct row *row);
+void read_schedstat(struct methods *methods, struct row *row);
+void read_timer_list(struct methods *methods, struct row *row);
+int open_cpuacct(struct methods *methods, struct row *row);
+void read_cpuacct(struct methods *methods, struct row *row);
+void read_cpuidle(struct methods *methods, struct row *row);
+int open_task_clock(struct methods *methods, struct row *row);
+void read_task_clock(struct methods *methods, struct row *row);
+int open_source(struct methods *methods, struct row *row);
+void read_source(struct methods *methods, struct row *row);
+void read_percore(struct methods *methods, struct row *row);
+
+#endif

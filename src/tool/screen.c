@@ -1,0 +1,121 @@
+#include "screen.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ECMA-48, and xterm's private modes 1049 (alternate screen) and 25 (cursor),
+ * which every terminal emulator of today has. */
+#define ENTER "\033[?1049h\033[?25l"
+#define LEAVE "\033[?25h\033[?1049l"
+#define HOME "\033[H"
+#define ERASE_LINE "\033[K"
+#define ERASE_BELOW "\033[J"
+
+struct screen {
+  int width, height;
+  char *page;
+  size_t page_size;
+  FILE *writer;
+};
+
+static volatile sig_atomic_t resized, stop_wanted;
+
+static void on_resize(int signal) {
+  (void)signal;
+  resized = 1;
+}
+
+static void on_terminal_stop(int signal) {
+  (void)signal;
+  stop_wanted = 1;
+}
+
+static void put(const char *text) {
+  fputs(text, stdout);
+  fflush(stdout);
+}
+
+static void measure(struct screen *screen) {
+  struct winsize size = {0};
+  resized = 0;
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0)
+    size.ws_col = size.ws_row = 0;
+  screen->width = size.ws_col > 0 ? size.ws_col : 80;
+  screen->height = size.ws_row > 0 ? size.ws_row : 24;
+}
+
+struct screen *screen_open(void) {
+  const char *term = getenv("TERM");
+  if (!isatty(STDOUT_FILENO) || term == NULL || *term == '\0' ||
+      strcmp(term, "dumb") == 0)
+    return NULL;
+  struct screen *screen = calloc(1, sizeof(*screen));
+  if (screen == NULL)
+    return NULL;
+  measure(screen);
+  struct sigaction resize = {.sa_handler = on_resize};
+  struct sigaction stop = {.sa_handler = on_terminal_stop};
+  sigaction(SIGWINCH, &resize, NULL);
+  sigaction(SIGTSTP, &stop, NULL);
+  put(ENTER);
+  return screen;
+}
+
+void screen_close(struct screen *screen) {
+  if (screen == NULL)
+    return;
+  if (screen->writer != NULL)
+    fclose(screen->writer);
+  put(LEAVE);
+  if (screen->page != NULL)
+    put(screen->page);
+  free(screen->page);
+  free(screen);
+}
+
+int screen_width(struct screen *screen) { return screen->width; }
+int screen_height(struct screen *screen) { return screen->height; }
+
+FILE *screen_page(struct screen *screen) {
+  free(screen->page);
+  screen->page = NULL;
+  screen->writer = open_memstream(&screen->page, &screen->page_size);
+  return screen->writer;
+}
+
+void screen_show(struct screen *screen) {
+  fclose(screen->writer);
+  screen->writer = NULL;
+  if (screen->page == NULL)
+    return;
+  fputs(HOME, stdout);
+  const char *line = screen->page;
+  for (int row = 0; *line != '\0' && row < screen->height; row++) {
+    size_t length = strcspn(line, "\n");
+    fwrite(line, 1, length, stdout);
+    /* The last line of the screen must not scroll it. */
+    fputs(row + 1 < screen->height ? ERASE_LINE "\r\n" : ERASE_LINE, stdout);
+    line += length + (line[length] == '\n');
+  }
+  put(ERASE_BELOW);
+}
+
+/* Ctrl-Z: the shell gets its terminal back as it was; `fg` brings us here. */
+static void stop_and_continue(void) {
+  stop_wanted = 0;
+  put(LEAVE);
+  raise(SIGSTOP);
+  put(ENTER);
+}
+
+bool screen_changed(struct screen *screen) {
+  if (!resized && !stop_wanted)
+    return false;
+  if (stop_wanted)
+    stop_and_continue();
+  measure(screen);
+  return true;
+}

@@ -1,0 +1,138 @@
+/* burner: a load whose true size is known. It runs on one core, alternately
+ * busy and asleep, and writes down when exactly it was busy.
+ *
+ *   burner CORE PATTERN SECONDS LOG
+ *
+ * PATTERN is BUSY/PERIOD in microseconds (37000/61000), or one of these, which
+ * go by the kernel's timer tick:
+ *   tick     1 ms busy, 1 ms asleep, asleep whenever the tick comes
+ *   hog      busy for all of each tick but 0.5 ms around its end
+ *   antihog  busy for 0.3 ms around the end of each tick
+ *
+ * The log has one line "begin end" for each busy span, in nanoseconds of
+ * CLOCK_REALTIME, after lines "# key value". Work that the kernel does on its
+ * behalf (waking it, putting it to sleep) is not in there. */
+#include <errno.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#define MICROSECOND INT64_C(1000)
+#define MILLISECOND INT64_C(1000000)
+#define SECOND INT64_C(1000000000)
+
+/* Busy from phase_ns to phase_ns + busy_ns after each multiple of period_ns of
+ * CLOCK_MONOTONIC. */
+struct pattern {
+  int64_t period_ns, phase_ns, busy_ns;
+};
+
+struct span {
+  int64_t begin_ns, end_ns;
+};
+
+static int64_t now_ns(clockid_t clock) {
+  struct timespec time;
+  clock_gettime(clock, &time);
+  return time.tv_sec * SECOND + time.tv_nsec;
+}
+
+static void sleep_until(int64_t time_ns) {
+  struct timespec time = {.tv_sec = time_ns / SECOND,
+                          .tv_nsec = time_ns % SECOND};
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
+    ;
+}
+
+/* Ticks come at multiples of this on CLOCK_MONOTONIC. */
+static int64_t tick_ns(void) {
+  struct timespec resolution;
+  clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
+  return resolution.tv_sec * SECOND + resolution.tv_nsec;
+}
+
+static bool parse_pattern(struct pattern *pattern, const char *text) {
+  int64_t tick = tick_ns();
+  long busy_us, period_us;
+  if (strcmp(text, "tick") == 0)
+    *pattern = (struct pattern){2 * MILLISECOND, MILLISECOND / 2, MILLISECOND};
+  else if (strcmp(text, "hog") == 0)
+    *pattern = (struct pattern){tick, MILLISECOND / 4, tick - MILLISECOND / 2};
+  else if (strcmp(text, "antihog") == 0)
+    *pattern =
+        (struct pattern){tick, tick - 150 * MICROSECOND, 300 * MICROSECOND};
+  else if (sscanf(text, "%ld/%ld", &busy_us, &period_us) == 2 && busy_us > 0 &&
+           period_us > busy_us)
+    *pattern =
+        (struct pattern){period_us * MICROSECOND, 0, busy_us * MICROSECOND};
+  else
+    return false;
+  return true;
+}
+
+/* A real-time priority keeps all else off the core while this is busy; without
+ * the right to have one it is a thread like any other. */
+static bool prepare(int core) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  if (sched_setaffinity(0, sizeof(cores), &cores) != 0) {
+    perror("burner: sched_setaffinity");
+    exit(1);
+  }
+  prctl(PR_SET_TIMERSLACK, 1);
+  struct sched_param priority = {.sched_priority = 10};
+  return sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
+}
+
+int main(int argc, char **argv) {
+  struct pattern pattern;
+  if (argc != 5 || !parse_pattern(&pattern, argv[2])) {
+    fprintf(stderr, "usage: burner CORE BUSY_US/PERIOD_US|tick|hog|antihog "
+                    "SECONDS LOG\n");
+    return 2;
+  }
+  int64_t duration_ns = (int64_t)(atof(argv[3]) * 1e9);
+  size_t spans_max = (size_t)(duration_ns / pattern.period_ns) + 2;
+  struct span *spans = calloc(spans_max, sizeof(*spans));
+  FILE *log = fopen(argv[4], "w");
+  if (spans == NULL || log == NULL) {
+    perror("burner");
+    return 1;
+  }
+  memset(spans, 1, spans_max * sizeof(*spans)); /* no page faults later */
+  mlockall(MCL_CURRENT);
+  bool fifo = prepare(atoi(argv[1]));
+
+  int64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+  int64_t end_ns = begin_ns + duration_ns;
+  int64_t realtime_ns = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
+  int64_t next_ns = begin_ns / pattern.period_ns * pattern.period_ns +
+                    pattern.period_ns + pattern.phase_ns;
+  size_t spans_len = 0;
+  int64_t missed = 0;
+  while (next_ns < end_ns && spans_len < spans_max) {
+    sleep_until(next_ns);
+    struct span *span = &spans[spans_len++];
+    span->begin_ns = now_ns(CLOCK_MONOTONIC);
+    do
+      span->end_ns = now_ns(CLOCK_MONOTONIC);
+    while (span->end_ns < next_ns + pattern.busy_ns);
+    for (next_ns += pattern.period_ns; next_ns < span->end_ns;
+         next_ns += pattern.period_ns)
+      missed++;
+  }
+
+  fprintf(log, "# fifo %d\n# missed %lld\n# cpu_ns %lld\n", fifo,
+          (long long)missed, (long long)now_ns(CLOCK_PROCESS_CPUTIME_ID));
+  for (size_t i = 0; i < spans_len; i++)
+    fprintf(log, "%lld %lld\n", (long long)(spans[i].begin_ns + realtime_ns),
+            (long long)(spans[i].end_ns + realtime_ns));
+  return fclose(log) == 0 ? 0 : 1;
+}

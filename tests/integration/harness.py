@@ -1,0 +1,377 @@
+"""What the integration tests share: the real collectd in directories of its
+own, what it prints, and test results in lines that can be counted."""
+
+import atexit
+import math
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+BUILD = os.environ.get("PERCORE_BUILD", os.getcwd())
+TYPES_DB = "/usr/share/collectd/types.db"
+SKIPPED = 77  # the exit status that automake knows
+
+
+# ---------------------------------------------------------------------------
+# Results
+
+
+class Skip(Exception):
+    """Raised by a test that this machine cannot do; says why."""
+
+
+class Results:
+    """Runs tests and prints one line for each: its sentence and what came."""
+
+    def __init__(self):
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, test):
+        """The sentence that a test proves is its docstring."""
+        sentence = " ".join(test.__doc__.split()).rstrip(".")
+        try:
+            test()
+        except Skip as reason:
+            self.skipped += 1
+            print(f"ok - {sentence} # SKIP {reason}", flush=True)
+        except Exception as error:  # one test must not take the others along
+            self.failed += 1
+            for line in f"{type(error).__name__}: {error}".splitlines():
+                say(line)
+            print(f"not ok - {sentence}", flush=True)
+        else:
+            self.passed += 1
+            print(f"ok - {sentence}", flush=True)
+
+    def finish(self):
+        if self.failed:
+            sys.exit(1)
+        sys.exit(0 if self.passed else SKIPPED)
+
+
+def run_all(tests):
+    try:
+        need_collectd()
+    except Skip as reason:
+        print(f"ok - the tests with the real collectd # SKIP {reason}")
+        sys.exit(SKIPPED)
+    # Ended by a signal, this ends what it started, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    results = Results()
+    for test in tests:
+        results.run(test)
+    results.finish()
+
+
+def say(text):
+    print(f"# {text}", flush=True)
+
+
+def check(condition, message):
+    if not condition:
+        raise AssertionError(message)
+
+
+# ---------------------------------------------------------------------------
+# The machine
+
+
+def find_collectd():
+    path = os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin"
+    return shutil.which("collectd", path=path)
+
+
+def collectd_plugins():
+    said = subprocess.run([find_collectd(), "-h"], capture_output=True,
+                          text=True, check=False).stdout
+    return re.search(r"^ *Plugin directory *(\S+)", said, re.M).group(1)
+
+
+def need_collectd():
+    if find_collectd() is None:
+        raise Skip("there is no collectd here: apt-get install collectd-core")
+    if not os.path.exists(f"{BUILD}/.libs/percore.so"):
+        raise Skip(f"there is no percore.so in {BUILD}/.libs")
+
+
+def online_cores():
+    return sorted(os.sched_getaffinity(0))
+
+
+def is_root():
+    return os.geteuid() == 0
+
+
+# ---------------------------------------------------------------------------
+# collectd
+
+
+class Value:
+    """One PUTVAL line of the csv plugin."""
+
+    PATTERN = re.compile(
+        r"PUTVAL [^/]*/([^/ ]+)/([^ ]+) interval=([0-9.]+) ([0-9.]+):(\S+)$")
+
+    def __init__(self, match):
+        self.identifier = f"{match[1]}/{match[2]}"
+        self.interval = float(match[3])
+        self.time = float(match[4])
+        self.values = [float(value) for value in match[5].split(":")]
+
+    @property
+    def value(self):
+        return self.values[0]
+
+
+class Collectd:
+    """collectd with a configuration of its own, in a temporary directory that
+    goes away with it. Values are read while it runs."""
+
+    def __init__(self, percore="", interval=1, plugins=(), extra="",
+                 to_files=False, read_threads=5):
+        """percore: lines of <Plugin percore>, or None for no percore at all.
+        plugins: names of further plugins in the order of loading; "before" and
+        "after" are copies of the probe, loaded around percore."""
+        self.directory = tempfile.mkdtemp(prefix="percore-test-")
+        atexit.register(self.remove)
+        os.chmod(self.directory, 0o755)
+        os.mkdir(f"{self.directory}/plugins")
+        self.values = []
+        self.process = None
+        self.reader = None
+        load = []
+        if "before" in plugins:
+            load.append("before")
+        load += ["percore"] if percore is not None else []
+        load += [name for name in plugins if name != "before"]
+        for name in ["csv", "logfile"] + load:
+            self.copy_plugin(name)
+        self.write_config(percore, interval, load, extra, to_files,
+                          read_threads)
+
+    def copy_plugin(self, name):
+        """A regular file: collectd refuses links."""
+        source = {"percore": f"{BUILD}/.libs/percore.so",
+                  "before": f"{BUILD}/.libs/probe.so",
+                  "after": f"{BUILD}/.libs/probe.so"}.get(
+                      name, f"{collectd_plugins()}/{name}.so")
+        shutil.copy(source, f"{self.directory}/plugins/{name}.so")
+
+    def write_config(self, percore, interval, load, extra, to_files,
+                     read_threads):
+        data = f"{self.directory}/csv" if to_files else "stdout"
+        lines = [
+            'Hostname "host"',
+            f'BaseDir "{self.directory}"',
+            f'PIDFile "{self.directory}/pid"',
+            f'PluginDir "{self.directory}/plugins"',
+            f'TypesDB "{TYPES_DB}"',
+            f"Interval {interval}",
+            f"ReadThreads {read_threads}",
+            "WriteThreads 1",
+            "LoadPlugin logfile",
+            "<Plugin logfile>",
+            '  LogLevel "info"',
+            f'  File "{self.log_file}"',
+            "  Timestamp false",
+            "</Plugin>",
+            "LoadPlugin csv",
+            "<Plugin csv>",
+            f'  DataDir "{data}"',
+            "</Plugin>",
+        ]
+        lines += [f'LoadPlugin "{name}"' for name in load]
+        if percore is not None:
+            lines += ["<Plugin percore>", percore, "</Plugin>"]
+        lines.append(extra)
+        with open(self.config_file, "w", encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+
+    @property
+    def log_file(self):
+        return f"{self.directory}/log"
+
+    @property
+    def config_file(self):
+        return f"{self.directory}/collectd.conf"
+
+    def command(self, *options, before=()):
+        return [*before, find_collectd(), "-C", self.config_file, *options]
+
+    def log(self):
+        """What it logged, and what it wrote to stderr before it could."""
+        text = ""
+        for path in (self.log_file, f"{self.directory}/stderr"):
+            if os.path.exists(path):
+                with open(path, encoding="utf8", errors="replace") as file:
+                    text += file.read()
+        return text
+
+    def run(self, *options, before=(), timeout=60):
+        """Runs it to its end. Returns the exit status."""
+        with open(f"{self.directory}/stderr", "wb") as stderr:
+            return subprocess.run(
+                self.command(*options, before=before), stdout=stderr,
+                stderr=stderr, timeout=timeout, check=False).returncode
+
+    def start(self, before=()):
+        """Starts it in the foreground, on no particular core."""
+        with open(f"{self.directory}/stderr", "wb") as stderr:
+            self.process = subprocess.Popen(
+                self.command("-f", before=before), stdout=subprocess.PIPE,
+                stderr=stderr, text=True)
+        self.reader = threading.Thread(target=self.read_values, daemon=True)
+        self.reader.start()
+        return self
+
+    def read_values(self):
+        for line in self.process.stdout:
+            match = Value.PATTERN.match(line.strip())
+            if match:
+                self.values.append(Value(match))
+
+    def stop(self):
+        """Returns how long it took in seconds."""
+        if self.process is None:
+            return 0
+        begin = time.monotonic()
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        taken = time.monotonic() - begin
+        self.reader.join(10)
+        self.process.stdout.close()
+        self.process = None
+        return taken
+
+    def remove(self):
+        self.stop()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+    # ---- looking at values
+
+    def of(self, identifier):
+        return [value for value in list(self.values)
+                if value.identifier == identifier]
+
+    def wait_for(self, condition, seconds, what):
+        """Waits until condition() is true, but never for ever."""
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            if condition():
+                return
+            if self.process is not None and self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        check(condition(), f"{what} did not come in {seconds} s; the log:\n"
+              f"{self.log()}")
+
+    def wait_for_value(self, identifier, seconds=15, count=1):
+        self.wait_for(lambda: len(self.of(identifier)) >= count, seconds,
+                      f"{count} of {identifier}")
+        return self.of(identifier)[-1]
+
+
+# ---------------------------------------------------------------------------
+# Burner
+
+
+class Burner:
+    """A load of known size on one core, in the background."""
+
+    def __init__(self, core, pattern, seconds, directory):
+        self.log_file = f"{directory}/burner-{pattern.replace('/', '-')}"
+        self.core = core
+        self.process = subprocess.Popen(
+            [f"{BUILD}/tests/integration/burner", str(core), pattern,
+             str(seconds), self.log_file])
+        atexit.register(self.stop)
+        self.spans = []
+        self.facts = {}
+
+    def own_cpu_ns(self):
+        """CPU time so far, with what the kernel does for it."""
+        with open(f"/proc/{self.process.pid}/schedstat",
+                  encoding="ascii") as file:
+            return int(file.read().split()[0])
+
+    def finish(self):
+        check(self.process.wait() == 0, "the burner failed")
+        with open(self.log_file, encoding="ascii") as file:
+            for line in file:
+                words = line.split()
+                if words[0] == "#":
+                    self.facts[words[1]] = int(words[2])
+                else:
+                    self.spans.append((int(words[0]), int(words[1])))
+
+    def stop(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+    def busy(self, begin_s, end_s):
+        """Share of that time for which it was busy, in percent."""
+        begin, end = int(begin_s * 1e9), int(end_s * 1e9)
+        busy = sum(max(0, min(span[1], end) - max(span[0], begin))
+                   for span in self.spans)
+        return 100 * busy / (end - begin)
+
+
+# ---------------------------------------------------------------------------
+# Others on the same core
+
+
+def find_cpuacct():
+    """The file that tells how long tasks ran on each core, or None."""
+    with open("/proc/mounts", encoding="utf8") as file:
+        for line in file:
+            words = line.split()
+            if words[2] == "cgroup" and "cpuacct" in words[3].split(","):
+                path = f"{words[1]}/cpuacct.usage_percpu"
+                return path if os.path.exists(path) else None
+    return None
+
+
+CPUACCT = find_cpuacct()
+
+
+def task_time_ns():
+    """How long tasks ran on each core since boot; needs CPUACCT."""
+    with open(CPUACCT, encoding="ascii") as file:
+        return [int(word) for word in file.read().split()]
+
+
+def wait_for_quiet(core, limit=1.0, seconds=45):
+    """Waits until others use less than `limit` percent of the core for a
+    second, but no longer than `seconds`."""
+    if CPUACCT is None:
+        return
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        before = task_time_ns()[core]
+        begin = time.monotonic()
+        time.sleep(1)
+        used = (task_time_ns()[core] - before) / 1e9
+        if used / (time.monotonic() - begin) * 100 < limit:
+            return
+    say(f"others went on using core {core} for {seconds} s")
+
+
+def root_mean_square(numbers):
+    return math.sqrt(sum(number * number for number in numbers) / len(numbers))

@@ -1,0 +1,75 @@
+"""Trees of /proc and /sys as the plugin's SysRoot option takes them. They are
+files of invented machines: what is tested with them is parsing, arithmetic and
+naming, never a measurement."""
+
+import os
+import shutil
+import tempfile
+
+TICK_HZ = os.sysconf("SC_CLK_TCK")
+
+
+class SysRoot:
+    def __init__(self, cores, nodes=1):
+        self.path = tempfile.mkdtemp(prefix="percore-sysroot-")
+        os.chmod(self.path, 0o755)
+        self.cores = cores
+        self.nodes = nodes
+
+    def remove(self):
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.remove()
+
+    def write(self, path, text):
+        """Replaces the file as a whole: no reader sees half of it."""
+        path = self.path + path
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "w", encoding="ascii") as file:
+            file.write(text)
+        os.rename(path + ".new", path)
+
+    def write_machine(self):
+        """All that is needed for a load of each core."""
+        everyone = f"0-{self.cores - 1}\n"
+        for name in ("online", "possible", "present"):
+            self.write(f"/sys/devices/system/cpu/{name}", everyone)
+        for core in range(self.cores):
+            self.write(f"/sys/devices/system/cpu/cpu{core}/topology/"
+                       "physical_package_id",
+                       f"{core * self.nodes // self.cores}\n")
+            self.write(f"/sys/devices/system/cpu/cpu{core}/topology/"
+                       "thread_siblings_list", f"{core}\n")
+        for node in range(self.nodes):
+            first = node * self.cores // self.nodes
+            last = (node + 1) * self.cores // self.nodes - 1
+            self.write(f"/sys/devices/system/node/node{node}/cpulist",
+                       f"{first}-{last}\n")
+        self.write("/sys/devices/system/node/online",
+                   f"0-{self.nodes - 1}\n" if self.nodes > 1 else "0\n")
+        self.write("/proc/loadavg", "1.00 2.00 3.00 1/100 1234\n")
+        self.write("/proc/cpuinfo",
+                   "".join(f"processor\t: {core}\nflags\t\t: fpu tsc\n\n"
+                           for core in range(self.cores)))
+        self.write_stat({core: 0 for core in range(self.cores)})
+
+    def write_stat(self, idle_s):
+        """idle_s: seconds of idleness since boot, by core."""
+        rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
+                for core, idle in idle_s.items()]
+        self.write("/proc/stat",
+                   f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
+                   "intr 0\nctxt 0\nbtime 1700000000\nprocesses 1\n"
+                   "procs_running 3\nprocs_blocked 1\n")
+
+    def write_cstate(self, core, entries, time_us):
+        """One idle state of one core."""
+        at = f"/sys/devices/system/cpu/cpu{core}/cpuidle/state0"
+        self.write(f"{at}/name", "C1\n")
+        self.write(f"{at}/desc", "HALT\n")
+        self.write(f"{at}/time", f"{int(time_us)}\n")
+        self.write(f"{at}/usage", f"{int(entries)}\n")

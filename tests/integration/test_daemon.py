@@ -1,0 +1,332 @@
+"""The life of the plugin in the real collectd."""
+
+import glob
+import os
+import re
+import shutil
+import signal
+import time
+
+from harness import (Collectd, Skip, check, is_root, online_cores, run_all,
+                     say)
+from sysroot import SysRoot
+
+
+def test_mode_passes():
+    """collectd -T succeeds with the plugin and nothing else said"""
+    with Collectd() as collectd:
+        status = collectd.run("-T")
+        check(status == 0, f"exit status {status}: {collectd.log()}")
+
+
+def test_mode_fails_without_a_source():
+    """collectd -T fails where there is no source of load at all"""
+    with SysRoot(4) as root:
+        root.write_machine()
+        os.remove(f"{root.path}/proc/stat")
+        with Collectd(f'SysRoot "{root.path}"') as collectd:
+            status = collectd.run("-T")
+            check(status != 0, f"exit status 0: {collectd.log()}")
+            check("no source of load" in collectd.log(), collectd.log())
+    with SysRoot(1) as empty, Collectd(f'SysRoot "{empty.path}"') as collectd:
+        status = collectd.run("-T")
+        check(status != 0, f"empty: exit status 0: {collectd.log()}")
+
+
+def degraded_until_a_source_turns_up():
+    """Without a source the plugin stays in service, says so once, and has
+    values as soon as a source turns up"""
+    with SysRoot(2) as root, \
+            Collectd(f'SysRoot "{root.path}"').start() as collectd:
+        collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
+                          "the complaint")
+        time.sleep(3)
+        check(not collectd.of("percore-0/percent-busy"), "a load from nowhere")
+        root.write_machine()
+        collectd.wait_for_value("percore-0/percent-busy", 30)
+        said = collectd.log().count("no source of load")
+        check(said == 1, f"said {said} times: {collectd.log()}")
+        failed = collectd.log().count("read-function of plugin `percore' failed")
+        check(failed <= 1, f"{failed} reads failed: {collectd.log()}")
+
+
+def real_values():
+    """On this machine every core has a load, load averages and a maximum, all
+    identifiers are distinct, every time is a whole second, and nothing is NaN
+    or outside its range"""
+    with Collectd().start() as collectd:
+        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=7)
+        collectd.stop()
+        values = collectd.values
+        for core in online_cores():
+            for name in ("percent-busy", "percent-busy_max", "load"):
+                check(collectd.of(f"percore-{core}/{name}"),
+                      f"core {core} has no {name}")
+        for name in ("percent-cores_mean", "percent-cores_least",
+                     "percent-cores_most", "percent-cores_stddev", "load",
+                     "load-runqueue"):
+            check(collectd.of(f"percore_host-all/{name}"), f"no {name}")
+        seen = set()
+        for value in values:
+            check((value.identifier, value.time) not in seen,
+                  f"{value.identifier} twice at {value.time}")
+            seen.add((value.identifier, value.time))
+            check(value.time == int(value.time), f"{value.time} is off the grid")
+            check(value.interval == 1, f"interval {value.interval}")
+            check(all(number == number and abs(number) < 1e12
+                      for number in value.values), str(vars(value)))
+            if "/percent-" in value.identifier:
+                check(0 <= value.value <= 100, str(vars(value)))
+        busy = {value.time: value.value
+                for value in collectd.of("percore-0/percent-busy")}
+        for value in collectd.of("percore-0/percent-busy_max"):
+            check(value.value >= busy[value.time] - 1e-6,
+                  f"maximum {value.value} below the mean {busy[value.time]}")
+
+
+def options_reach_the_values():
+    """Options ask for further metrics, several blocks add up, and a group is a
+    set of its own"""
+    core = online_cores()[0]
+    options = (f'Cores "{core}"\n</Plugin>\n<Plugin percore>\n'
+               f'Group "few" "{core}"\nGroup "far" "8000"\n'
+               "<Load>\nReportMinimum true\nReportHidden true\n"
+               "ReportCStates true\nSampleInterval 0.2\n</Load>\n"
+               "<LoadAverage>\nPeriod 10 1800\n</LoadAverage>")
+    with Collectd(options).start() as collectd:
+        at = f"percore-{core}"
+        for name in ("percent-busy_min", "gauge-hidden", "gauge-unaccounted",
+                     "percent-steal", "gauge-load_10s", "gauge-load_1800s"):
+            collectd.wait_for_value(f"{at}/{name}")
+        for name in ("percore_host-few/percent-cores_mean",
+                     "percore_host-all/gauge-load_10s",
+                     "percore_host-all/gauge-runqueue_1800s"):
+            collectd.wait_for_value(name)
+        if glob.glob("/sys/devices/system/cpu/cpu0/cpuidle/state0"):
+            collectd.wait_for(lambda: any("cstate_" in value.identifier
+                                          for value in list(collectd.values)),
+                              10, "a C-state")
+        collectd.stop()
+        others = [value.identifier for value in collectd.values
+                  if value.identifier.startswith("percore-")
+                  and not value.identifier.startswith(f"{at}/")]
+        check(not others, f"not asked for: {others[:5]}")
+        check(not collectd.of("percore_host-far/percent-cores_mean"),
+              "a group of no core has a mean")
+
+
+def bad_options_stop_collectd():
+    """A bad value stops collectd with a message that names the option, the
+    value and what is allowed"""
+    for options, option, value, allowed in (
+            ('Cores "5-2"', "Cores", '"5-2"', "0 to 8191"),
+            ('Cores "8192"', "Cores", '"8192"', "0 to 8191"),
+            ("Cores 0-15", "Cores", "0 -15", "one list"),
+            ('Group "all" "0"', "Group", '"all"', "a name"),
+            ('SysRoot "proc"', "SysRoot", '"proc"', "absolute"),
+            ("MaxValues 0", "MaxValues", "0", "1 to 10000000"),
+            ("HostPerf 3", "HostPerf", "3", "true or false"),
+            ('<Load>\nSource "cpuacct"\n</Load>', "Source", '"cpuacct"',
+             '"idle"'),
+            ("<Load>\nSampleInterval 0\n</Load>", "SampleInterval", "0",
+             "0.05 to 60"),
+            ('<Load>\nSource "event"\n</Load>', "Source", '"event"', "Event"),
+            ("<LoadAverage>\nPeriod 5\n</LoadAverage>", "Period", "5",
+             "10 to 3600")):
+        with Collectd(options) as collectd:
+            status = collectd.run("-f", timeout=20)
+            check(status != 0, f"{options}: exit status 0")
+            said = [line for line in collectd.log().splitlines()
+                    if f"percore: {option} " in line]
+            check(len(said) == 1 and value in said[0] and allowed in said[0],
+                  f"{options}: {collectd.log()}")
+
+
+def unknown_options_are_warned_of():
+    """An option that is unknown is a warning and stops nothing"""
+    with Collectd("Colour 5\n<Load>\nSauce 1\n</Load>").start() as collectd:
+        collectd.wait_for_value("percore_host-self/gauge-cores_online")
+        for option in ("Colour", "Sauce"):
+            check(f'no option "{option}"' in collectd.log(), collectd.log())
+
+
+def stops_in_time():
+    """SIGTERM ends collectd within a second, of which percore takes 100 ms at
+    most, whether its proofs are running or long done"""
+    for wait_s in (0.0, 0.1, 0.3, 2.5):
+        with Collectd(plugins=("before", "after")).start() as collectd:
+            collectd.wait_for(lambda: "Initialization complete"
+                              in collectd.log(), 10, "the start")
+            time.sleep(wait_s)
+            taken = collectd.stop()
+            times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)",
+                                    collectd.log()))
+            own = float(times["after"]) - float(times["before"])
+            say(f"after {wait_s} s: collectd ended in {taken * 1e3:.0f} ms, "
+                f"percore in {own * 1e3:.1f} ms")
+            check(taken < 1, f"{taken:.2f} s to end")
+            check(0 <= own < 0.1, f"{own * 1e3:.1f} ms for percore alone")
+
+
+def is_running(pid):
+    """A process that has ended may wait to be reaped for a while."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def daemonised():
+    """As a daemon in the background the plugin has values, too, and SIGTERM
+    ends it"""
+    with Collectd(to_files=True) as collectd:
+        check(collectd.run() == 0, collectd.log())
+        pid_file = f"{collectd.directory}/pid"
+        collectd.wait_for(lambda: os.path.exists(pid_file), 5, "the PID file")
+        with open(pid_file, encoding="ascii") as file:
+            pid = int(file.read())
+        try:
+            busy = f"{collectd.directory}/csv/host/percore-*/percent-busy-*"
+            collectd.wait_for(lambda: glob.glob(busy), 15, "a file of values")
+        finally:
+            os.kill(pid, signal.SIGTERM)
+            begin = time.monotonic()
+            collectd.wait_for(lambda: not is_running(pid), 10,
+                              "the end of the daemon")
+        taken = time.monotonic() - begin
+        say(f"the daemon ended in {taken * 1e3:.0f} ms")
+        check(taken < 1, f"took {taken:.2f} s to end")
+        check(not os.path.exists(pid_file), "the PID file is still there")
+
+
+def without_root():
+    """Without any privilege, as user nobody, every core has a load"""
+    if not is_root():
+        raise Skip("these tests do not run as root, so all others show it")
+    if shutil.which("setpriv") is None:
+        raise Skip("setpriv is missing: apt-get install util-linux")
+    with Collectd() as collectd:
+        for path, _, names in os.walk(collectd.directory):
+            for name in [path] + [f"{path}/{name}" for name in names]:
+                os.chown(name, 65534, 65534)
+        collectd.start(before=("setpriv", "--reuid=65534", "--regid=65534",
+                               "--clear-groups", "--inh-caps=-all",
+                               "--bounding-set=-all"))
+        for core in online_cores():
+            value = collectd.wait_for_value(f"percore-{core}/percent-busy", 20)
+            check(0 <= value.value <= 100, str(vars(value)))
+
+
+def notified_once():
+    """When a source of load is lost and comes back, there is one notification
+    for each, however many cores it befell, and no load in between"""
+    with SysRoot(8) as root:
+        root.write_machine()
+        with Collectd(f'SysRoot "{root.path}"').start() as collectd:
+            collectd.wait_for_value("percore-7/percent-busy")
+            # As in a container: the rows are not those of the cores of sysfs.
+            root.write_stat({core: 0 for core in range(3)})
+            collectd.wait_for(lambda: "Notification" in collectd.log(), 10,
+                              "the first notification")
+            time.sleep(1.5)
+            loads = len(collectd.of("percore-7/percent-busy"))
+            time.sleep(2)
+            check(len(collectd.of("percore-7/percent-busy")) == loads,
+                  "loads without a source")
+            root.write_stat({core: 0 for core in range(8)})
+            collectd.wait_for(lambda: collectd.log().count("Notification") > 1,
+                              10, "the second notification")
+            collectd.wait_for(lambda: len(collectd.of("percore-7/percent-busy"))
+                              > loads, 10, "a load after it")
+            said = [line for line in collectd.log().splitlines()
+                    if "Notification" in line]
+            check(len(said) == 2, "\n".join(said))
+            check("FAILURE" in said[0] and "from idle to none: cores 0-7"
+                  in said[0], said[0])
+            check("OKAY" in said[1] and "from none to idle: cores 0-7"
+                  in said[1], said[1])
+
+
+def core_goes_and_comes():
+    """Values of a core that goes offline stop, those of the others go on, and
+    they come back with it"""
+    with SysRoot(4) as root:
+        root.write_machine()
+        with Collectd(f'SysRoot "{root.path}"').start() as collectd:
+            collectd.wait_for_value("percore-3/percent-busy")
+            root.write("/sys/devices/system/cpu/online", "0-2\n")
+            root.write_stat({core: 0 for core in range(3)})
+            time.sleep(2.1)
+            before = len(collectd.of("percore-3/percent-busy"))
+            others = len(collectd.of("percore-2/percent-busy"))
+            time.sleep(3)
+            check(len(collectd.of("percore-3/percent-busy")) == before,
+                  "a core that is offline has a load")
+            check(len(collectd.of("percore-2/percent-busy")) >= others + 2,
+                  "the other cores' loads stopped")
+            online = collectd.of("percore_host-self/gauge-cores_online")[-1]
+            check(online.value == 3, f"{online.value} cores online")
+            root.write("/sys/devices/system/cpu/online", "0-3\n")
+            root.write_stat({core: 0 for core in range(4)})
+            collectd.wait_for(lambda: len(collectd.of("percore-3/percent-busy"))
+                              > before, 10, "the load of the core that came")
+            check("Notification" not in collectd.log(), collectd.log())
+
+
+def valgrind(collectd, *options, seconds=None):
+    """Runs collectd under valgrind, to its end or for so long. Returns the
+    exit status and what valgrind says of percore: collectd has leaks of its
+    own, but ours name percore.so or one of its functions."""
+    report = f"{collectd.directory}/valgrind"
+    before = ("valgrind", f"--log-file={report}", "--quiet",
+              "--leak-check=full", "--keep-debuginfo=yes",
+              "--show-leak-kinds=definite,indirect,possible")
+    if seconds is None:
+        status = collectd.run(*options, before=before, timeout=120)
+    else:
+        collectd.start(before=before)
+        collectd.wait_for_value("percore_host-self/gauge-cores_online", 60,
+                                count=seconds)
+        process = collectd.process
+        collectd.stop()
+        status = process.returncode
+    with open(report, encoding="utf8", errors="replace") as file:
+        blocks = re.split(r"\n==\d+== \n", file.read())
+    return status, [block for block in blocks
+                    if "percore" in block or "src/cycles" in block]
+
+
+def valgrind_is_clean():
+    """valgrind finds neither errors nor leaks of the plugin, neither in
+    collectd -T nor after some intervals in service"""
+    if shutil.which("valgrind") is None:
+        raise Skip("valgrind is missing: apt-get install valgrind")
+    options = ('Group "a" "0"\n<Load>\nReportCStates true\nReportIPC true\n'
+               "ReportHidden true\nSampleInterval 0.2\n</Load>")
+    with Collectd(options) as collectd:
+        status, ours = valgrind(collectd, "-T")
+        check(status == 0, f"exit status {status}: {collectd.log()}")
+        check(not ours, "\n".join(ours))
+    with Collectd(options) as collectd:
+        status, ours = valgrind(collectd, seconds=5)
+        check(status == 0, f"exit status {status}: {collectd.log()}")
+        check(not ours, "\n".join(ours))
+
+
+if __name__ == "__main__":
+    run_all([
+        test_mode_passes,
+        test_mode_fails_without_a_source,
+        degraded_until_a_source_turns_up,
+        real_values,
+        options_reach_the_values,
+        bad_options_stop_collectd,
+        unknown_options_are_warned_of,
+        stops_in_time,
+        daemonised,
+        without_root,
+        notified_once,
+        core_goes_and_comes,
+        valgrind_is_clean,
+    ])

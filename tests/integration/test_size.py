@@ -1,0 +1,93 @@
+"""A host of 256 cores, which is files in a directory: parsing, arithmetic and
+naming are tested here, and nothing is measured but their cost."""
+
+import re
+
+from harness import Collectd, check, run_all, say
+from sysroot import SysRoot
+
+CORES = 256
+TRIES = 3  # a virtual machine may be halted in the middle of any of them
+
+
+def start(root):
+    return Collectd(f'SysRoot "{root.path}"', plugins=("before", "after"))
+
+
+def init_is_quick():
+    """With 256 cores under a SysRoot the plugin's init takes less than 50 ms"""
+    with SysRoot(CORES, nodes=2) as root:
+        root.write_machine()
+        taken_ms = []
+        for _ in range(TRIES):
+            with start(root) as collectd:
+                check(collectd.run("-T") == 0, collectd.log())
+                times = dict(re.findall(r"(\w+): init at ([0-9.]+)",
+                                        collectd.log()))
+                taken_ms.append(1e3 * (float(times["after"])
+                                       - float(times["before"])))
+            say(f"init took {taken_ms[-1]:.1f} ms")
+            if taken_ms[-1] < 50:
+                break
+        check(min(taken_ms) < 50, f"{taken_ms} ms")
+
+
+def samples_are_cheap_and_series_few():
+    """With 256 cores under a SysRoot a sample takes less than 10 ms, and there
+    are at most 800 series by default, all of them distinct"""
+    with SysRoot(CORES, nodes=2) as root:
+        root.write_machine()
+        with start(root).start() as collectd:
+            cost = "percore_host-self/duration-sample_cost"
+            collectd.wait_for_value(cost, 30, count=8)
+            collectd.stop()
+            costs_ms = sorted(1e3 * value.value for value in collectd.of(cost))
+            say("the worst sample of each second: "
+                + " ".join(f"{each:.2f}" for each in costs_ms) + " ms")
+            # The median: a sample that was interrupted says nothing.
+            check(costs_ms[len(costs_ms) // 2] < 10, f"{costs_ms} ms")
+
+            last = max(value.time for value in collectd.values)
+            identifiers = [value.identifier for value in collectd.values
+                           if value.time == last - 1]
+            say(f"{len(identifiers)} series in one interval")
+            check(len(identifiers) == len(set(identifiers)), "not distinct")
+            check(3 * CORES < len(identifiers) <= 800, str(len(identifiers)))
+            everything = {value.identifier for value in collectd.values}
+            check(len(everything) <= 800, f"{len(everything)} series in all")
+            for core in range(CORES):
+                check(f"percore-{core}/percent-busy" in everything,
+                      f"core {core} has no load")
+
+
+def max_values_holds():
+    """Beyond MaxValues the loads of the cores stay, it is said once, and
+    values_dropped counts the rest"""
+    with SysRoot(CORES, nodes=2) as root:
+        root.write_machine()
+        options = f'SysRoot "{root.path}"\nMaxValues 300'
+        with Collectd(options).start() as collectd:
+            dropped = "percore_host-self/derive-values_dropped"
+            collectd.wait_for_value(dropped, 20, count=4)
+            collectd.stop()
+            times = sorted({value.time for value in collectd.values})
+            for time in times[1:-1]:
+                of_time = [value.identifier for value in collectd.values
+                           if value.time == time]
+                busy = [each for each in of_time
+                        if each.endswith("/percent-busy")]
+                check(len(of_time) == 300, f"{len(of_time)} values")
+                check(len(busy) == CORES, f"{len(busy)} loads")
+            counts = [value.value for value in collectd.of(dropped)]
+            check(counts[0] > 0 and counts[1] - counts[0] ==
+                  counts[2] - counts[1] > 0, str(counts))
+            said = collectd.log().count("MaxValues 300")
+            check(said == 1, f"said {said} times")
+
+
+if __name__ == "__main__":
+    run_all([
+        init_is_quick,
+        samples_are_cheap_and_series_few,
+        max_values_holds,
+    ])

@@ -1,0 +1,18 @@
+/* chapters: what a guest is asked to prove, by name on its command line. */
+#ifndef TESTBED_CHAPTERS_H
+#define TESTBED_CHAPTERS_H
+
+/* arm64, INSTRUCTIONS being an exact unhalted clock */
+void chapter_duty(void);
+void chapter_tsc(void); /* at one instruction a nanosecond */
+void chapter_refusal(void);
+void chapter_sharing(void);
+/* arm64, also booted with isolcpus=1 */
+void chapter_isolated(void);
+/* either */
+void chapter_hotplug(void);
+/* amd64 */
+void chapter_suspend(void);
+void chapter_tick(void);
+
+#endif

@@ -1,0 +1,77 @@
+/* Loads of a core whose true load is known, from a real PMU. */
+#include "burner.h"
+#include "chapters.h"
+#include "duty_cycles.h"
+#include "overlay.h"
+#include "pmu.h"
+#include "report.h"
+#include "watch.h"
+
+#define CORE 1
+
+void chapter_duty(void) {
+  run_on(0);
+  struct watch watch;
+  watch_open(&watch, (struct engine_options){
+                         .hardware = true,
+                         .source = SOURCE_EVENT,
+                         .event = core_pmu_event("inst_retired"),
+                         .base_frequency_hz = 125e6,
+                         .denominator = DENOMINATOR_TIME_ENABLED,
+                     });
+  const struct engine_core *core = watch_core(&watch, CORE);
+  engine_sample(watch.engine, false);
+  result(core->source == SOURCE_EVENT && core->proof == PROOF_PROVEN,
+         "an event that counts unhalted time is proven and serves");
+  duty_cycles_measure(&watch, &(struct duty_terms){
+                                  .core = CORE,
+                                  .how = "event / time-enabled",
+                                  .slow = true,
+                                  .exact = true,
+                              });
+  watch_close(&watch);
+}
+
+/* With one instruction a nanosecond INSTRUCTIONS and CPU_CYCLES count at the
+ * same rate, as MPERF and the TSC do; the first stops in WFI and the second
+ * does not. Under the names of MPERF and the TSC they prove the code for both
+ * of them on counters of a real PMU. */
+void chapter_tsc(void) {
+#define MSR "/sys/bus/event_source/devices/msr/"
+  static const struct overlay_file files[] = {
+      {MSR "type", "4\n"}, /* PERF_TYPE_RAW */
+      {MSR "format/event", "config:0-63\n"},
+      {MSR "events/mperf", "event=0x08\n"},
+      {MSR "events/tsc", "event=0x11\n"},
+      {"/proc/cpuinfo",
+       "processor\t: 0\nflags\t\t: constant_tsc nonstop_tsc\n"},
+      {"/sys/devices/system/clocksource/clocksource0/current_clocksource",
+       "tsc\n"},
+      {NULL, NULL}};
+  static const struct {
+    enum denominator denominator;
+    const char *how;
+  } hows[] = {{DENOMINATOR_TSC, "mperf / tsc"},
+              {DENOMINATOR_TIME_ENABLED, "mperf / time-enabled"}};
+  run_on(0);
+  for (size_t i = 0; i < sizeof(hows) / sizeof(hows[0]); i++) {
+    struct overlay overlay;
+    struct watch watch;
+    overlay_open(&overlay, files);
+    watch_open(&watch, (struct engine_options){
+                           .machine = &overlay.machine,
+                           .hardware = true,
+                           .source = SOURCE_AUTO,
+                           .denominator = hows[i].denominator,
+                       });
+    engine_sample(watch.engine, false);
+    const struct engine_core *core = watch_core(&watch, CORE);
+    result(core->source == SOURCE_MPERF && core->proof == PROOF_PROVEN,
+           "auto takes mperf, proven, with %s", hows[i].how);
+    duty_cycles_measure(
+        &watch,
+        &(struct duty_terms){.core = CORE, .how = hows[i].how, .exact = true});
+    watch_close(&watch);
+    overlay_close(&overlay);
+  }
+}

@@ -1,0 +1,44 @@
+#include "pmu.h"
+
+#include <dirent.h>
+#include <linux/perf_event.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+const char *core_pmu_event(const char *event) {
+  static char text[128];
+  char pmu[64] = "armv8_pmuv3";
+  DIR *directory = opendir("/sys/bus/event_source/devices");
+  for (struct dirent *entry;
+       directory != NULL && (entry = readdir(directory)) != NULL;)
+    if (strncmp(entry->d_name, "armv8", 5) == 0)
+      snprintf(pmu, sizeof(pmu), "%.63s", entry->d_name);
+  if (directory != NULL)
+    closedir(directory);
+  snprintf(text, sizeof(text), "%s/%s/", pmu, event);
+  return text;
+}
+
+int competitor_open(int core, uint64_t config, bool pinned) {
+  struct perf_event_attr attr = {
+      .size = sizeof(attr),
+      .type = PERF_TYPE_RAW,
+      .config = config,
+      .pinned = pinned,
+  };
+  return (int)syscall(SYS_perf_event_open, &attr, -1, core, -1,
+                      PERF_FLAG_FD_CLOEXEC);
+}
+
+void competitors_close(const int *fds, int fds_len) {
+  for (int i = 0; i < fds_len; i++)
+    if (fds[i] >= 0)
+      close(fds[i]);
+}
+
+bool competitor_counts(int fd) {
+  uint64_t value;
+  return read(fd, &value, sizeof(value)) == sizeof(value);
+}

@@ -1,0 +1,70 @@
+/* A machine that sleeps (S3) between two samples. */
+#include "burner.h"
+#include "chapters.h"
+#include "cores.h"
+#include "report.h"
+#include "watch.h"
+
+#include <math.h>
+#include <time.h>
+
+#define MS UINT64_C(1000000)
+#define CORE 1
+
+static double suspended_s(void) {
+  struct timespec boot, monotonic;
+  clock_gettime(CLOCK_MONOTONIC, &monotonic);
+  clock_gettime(CLOCK_BOOTTIME, &boot);
+  return (double)(boot.tv_sec - monotonic.tv_sec) +
+         (double)(boot.tv_nsec - monotonic.tv_nsec) / 1e9;
+}
+
+static bool fall_asleep(void) {
+  return write_text("/sys/class/rtc/rtc0/wakealarm", "0") &&
+         write_text("/sys/class/rtc/rtc0/wakealarm", "+3") &&
+         write_text("/sys/power/state", "mem");
+}
+
+void chapter_suspend(void) {
+  static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS,
+                                         false,  0,       false};
+  struct watch watch;
+  struct burner burner;
+  run_on(0);
+  watch_open(&watch,
+             (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
+  burner_start(&burner, CORE, &pattern);
+  watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
+  int descriptors = descriptors_open();
+  for (int i = 0; i < 2; i++) {
+    struct core_total before = watch_total(&watch, CORE);
+    struct core_total before_0 = watch_core(&watch, 0)->total;
+    uint64_t discarded = engine_counts(watch.engine)->windows_discarded;
+    double slept_s = suspended_s();
+    if (!fall_asleep()) {
+      result(false, "the guest can be suspended to memory and wakes again");
+      break;
+    }
+    slept_s = suspended_s() - slept_s;
+    struct core_total after = watch_total(&watch, CORE);
+    struct core_total after_0 = watch_core(&watch, 0)->total;
+    sleep_ns(20 * MS);
+    struct window window =
+        watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
+    note("slept %.2f s; then truth %.2f load %.2f", slept_s, 100 * window.truth,
+         100 * window.load);
+    result(slept_s > 1, "%s suspend: the guest was suspended and woke again",
+           i == 0 ? "first" : "second");
+    result(isnan(engine_load(&before, &after)) &&
+               isnan(engine_load(&before_0, &after_0)) &&
+               engine_counts(watch.engine)->windows_discarded > discarded,
+           "%s suspend: the window that holds it is dropped on every core",
+           i == 0 ? "first" : "second");
+    result(fabs(window.load - window.truth) <= 0.10,
+           "%s suspend: a right value within two samples of waking",
+           i == 0 ? "first" : "second");
+  }
+  result(descriptors_open() == descriptors, "suspending leaks no descriptor");
+  burner_stop(&burner);
+  watch_close(&watch);
+}

@@ -1,0 +1,249 @@
+# What the guests have in common; sourced by the script of each guest, which
+# says what it is (guest_*) and then boots it.
+#
+#   arm64 [--console] [--shell] [--fetch] [BOOT...]
+#
+# Run from the build directory (as `make check` does, which sets srcdir). Boots
+# are named; none means all. --console shows what the guest prints as it comes,
+# --shell ends in a shell in the guest, --fetch only fetches what is needed.
+#
+# A guest's kernel and busybox are Debian's, kept in
+# ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/testbed; remove that
+# directory to get newer ones.
+#
+# Prints `ok - sentence`, `not ok - sentence`, `ok - sentence # SKIP reason` and
+# a plan. Exit status: 0, 1 if anything failed, 77 if all was skipped.
+set -eu -o pipefail
+
+srcdir=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
+work=$PWD/testbed.d/${0##*/}
+cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/testbed
+console=no shell=no fetch_only=no wanted_boots=
+passed=0 failed=0 skipped=0 qemu_pid=
+
+# ------------------------------------------------------------------------------
+# Results
+
+ok() { passed=$((passed + 1)); echo "ok - $1"; }
+not_ok() { failed=$((failed + 1)); echo "not ok - $1"; }
+
+finish() {
+  echo "1..$((passed + failed + skipped))"
+  echo "# ${0##*/}: $passed passed, $failed failed, $skipped skipped"
+  [ "$failed" -eq 0 ] || exit 1
+  [ "$passed" -gt 0 ] || [ "$fetch_only" = yes ] || exit 77
+  exit 0
+}
+
+# Nothing of this guest can be run.
+skip_all() {
+  skipped=$((skipped + 1))
+  echo "ok - ${0##*/} guest # SKIP $1"
+  finish
+}
+
+clean_up() {
+  [ -z "$qemu_pid" ] || kill "$qemu_pid" 2>/dev/null || true
+}
+trap clean_up EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+need() { # command package
+  command -v "$1" >/dev/null || skip_all "$1 is missing: apt-get install $2"
+}
+
+read_arguments() {
+  while [ $# -gt 0 ]; do
+    case $1 in
+    --console) console=yes ;;
+    --shell) console=yes shell=yes ;;
+    --fetch) fetch_only=yes ;;
+    -*) sed -n '4,/^set -eu/s/^# \{0,1\}//p' "$srcdir/tests/testbed/testbed.sh" >&2
+      exit 2 ;;
+    *) wanted_boots="$wanted_boots $1" ;;
+    esac
+    shift
+  done
+  [ -f config.status ] || {
+    echo "${0##*/}: run this from the build directory, after configure" >&2
+    exit 2
+  }
+  [ "${PERCORE_TESTBED:-yes}" != no ] || skip_all "PERCORE_TESTBED=no"
+  need apt-get apt
+  need dpkg-deb dpkg
+  need cpio cpio
+}
+
+# ------------------------------------------------------------------------------
+# Debian's packages, of any architecture, past the host's own apt and dpkg
+
+apt_state() { # folder
+  mkdir -p "$1/lists/partial" "$1/archives/partial"
+  : >"$1/status"
+  cat >"$1/apt.conf" <<EOF
+APT::Architecture "$guest_arch";
+APT::Architectures { "$guest_arch"; };
+APT::Sandbox::User "";
+Dir::State "$1";
+Dir::State::lists "$1/lists";
+Dir::State::status "$1/status";
+Dir::Cache "$1";
+Acquire::Languages "none";
+Acquire::Retries "2";
+EOF
+  export APT_CONFIG="$1/apt.conf"
+}
+
+# The meta package depends on exactly one kernel, whose name is exact.
+fetch_packages() { # folder
+  apt_state "$1/apt"
+  apt-get -qq update || return 1
+  kernel=$(apt-cache depends "$guest_kernel" |
+    sed -n 's/^ *Depends: \(linux-image-[0-9].*\)$/\1/p')
+  [ "$(echo "$kernel" | wc -w)" -eq 1 ] || {
+    echo "# $guest_kernel depends on '$kernel', not on one kernel"
+    return 1
+  }
+  (cd "$1" && apt-get -qq download "$kernel" busybox-static) || return 1
+  ls "$1"/*.deb | sed 's|.*/|# fetched |'
+}
+
+unpack_packages() { # folder
+  for package in "$1"/*.deb; do
+    dpkg-deb -x "$package" "$1/root" || return 1
+  done
+  cp "$1"/root/boot/vmlinuz-* "$1/vmlinuz"
+  cp "$1"/root/bin/busybox "$1/busybox"
+  mkdir "$1/modules"
+  for module in $guest_modules; do
+    find "$1/root/lib/modules" -name "$module.ko" -exec cp {} "$1/modules" \;
+    [ -f "$1/modules/$module.ko" ] || {
+      echo "# $kernel has no module $module"
+      return 1
+    }
+  done
+  (cd "$1" && ls ./*.deb | sed 's|./||') >"$1/packages"
+  rm -rf "$1/apt" "$1/root" "$1"/*.deb
+}
+
+fetch() {
+  kit=$cache/$guest_arch
+  if [ ! -f "$kit/packages" ]; then
+    mkdir -p "$cache"
+    new=$(mktemp -d "$cache/$guest_arch.XXXXXX")
+    if ! { fetch_packages "$new" && unpack_packages "$new"; } 2>&1; then
+      rm -rf "$new"
+      skip_all "Debian's $guest_kernel and busybox-static for $guest_arch" \
+        "cannot be fetched"
+    fi
+    # Another run may have been as quick.
+    mv -T "$new" "$kit" 2>/dev/null || rm -rf "$new"
+  fi
+  sed 's/^/# guest: /' "$kit/packages"
+  [ "$fetch_only" = no ] || finish
+}
+
+# ------------------------------------------------------------------------------
+# The guest's files
+
+# Our program, by our own build, for the guest's processor.
+build() {
+  [ ! -f "$srcdir/config.status" ] ||
+    skip_all "the source tree holds a build: configure out of tree instead"
+  mkdir -p "$work/build"
+  log=$work/build.log
+  (
+    cd "$work/build"
+    # What automake and make say to their children is not meant for this build.
+    unset MAKEFLAGS MFLAGS MAKELEVEL CC CFLAGS LDFLAGS CPPFLAGS APT_CONFIG
+    [ -f config.status ] || "$srcdir/configure" ${guest_host:+--host=$guest_host} \
+      --disable-plugin --disable-tool --disable-tests --disable-shared
+    make tests/testbed/guest
+  ) >"$log" 2>&1 || {
+    tail -20 "$log" | sed 's/^/# build: /'
+    not_ok "the guest's program is built for $guest_arch"
+    finish
+  }
+}
+
+pack() {
+  root=$work/root
+  rm -rf "$root"
+  mkdir -p "$root/bin" "$root/dev" "$root/proc" "$root/sys" "$root/modules" \
+    "$root/tmp" "$root/run"
+  cp "$kit/busybox" "$root/bin/busybox"
+  cp "$work/build/tests/testbed/guest" "$root/bin/guest"
+  install -m 755 "$srcdir/tests/testbed/init" "$root/init"
+  [ -z "$guest_modules" ] || cp "$kit"/modules/*.ko "$root/modules"
+  if [ "$(type -t pack_more)" = function ]; then
+    pack_more "$root"
+  fi
+  (cd "$root" && find . | cpio --quiet -o -H newc -R 0:0 | gzip -1) \
+    >"$work/initramfs.gz"
+}
+
+# ------------------------------------------------------------------------------
+# Booting
+
+run_qemu() { # seconds, kernel command line, more for QEMU...
+  local limit=$1 line=$2
+  shift 2
+  timeout --kill-after=5 "$limit" "$guest_qemu" $guest_machine \
+    -display none -monitor none -serial stdio -nodefaults -no-reboot \
+    -kernel "$kit/vmlinuz" -initrd "$work/initramfs.gz" \
+    -append "console=$guest_console quiet panic=-1 testbed_shell=$shell $line" \
+    "$@"
+}
+
+# Runs one boot and turns its console into results. Sentences get the boot's
+# name in front, because two boots may prove the same.
+boot() { # name, seconds, chapters, kernel command line, more for QEMU...
+  local name=$1 limit=$2 chapters=$3 line=$4 begun=$SECONDS status=0
+  shift 4
+  case " $wanted_boots " in
+  "  " | *" $name "*) ;;
+  *) return 0 ;;
+  esac
+  local log=$work/$name.console
+  line="testbed_chapters=$chapters $line"
+  echo "# $name: $line"
+  if [ "$shell" = yes ]; then
+    run_qemu 3600 "$line" "$@" || true
+    return 0
+  elif [ "$console" = yes ]; then
+    run_qemu "$limit" "$line" "$@" </dev/null 2>&1 | tee "$log" || status=$?
+  else
+    run_qemu "$limit" "$line" "$@" </dev/null >"$log" 2>&1 &
+    qemu_pid=$!
+    wait "$qemu_pid" || status=$?
+    qemu_pid=
+  fi
+  judge "$name" "$log" "$status"
+  echo "# $name took $((SECONDS - begun)) s"
+}
+
+judge() { # name, console, exit status of QEMU
+  local name=$1 seen=0 told=none line
+  while IFS= read -r line; do
+    line=${line%$'\r'}
+    case $line in
+    "ok - "*" # SKIP "*) skipped=$((skipped + 1)) ;;
+    "ok - "*) passed=$((passed + 1)) ;;
+    "not ok - "*) failed=$((failed + 1)) ;;
+    "# results: "*) told=$((${told/none/0} + ${line##*: })) && continue ;;
+    "# "*) echo "#   ${line#\# }" && continue ;;
+    *) continue ;;
+    esac
+    seen=$((seen + 1))
+    echo "${line%% - *} - $name: ${line#* - }"
+  done <"$2"
+  if [ "$told" = "$seen" ] && [ "$3" -eq 0 ]; then
+    ok "$name: the guest came to its end and all its results arrived"
+    return
+  fi
+  tail -25 "$2" | tr -d '\r' | sed 's/^/#   console: /'
+  [ "$3" -ne 124 ] || echo "#   it ran out of time"
+  not_ok "$name: the guest came to its end and all its results arrived" \
+    "($seen seen, $told told, QEMU $3)"
+}

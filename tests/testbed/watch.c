@@ -1,0 +1,144 @@
+#include "watch.h"
+
+#include "report.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void write_journal(void *context, enum journal_level level,
+                          const char *line) {
+  struct watch *watch = context;
+  size_t length = strlen(line);
+  char *longer = realloc(watch->said, watch->said_len + length + 2);
+  if (longer == NULL)
+    abort();
+  memcpy(longer + watch->said_len, line, length);
+  memcpy(longer + watch->said_len + length, "\n", 2);
+  watch->said = longer;
+  watch->said_len += length + 1;
+  (void)level;
+  note("journal: %s", line);
+}
+
+int watch_open(struct watch *watch, struct engine_options options) {
+  *watch = (struct watch){0};
+  if (options.machine == NULL) {
+    watch->machine = machine_linux("/");
+    if (watch->machine == NULL)
+      abort();
+    options.machine = watch->machine;
+  }
+  options.journal = (struct journal){.write = write_journal, .context = watch};
+  int status = engine_open(&watch->engine, &options);
+  if (status != 0) {
+    note("engine_open: %s", strerror(-status));
+    watch->engine = NULL;
+    return status;
+  }
+  engine_sample(watch->engine, false);
+  while (engine_proof_due(watch->engine))
+    engine_prove(watch->engine);
+  return 0;
+}
+
+void watch_close(struct watch *watch) {
+  if (watch->engine != NULL)
+    engine_close(watch->engine);
+  machine_linux_close(watch->machine);
+  free(watch->said);
+}
+
+static bool has_words(const char *line, const char *const words[]) {
+  for (; *words != NULL; words++)
+    if (strstr(line, *words) == NULL)
+      return false;
+  return true;
+}
+
+bool watch_said(const struct watch *watch, const char *const words[]) {
+  char *copy = watch->said != NULL ? strdup(watch->said) : NULL;
+  bool found = false;
+  char *rest = copy;
+  for (char *line; !found && (line = strsep(&rest, "\n")) != NULL;)
+    found = has_words(line, words);
+  free(copy);
+  return found;
+}
+
+const struct engine_core *watch_core(const struct watch *watch, int core) {
+  size_t len;
+  const struct engine_core *cores = engine_cores(watch->engine, &len);
+  for (size_t i = 0; i < len; i++)
+    if (cores[i].core == core)
+      return &cores[i];
+  return NULL;
+}
+
+struct core_total watch_total(struct watch *watch, int core) {
+  engine_sample(watch->engine, false);
+  const struct engine_core *found = watch_core(watch, core);
+  return found != NULL ? found->total : (struct core_total){0};
+}
+
+/* One end of a window. The burner's log is read on both sides of the sample and
+ * the middle taken. */
+struct edge {
+  struct core_total total;
+  double time_ns, busy_ns;
+};
+
+static struct edge take_edge(struct watch *watch, int core,
+                             struct burner *burner) {
+  struct edge edge;
+  uint64_t time = now_ns();
+  uint64_t busy = burner != NULL ? burner_busy_ns(burner) : 0;
+  edge.total = watch_total(watch, core);
+  edge.time_ns = (double)(time + now_ns()) / 2;
+  busy += burner != NULL ? burner_busy_ns(burner) : 0;
+  edge.busy_ns = (double)busy / 2;
+  return edge;
+}
+
+static struct window between(const struct edge *from, const struct edge *to) {
+  const struct core_total *a = &from->total, *b = &to->total;
+  double wall = b->stat_wall - a->stat_wall;
+  return (struct window){
+      .load = engine_load(a, b),
+      .truth = (to->busy_ns - from->busy_ns) / (to->time_ns - from->time_ns),
+      .busy_columns = (b->stat_busy - a->stat_busy) / wall,
+      .idle_columns = (b->stat_idle - a->stat_idle) / wall,
+      .sum_columns = (b->stat_sum - a->stat_sum) / wall,
+  };
+}
+
+struct window watch_window(struct watch *watch, int core, struct burner *burner,
+                           uint64_t length_ns) {
+  struct edge from = take_edge(watch, core, burner);
+  sleep_ns(length_ns);
+  struct edge to = take_edge(watch, core, burner);
+  return between(&from, &to);
+}
+
+struct window watch_window_at_rest(struct watch *watch, int core,
+                                   struct burner *burner, uint64_t length_ns) {
+  burner_wait_for_rest(burner);
+  struct edge from = take_edge(watch, core, burner);
+  sleep_ns(length_ns);
+  burner_wait_for_rest(burner);
+  struct edge to = take_edge(watch, core, burner);
+  return between(&from, &to);
+}
+
+int descriptors_open(void) {
+  DIR *directory = opendir("/proc/self/fd");
+  if (directory == NULL)
+    return -1;
+  int len = 0;
+  while (readdir(directory) != NULL)
+    len++;
+  closedir(directory);
+  return len;
+}

@@ -1,0 +1,43 @@
+# Unit tests of src/cycles: a machine made of memory stands in for Linux.
+if TESTS_ENABLED
+CYCLES_TESTS = \
+	tests/unit/test_core_set \
+	tests/unit/test_loadavg \
+	tests/unit/test_procstat \
+	tests/unit/test_perf_event \
+	tests/unit/test_topology \
+	tests/unit/test_schedule \
+	tests/unit/test_source \
+	tests/unit/test_cpuidle \
+	tests/unit/test_machine
+check_PROGRAMS += $(CYCLES_TESTS)
+TESTS += $(CYCLES_TESTS)
+check_LTLIBRARIES += libcyclesunit.la
+libcyclesunit_la_SOURCES = \
+	tests/unit/unit.h \
+	tests/unit/fake_machine.c tests/unit/fake_machine.h \
+	tests/unit/temp_tree.c tests/unit/temp_tree.h
+CYCLES_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+CYCLES_TEST_LDADD = libcyclesunit.la libcycles.la $(CMOCKA_LIBS) -lm
+tests_unit_test_core_set_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_core_set_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_loadavg_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_loadavg_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_procstat_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_procstat_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_perf_event_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_perf_event_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_topology_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_topology_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_schedule_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_schedule_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_source_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_cpuidle_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_machine_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DTEST_FIXTURES='"$(abs_top_srcdir)/tests/unit/fixtures"'
+endif
+EXTRA_DIST += tests/unit/fixtures

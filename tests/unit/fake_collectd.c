@@ -1,0 +1,267 @@
+#include "fake_collectd.h"
+
+#include "globals.h"
+#include "utils/common/common.h"
+#include "utils_complain.h"
+
+struct fake_collectd fake;
+static char fake_hostname[] = "host";
+char *hostname_g = fake_hostname;
+
+void fake_reset(void) {
+  free(fake.values);
+  free(fake.lines);
+  free(fake.notifications);
+  fake.values = NULL;
+  fake.lines = NULL;
+  fake.notifications = NULL;
+  fake.values_len = fake.lines_len = fake.notifications_len = 0;
+}
+
+/* Room for one more, or the test is over. */
+static void *grow(void *array, size_t len, size_t size) {
+  if (len != 0 && (len & (len - 1)) != 0)
+    return array;
+  array = realloc(array, (len == 0 ? 1 : 2 * len) * size);
+  if (array == NULL)
+    abort();
+  return array;
+}
+
+/* ---------------------------------------------------------------------------
+ * What the plugin calls
+ */
+
+int plugin_dispatch_values(value_list_t const *list) {
+  fake.values = grow(fake.values, fake.values_len, sizeof(*fake.values));
+  struct fake_value *value = &fake.values[fake.values_len++];
+  if (list->values_len > STATIC_ARRAY_SIZE(value->values))
+    abort();
+  value->list = *list;
+  memcpy(value->values, list->values,
+         list->values_len * sizeof(value->values[0]));
+  return 0;
+}
+
+int plugin_dispatch_notification(const notification_t *notification) {
+  fake.notifications = grow(fake.notifications, fake.notifications_len,
+                            sizeof(*fake.notifications));
+  fake.notifications[fake.notifications_len++] = *notification;
+  return 0;
+}
+
+static void keep_line(int level, const char *format, va_list arguments) {
+  fake.lines = grow(fake.lines, fake.lines_len, sizeof(*fake.lines));
+  struct fake_line *line = &fake.lines[fake.lines_len++];
+  line->level = level;
+  vsnprintf(line->text, sizeof(line->text), format, arguments);
+}
+
+void plugin_log(int level, const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  keep_line(level, format, arguments);
+  va_end(arguments);
+}
+
+void c_complain_once(int level, c_complain_t *complaint, const char *format,
+                     ...) {
+  if (complaint->complained_once)
+    return;
+  complaint->complained_once = true;
+  complaint->interval = 1;
+  va_list arguments;
+  va_start(arguments, format);
+  keep_line(level, format, arguments);
+  va_end(arguments);
+}
+
+void c_do_release(int level, c_complain_t *complaint, const char *format, ...) {
+  *complaint = (c_complain_t)C_COMPLAIN_INIT_STATIC;
+  va_list arguments;
+  va_start(arguments, format);
+  keep_line(level, format, arguments);
+  va_end(arguments);
+}
+
+cdtime_t cdtime(void) { return fake.now; }
+
+cdtime_t plugin_get_interval(void) { return fake.interval; }
+
+char *sstrncpy(char *to, const char *from, size_t size) {
+  snprintf(to, size, "%s", from);
+  return to;
+}
+
+char *sstrerror(int number, char *text, size_t size) {
+  snprintf(text, size, "%s", strerror(number));
+  return text;
+}
+
+int plugin_register_complex_config(__attribute__((unused)) const char *name,
+                                   int (*callback)(oconfig_item_t *)) {
+  fake.config = callback;
+  return 0;
+}
+
+int plugin_register_init(__attribute__((unused)) const char *name,
+                         plugin_init_cb callback) {
+  fake.init = callback;
+  return 0;
+}
+
+int plugin_register_shutdown(__attribute__((unused)) const char *name,
+                             plugin_shutdown_cb callback) {
+  fake.shutdown = callback;
+  return 0;
+}
+
+int plugin_register_complex_read(__attribute__((unused)) const char *group,
+                                 __attribute__((unused)) const char *name,
+                                 plugin_read_cb callback,
+                                 __attribute__((unused)) cdtime_t interval,
+                                 __attribute__((unused))
+                                 user_data_t const *user_data) {
+  fake.read = callback;
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * What a test asks
+ */
+
+void fake_identifier(const struct fake_value *value, char *text, size_t size) {
+  const value_list_t *list = &value->list;
+  snprintf(text, size, "%s-%s/%s%s%s", list->plugin, list->plugin_instance,
+           list->type, list->type_instance[0] != '\0' ? "-" : "",
+           list->type_instance);
+}
+
+const struct fake_value *fake_find(const char *identifier) {
+  for (size_t i = fake.values_len; i-- > 0;) {
+    char text[6 * DATA_MAX_NAME_LEN];
+    fake_identifier(&fake.values[i], text, sizeof(text));
+    if (strcmp(text, identifier) == 0)
+      return &fake.values[i];
+  }
+  return NULL;
+}
+
+const char *fake_logged(int level, const char *text) {
+  for (size_t i = 0; i < fake.lines_len; i++)
+    if (fake.lines[i].level == level &&
+        strstr(fake.lines[i].text, text) != NULL)
+      return fake.lines[i].text;
+  return NULL;
+}
+
+size_t fake_count_logged(int level) {
+  size_t count = 0;
+  for (size_t i = 0; i < fake.lines_len; i++)
+    count += fake.lines[i].level == level;
+  return count;
+}
+
+/* ---------------------------------------------------------------------------
+ * Configuration
+ */
+
+static char *copy_of(const char *text, size_t length) {
+  char *copy = strndup(text, length);
+  if (copy == NULL)
+    abort();
+  return copy;
+}
+
+static oconfig_item_t *add_child(oconfig_item_t *parent, const char *key,
+                                 size_t key_length) {
+  parent->children =
+      realloc(parent->children,
+              (size_t)(parent->children_num + 1) * sizeof(oconfig_item_t));
+  if (parent->children == NULL)
+    abort();
+  oconfig_item_t *item = &parent->children[parent->children_num++];
+  *item = (oconfig_item_t){.key = copy_of(key, key_length), .parent = parent};
+  return item;
+}
+
+static void add_value(oconfig_item_t *item, oconfig_value_t value) {
+  item->values = realloc(item->values, (size_t)(item->values_num + 1) *
+                                           sizeof(oconfig_value_t));
+  if (item->values == NULL)
+    abort();
+  item->values[item->values_num++] = value;
+}
+
+/* "text", a number, true or false. Returns what follows. */
+static const char *read_value(oconfig_item_t *item, const char *p) {
+  if (*p == '"') {
+    size_t length = strcspn(p + 1, "\"");
+    add_value(item, (oconfig_value_t){.type = OCONFIG_TYPE_STRING,
+                                      .value.string = copy_of(p + 1, length)});
+    return p + length + 2;
+  }
+  size_t length = strcspn(p, " \n>");
+  char *end;
+  double number = strtod(p, &end);
+  if (end == p + length)
+    add_value(item, (oconfig_value_t){.type = OCONFIG_TYPE_NUMBER,
+                                      .value.number = number});
+  else
+    add_value(item,
+              (oconfig_value_t){.type = OCONFIG_TYPE_BOOLEAN,
+                                .value.boolean = strncmp(p, "true", 4) == 0});
+  return p + length;
+}
+
+static const char *read_values(oconfig_item_t *item, const char *p) {
+  for (;;) {
+    p += strspn(p, " ");
+    if (*p == '\n' || *p == '\0' || *p == '>')
+      return p;
+    p = read_value(item, p);
+  }
+}
+
+/* Reads lines up to the end of the block. Returns what follows. */
+static const char *read_lines(oconfig_item_t *block, const char *p) {
+  while (*(p += strspn(p, " \n")) != '\0') {
+    if (strncmp(p, "</", 2) == 0)
+      return p + strcspn(p, "\n");
+    bool opens = *p == '<';
+    p += opens;
+    size_t length = strcspn(p, " \n>");
+    oconfig_item_t *item = add_child(block, p, length);
+    p = read_values(item, p + length);
+    if (opens)
+      p = read_lines(item, p + 1);
+  }
+  return p;
+}
+
+oconfig_item_t *fake_config(const char *lines) {
+  oconfig_item_t *block = calloc(1, sizeof(*block));
+  if (block == NULL)
+    abort();
+  block->key = copy_of("Plugin", strlen("Plugin"));
+  add_value(block, (oconfig_value_t){.type = OCONFIG_TYPE_STRING,
+                                     .value.string = copy_of("percore", 7)});
+  read_lines(block, lines);
+  return block;
+}
+
+static void free_contents(oconfig_item_t *item) {
+  for (int i = 0; i < item->values_num; i++)
+    if (item->values[i].type == OCONFIG_TYPE_STRING)
+      free(item->values[i].value.string);
+  for (int i = 0; i < item->children_num; i++)
+    free_contents(&item->children[i]);
+  free(item->values);
+  free(item->children);
+  free(item->key);
+}
+
+void fake_config_free(oconfig_item_t *item) {
+  free_contents(item);
+  free(item);
+}

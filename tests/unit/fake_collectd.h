@@ -1,0 +1,55 @@
+/* fake_collectd: as much of collectd as the plugin calls, which keeps what it
+ * is told so that a test can look at it. */
+#ifndef PERCORE_FAKE_COLLECTD_H
+#define PERCORE_FAKE_COLLECTD_H
+
+#include "collectd.h"
+
+#include "plugin.h"
+
+struct fake_value {
+  value_list_t list; /* list.values is values */
+  value_t values[4];
+};
+
+struct fake_line {
+  int level;
+  char text[512];
+};
+
+struct fake_collectd {
+  struct fake_value *values;
+  size_t values_len;
+  struct fake_line *lines;
+  size_t lines_len;
+  notification_t *notifications;
+  size_t notifications_len;
+
+  cdtime_t now;
+  cdtime_t interval;
+  int (*config)(oconfig_item_t *);
+  plugin_init_cb init;
+  plugin_read_cb read;
+  plugin_shutdown_cb shutdown;
+};
+
+extern struct fake_collectd fake;
+
+/* Forgets everything but the callbacks. */
+void fake_reset(void);
+
+/* The value of that identifier ("percore-0/percent-busy", without a host) that
+ * was dispatched last, or NULL. */
+const struct fake_value *fake_find(const char *identifier);
+void fake_identifier(const struct fake_value *value, char *text, size_t size);
+
+/* A line logged at that level that contains the text, or NULL. */
+const char *fake_logged(int level, const char *text);
+size_t fake_count_logged(int level);
+
+/* A <Plugin percore> block with these lines in it, in the syntax of
+ * collectd.conf(5) as far as percore needs it. Free with fake_config_free. */
+oconfig_item_t *fake_config(const char *lines);
+void fake_config_free(oconfig_item_t *item);
+
+#endif

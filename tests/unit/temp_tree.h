@@ -1,0 +1,15 @@
+/* temp_tree: a folder of real files for the length of one test. */
+#ifndef PERCORE_TEMP_TREE_H
+#define PERCORE_TEMP_TREE_H
+
+struct temp_tree {
+  char root[64];
+};
+
+void temp_tree_make(struct temp_tree *tree);
+/* Writes a file and the folders above it; path begins with '/'. */
+void temp_tree_write(const struct temp_tree *tree, const char *path,
+                     const char *text);
+void temp_tree_remove(struct temp_tree *tree);
+
+#endif

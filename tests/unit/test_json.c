@@ -1,0 +1,83 @@
+#include "unit.h"
+
+#include "tool/json.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_tree.h>
+
+static char *written(void (*write)(struct json *json)) {
+  char *out = NULL;
+  size_t size;
+  FILE *file = open_memstream(&out, &size);
+  struct json *json = json_begin(file);
+  write(json);
+  assert_int_equal(json_end(json), 0);
+  fclose(file);
+  return out;
+}
+
+static void write_all_kinds(struct json *json) {
+  json_number(json, "load", 0.8734567891);
+  json_thousandths(json, "time", 1795214532.0004);
+  json_integer(json, "core", INT64_C(-9007199254740993));
+  json_bool(json, "online", true);
+  json_text(json, "name", "say \"hi\"\\");
+  json_open_array(json, "list");
+  json_open_object(json, NULL);
+  json_close_object(json);
+  json_integer(json, NULL, 1);
+  json_close_array(json);
+}
+
+static void a_document_is_one_line(void **state) {
+  (void)state;
+  char *out = written(write_all_kinds);
+  assert_string_equal(out,
+                      "{\"load\":0.8734568,\"time\":1795214532.000,"
+                      "\"core\":-9007199254740993,\"online\":true,"
+                      "\"name\":\"say \\\"hi\\\"\\\\\",\"list\":[{},1]}\n");
+  free(out);
+}
+
+static void write_unknown(struct json *json) {
+  json_number(json, "nan", NAN);
+  json_number(json, "inf", INFINITY);
+  json_thousandths(json, "minus_inf", -INFINITY);
+}
+
+static void what_is_not_known_is_null(void **state) {
+  (void)state;
+  char *out = written(write_unknown);
+  assert_string_equal(out, "{\"nan\":null,\"inf\":null,\"minus_inf\":null}\n");
+  free(out);
+}
+
+static void write_hostile(struct json *json) {
+  json_text(json, "\xff\033[2J\n", "\"},\xc3\x28\x01\n");
+  json_thousandths(json, "large", 1.7e308);
+}
+
+static void foreign_bytes_leave_a_document_that_parsers_accept(void **state) {
+  (void)state;
+  char *out = written(write_hostile), error[256] = "";
+  assert_int_equal(strspn(out, "\x01\033"), 0);
+  yajl_val tree = yajl_tree_parse(out, error, sizeof(error));
+  assert_string_equal(error, "");
+  assert_non_null(tree);
+  assert_int_equal(tree->u.object.len, 2);
+  assert_string_equal(tree->u.object.keys[0],
+                      "\xef\xbf\xbd\xef\xbf\xbd[2J\xef\xbf\xbd");
+  yajl_tree_free(tree);
+  free(out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_document_is_one_line),
+      cmocka_unit_test(what_is_not_known_is_null),
+      cmocka_unit_test(foreign_bytes_leave_a_document_that_parsers_accept),
+  };
+  return cmocka_run_group_tests_name("json", tests, NULL, NULL);
+}

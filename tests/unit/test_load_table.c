@@ -1,0 +1,243 @@
+#include "unit.h"
+
+#include "tool/load_print.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <yajl/yajl_tree.h>
+
+struct fixture {
+  struct snapshot snapshot;
+  struct core_figures core[300];
+  struct aggregate_figures aggregate[12];
+};
+
+static struct core_figures busy_core(int number, double load) {
+  return (struct core_figures){.core = number,
+                               .online = true,
+                               .source = SOURCE_IDLE,
+                               .proof = PROOF_PROVEN,
+                               .busy = load,
+                               .busy_min = load / 2,
+                               .busy_max = load,
+                               .load_average = {load, load, load},
+                               .hidden = -0.005,
+                               .steal = 0,
+                               .unaccounted = 0,
+                               .frequency_hz = NAN,
+                               .ipc = NAN,
+                               .ipc_running = NAN,
+                               .counter_running = NAN};
+}
+
+/* `cores` cores, core n with a load of n / 1000. */
+static struct fixture *machine_of(size_t cores) {
+  struct fixture *fixture = calloc(1, sizeof(*fixture));
+  for (size_t i = 0; i < cores; i++)
+    fixture->core[i] = busy_core((int)i, (double)i / 1000);
+  fixture->aggregate[0] = (struct aggregate_figures){.name = "all",
+                                                     .cores_len = (int)cores,
+                                                     .mean = 0.5,
+                                                     .least = 0.25,
+                                                     .most = 0.75,
+                                                     .stddev = 0.1};
+  fixture->snapshot = (struct snapshot){
+      .time_ns = UINT64_C(1795214532000000000),
+      .interval_ns = UINT64_C(2000000000),
+      .period_s = {60, 300, 900},
+      .periods_len = 3,
+      .cores_len = cores,
+      .cores = fixture->core,
+      .aggregates_len = 1,
+      .aggregates = fixture->aggregate,
+      .host = {.load_average = {1.5, 1.25, 1},
+               .run_queue_average = {NAN, NAN, NAN}},
+      .self = {.cores_online = (int)cores},
+  };
+  return fixture;
+}
+
+static char *table_of(const struct fixture *fixture, struct window window) {
+  char *out = NULL;
+  size_t size;
+  FILE *file = open_memstream(&out, &size);
+  assert_int_equal(load_table_write(file, &fixture->snapshot, window), 0);
+  fclose(file);
+  return out;
+}
+
+static int lines_of(const char *text) {
+  int lines = 0;
+  for (; *text != '\0'; text++)
+    lines += *text == '\n';
+  return lines;
+}
+
+static size_t longest_line(const char *text) {
+  size_t longest = 0;
+  for (; *text != '\0'; text += strcspn(text, "\n") + 1) {
+    size_t length = strcspn(text, "\n");
+    longest = length > longest ? length : longest;
+  }
+  return longest;
+}
+
+static void a_small_machine_gets_one_line_per_core(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->core[1] = busy_core(1, 0.8734);
+  char *out = table_of(fixture, (struct window){0});
+  assert_string_equal(
+      out, "2026-11-20 22:42:12  2 cores online, every 2 s\n"
+           " core  load %    min    max  1 min  5 min  15 min  hidden  steal  "
+           "source\n"
+           "    0     0.0    0.0    0.0   0.00   0.00    0.00    -0.5    0.0  "
+           "idle\n"
+           "    1    87.3   43.7   87.3   0.87   0.87    0.87    -0.5    0.0  "
+           "idle\n"
+           "load % of        mean  least   most stddev  cores\n"
+           "all              50.0   25.0   75.0   10.0      2\n"
+           "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
+  free(out);
+  free(fixture);
+}
+
+static void
+what_is_not_known_is_a_dash_and_what_is_away_is_named(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->core[0].busy = fixture->core[0].hidden = NAN;
+  fixture->core[0].source = SOURCE_NONE;
+  fixture->core[1].online = false;
+  char *out = table_of(fixture, (struct window){0});
+  assert_non_null(strstr(out, "    0       -"));
+  assert_non_null(strstr(out, "  none\n"));
+  assert_non_null(strstr(out, "  offline\n"));
+  assert_null(strstr(out, "nan"));
+  free(out);
+  free(fixture);
+}
+
+static void
+a_source_that_is_not_proven_is_marked_and_the_mark_explained(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(3);
+  fixture->core[0].proof = PROOF_UNPROVEN;
+  fixture->core[1].proof = PROOF_TICK_SAMPLED;
+  char *out = table_of(fixture, (struct window){0});
+  assert_non_null(strstr(out, "  idle*\n"));
+  assert_non_null(strstr(out, "  idle~\n"));
+  assert_non_null(strstr(out, "* unproven: "));
+  assert_non_null(strstr(out, "~ tick-sampled: "));
+  free(out);
+  fixture->core[0].proof = fixture->core[1].proof = PROOF_PROVEN;
+  out = table_of(fixture, (struct window){0});
+  assert_null(strchr(out, '*'));
+  assert_null(strchr(out, '~'));
+  free(out);
+  free(fixture);
+}
+
+static void the_table_keeps_within_any_window(void **state) {
+  (void)state;
+  static const size_t machines[] = {0, 1, 2, 16, 64, 256};
+  for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
+    struct fixture *fixture = machine_of(machines[i]);
+    for (int width = 1; width < 200; width += 3)
+      for (int height = 1; height < 120; height += 7) {
+        char *out = table_of(fixture,
+                             (struct window){.width = width, .height = height});
+        assert_true(lines_of(out) <= height);
+        assert_true(longest_line(out) <= (size_t)width);
+        free(out);
+      }
+    free(fixture);
+  }
+}
+
+static void a_narrow_window_keeps_core_load_and_source(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  char *out = table_of(fixture, (struct window){.width = 27, .height = 24});
+  assert_non_null(strstr(out, "\n core  load %  source\n"));
+  free(out);
+  out = table_of(fixture, (struct window){.width = 50, .height = 24});
+  assert_non_null(
+      strstr(out, "\n core  load %    max  1 min  hidden  source\n"));
+  free(out);
+  free(fixture);
+}
+
+static void all_of_256_cores_are_shown_in_a_window_of_120_by_40(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(256);
+  char *out = table_of(fixture, (struct window){.width = 120, .height = 40});
+  assert_non_null(strstr(out, "several cores in a line"));
+  for (int core = 0; core < 256; core++) {
+    char cell[32];
+    snprintf(cell, sizeof(cell), " %4d %6.1f", core, core / 10.0);
+    assert_non_null(strstr(out, cell));
+  }
+  assert_non_null(strstr(out, "busy cores, 1/5/15 min"));
+  free(out);
+  free(fixture);
+}
+
+static void
+in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(256);
+  char *out = table_of(fixture, (struct window){.width = 80, .height = 24});
+  assert_non_null(strstr(out, "the busiest 114 of 256"));
+  assert_non_null(strstr(out, "  255   25.5"));
+  assert_non_null(strstr(out, "  142   14.2"));
+  assert_null(strstr(out, "  141   14.1"));
+  free(out);
+  free(fixture);
+}
+
+static void
+the_json_document_holds_every_core_and_null_for_the_unknown(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->core[1].busy = NAN;
+  char *out = NULL, error[128] = "";
+  size_t size;
+  FILE *file = open_memstream(&out, &size);
+  assert_int_equal(load_json_write(file, &fixture->snapshot), 0);
+  fclose(file);
+  yajl_val tree = yajl_tree_parse(out, error, sizeof(error));
+  assert_string_equal(error, "");
+  yajl_val cores =
+      yajl_tree_get(tree, (const char *[]){"cores", NULL}, yajl_t_array);
+  assert_non_null(cores);
+  assert_int_equal(cores->u.array.len, 2);
+  yajl_val load = yajl_tree_get(cores->u.array.values[1],
+                                (const char *[]){"load", NULL}, yajl_t_any);
+  assert_true(YAJL_IS_NULL(load));
+  yajl_val average =
+      yajl_tree_get(tree, (const char *[]){"host", "load_average", "300", NULL},
+                    yajl_t_number);
+  assert_near(YAJL_GET_DOUBLE(average), 1.25, 0);
+  yajl_tree_free(tree);
+  free(out);
+  free(fixture);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_small_machine_gets_one_line_per_core),
+      cmocka_unit_test(what_is_not_known_is_a_dash_and_what_is_away_is_named),
+      cmocka_unit_test(
+          a_source_that_is_not_proven_is_marked_and_the_mark_explained),
+      cmocka_unit_test(the_table_keeps_within_any_window),
+      cmocka_unit_test(a_narrow_window_keeps_core_load_and_source),
+      cmocka_unit_test(all_of_256_cores_are_shown_in_a_window_of_120_by_40),
+      cmocka_unit_test(
+          in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted),
+      cmocka_unit_test(
+          the_json_document_holds_every_core_and_null_for_the_unknown),
+  };
+  setenv("TZ", "UTC", 1);
+  return cmocka_run_group_tests_name("load_table", tests, NULL, NULL);
+}

@@ -1,0 +1,317 @@
+#include "unit.h"
+
+#include "cycles/machine.h"
+#include "temp_tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct fixture {
+  struct temp_tree tree;
+  struct machine *machine;
+};
+
+static int setup(void **state) {
+  struct fixture *fixture = calloc(1, sizeof *fixture);
+  temp_tree_make(&fixture->tree);
+  fixture->machine = machine_linux(fixture->tree.root);
+  *state = fixture;
+  return fixture->machine == NULL;
+}
+
+static int teardown(void **state) {
+  struct fixture *fixture = *state;
+  machine_linux_close(fixture->machine);
+  temp_tree_remove(&fixture->tree);
+  free(fixture);
+  return 0;
+}
+
+static ssize_t read_file(const struct fixture *fixture, const char *path,
+                         char *buffer, size_t size) {
+  memset(buffer, '#', size);
+  return fixture->machine->read_file(fixture->machine->context, path, buffer,
+                                     size);
+}
+
+static const char *full(const struct fixture *fixture, const char *path) {
+  static char text[96];
+  snprintf(text, sizeof text, "%s%s", fixture->tree.root, path);
+  return text;
+}
+
+static void a_file_is_read_whole_and_ended_with_a_nul(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[64];
+  temp_tree_write(&fixture->tree, "/proc/some/file", "0-3,8\n");
+  assert_int_equal(read_file(fixture, "/proc/some/file", buffer, 64), 6);
+  assert_string_equal(buffer, "0-3,8\n");
+  temp_tree_write(&fixture->tree, "/empty", "");
+  assert_int_equal(read_file(fixture, "/empty", buffer, 64), 0);
+  assert_string_equal(buffer, "");
+}
+
+static void a_file_fits_up_to_the_last_byte_but_one(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[8];
+  temp_tree_write(&fixture->tree, "/seven", "1234567");
+  assert_int_equal(read_file(fixture, "/seven", buffer, 8), 7);
+  assert_string_equal(buffer, "1234567");
+  temp_tree_write(&fixture->tree, "/eight", "12345678");
+  assert_int_equal(read_file(fixture, "/eight", buffer, 8), -EFBIG);
+  assert_int_equal(read_file(fixture, "/seven", buffer, 1), -EFBIG);
+  assert_int_equal(read_file(fixture, "/seven", buffer, 0), -EFBIG);
+}
+
+static void nothing_is_written_behind_the_buffer(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[16];
+  temp_tree_write(&fixture->tree, "/long", "0123456789012345678901234567890");
+  memset(buffer, '#', sizeof buffer);
+  fixture->machine->read_file(fixture->machine->context, "/long", buffer, 8);
+  assert_memory_equal(buffer + 8, "########", 8);
+}
+
+static void a_huge_file_is_refused(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[4096];
+  temp_tree_write(&fixture->tree, "/huge", "");
+  assert_int_equal(truncate(full(fixture, "/huge"), (off_t)1 << 40), 0);
+  assert_int_equal(read_file(fixture, "/huge", buffer, sizeof buffer), -EFBIG);
+}
+
+static void what_is_missing_is_enoent(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[8];
+  assert_int_equal(read_file(fixture, "/none", buffer, 8), -ENOENT);
+  assert_int_equal(read_file(fixture, "/no/folder", buffer, 8), -ENOENT);
+}
+
+/* A reader of a FIFO would wait for ever for somebody to write. */
+static void
+what_is_no_regular_file_is_refused_and_never_waited_for(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[8];
+  assert_int_equal(mkfifo(full(fixture, "/fifo"), 0600), 0);
+  assert_true(read_file(fixture, "/fifo", buffer, 8) < 0);
+  assert_int_equal(mkdir(full(fixture, "/folder"), 0700), 0);
+  assert_true(read_file(fixture, "/folder", buffer, 8) < 0);
+  assert_int_equal(symlink("/dev/zero", full(fixture, "/zero")), 0);
+  assert_true(read_file(fixture, "/zero", buffer, 8) < 0);
+
+  int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof address.sun_path, "%s",
+           full(fixture, "/socket"));
+  assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
+  assert_true(read_file(fixture, "/socket", buffer, 8) < 0);
+  close(fd);
+}
+
+static void a_path_too_long_is_refused(void **state) {
+  const struct fixture *fixture = *state;
+  static char path[2 * PATH_MAX];
+  char buffer[8];
+  memset(path, 'a', sizeof path - 1);
+  path[0] = '/';
+  assert_int_equal(read_file(fixture, path, buffer, 8), -ENAMETOOLONG);
+}
+
+static int open_descriptors(void) {
+  struct machine *machine = machine_linux(NULL);
+  int count = 0;
+  for (int fd = 0; fd < 1024; fd++)
+    count += fcntl(fd, F_GETFD) >= 0;
+  machine_linux_close(machine);
+  return count;
+}
+
+static void nothing_stays_open(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[8];
+  int before = open_descriptors();
+  temp_tree_write(&fixture->tree, "/long", "0123456789");
+  mkfifo(full(fixture, "/fifo"), 0600);
+  for (int i = 0; i < 10; i++) {
+    read_file(fixture, "/long", buffer, 8);
+    read_file(fixture, "/fifo", buffer, 8);
+    read_file(fixture, "/none", buffer, 8);
+  }
+  assert_int_equal(open_descriptors(), before);
+}
+
+static void a_sysroot_may_end_with_slashes_or_be_none(void **state) {
+  const struct fixture *fixture = *state;
+  char buffer[64], root[128];
+  temp_tree_write(&fixture->tree, "/proc/stat", "cpu0 1 2 3 4\n");
+  snprintf(root, sizeof root, "%s///", fixture->tree.root);
+  struct machine *machine = machine_linux(root);
+  assert_int_equal(
+      machine->read_file(machine->context, "/proc/stat", buffer, 64), 13);
+  machine_linux_close(machine);
+
+  static const char *const here[] = {"/", NULL, ""};
+  for (size_t i = 0; i < sizeof here / sizeof here[0]; i++) {
+    machine = machine_linux(here[i]);
+    assert_true(machine->read_file(machine->context, "/proc/self/comm", buffer,
+                                   64) > 0);
+    machine_linux_close(machine);
+  }
+  machine_linux_close(NULL);
+}
+
+struct names {
+  int count;
+  char all[256];
+};
+
+static void remember(const char *name, void *argument) {
+  struct names *names = argument;
+  names->count++;
+  strcat(strcat(names->all, name), " ");
+}
+
+static void a_folder_lists_its_names(void **state) {
+  const struct fixture *fixture = *state;
+  struct names names = {0};
+  temp_tree_write(&fixture->tree, "/n/node0/cpulist", "0\n");
+  temp_tree_write(&fixture->tree, "/n/online", "0\n");
+  assert_int_equal(fixture->machine->list_directory(fixture->machine->context,
+                                                    "/n", remember, &names),
+                   0);
+  assert_int_equal(names.count, 2);
+  assert_non_null(strstr(names.all, "node0 "));
+  assert_non_null(strstr(names.all, "online "));
+  assert_int_equal(fixture->machine->list_directory(fixture->machine->context,
+                                                    "/none", remember, &names),
+                   -ENOENT);
+}
+
+static void numbers_are_decimal_with_blanks_around(void **state) {
+  const struct fixture *fixture = *state;
+  static const struct {
+    const char *text;
+    int status;
+    uint64_t value;
+  } files[] = {
+      {"14\n", 0, 14},
+      {" 0 \n", 0, 0},
+      {"18446744073709551615", 0, UINT64_MAX},
+      {"18446744073709551616", -EINVAL, 0},
+      {"", -EINVAL, 0},
+      {"\n", -EINVAL, 0},
+      {"-1\n", -EINVAL, 0},
+      {"+1\n", -EINVAL, 0},
+      {"0x10\n", -EINVAL, 0},
+      {"1 2\n", -EINVAL, 0},
+      {"12abc\n", -EINVAL, 0},
+      {"1.5\n", -EINVAL, 0},
+      {"<not supported>\n", -EINVAL, 0},
+  };
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    uint64_t value = 0;
+    temp_tree_write(&fixture->tree, "/number", files[i].text);
+    assert_int_equal(machine_read_u64(fixture->machine, "/number", &value),
+                     files[i].status);
+    assert_int_equal(value, files[i].value);
+  }
+  uint64_t value;
+  assert_int_equal(machine_read_u64(fixture->machine, "/none", &value),
+                   -ENOENT);
+}
+
+static void a_number_in_a_file_without_end_is_refused(void **state) {
+  const struct fixture *fixture = *state;
+  static char text[100000];
+  uint64_t value;
+  memset(text, '1', sizeof text - 1);
+  temp_tree_write(&fixture->tree, "/number", text);
+  assert_int_equal(machine_read_u64(fixture->machine, "/number", &value),
+                   -EINVAL);
+}
+
+static void core_lists_are_read_from_files(void **state) {
+  const struct fixture *fixture = *state;
+  struct core_set set;
+  temp_tree_write(&fixture->tree, "/online", "0-2,5\n");
+  assert_int_equal(machine_read_core_set(fixture->machine, "/online", &set), 0);
+  assert_int_equal(core_set_count(&set), 4);
+  temp_tree_write(&fixture->tree, "/online", "(null)\n");
+  assert_int_equal(machine_read_core_set(fixture->machine, "/online", &set),
+                   -EINVAL);
+  assert_int_equal(machine_read_core_set(fixture->machine, "/none", &set),
+                   -ENOENT);
+}
+
+static void the_longest_core_list_fits(void **state) {
+  const struct fixture *fixture = *state;
+  static char text[CORES_MAX * 5];
+  struct core_set even, set;
+  core_set_clear(&even);
+  for (int core = 0; core < CORES_MAX; core += 2)
+    core_set_add(&even, core);
+  core_set_format(&even, text, sizeof text);
+  strcat(text, "\n");
+  temp_tree_write(&fixture->tree, "/online", text);
+  assert_int_equal(machine_read_core_set(fixture->machine, "/online", &set), 0);
+  assert_true(core_set_equal(&even, &set));
+}
+
+static void clocks_are_those_of_this_machine(void **state) {
+  const struct fixture *fixture = *state;
+  static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_BOOTTIME,
+                                     CLOCK_REALTIME};
+  for (size_t i = 0; i < 3; i++) {
+    struct timespec time;
+    clock_gettime(clocks[i], &time);
+    uint64_t before_ns =
+        (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    uint64_t ns =
+        fixture->machine->clock_ns(fixture->machine->context, clocks[i]);
+    clock_gettime(clocks[i], &time);
+    uint64_t after_ns =
+        (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+    assert_in_range(ns, before_ns, after_ns);
+  }
+}
+
+static void no_core_changes_while_nothing_happens(void **state) {
+  const struct fixture *fixture = *state;
+  struct core_set changed;
+  core_set_clear(&changed);
+  if (fixture->machine->changed_cores == NULL)
+    return;
+  assert_int_equal(
+      fixture->machine->changed_cores(fixture->machine->context, &changed), 0);
+  assert_int_equal(core_set_count(&changed), 0);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(a_file_is_read_whole_and_ended_with_a_nul),
+      TEST(a_file_fits_up_to_the_last_byte_but_one),
+      TEST(nothing_is_written_behind_the_buffer),
+      TEST(a_huge_file_is_refused),
+      TEST(what_is_missing_is_enoent),
+      TEST(what_is_no_regular_file_is_refused_and_never_waited_for),
+      TEST(a_path_too_long_is_refused),
+      TEST(nothing_stays_open),
+      TEST(a_sysroot_may_end_with_slashes_or_be_none),
+      TEST(a_folder_lists_its_names),
+      TEST(numbers_are_decimal_with_blanks_around),
+      TEST(a_number_in_a_file_without_end_is_refused),
+      TEST(core_lists_are_read_from_files),
+      TEST(the_longest_core_list_fits),
+      TEST(clocks_are_those_of_this_machine),
+      TEST(no_core_changes_while_nothing_happens),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,402 @@
+#include "unit.h"
+
+#include "cycles/perf_event.h"
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DEVICES "/sys/bus/event_source/devices/"
+
+static int setup(void **state) {
+  struct fake_machine *fake = fake_machine_new(2);
+  fake_machine_msr(fake, 2.6e9, true);
+  fake_machine_file(fake, DEVICES "cpu/type", "4\n");
+  fake_machine_file(fake, DEVICES "cpu/format/event", "config:0-7,32-35\n");
+  fake_machine_file(fake, DEVICES "cpu/format/umask", "config:8-15\n");
+  fake_machine_file(fake, DEVICES "cpu/format/any", "config:21\n");
+  fake_machine_file(fake, DEVICES "cpu/format/ldlat", "config1:0-15\n");
+  fake_machine_file(fake, DEVICES "cpu/format/late", "config2:60-63\n");
+  fake_machine_file(fake, DEVICES "cpu/events/cpu-cycles", "event=0x3c\n");
+  fake_machine_file(fake, DEVICES "cpu/events/mem-loads",
+                    "event=0xcd,umask=0x1,ldlat=3\n");
+  fake_machine_file(fake, DEVICES "cpu/events/with-flag", "event=0x5,any\n");
+  fake_machine_file(fake, DEVICES "cpu/events/open", "event=?\n");
+  *state = fake;
+  return 0;
+}
+
+static int teardown(void **state) {
+  fake_machine_free(*state);
+  return 0;
+}
+
+static void check(struct fake_machine *fake, const char *text, uint32_t type,
+                  uint64_t config, uint64_t config1, uint64_t config2) {
+  struct perf_event event;
+  char why[256] = "";
+  memset(&event, 0xff, sizeof event);
+  if (perf_event_parse(&event, text, &fake->machine, why, sizeof why) != 0)
+    fail_msg("%s: %s", text, why);
+  assert_int_equal(event.type, type);
+  assert_int_equal(event.config, config);
+  assert_int_equal(event.config1, config1);
+  assert_int_equal(event.config2, config2);
+}
+
+/* Refused with this errno, in a sentence that holds the word. */
+static void refused(struct fake_machine *fake, const char *text, int error,
+                    const char *word) {
+  struct perf_event event;
+  char why[256] = "";
+  int status = perf_event_parse(&event, text, &fake->machine, why, sizeof why);
+  if (status != -error)
+    fail_msg("%s: %d, not %d (%s)", text, status, -error, why);
+  if (strstr(why, word) == NULL)
+    fail_msg("%s: \"%s\" says nothing of %s", text, why, word);
+}
+
+static void a_name_is_looked_up_in_the_events_of_its_pmu(void **state) {
+  check(*state, "msr/mperf/", FAKE_MSR_TYPE, FAKE_MSR_MPERF, 0, 0);
+  check(*state, "cpu/cpu-cycles/", 4, 0x3c, 0, 0);
+  check(*state, "cpu/mem-loads/", 4, 0x1cd, 3, 0);
+  check(*state, "cpu/with-flag/", 4, 0x200005, 0, 0);
+}
+
+static void terms_are_placed_where_the_format_says(void **state) {
+  check(*state, "cpu/event=0x3c,umask=1/", 4, 0x13c, 0, 0);
+  check(*state, "cpu/ldlat=0x1234/", 4, 0, 0x1234, 0);
+  check(*state, "cpu/late=9/", 4, 0, 0, UINT64_C(9) << 60);
+  check(*state, "cpu/any/", 4, 1 << 21, 0, 0);
+}
+
+static void a_field_in_two_pieces_is_filled_from_below(void **state) {
+  check(*state, "cpu/event=0xabc/", 4, UINT64_C(0xa000000bc), 0, 0);
+}
+
+static void a_later_term_replaces_what_an_event_set(void **state) {
+  check(*state, "cpu/mem-loads,ldlat=100/", 4, 0x1cd, 100, 0);
+  check(*state, "cpu/event=0xff,event=0x01/", 4, 1, 0, 0);
+}
+
+static void config_words_can_be_given_whole(void **state) {
+  check(*state, "cpu/config=0xffffffffffffffff,config1=2,config2=3/", 4,
+        UINT64_MAX, 2, 3);
+}
+
+static void raw_numbers_are_of_the_raw_type(void **state) {
+  check(*state, "r1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
+  check(*state, "0x1A8", PERF_TYPE_RAW, 0x1a8, 0, 0);
+  check(*state, "r0x1a8", PERF_TYPE_RAW, 0x1a8, 0, 0);
+  check(*state, "rffffffffffffffff", PERF_TYPE_RAW, UINT64_MAX, 0, 0);
+}
+
+static void what_is_no_event_is_refused(void **state) {
+  static const char *const bad[] = {
+      "",      "r",     "0x",  "cycles", "r1g",
+      "1a8",   "0x1z8", "r-1", "r 1",    "r+1",
+      "0x-1",
+
+      "0x0x1", "cpu",   "-",   "r1a8 ",  "r10000000000000000",
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    refused(*state, bad[i], EINVAL, bad[i]);
+}
+
+static void a_pmu_that_is_not_there_is_named(void **state) {
+  refused(*state, "armv8_pmuv3_0/cnt_cycles/", ENOENT, "armv8_pmuv3_0");
+}
+
+static void a_term_that_is_not_there_is_named(void **state) {
+  refused(*state, "cpu/no-such/", ENOENT, "no-such");
+  refused(*state, "cpu/event=1,colour=3/", ENOENT, "colour");
+  refused(*state, "msr/pperf/", ENOENT, "pperf");
+}
+
+static void a_value_that_is_too_wide_is_refused(void **state) {
+  refused(*state, "cpu/umask=0x100/", ERANGE, "umask");
+  refused(*state, "cpu/any=2/", ERANGE, "any");
+  refused(*state, "cpu/event=0x1000/", ERANGE, "event");
+}
+
+static void a_value_that_is_no_number_is_refused(void **state) {
+  refused(*state, "cpu/event=x/", EINVAL, "event");
+  refused(*state, "cpu/event=/", EINVAL, "event");
+  refused(*state, "cpu/event=-1/", EINVAL, "event");
+  refused(*state, "cpu/event=1z/", EINVAL, "event");
+  refused(*state, "cpu/open/", EINVAL, "event");
+}
+
+static void what_is_not_of_the_form_pmu_event_is_refused(void **state) {
+  static const char *const bad[] = {
+      "/",          "cpu/",      "cpu//",   "/cpu-cycles/",     "cpu/a/b/",
+      "cpu/,/",     "cpu/any,/", "cpu/=1/", "cpu/cpu-cycles/u", "cpu /any/",
+      "cpu/any //",
+  };
+  struct fake_machine *fake = *state;
+  struct perf_event event;
+  char why[256];
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    why[0] = 0;
+    int status =
+        perf_event_parse(&event, bad[i], &fake->machine, why, sizeof why);
+    if (status != -EINVAL || why[0] == 0)
+      fail_msg("%s: %d (%s)", bad[i], status, why);
+  }
+}
+
+static void no_name_leads_out_of_the_folder(void **state) {
+  struct fake_machine *fake = *state;
+  fake_machine_file(fake, DEVICES "../type", "1\n");
+  fake_machine_file(fake, DEVICES "./type", "1\n");
+  fake_machine_file(fake, DEVICES "cpu/events/../../secret", "event=1\n");
+  fake_machine_file(fake, DEVICES "cpu/events/..", "event=1\n");
+  refused(fake, "../any/", EINVAL, "..");
+  refused(fake, "./any/", EINVAL, ".");
+  refused(fake, "cpu/../", EINVAL, "");
+  refused(fake, "cpu/../../secret/", EINVAL, "");
+}
+
+static void a_pmu_type_that_is_no_number_is_refused(void **state) {
+  static const char *const types[] = {"x\n", "-1\n", "4294967296\n", "4 4\n",
+                                      "0x4\n"};
+  struct fake_machine *fake = *state;
+  for (size_t i = 0; i < sizeof types / sizeof types[0]; i++) {
+    fake_machine_file(fake, DEVICES "cpu/type", types[i]);
+    refused(fake, "cpu/any/", EINVAL, "type");
+  }
+  fake_machine_file(fake, DEVICES "cpu/type", "");
+  refused(fake, "cpu/any/", ENOENT, "cpu");
+}
+
+static void a_format_that_is_not_understood_is_refused(void **state) {
+  static const char *const formats[] = {
+      "config:64\n",
+      "config:0-64\n",
+      "config:\n",
+      "config3:0-7\n",
+      "config:7-0\n",
+      "config 0-7\n",
+      "0-7\n",
+      "config:a\n",
+      "confi\n",
+      "config:0-7;\n",
+      "config1\n",
+      ":0-7\n",
+      "config:0,99999999999999999999\n",
+  };
+  struct fake_machine *fake = *state;
+  for (size_t i = 0; i < sizeof formats / sizeof formats[0]; i++) {
+    fake_machine_file(fake, DEVICES "cpu/format/event", formats[i]);
+    refused(fake, "cpu/event=1/", EINVAL, "event");
+  }
+}
+
+/* An events file naming another event, or itself, must not go round. */
+static void an_event_made_of_events_is_refused(void **state) {
+  struct fake_machine *fake = *state;
+  fake_machine_file(fake, DEVICES "cpu/events/self", "self\n");
+  fake_machine_file(fake, DEVICES "cpu/events/ping", "pong\n");
+  fake_machine_file(fake, DEVICES "cpu/events/pong", "ping\n");
+  refused(fake, "cpu/self/", ENOENT, "self");
+  refused(fake, "cpu/ping/", ENOENT, "pong");
+}
+
+static void texts_of_any_length_are_survived(void **state) {
+  struct fake_machine *fake = *state;
+  static char text[9000];
+  struct perf_event event;
+  char why[16];
+  for (size_t length = 1; length < sizeof text - 1; length += 1 + length / 20) {
+    memset(text, 'a', length);
+    text[length] = 0;
+    assert_true(
+        perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    assert_true(strlen(why) < sizeof why);
+    text[length / 2] = '/';
+    assert_true(
+        perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    if (length > 8) {
+      memcpy(text, "cpu/", 4);
+      assert_true(
+          perf_event_parse(&event, text, &fake->machine, why, sizeof why) < 0);
+    }
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Groups
+ */
+
+static const struct perf_event mperf_group[] = {
+    {.type = FAKE_MSR_TYPE, .config = FAKE_MSR_MPERF},
+    {.type = FAKE_MSR_TYPE, .config = FAKE_MSR_TSC},
+    {.type = FAKE_MSR_TYPE, .config = FAKE_MSR_APERF},
+};
+
+static void one_read_gives_the_whole_group(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  struct perf_reading reading;
+  fake->cores[1].load = 0.25;
+  assert_int_equal(
+      perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false), 0);
+  assert_int_equal(fake_machine_descriptors(fake, 1), 3);
+  fake_machine_run(fake, FAKE_SECOND);
+  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), 0);
+  assert_int_equal(fake->perf_reads, 1);
+  assert_int_equal(reading.time_enabled_ns, FAKE_SECOND);
+  assert_int_equal(reading.time_running_ns, FAKE_SECOND);
+  assert_int_equal(reading.value[0], 650000000);
+  assert_int_equal(reading.value[1], 2600000000);
+  assert_int_equal(reading.value[2], 812500000);
+  perf_group_close(&group, &fake->machine);
+  assert_int_equal(fake_machine_descriptors(fake, -1), 0);
+}
+
+/* msr refuses them, and a guest's PMU may not start where others set them. */
+static void events_are_opened_without_exclude_bits(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  assert_int_equal(
+      perf_group_open(&group, &fake->machine, 0, mperf_group, 1, false), 0);
+  const struct perf_event_attr *attr = &fake->last_attr;
+  assert_false(attr->exclude_user || attr->exclude_kernel || attr->exclude_hv ||
+               attr->exclude_idle || attr->exclude_host || attr->exclude_guest);
+  assert_false(attr->disabled || attr->inherit || attr->pinned);
+  assert_true(attr->size >= PERF_ATTR_SIZE_VER0);
+  assert_int_equal(attr->sample_period, 0);
+  perf_group_close(&group, &fake->machine);
+}
+
+static void
+a_group_that_cannot_be_opened_whole_leaves_nothing_open(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  fake_machine_find_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_APERF, -1)
+      ->open_error = EACCES;
+  assert_int_equal(
+      perf_group_open(&group, &fake->machine, 0, mperf_group, 3, false),
+      -EACCES);
+  assert_int_equal(fake_machine_descriptors(fake, -1), 0);
+  assert_int_equal(group.events_len, 0);
+  perf_group_close(&group, &fake->machine); /* nothing to do, and no harm */
+}
+
+static void a_core_that_is_offline_is_said_so(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  fake_machine_online(fake, 1, false);
+  assert_int_equal(
+      perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false),
+      -ENODEV);
+}
+
+static void a_dissolved_group_is_stale(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  struct perf_reading reading;
+  perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false);
+  fake_machine_online(fake, 1, false);
+  fake_machine_online(fake, 1, true);
+  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), -ESTALE);
+  perf_group_close(&group, &fake->machine);
+  assert_int_equal(
+      perf_group_open(&group, &fake->machine, 1, mperf_group, 3, false), 0);
+  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), 0);
+  perf_group_close(&group, &fake->machine);
+}
+
+static void a_pinned_group_without_its_counters_is_busy(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  struct perf_reading reading;
+  assert_int_equal(
+      perf_group_open(&group, &fake->machine, 0, mperf_group, 2, true), 0);
+  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), 0);
+  fake->cores[0].pinned_lost = true;
+  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), -EBUSY);
+  perf_group_close(&group, &fake->machine);
+}
+
+static void an_error_of_the_read_is_passed_on(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  struct perf_reading reading;
+  perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
+  fake->cores[0].read_error = EIO;
+  assert_int_equal(perf_group_read(&group, &fake->machine, &reading), -EIO);
+  perf_group_close(&group, &fake->machine);
+}
+
+/* A perf_read that answers with these words. */
+static struct {
+  uint64_t word[8];
+  size_t size;
+} answer;
+
+static ssize_t answer_read(void *context, int fd, void *buffer, size_t size) {
+  (void)context;
+  (void)fd;
+  if (size < answer.size)
+    return -ENOSPC;
+  memcpy(buffer, answer.word, answer.size);
+  return (ssize_t)answer.size;
+}
+
+static void a_read_of_another_shape_is_stale(void **state) {
+  struct fake_machine *fake = *state;
+  struct perf_group group;
+  struct perf_reading reading;
+  perf_group_open(&group, &fake->machine, 0, mperf_group, 2, false);
+  struct machine machine = fake->machine;
+  machine.perf_read = answer_read;
+  static const struct {
+    uint64_t events_len;
+    size_t size;
+    int status;
+  } shapes[] = {
+      {2, 40, 0},       {1, 32, -ESTALE}, {1, 40, -ESTALE},
+      {3, 48, -ESTALE}, {3, 40, -ESTALE}, {2, 32, -ESTALE},
+      {2, 39, -ESTALE}, {2, 8, -ESTALE},  {2, 1, -ESTALE},
+      {0, 24, -ESTALE}, {0, 40, -ESTALE}, {UINT64_C(0x100000002), 40, -ESTALE}};
+  for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++) {
+    answer.word[0] = shapes[i].events_len;
+    answer.size = shapes[i].size;
+    assert_int_equal(perf_group_read(&group, &machine, &reading),
+                     shapes[i].status);
+  }
+  perf_group_close(&group, &fake->machine);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(a_name_is_looked_up_in_the_events_of_its_pmu),
+      TEST(terms_are_placed_where_the_format_says),
+      TEST(a_field_in_two_pieces_is_filled_from_below),
+      TEST(a_later_term_replaces_what_an_event_set),
+      TEST(config_words_can_be_given_whole),
+      TEST(raw_numbers_are_of_the_raw_type),
+      TEST(what_is_no_event_is_refused),
+      TEST(a_pmu_that_is_not_there_is_named),
+      TEST(a_term_that_is_not_there_is_named),
+      TEST(a_value_that_is_too_wide_is_refused),
+      TEST(a_value_that_is_no_number_is_refused),
+      TEST(what_is_not_of_the_form_pmu_event_is_refused),
+      TEST(no_name_leads_out_of_the_folder),
+      TEST(a_pmu_type_that_is_no_number_is_refused),
+      TEST(a_format_that_is_not_understood_is_refused),
+      TEST(an_event_made_of_events_is_refused),
+      TEST(texts_of_any_length_are_survived),
+      TEST(one_read_gives_the_whole_group),
+      TEST(events_are_opened_without_exclude_bits),
+      TEST(a_group_that_cannot_be_opened_whole_leaves_nothing_open),
+      TEST(a_core_that_is_offline_is_said_so),
+      TEST(a_dissolved_group_is_stale),
+      TEST(a_pinned_group_without_its_counters_is_busy),
+      TEST(an_error_of_the_read_is_passed_on),
+      TEST(a_read_of_another_shape_is_stale),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,359 @@
+/* The options of <Plugin percore>. */
+#include "fake_collectd.h"
+
+#include "plugin/config.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+static struct config config;
+
+static int set_up(void **state) {
+  (void)state;
+  fake_reset();
+  config_init(&config);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  config_free(&config);
+  fake_reset();
+  return 0;
+}
+
+static int read_lines(const char *lines) {
+  oconfig_item_t *block = fake_config(lines);
+  int status = config_read(&config, block);
+  fake_config_free(block);
+  return status;
+}
+
+static void assert_accepted(const char *lines) {
+  if (read_lines(lines) != 0)
+    fail_msg("refused: %s: %s", lines,
+             fake.lines_len > 0 ? fake.lines[fake.lines_len - 1].text : "");
+}
+
+/* In one line: the option, its value as written, and what is allowed. */
+static void assert_refused(const char *lines, const char *option,
+                           const char *value, const char *allowed) {
+  fake_reset();
+  if (read_lines(lines) == 0)
+    fail_msg("accepted: %s", lines);
+  assert_int_equal(fake_count_logged(LOG_ERR), 1);
+  const char *line = fake_logged(LOG_ERR, option);
+  if (line == NULL || strstr(line, value) == NULL ||
+      strstr(line, allowed) == NULL)
+    fail_msg("%s: says \"%s\"", lines, fake.lines[0].text);
+}
+
+static void assert_cores(const struct core_set *cores, const char *expected) {
+  char list[256];
+  core_set_format(cores, list, sizeof(list));
+  assert_string_equal(list, expected);
+}
+
+/* ---------------------------------------------------------------------------
+ */
+
+static void without_options_every_default_is_as_documented(void **state) {
+  (void)state;
+  assert_accepted("");
+  struct sampler_options options;
+  config_sampler_options(&config, &options);
+  assert_null(options.engine.cores);
+  assert_true(options.engine.hardware);
+  assert_int_equal(options.engine.source, SOURCE_AUTO);
+  assert_int_equal(options.engine.denominator, DENOMINATOR_AUTO);
+  assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_IDLE);
+  assert_null(options.engine.event);
+  assert_true(options.engine.base_frequency_hz == 0);
+  assert_false(options.engine.ipc);
+  assert_int_equal(options.sample_interval_ns, 0);
+  assert_int_equal(options.figures.periods_len, 3);
+  assert_true(options.figures.period_s[0] == 60);
+  assert_true(options.figures.period_s[1] == 300);
+  assert_true(options.figures.period_s[2] == 900);
+  assert_true(options.figures.run_queue);
+  assert_true(options.figures.count_blocked);
+  assert_false(options.figures.cstates);
+  assert_int_equal(options.figures.groups_len, 0);
+  assert_int_equal(config.max_values, 100000);
+  assert_true(config.send_notifications);
+  assert_true(config.load.report_per_core);
+  assert_true(config.load.report_host);
+  assert_false(config.load.report_minimum);
+  assert_false(config.load.report_hidden);
+  assert_false(config.load.report_frequency);
+}
+
+static void every_option_reaches_the_sampler_or_the_config(void **state) {
+  (void)state;
+  assert_accepted("Cores \"0-3,8\"\n"
+                  "Group \"dataplane\" \"2-15\"\n"
+                  "SysRoot \"/host/\"\n"
+                  "HostPerf true\n"
+                  "MaxValues 5000\n"
+                  "SendNotifications false\n"
+                  "<Load>\n"
+                  "  Source \"event\"\n"
+                  "  Event \"armv8_pmuv3/cnt_cycles/\"\n"
+                  "  BaseFrequency 1000000000\n"
+                  "  Denominator \"time-enabled\"\n"
+                  "  IsolatedCores \"skip\"\n"
+                  "  SampleInterval 0.25\n"
+                  "  ReportPerCore false\n"
+                  "  ReportHost false\n"
+                  "  ReportMinimum true\n"
+                  "  ReportHidden true\n"
+                  "  ReportFrequency true\n"
+                  "  ReportIPC true\n"
+                  "  ReportCStates true\n"
+                  "</Load>\n"
+                  "<LoadAverage>\n"
+                  "  Period 10 1800\n"
+                  "  RunQueue false\n"
+                  "  CountBlocked false\n"
+                  "</LoadAverage>\n");
+  struct sampler_options options;
+  config_sampler_options(&config, &options);
+  assert_cores(options.engine.cores, "0-3,8");
+  assert_int_equal(options.figures.groups_len, 1);
+  assert_string_equal(options.figures.groups[0].name, "dataplane");
+  assert_cores(&options.figures.groups[0].cores, "2-15");
+  assert_string_equal(config.sys_root, "/host");
+  assert_true(options.engine.hardware);
+  assert_int_equal(config.max_values, 5000);
+  assert_false(config.send_notifications);
+  assert_int_equal(options.engine.source, SOURCE_EVENT);
+  assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
+  assert_true(options.engine.base_frequency_hz == 1e9);
+  assert_int_equal(options.engine.denominator, DENOMINATOR_TIME_ENABLED);
+  assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
+  assert_int_equal(options.sample_interval_ns, 250000000);
+  assert_false(config.load.report_per_core);
+  assert_false(config.load.report_host);
+  assert_true(config.load.report_minimum);
+  assert_true(config.load.report_hidden);
+  assert_true(config.load.report_frequency);
+  assert_true(options.engine.ipc);
+  assert_true(options.figures.cstates);
+  assert_int_equal(options.figures.periods_len, 5);
+  assert_true(options.figures.period_s[3] == 10);
+  assert_true(options.figures.period_s[4] == 1800);
+  assert_false(options.figures.run_queue);
+  assert_false(options.figures.count_blocked);
+  assert_int_equal(fake.lines_len, 0);
+}
+
+static void every_good_value_is_accepted(void **state) {
+  (void)state;
+  static const char *const lines[] = {
+      "Cores \"0\"",
+      "Cores 7",
+      "Cores \"8191\"",
+      "Cores \"0-14:1/2\"",
+      "Group \"a\" \"0\"",
+      "Group \"A-9_z\" 3",
+      "SysRoot \"/\"",
+      "HostPerf \"yes\"",
+      "HostPerf \"off\"",
+      "MaxValues 1",
+      "MaxValues 10000000",
+      "sendnotifications true",
+      "<Load>\nSource \"auto\"\n</Load>",
+      "<Load>\nSource \"mperf\"\n</Load>",
+      "<Load>\nSource \"ref-cycles\"\n</Load>",
+      "<Load>\nSource \"idle\"\n</Load>",
+      "<Load>\nEvent \"r1a8\"\nSource \"event\"\n</Load>",
+      "<Load>\nEvent \"0x1A8\"\n</Load>",
+      "<Load>\nEvent \"cpu/event=0x3c,umask=0x01/\"\n</Load>",
+      "<Load>\nDenominator \"auto\"\n</Load>",
+      "<Load>\nDenominator \"tsc\"\n</Load>",
+      "<Load>\nIsolatedCores \"idle\"\n</Load>",
+      "<Load>\nIsolatedCores \"hardware\"\n</Load>",
+      "<Load>\nSampleInterval 0.05\n</Load>",
+      "<Load>\nSampleInterval 60\n</Load>",
+      "<Load>\nBaseFrequency 1000000\n</Load>",
+      "<LoadAverage>\nPeriod 10\n</LoadAverage>",
+      "<LoadAverage>\nPeriod 3600 60 60\n</LoadAverage>",
+      "<Load>\n</Load>",
+  };
+  for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++)
+    assert_accepted(lines[i]);
+  assert_int_equal(fake.lines_len, 0);
+}
+
+static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
+    void **state) {
+  (void)state;
+  static const struct {
+    const char *lines, *option, *value, *allowed;
+  } bad[] = {
+      {"Cores \"8192\"", "Cores", "\"8192\"", "0 to 8191"},
+      {"Cores \"5-2\"", "Cores", "\"5-2\"", "0 to 8191"},
+      {"Cores \"\"", "Cores", "\"\"", "empty"},
+      {"Cores \"1,x\"", "Cores", "\"1,x\"", "no list"},
+      {"Cores 0 -15", "Cores", "0 -15", "one list"},
+      {"Cores -1", "Cores", "-1", "0 to 8191"},
+      {"Cores 1.5", "Cores", "1.5", "0 to 8191"},
+      {"Cores true", "Cores", "true", "0 to 8191"},
+      {"Cores", "Cores", "without a value", "0 to 8191"},
+      {"Group \"dataplane\"", "Group", "\"dataplane\"", "a name"},
+      {"Group \"all\" \"0\"", "Group", "\"all\" \"0\"", "itself"},
+      {"Group \"self\" \"0\"", "Group", "\"self\"", "itself"},
+      {"Group \"isolated\" \"0\"", "Group", "\"isolated\"", "itself"},
+      {"Group \"housekeeping\" \"0\"", "Group", "\"housekeeping\"", "itself"},
+      {"Group \"node12\" \"0\"", "Group", "\"node12\"", "itself"},
+      {"Group \"package0\" \"0\"", "Group", "\"package0\"", "itself"},
+      {"Group \"a/b\" \"0\"", "Group", "\"a/b\"", "no name"},
+      {"Group \"\" \"0\"", "Group", "\"\"", "no name"},
+      {"Group \"0a\" \"0\"", "Group", "\"0a\"", "no name"},
+      {"Group 5 \"0\"", "Group", "5", "a name"},
+      {"Group \"a\" \"9-1\"", "Group", "\"9-1\"", "0 to 8191"},
+      {"SysRoot \"host\"", "SysRoot", "\"host\"", "absolute"},
+      {"SysRoot 5", "SysRoot", "5", "absolute"},
+      {"HostPerf 1", "HostPerf", "1", "true or false"},
+      {"HostPerf \"perhaps\"", "HostPerf", "\"perhaps\"", "true or false"},
+      {"HostPerf true true", "HostPerf", "true true", "true or false"},
+      {"SendNotifications 0", "SendNotifications", "0", "true or false"},
+      {"MaxValues 0", "MaxValues", "0", "1 to 10000000"},
+      {"MaxValues -5", "MaxValues", "-5", "1 to 10000000"},
+      {"MaxValues 1.5", "MaxValues", "1.5", "1 to 10000000"},
+      {"MaxValues 1e9", "MaxValues", "1000000000", "1 to 10000000"},
+      {"MaxValues \"5\"", "MaxValues", "\"5\"", "without quotes"},
+      {"<Load>\nSource \"cpuacct\"\n</Load>", "Source", "\"cpuacct\"",
+       "\"mperf\""},
+      {"<Load>\nSource \"none\"\n</Load>", "Source", "\"none\"", "\"idle\""},
+      {"<Load>\nSource true\n</Load>", "Source", "true", "\"idle\""},
+      {"<Load>\nDenominator \"wall\"\n</Load>", "Denominator", "\"wall\"",
+       "\"tsc\""},
+      {"<Load>\nIsolatedCores \"never\"\n</Load>", "IsolatedCores", "\"never\"",
+       "\"skip\""},
+      {"<Load>\nSampleInterval 0\n</Load>", "SampleInterval",
+       " 0:", "0.05 to 60"},
+      {"<Load>\nSampleInterval 61\n</Load>", "SampleInterval", "61",
+       "0.05 to 60"},
+      {"<Load>\nSampleInterval \"1\"\n</Load>", "SampleInterval", "\"1\"",
+       "0.05 to 60"},
+      {"<Load>\nSampleInterval nan\n</Load>", "SampleInterval", "nan",
+       "0.05 to 60"},
+      {"<Load>\nEvent \"cycles\"\n</Load>", "Event", "\"cycles\"", "sysfs"},
+      {"<Load>\nEvent \"/x/\"\n</Load>", "Event", "\"/x/\"", "sysfs"},
+      {"<Load>\nEvent \"cpu//\"\n</Load>", "Event", "\"cpu//\"", "sysfs"},
+      {"<Load>\nEvent \"../x/y/\"\n</Load>", "Event", "\"../x/y/\"", "sysfs"},
+      {"<Load>\nEvent \"r\"\n</Load>", "Event", "\"r\"", "sysfs"},
+      {"<Load>\nEvent \"rxyz\"\n</Load>", "Event", "\"rxyz\"", "sysfs"},
+      {"<Load>\nEvent 424\n</Load>", "Event", "424", "sysfs"},
+      {"<Load>\nBaseFrequency 2.6\n</Load>", "BaseFrequency", "2.6", "Hz"},
+      {"<Load>\nReportPerCore 7\n</Load>", "ReportPerCore", "7", "true"},
+      {"<Load>\nReportHost 7\n</Load>", "ReportHost", "7", "true"},
+      {"<Load>\nReportMinimum 7\n</Load>", "ReportMinimum", "7", "true"},
+      {"<Load>\nReportHidden 7\n</Load>", "ReportHidden", "7", "true"},
+      {"<Load>\nReportFrequency 7\n</Load>", "ReportFrequency", "7", "true"},
+      {"<Load>\nReportIPC 7\n</Load>", "ReportIPC", "7", "true"},
+      {"<Load>\nReportCStates 7\n</Load>", "ReportCStates", "7", "true"},
+      {"<Load \"x\">\n</Load>", "Load", "\"x\"", "block"},
+      {"Load true", "Load", "true", "block"},
+      {"LoadAverage 5", "LoadAverage", "5", "block"},
+      {"<Cores \"0\">\nA 1\n</Cores>", "Cores", "\"0\"", "one list"},
+      {"<LoadAverage>\nPeriod 9\n</LoadAverage>", "Period", "9", "10 to 3600"},
+      {"<LoadAverage>\nPeriod 10 3601\n</LoadAverage>", "Period", "10 3601",
+       "10 to 3600"},
+      {"<LoadAverage>\nPeriod 10.5\n</LoadAverage>", "Period", "10.5",
+       "10 to 3600"},
+      {"<LoadAverage>\nPeriod\n</LoadAverage>", "Period", "without a value",
+       "10 to 3600"},
+      {"<LoadAverage>\nPeriod 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
+       "</LoadAverage>",
+       "Period", "22 23", "at most 13"},
+      {"<LoadAverage>\nRunQueue 2\n</LoadAverage>", "RunQueue", "2", "true"},
+      {"<LoadAverage>\nCountBlocked 2\n</LoadAverage>", "CountBlocked", "2",
+       "true"},
+  };
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    config_free(&config);
+    assert_refused(bad[i].lines, bad[i].option, bad[i].value, bad[i].allowed);
+  }
+}
+
+static void
+an_option_that_is_unknown_is_a_warning_and_nothing_more(void **state) {
+  (void)state;
+  assert_accepted("Colour \"red\"\n"
+                  "<Load>\nSauce \"idle\"\nSource \"idle\"\n</Load>\n"
+                  "<Region \"gtpu\">\nReportHost true\n</Region>\n");
+  assert_int_equal(config.load.source, SOURCE_IDLE);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 3);
+  assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Plugin>"));
+  assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Load>"));
+  assert_non_null(fake_logged(LOG_WARNING, "\"Region\" in <Plugin>"));
+  assert_int_equal(fake_count_logged(LOG_ERR), 0);
+}
+
+static void several_blocks_add_up(void **state) {
+  (void)state;
+  assert_accepted("Cores \"0-3\"\nGroup \"a\" \"0\"\n"
+                  "<LoadAverage>\nPeriod 10\n</LoadAverage>\n");
+  assert_accepted("Cores \"2-5\"\nGroup \"b\" \"4\"\nGroup \"a\" \"1\"\n"
+                  "<LoadAverage>\nPeriod 20 10 900\n</LoadAverage>\n"
+                  "<Load>\nReportHidden true\n</Load>\n");
+  assert_cores(&config.cores, "0-5");
+  assert_int_equal(config.groups_len, 2);
+  assert_cores(&config.groups[0].cores, "0-1");
+  assert_cores(&config.groups[1].cores, "4");
+  assert_int_equal(config.load_average.periods_len, 5);
+  assert_true(config.load_average.period_s[4] == 20);
+  assert_true(config.load.report_hidden);
+}
+
+static void cores_that_this_host_does_not_have_are_no_error(void **state) {
+  (void)state;
+  assert_accepted("Cores \"4000-8191\"\nGroup \"far\" \"8000\"\n");
+  assert_int_equal(core_set_count(&config.cores), 4192);
+  assert_int_equal(fake.lines_len, 0);
+}
+
+static void source_event_needs_an_event(void **state) {
+  (void)state;
+  assert_refused("<Load>\nSource \"event\"\n</Load>", "Source", "\"event\"",
+                 "Event");
+  config_free(&config);
+  assert_accepted("<Load>\nEvent \"r1a8\"\n</Load>");
+  assert_accepted("<Load>\nSource \"event\"\n</Load>");
+}
+
+static void
+a_sysroot_keeps_the_counters_of_this_kernel_out_unless_told(void **state) {
+  (void)state;
+  struct sampler_options options;
+  assert_accepted("SysRoot \"/fixture///\"");
+  assert_string_equal(config.sys_root, "/fixture");
+  config_sampler_options(&config, &options);
+  assert_false(options.engine.hardware);
+  assert_accepted("HostPerf true");
+  config_sampler_options(&config, &options);
+  assert_true(options.engine.hardware);
+  assert_accepted("HostPerf false\nSysRoot \"//\"");
+  assert_null(config.sys_root);
+  config_sampler_options(&config, &options);
+  assert_true(options.engine.hardware);
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(without_options_every_default_is_as_documented),
+      TEST(every_option_reaches_the_sampler_or_the_config),
+      TEST(every_good_value_is_accepted),
+      TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),
+      TEST(an_option_that_is_unknown_is_a_warning_and_nothing_more),
+      TEST(several_blocks_add_up),
+      TEST(cores_that_this_host_does_not_have_are_no_error),
+      TEST(source_event_needs_an_event),
+      TEST(a_sysroot_keeps_the_counters_of_this_kernel_out_unless_told),
+  };
+  return cmocka_run_group_tests_name("plugin_config", tests, NULL, NULL);
+}

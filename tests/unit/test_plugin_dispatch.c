@@ -1,0 +1,623 @@
+/* From snapshots to value lists and notifications. */
+#include "fake_collectd.h"
+
+#include "plugin/dispatch.h"
+#include "plugin/notify.h"
+
+#include <math.h>
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define SECOND UINT64_C(1000000000)
+#define START (UINT64_C(1700000000) * SECOND)
+
+static struct config config;
+static struct dispatch dispatch;
+static struct notify notify;
+static const double periods[] = {60, 300, 900, 10, 1800};
+
+static int set_up(void **state) {
+  (void)state;
+  fake_reset();
+  config_init(&config);
+  dispatch = (struct dispatch){.config = &config,
+                               .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
+  memset(&notify, 0, sizeof(notify));
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  config_free(&config);
+  fake_reset();
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Snapshots
+ */
+
+static void fill_core(struct core_figures *core, int number) {
+  *core = (struct core_figures){
+      .core = number,
+      .online = true,
+      .source = SOURCE_IDLE,
+      .proof = PROOF_PROVEN,
+      .busy = 0.5,
+      .busy_min = 0.25,
+      .busy_max = 0.75,
+      .load_average = {0.1, 0.2, 0.3, 0.4, 0.5},
+      .hidden = 0.125,
+      .unaccounted = -0.0625,
+      .steal = 0.01,
+      .frequency_hz = 2.5e9,
+      .ipc = 1.25,
+      .ipc_running = 0.5,
+      .counter_running = 1,
+      .cstates_len = 3,
+      .cstate = {{.name = "POLL", .residency = 0.02, .entries = 7, .poll = 1},
+                 {.name = "C1E", .residency = 0.1, .entries = 100},
+                 {.name = "C6_ACPI", .residency = 0.3, .entries = 1000}},
+  };
+}
+
+static void fill_aggregate(struct aggregate_figures *aggregate,
+                           const char *name) {
+  *aggregate = (struct aggregate_figures){.cores_len = 1,
+                                          .mean = 0.5,
+                                          .least = 0.25,
+                                          .most = 0.75,
+                                          .stddev = 0.125};
+  snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
+}
+
+/* A host of cores_len cores on two NUMA nodes, in its nth interval. */
+static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
+  static const char *const names[] = {"all", "node0", "node1"};
+  struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+  assert_non_null(snapshot);
+  *snapshot = (struct snapshot){
+      .time_ns = START + n * 10 * SECOND,
+      .interval_ns = 10 * SECOND,
+      .periods_len = 3,
+      .cores_len = cores_len,
+      .cores = calloc(cores_len, sizeof(struct core_figures)),
+      .aggregates_len = 3,
+      .aggregates = calloc(3, sizeof(struct aggregate_figures)),
+      .host = {.load_average = {100, 200, 8192, 4, 5},
+               .run_queue_average = {1, 2, 3, 4, 5},
+               .hidden = 0.1,
+               .unaccounted = 0.2,
+               .steal = 0.3},
+      .self = {.cores_online = (int)cores_len,
+               .cores_without_value = 1,
+               .cores_unproven = 2,
+               .cores_tick_sampled = 3,
+               .cores_by_source = {[SOURCE_IDLE] = (int)cores_len},
+               .counts = {11, 12, 13, 14},
+               .lateness_s = 0.001,
+               .sample_cost_s = 0.002,
+               .sampler_cpu = 0.0005,
+               .snapshots_dropped = 15},
+      .hypervisor = true,
+  };
+  assert_non_null(snapshot->cores);
+  assert_non_null(snapshot->aggregates);
+  memcpy(snapshot->period_s, periods, sizeof(periods));
+  for (size_t i = 0; i < cores_len; i++)
+    fill_core(&snapshot->cores[i], (int)i);
+  for (size_t i = 0; i < 3; i++)
+    fill_aggregate(&snapshot->aggregates[i], names[i]);
+  return snapshot;
+}
+
+static void free_snapshot(struct snapshot *snapshot) {
+  free(snapshot->cores);
+  free(snapshot->aggregates);
+  free(snapshot);
+}
+
+static void report_everything(void) {
+  config.load.report_minimum = config.load.report_hidden = true;
+  config.load.report_frequency = config.load.report_ipc = true;
+  config.load.report_cstates = true;
+}
+
+static void dispatch_host(size_t cores_len, unsigned n) {
+  struct snapshot *snapshot = make_snapshot(cores_len, n);
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+}
+
+static void assert_value(const char *identifier, double expected) {
+  const struct fake_value *value = fake_find(identifier);
+  if (value == NULL)
+    fail_msg("%s was not dispatched", identifier);
+  bool derive = strcmp(value->list.type, "derive") == 0 ||
+                strcmp(value->list.type, "operations") == 0;
+  double got =
+      derive ? (double)value->values[0].derive : value->values[0].gauge;
+  if (fabs(got - expected) > 1e-9 * fmax(1, fabs(expected)))
+    fail_msg("%s is %g and should be %g", identifier, got, expected);
+}
+
+static void assert_three(const char *identifier, double a, double b, double c) {
+  const struct fake_value *value = fake_find(identifier);
+  if (value == NULL)
+    fail_msg("%s was not dispatched", identifier);
+  assert_int_equal(value->list.values_len, 3);
+  assert_true(value->values[0].gauge == a);
+  assert_true(value->values[1].gauge == b);
+  assert_true(value->values[2].gauge == c);
+}
+
+static void assert_absent(const char *identifier) {
+  if (fake_find(identifier) != NULL)
+    fail_msg("%s was dispatched", identifier);
+}
+
+/* ---------------------------------------------------------------------------
+ * Identifiers
+ */
+
+static void by_default_each_core_has_busy_busy_max_and_load(void **state) {
+  (void)state;
+  dispatch_host(2, 0);
+  size_t of_core_1 = 0;
+  for (size_t i = 0; i < fake.values_len; i++)
+    of_core_1 += strcmp(fake.values[i].list.plugin, "percore") == 0 &&
+                 strcmp(fake.values[i].list.plugin_instance, "1") == 0;
+  assert_int_equal(of_core_1, 3);
+  assert_value("percore-1/percent-busy", 50);
+  assert_value("percore-1/percent-busy_max", 75);
+  assert_three("percore-1/load", 0.1, 0.2, 0.3);
+}
+
+static void
+by_default_the_host_has_aggregates_averages_and_itself(void **state) {
+  (void)state;
+  dispatch_host(2, 0);
+  assert_value("percore_host-all/percent-cores_mean", 50);
+  assert_value("percore_host-node0/percent-cores_least", 25);
+  assert_value("percore_host-node1/percent-cores_most", 75);
+  assert_value("percore_host-node1/percent-cores_stddev", 12.5);
+  assert_three("percore_host-all/load", 100, 200, 8192);
+  assert_three("percore_host-all/load-runqueue", 1, 2, 3);
+  assert_value("percore_host-all/gauge-hidden", 10);
+  assert_value("percore_host-all/gauge-unaccounted", 20);
+  assert_value("percore_host-all/percent-steal", 30);
+  assert_value("percore_host-self/gauge-cores_online", 2);
+  assert_value("percore_host-self/gauge-cores_without_value", 1);
+  assert_value("percore_host-self/gauge-cores_unproven", 2);
+  assert_value("percore_host-self/gauge-cores_tick_sampled", 3);
+  assert_value("percore_host-self/gauge-cores_idle", 2);
+  assert_value("percore_host-self/derive-windows_discarded", 11);
+  assert_value("percore_host-self/derive-errors", 12);
+  assert_value("percore_host-self/derive-reopens", 13);
+  assert_value("percore_host-self/derive-source_changes", 14);
+  assert_value("percore_host-self/derive-values_dropped", 0);
+  assert_value("percore_host-self/derive-snapshots_dropped", 15);
+  assert_value("percore_host-self/duration-lateness", 0.001);
+  assert_value("percore_host-self/duration-sample_cost", 0.002);
+  assert_value("percore_host-self/percent-sampler_cpu", 0.05);
+}
+
+static void what_is_asked_for_comes_under_its_name(void **state) {
+  (void)state;
+  report_everything();
+  struct snapshot *snapshot = make_snapshot(1, 0);
+  snapshot->periods_len = 5;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_value("percore-0/percent-busy_min", 25);
+  assert_value("percore-0/gauge-hidden", 12.5);
+  assert_value("percore-0/gauge-unaccounted", -6.25);
+  assert_value("percore-0/percent-steal", 1);
+  assert_value("percore-0/cpufreq", 2.5e9);
+  assert_value("percore-0/ipc", 1.25);
+  assert_value("percore-0/percent-ipc_running", 50);
+  assert_value("percore-0/percent-idle_poll", 2);
+  assert_value("percore-0/operations-idle_poll", 7);
+  assert_value("percore-0/percent-cstate_C1E", 10);
+  assert_value("percore-0/operations-cstate_C1E", 100);
+  assert_value("percore-0/percent-cstate_C6_ACPI", 30);
+  assert_value("percore-0/gauge-load_10s", 0.4);
+  assert_value("percore-0/gauge-load_1800s", 0.5);
+  assert_value("percore_host-all/gauge-load_10s", 4);
+  assert_value("percore_host-all/gauge-runqueue_1800s", 5);
+}
+
+static int by_text(const void *a, const void *b) {
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+static void assert_identifiers_distinct(void) {
+  char **names = calloc(fake.values_len, sizeof(*names));
+  assert_non_null(names);
+  for (size_t i = 0; i < fake.values_len; i++) {
+    char text[6 * DATA_MAX_NAME_LEN];
+    fake_identifier(&fake.values[i], text, sizeof(text));
+    names[i] = strdup(text);
+  }
+  qsort(names, fake.values_len, sizeof(*names), by_text);
+  for (size_t i = 1; i < fake.values_len; i++)
+    if (strcmp(names[i - 1], names[i]) == 0)
+      fail_msg("%s was dispatched twice", names[i]);
+  for (size_t i = 0; i < fake.values_len; i++)
+    free(names[i]);
+  free(names);
+}
+
+static void a_host_of_256_cores_has_distinct_identifiers_and_at_most_800_series(
+    void **state) {
+  (void)state;
+  dispatch_host(256, 0);
+  print_message("256 cores, two nodes: %zu series\n", fake.values_len);
+  assert_in_range(fake.values_len, 3 * 256, 800);
+  assert_identifiers_distinct();
+}
+
+static void with_every_option_on_identifiers_are_still_distinct(void **state) {
+  (void)state;
+  report_everything();
+  struct snapshot *snapshot = make_snapshot(256, 0);
+  snapshot->periods_len = 5;
+  strcpy(snapshot->cores[3].cstate[2].name, "C1E"); /* twice the same */
+  snapshot->cores[4].cstate[1].poll = true;         /* two that spin */
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_identifiers_distinct();
+  assert_value("percore-4/percent-idle_poll", 2);
+  assert_value("percore-4/percent-cstate_C1E", 10);
+}
+
+static void
+every_identifier_has_a_plugin_an_instance_and_a_stock_type(void **state) {
+  (void)state;
+  static const char *const types[] = {"percent",  "load",      "gauge",
+                                      "derive",   "cpufreq",   "ipc",
+                                      "duration", "operations"};
+  report_everything();
+  struct snapshot *snapshot = make_snapshot(4, 0);
+  snapshot->periods_len = 5;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  for (size_t i = 0; i < fake.values_len; i++) {
+    const value_list_t *list = &fake.values[i].list;
+    assert_true(strcmp(list->plugin, "percore") == 0 ||
+                strcmp(list->plugin, "percore_host") == 0);
+    assert_true(list->plugin_instance[0] != '\0');
+    assert_null(strchr(list->plugin_instance, '/'));
+    assert_null(strpbrk(list->type_instance, "/ ;=\"\n"));
+    bool stock = false;
+    for (size_t t = 0; t < sizeof(types) / sizeof(types[0]); t++)
+      stock = stock || strcmp(types[t], list->type) == 0;
+    assert_true(stock);
+    assert_true(list->interval == TIME_T_TO_CDTIME_T_STATIC(10));
+    assert_true(list->time == TIME_T_TO_CDTIME_T_STATIC(1700000000));
+  }
+}
+
+static void
+a_source_is_counted_from_the_first_time_it_serves_a_core(void **state) {
+  (void)state;
+  dispatch_host(2, 0);
+  assert_absent("percore_host-self/gauge-cores_mperf");
+  struct snapshot *snapshot = make_snapshot(2, 1);
+  snapshot->self.cores_by_source[SOURCE_REF_CYCLES] = 2;
+  snapshot->self.cores_by_source[SOURCE_IDLE] = 0;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_value("percore_host-self/gauge-cores_ref_cycles", 2);
+  assert_value("percore_host-self/gauge-cores_idle", 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+static void what_is_not_known_is_not_dispatched(void **state) {
+  (void)state;
+  report_everything();
+  struct snapshot *snapshot = make_snapshot(2, 0);
+  struct core_figures *core = &snapshot->cores[0];
+  core->busy = core->busy_min = core->busy_max = NAN;
+  core->load_average[1] = NAN;
+  core->hidden = core->unaccounted = INFINITY;
+  core->steal = core->frequency_hz = core->ipc = -INFINITY;
+  core->ipc_running = NAN;
+  core->cstate[1].residency = NAN;
+  snapshot->host.load_average[0] = NAN;
+  snapshot->host.hidden = 1e300;
+  snapshot->aggregates[1].cores_len = 0;
+  snapshot->aggregates[2].mean = NAN;
+  snapshot->self.lateness_s = NAN;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  for (size_t i = 0; i < fake.values_len; i++) {
+    const struct fake_value *value = &fake.values[i];
+    bool derive = strcmp(value->list.type, "derive") == 0 ||
+                  strcmp(value->list.type, "operations") == 0;
+    for (size_t v = 0; v < value->list.values_len && !derive; v++)
+      assert_true(isfinite(value->values[v].gauge));
+  }
+  assert_absent("percore-0/percent-busy");
+  assert_absent("percore-0/load");
+  assert_absent("percore-0/gauge-hidden");
+  assert_absent("percore-0/cpufreq");
+  assert_absent("percore-0/percent-cstate_C1E");
+  assert_value("percore-0/operations-cstate_C1E", 100);
+  assert_absent("percore_host-all/load");
+  assert_absent("percore_host-all/gauge-hidden");
+  assert_absent("percore_host-node0/percent-cores_least");
+  assert_absent("percore_host-node1/percent-cores_mean");
+  assert_value("percore_host-node1/percent-cores_least", 25);
+  assert_absent("percore_host-self/duration-lateness");
+  assert_value("percore-1/percent-busy", 50);
+}
+
+static void shares_are_clamped_to_0_and_100_percent(void **state) {
+  (void)state;
+  struct snapshot *snapshot = make_snapshot(2, 0);
+  snapshot->cores[0].busy = 1.004;
+  snapshot->cores[0].busy_max = 7;
+  snapshot->cores[1].busy = -0.004;
+  snapshot->cores[1].load_average[0] = 1.01;
+  snapshot->host.steal = -0.1;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_value("percore-0/percent-busy", 100);
+  assert_value("percore-0/percent-busy_max", 100);
+  assert_value("percore-1/percent-busy", 0);
+  assert_three("percore-1/load", 1, 0.2, 0.3);
+  assert_value("percore_host-all/percent-steal", 0);
+}
+
+static void hidden_may_be_negative(void **state) {
+  (void)state;
+  struct snapshot *snapshot = make_snapshot(1, 0);
+  snapshot->host.hidden = -0.9;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_value("percore_host-all/gauge-hidden", -90);
+}
+
+static void a_core_that_is_offline_has_no_values(void **state) {
+  (void)state;
+  struct snapshot *snapshot = make_snapshot(2, 0);
+  snapshot->cores[0].online = false;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_absent("percore-0/percent-busy");
+  assert_absent("percore-0/load");
+  assert_value("percore-1/percent-busy", 50);
+}
+
+static void steal_of_the_host_is_told_under_a_hypervisor_only(void **state) {
+  (void)state;
+  struct snapshot *snapshot = make_snapshot(1, 0);
+  snapshot->hypervisor = false;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_absent("percore_host-all/percent-steal");
+}
+
+static void parts_that_are_switched_off_are_left_out(void **state) {
+  (void)state;
+  report_everything();
+  config.load.report_per_core = false;
+  config.load_average.run_queue = false;
+  dispatch_host(2, 0);
+  assert_absent("percore-0/percent-busy");
+  assert_absent("percore-0/gauge-hidden");
+  assert_absent("percore_host-all/load-runqueue");
+  assert_value("percore_host-all/percent-cores_mean", 50);
+  fake_reset();
+  config.load.report_per_core = true;
+  config.load.report_host = false;
+  dispatch_host(2, 1);
+  assert_value("percore-0/percent-busy", 50);
+  assert_absent("percore_host-all/percent-cores_mean");
+  assert_absent("percore_host-all/load");
+  assert_value("percore_host-self/gauge-cores_online", 2);
+}
+
+/* ---------------------------------------------------------------------------
+ * Time and number
+ */
+
+static void no_time_is_dispatched_twice_nor_gone_back_to(void **state) {
+  (void)state;
+  dispatch_host(1, 1);
+  size_t values_len = fake.values_len;
+  dispatch_host(1, 1);
+  dispatch_host(1, 0);
+  assert_int_equal(fake.values_len, values_len);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  dispatch_host(1, 2);
+  assert_int_equal(fake.values_len, 2 * values_len);
+  assert_value("percore_host-self/derive-snapshots_dropped", 15 + 2);
+  assert_int_equal(fake_count_logged(LOG_INFO), 1);
+  cdtime_t last = 0;
+  for (size_t i = 0; i < fake.values_len; i++) {
+    assert_true(fake.values[i].list.time >= last);
+    last = fake.values[i].list.time;
+  }
+}
+
+static void
+beyond_max_values_the_loads_of_the_cores_are_the_last_to_go(void **state) {
+  (void)state;
+  report_everything();
+  config.max_values = 64;
+  dispatch_host(64, 0);
+  assert_int_equal(fake.values_len, 64);
+  for (size_t i = 0; i < 64; i++)
+    assert_string_equal(fake.values[i].list.type_instance, "busy");
+}
+
+static void
+beyond_max_values_details_go_before_averages_before_the_host(void **state) {
+  (void)state;
+  report_everything();
+  dispatch_host(4, 0);
+  size_t whole = fake.values_len;
+  size_t last_busy = 0, first_host = whole, last_host = 0, first_load = whole,
+         last_load = 0, first_hidden = whole;
+  for (size_t i = 0; i < whole; i++) {
+    const value_list_t *list = &fake.values[i].list;
+    bool host = strcmp(list->plugin, "percore_host") == 0;
+    if (host && i < first_host)
+      first_host = i;
+    if (host)
+      last_host = i;
+    if (!host && strcmp(list->type_instance, "busy") == 0)
+      last_busy = i;
+    if (!host && strcmp(list->type, "load") == 0) {
+      first_load = i < first_load ? i : first_load;
+      last_load = i;
+    }
+    if (!host && strcmp(list->type_instance, "hidden") == 0 && i < first_hidden)
+      first_hidden = i;
+  }
+  assert_true(last_busy < first_host);
+  assert_true(last_host < first_load);
+  assert_true(last_load < first_hidden);
+}
+
+static void what_max_values_leaves_out_is_counted_and_said_once(void **state) {
+  (void)state;
+  dispatch_host(8, 0);
+  size_t whole = fake.values_len;
+  fake_reset();
+  config.max_values = (int)whole - 5;
+  for (unsigned n = 1; n <= 3; n++)
+    dispatch_host(8, n);
+  assert_int_equal(fake.values_len, 3 * (whole - 5));
+  assert_value("percore_host-self/derive-values_dropped", 15);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "MaxValues"));
+  config.max_values = (int)whole;
+  dispatch_host(8, 4);
+  assert_value("percore_host-self/derive-values_dropped", 15);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+static void what_is_left_of_max_values_is_handed_on(void **state) {
+  (void)state;
+  struct snapshot *snapshot = make_snapshot(1, 0);
+  config.max_values = 1000;
+  size_t left = dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_int_equal(left, 1000 - fake.values_len);
+}
+
+/* ---------------------------------------------------------------------------
+ * Notifications
+ */
+
+static void notify_sources(const enum source *sources, size_t len, unsigned n) {
+  struct snapshot *snapshot = make_snapshot(len, n);
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i].source = sources[i];
+  notify_snapshot(&notify, snapshot, config.send_notifications);
+  free_snapshot(snapshot);
+}
+
+static void
+a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
+  (void)state;
+  enum source before[8], after[8];
+  for (int i = 0; i < 8; i++) {
+    before[i] = SOURCE_REF_CYCLES;
+    after[i] = i < 6 ? SOURCE_IDLE : SOURCE_NONE;
+  }
+  notify_sources(before, 8, 0);
+  assert_int_equal(fake.notifications_len, 0);
+  notify_sources(after, 8, 1);
+  notify_sources(after, 8, 2);
+  assert_int_equal(fake.notifications_len, 2);
+  const notification_t *lost = &fake.notifications[0];
+  const notification_t *worse = &fake.notifications[1];
+  assert_int_equal(lost->severity, NOTIF_FAILURE);
+  assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
+  assert_int_equal(worse->severity, NOTIF_WARNING);
+  assert_non_null(strstr(worse->message, "from ref-cycles to idle: cores 0-5"));
+  assert_string_equal(worse->host, "host");
+  assert_string_equal(worse->plugin, "percore_host");
+  assert_string_equal(worse->plugin_instance, "self");
+  assert_true(worse->time == NS_TO_CDTIME_T(START + 10 * SECOND));
+  notify_sources(before, 8, 3);
+  assert_int_equal(fake.notifications_len, 4);
+  assert_int_equal(fake.notifications[2].severity, NOTIF_OKAY);
+  assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
+}
+
+static void a_first_source_and_hotplug_are_no_change(void **state) {
+  (void)state;
+  notify_sources((enum source[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
+  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
+  struct snapshot *snapshot = make_snapshot(2, 2);
+  snapshot->cores[1].online = false;
+  snapshot->cores[1].source = SOURCE_NONE;
+  notify_snapshot(&notify, snapshot, true);
+  free_snapshot(snapshot);
+  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
+  assert_int_equal(fake.notifications_len, 0);
+}
+
+static void without_send_notifications_changes_are_only_noted(void **state) {
+  (void)state;
+  config.send_notifications = false;
+  notify_sources((enum source[]){SOURCE_MPERF}, 1, 0);
+  notify_sources((enum source[]){SOURCE_IDLE}, 1, 1);
+  config.send_notifications = true;
+  notify_sources((enum source[]){SOURCE_IDLE}, 1, 2);
+  assert_int_equal(fake.notifications_len, 0);
+}
+
+static void
+a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
+  (void)state;
+  enum source before[256], after[256];
+  for (int i = 0; i < 256; i++) {
+    before[i] = SOURCE_MPERF;
+    after[i] = i % 2 == 0 ? SOURCE_IDLE : SOURCE_MPERF;
+  }
+  notify_sources(before, 256, 0);
+  notify_sources(after, 256, 1);
+  assert_int_equal(fake.notifications_len, 1);
+  const char *message = fake.notifications[0].message;
+  assert_non_null(strstr(message, "of 128 cores"));
+  assert_non_null(strstr(message, " and more."));
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(by_default_each_core_has_busy_busy_max_and_load),
+      TEST(by_default_the_host_has_aggregates_averages_and_itself),
+      TEST(what_is_asked_for_comes_under_its_name),
+      TEST(a_host_of_256_cores_has_distinct_identifiers_and_at_most_800_series),
+      TEST(with_every_option_on_identifiers_are_still_distinct),
+      TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type),
+      TEST(a_source_is_counted_from_the_first_time_it_serves_a_core),
+      TEST(what_is_not_known_is_not_dispatched),
+      TEST(shares_are_clamped_to_0_and_100_percent),
+      TEST(hidden_may_be_negative),
+      TEST(a_core_that_is_offline_has_no_values),
+      TEST(steal_of_the_host_is_told_under_a_hypervisor_only),
+      TEST(parts_that_are_switched_off_are_left_out),
+      TEST(no_time_is_dispatched_twice_nor_gone_back_to),
+      TEST(beyond_max_values_the_loads_of_the_cores_are_the_last_to_go),
+      TEST(beyond_max_values_details_go_before_averages_before_the_host),
+      TEST(what_max_values_leaves_out_is_counted_and_said_once),
+      TEST(what_is_left_of_max_values_is_handed_on),
+      TEST(a_change_of_source_is_notified_once_for_all_its_cores),
+      TEST(a_first_source_and_hotplug_are_no_change),
+      TEST(without_send_notifications_changes_are_only_noted),
+      TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
+  };
+  return cmocka_run_group_tests_name("plugin_dispatch", tests, NULL, NULL);
+}

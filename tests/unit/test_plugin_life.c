@@ -1,0 +1,201 @@
+/* The life of the plugin: config, init, read, shutdown; with a sampler of the
+ * test's own in place of the thread. */
+#include "fake_collectd.h"
+
+#include "cycles/sampler.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define SECOND UINT64_C(1000000000)
+
+/* ---------------------------------------------------------------------------
+ * A sampler without a thread
+ */
+
+static struct {
+  int start_status; /* what sampler_start returns */
+  unsigned starts, stops;
+  struct sampler_options options;
+  bool has_source;
+  struct snapshot *queue[4];
+  size_t queue_len;
+} stub;
+
+int sampler_start(struct sampler **sampler,
+                  const struct sampler_options *options) {
+  stub.starts++;
+  stub.options = *options;
+  if (stub.start_status == 0)
+    *sampler = (struct sampler *)(void *)&stub;
+  return stub.start_status;
+}
+
+void sampler_stop(struct sampler *sampler) {
+  if (sampler != NULL)
+    stub.stops++;
+}
+
+bool sampler_has_source(struct sampler *sampler) {
+  assert_non_null(sampler);
+  return stub.has_source;
+}
+
+struct snapshot *sampler_take(struct sampler *sampler) {
+  assert_non_null(sampler);
+  if (stub.queue_len == 0)
+    return NULL;
+  struct snapshot *oldest = stub.queue[0];
+  memmove(&stub.queue[0], &stub.queue[1], 3 * sizeof(stub.queue[0]));
+  stub.queue_len--;
+  return oldest;
+}
+
+void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
+
+static void queue_snapshot(uint64_t time_s) {
+  struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+  assert_non_null(snapshot);
+  snapshot->time_ns = time_s * SECOND;
+  stub.queue[stub.queue_len++] = snapshot;
+}
+
+/* ---------------------------------------------------------------------------
+ */
+
+static int set_up(void **state) {
+  (void)state;
+  fake_reset();
+  memset(&stub, 0, sizeof(stub));
+  stub.has_source = true;
+  fake.read = NULL;
+  fake.interval = TIME_T_TO_CDTIME_T_STATIC(10);
+  fake.now = TIME_T_TO_CDTIME_T_STATIC(1000);
+  module_register();
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  fake.shutdown();
+  fake_reset();
+  return 0;
+}
+
+static int read_once(void) {
+  user_data_t none = {.data = NULL};
+  return fake.read(&none);
+}
+
+static void no_thread_is_made_before_init(void **state) {
+  (void)state;
+  oconfig_item_t *block = fake_config("Cores \"0\"");
+  assert_int_equal(fake.config(block), 0);
+  fake_config_free(block);
+  assert_int_equal(stub.starts, 0);
+  assert_null(fake.read);
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(stub.starts, 1);
+  assert_non_null(fake.read);
+}
+
+static void a_bad_value_makes_the_config_callback_fail(void **state) {
+  (void)state;
+  oconfig_item_t *block = fake_config("Cores \"x\"");
+  assert_int_not_equal(fake.config(block), 0);
+  fake_config_free(block);
+}
+
+static void the_sampler_runs_at_the_interval_of_the_plugin(void **state) {
+  (void)state;
+  fake.interval = MS_TO_CDTIME_T(100);
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(stub.options.interval_ns, 100000000);
+}
+
+static void the_first_read_without_history_succeeds(void **state) {
+  (void)state;
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(fake.values_len, 0);
+}
+
+static void a_read_dispatches_all_that_is_new_the_oldest_first(void **state) {
+  (void)state;
+  assert_int_equal(fake.init(), 0);
+  queue_snapshot(1000);
+  queue_snapshot(1010);
+  assert_int_equal(read_once(), 0);
+  size_t values_len = fake.values_len;
+  assert_true(values_len > 0);
+  assert_true(fake.values[0].list.time == TIME_T_TO_CDTIME_T_STATIC(1000));
+  assert_true(fake.values[values_len - 1].list.time ==
+              TIME_T_TO_CDTIME_T_STATIC(1010));
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(fake.values_len, values_len);
+}
+
+static void without_a_source_the_first_read_fails_and_no_other(void **state) {
+  (void)state;
+  stub.has_source = false;
+  assert_int_equal(fake.init(), 0);
+  assert_int_not_equal(read_once(), 0);
+  assert_int_equal(fake_count_logged(LOG_ERR), 1);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(read_once(), 0);
+  assert_int_equal(fake_count_logged(LOG_ERR), 1);
+}
+
+static void
+a_start_that_fails_is_tried_again_after_1_2_4_to_60_s(void **state) {
+  (void)state;
+  static const unsigned delays_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
+  stub.start_status = -ENOENT;
+  assert_int_equal(fake.init(), 0);
+  assert_int_not_equal(read_once(), 0);
+  for (unsigned i = 0; i < sizeof(delays_s) / sizeof(delays_s[0]); i++) {
+    fake.now += TIME_T_TO_CDTIME_T(delays_s[i]) - 1;
+    assert_int_equal(read_once(), 0);
+    assert_int_equal(stub.starts, 1 + i);
+    fake.now += 1;
+    assert_int_equal(read_once(), 0);
+    assert_int_equal(stub.starts, 2 + i);
+  }
+  stub.start_status = 0;
+  fake.now += TIME_T_TO_CDTIME_T_STATIC(60);
+  queue_snapshot(2000);
+  assert_int_equal(read_once(), 0);
+  assert_true(fake.values_len > 0);
+}
+
+static void shutdown_stops_the_sampler(void **state) {
+  (void)state;
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(fake.shutdown(), 0);
+  assert_int_equal(stub.stops, 1);
+}
+
+static void what_the_sampler_says_goes_to_the_log_at_its_level(void **state) {
+  (void)state;
+  assert_int_equal(fake.init(), 0);
+  const struct journal *journal = &stub.options.engine.journal;
+  journal->write(journal->context, JOURNAL_WARNING, "a line");
+  assert_non_null(fake_logged(LOG_WARNING, "percore: a line"));
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(no_thread_is_made_before_init),
+      TEST(a_bad_value_makes_the_config_callback_fail),
+      TEST(the_sampler_runs_at_the_interval_of_the_plugin),
+      TEST(the_first_read_without_history_succeeds),
+      TEST(a_read_dispatches_all_that_is_new_the_oldest_first),
+      TEST(without_a_source_the_first_read_fails_and_no_other),
+      TEST(a_start_that_fails_is_tried_again_after_1_2_4_to_60_s),
+      TEST(shutdown_stops_the_sampler),
+      TEST(what_the_sampler_says_goes_to_the_log_at_its_level),
+  };
+  return cmocka_run_group_tests_name("plugin_life", tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+#include "unit.h"
+
+#include "tool/proctext.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CORES 4
+
+/* Cut down to what is read: core 0 busy, core 1 idle for 1 s with its tick
+ * stopped, and what follows the cores. */
+static const char timer_list[] =
+    "Timer List Version: v0.10\n"
+    "HRTIMER_MAX_CLOCK_BASES: 8\n"
+    "now at 100000000000 nsecs\n"
+    "\n"
+    "cpu: 0\n"
+    " clock 0:\n"
+    "  .base:       00000000f24d8723\n"
+    "active timers:\n"
+    " #0: <000000004b9bfc2f>, tick_nohz_handler, S:01\n"
+    "  .tick_stopped   : 0\n"
+    "  .idle_entrytime : 99999000000 nsecs\n"
+    "  .idle_sleeptime : 40000000000 nsecs\n"
+    "  .iowait_sleeptime: 500000000 nsecs\n"
+    "jiffies: 4295205328\n"
+    "\n"
+    "cpu: 1\n"
+    "  .tick_stopped   : 1\n"
+    "  .idle_entrytime : 99000000000 nsecs\n"
+    "  .idle_sleeptime : 50000000000 nsecs\n"
+    "  .iowait_sleeptime: 0 nsecs\n"
+    "jiffies: 4295205329\n"
+    "\n"
+    "Tick Device: mode:     1\n"
+    "Per CPU device: 0\n"
+    " retries:        28\n"
+    "\n";
+
+static void the_idle_period_in_progress_is_added(void **state) {
+  (void)state;
+  double idle_ns[CORES], now_ns;
+  assert_int_equal(timer_list_parse(timer_list, idle_ns, CORES, &now_ns), 0);
+  assert_near(now_ns, 100e9, 0);
+  assert_near(idle_ns[0], 40.5e9, 0);
+  assert_near(idle_ns[1], 51e9, 0);
+  assert_nan(idle_ns[2]);
+  assert_nan(idle_ns[3]);
+}
+
+static void cores_beyond_the_machine_are_not_taken(void **state) {
+  (void)state;
+  double idle_ns[1], now_ns;
+  assert_int_equal(timer_list_parse(timer_list, idle_ns, 1, &now_ns), 0);
+  assert_near(idle_ns[0], 40.5e9, 0);
+}
+
+/* Every cut of the text gives each core its right figure or none: a cut number
+ * would be a wrong one. */
+static void a_timer_list_cut_anywhere_gives_no_wrong_figure(void **state) {
+  (void)state;
+  for (size_t length = 0; length < sizeof(timer_list); length++) {
+    char text[sizeof(timer_list)];
+    double idle_ns[CORES], now_ns;
+    memcpy(text, timer_list, length);
+    text[length] = '\0';
+    if (timer_list_parse(text, idle_ns, CORES, &now_ns) != 0)
+      continue;
+    assert_true(isnan(idle_ns[0]) || idle_ns[0] == 40.5e9 ||
+                idle_ns[0] == 40e9 /* the iowait line is yet to come */);
+    assert_true(isnan(idle_ns[1]) || idle_ns[1] == 51e9);
+  }
+}
+
+static void a_timer_list_without_dynamic_tick_says_nothing(void **state) {
+  (void)state;
+  double idle_ns[CORES], now_ns;
+  assert_int_equal(
+      timer_list_parse("now at 100 nsecs\n\ncpu: 0\n clock 0:\n"
+                       "  .expires_next   : 1113204000000 nsecs\n\n",
+                       idle_ns, CORES, &now_ns),
+      -EINVAL);
+  assert_int_equal(timer_list_parse("", idle_ns, CORES, &now_ns), -EINVAL);
+}
+
+static void numbers_too_large_for_64_bits_are_not_taken(void **state) {
+  (void)state;
+  double idle_ns[CORES], now_ns;
+  assert_int_equal(
+      timer_list_parse("now at 100 nsecs\ncpu: 0\n  .tick_stopped   : 0\n"
+                       "  .idle_entrytime : 1 nsecs\n"
+                       "  .idle_sleeptime : 18446744073709551616 nsecs\n\n",
+                       idle_ns, CORES, &now_ns),
+      -EINVAL);
+  assert_int_equal(
+      schedstat_parse("version 15\n"
+                      "cpu0 0 0 0 0 0 0 99999999999999999999 0 0\n\n",
+                      idle_ns, CORES),
+      -EINVAL);
+}
+
+static void run_time_is_the_seventh_column_of_schedstat(void **state) {
+  (void)state;
+  double run_ns[CORES];
+  assert_int_equal(schedstat_parse("version 15\n"
+                                   "timestamp 4295205328\n"
+                                   "cpu0 1 2 3 4 5 6 7000000000 8 9\n"
+                                   "domain0 00000003 1 2 3 4 5 6 7 8 9\n"
+                                   "cpu2 1 2 3 4 5 6 9000000000 8 9\n",
+                                   run_ns, CORES),
+                   0);
+  assert_near(run_ns[0], 7e9, 0);
+  assert_nan(run_ns[1]);
+  assert_near(run_ns[2], 9e9, 0);
+}
+
+static void a_schedstat_of_another_version_is_refused(void **state) {
+  (void)state;
+  double run_ns[CORES];
+  assert_int_equal(
+      schedstat_parse("version 18\ncpu0 1 2 3 4 5 6 7 8 9\n", run_ns, CORES),
+      -EPROTONOSUPPORT);
+  assert_int_equal(
+      schedstat_parse("version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", run_ns, CORES),
+      -EPROTONOSUPPORT);
+  assert_int_equal(schedstat_parse("version x\n", run_ns, CORES),
+                   -EPROTONOSUPPORT);
+}
+
+static void a_cut_row_of_schedstat_is_not_taken(void **state) {
+  (void)state;
+  double run_ns[CORES];
+  assert_int_equal(
+      schedstat_parse("version 15\ncpu0 1 2 3 4 5 6\n", run_ns, CORES),
+      -EINVAL);
+  assert_int_equal(
+      schedstat_parse("version 15\ncpu0 1 2 3 4 5 6 70", run_ns, CORES),
+      -EINVAL);
+}
+
+static void cpuacct_has_a_number_for_each_possible_core(void **state) {
+  (void)state;
+  struct core_set possible;
+  double run_ns[CORES];
+  assert_int_equal(core_set_parse(&possible, "0,2-3"), 0);
+  assert_int_equal(cpuacct_parse("100 200 300 \n", &possible, run_ns, CORES),
+                   0);
+  assert_near(run_ns[0], 100, 0);
+  assert_nan(run_ns[1]);
+  assert_near(run_ns[2], 200, 0);
+  assert_near(run_ns[3], 300, 0);
+  assert_int_equal(cpuacct_parse("100 20", &possible, run_ns, CORES), -EINVAL);
+  assert_int_equal(cpuacct_parse("x\n", &possible, run_ns, CORES), -EINVAL);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_idle_period_in_progress_is_added),
+      cmocka_unit_test(cores_beyond_the_machine_are_not_taken),
+      cmocka_unit_test(a_timer_list_cut_anywhere_gives_no_wrong_figure),
+      cmocka_unit_test(a_timer_list_without_dynamic_tick_says_nothing),
+      cmocka_unit_test(numbers_too_large_for_64_bits_are_not_taken),
+      cmocka_unit_test(run_time_is_the_seventh_column_of_schedstat),
+      cmocka_unit_test(a_schedstat_of_another_version_is_refused),
+      cmocka_unit_test(a_cut_row_of_schedstat_is_not_taken),
+      cmocka_unit_test(cpuacct_has_a_number_for_each_possible_core),
+  };
+  return cmocka_run_group_tests_name("proctext", tests, NULL, NULL);
+}

@@ -1,0 +1,350 @@
+#include "unit.h"
+
+#include "cycles/sampler.h"
+
+#include <stdbool.h>
+
+#define MS UINT64_C(1000000)
+#define SECOND UINT64_C(1000000000)
+#define INTERVAL (10 * SECOND)
+#define SAMPLE (LOADAVG_INTERVAL_NS / 4)
+
+/* A sampler that is woken exactly when it asked to be, on two clocks that the
+ * test can move. */
+struct play {
+  struct schedule schedule;
+  uint64_t monotonic_ns, realtime_ns;
+  uint64_t stamps[4096];
+  size_t stamps_len;
+  int samples, load_averages;
+  struct schedule_due due; /* the last */
+};
+
+static void start(struct play *play, uint64_t monotonic_ns,
+                  uint64_t realtime_ns) {
+  *play =
+      (struct play){.monotonic_ns = monotonic_ns, .realtime_ns = realtime_ns};
+  schedule_start(&play->schedule, INTERVAL, SAMPLE, monotonic_ns, realtime_ns);
+}
+
+static void pass(struct play *play, uint64_t ns) {
+  play->monotonic_ns += ns;
+  play->realtime_ns += ns;
+}
+
+static struct schedule_due take(struct play *play) {
+  play->due =
+      schedule_take(&play->schedule, play->monotonic_ns, play->realtime_ns);
+  play->samples += (play->due.what & SCHEDULE_SAMPLE) != 0;
+  play->load_averages += (play->due.what & SCHEDULE_LOAD_AVERAGE) != 0;
+  if (play->due.what & SCHEDULE_INTERVAL) {
+    assert_true(play->stamps_len < 4096);
+    play->stamps[play->stamps_len++] = play->due.stamp_ns;
+  }
+  return play->due;
+}
+
+static uint64_t wait_of(const struct play *play) {
+  return schedule_wait_ns(&play->schedule, play->monotonic_ns,
+                          play->realtime_ns);
+}
+
+/* For a time, each wake late by `late_ns`. */
+static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
+  uint64_t end_ns = play->monotonic_ns + ns;
+  for (;;) {
+    uint64_t step_ns = wait_of(play) + late_ns;
+    if (play->monotonic_ns + step_ns > end_ns)
+      break;
+    pass(play, step_ns);
+    take(play);
+  }
+  pass(play, end_ns - play->monotonic_ns);
+}
+
+static uint64_t last_stamp(const struct play *play) {
+  assert_true(play->stamps_len > 0);
+  return play->stamps[play->stamps_len - 1];
+}
+
+static void snapshots_are_stamped_with_each_multiple_in_turn(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 77, 1700000003 * SECOND + 123456789);
+  run(&play, 3600 * SECOND, 0);
+  assert_int_equal(play.stamps_len, 360);
+  for (size_t i = 0; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
+}
+
+static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 77, 1700000000 * SECOND);
+  assert_false(take(&play).what & SCHEDULE_INTERVAL);
+  run(&play, 10 * SECOND, 0);
+  assert_int_equal(play.stamps[0], 1700000010 * SECOND);
+}
+
+/* Wakes up to 1 % of the interval late neither lose nor move a grid point. */
+static void a_little_jitter_moves_no_stamp(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND + 1);
+  for (uint64_t i = 0; i < 10000; i++) {
+    pass(&play, wait_of(&play) + (i * 7919 * 7919) % (100 * MS));
+    take(&play);
+  }
+  assert_true(play.stamps_len > 100);
+  for (size_t i = 0; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
+}
+
+static void more_than_1_percent_late_gets_the_true_time(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  pass(&play, 5 * SECOND + 100 * MS);
+  assert_int_equal(take(&play).stamp_ns, 1700000010 * SECOND);
+  start(&play, 0, 1700000005 * SECOND);
+  pass(&play, 5 * SECOND + 100 * MS + 1);
+  assert_int_equal(take(&play).stamp_ns, 1700000010 * SECOND + 100 * MS + 1);
+  run(&play, 15 * SECOND, 0);
+  assert_int_equal(last_stamp(&play), 1700000020 * SECOND);
+}
+
+static void intervals_slept_over_give_one_snapshot(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  pass(&play, 38 * SECOND);
+  take(&play);
+  assert_int_equal(play.stamps_len, 1);
+  assert_int_equal(play.stamps[0], 1700000043 * SECOND);
+  assert_int_equal(play.samples, 1);
+  assert_int_equal(play.load_averages, 1);
+  assert_false(take(&play).what);
+  run(&play, 8 * SECOND, 0);
+  assert_int_equal(last_stamp(&play), 1700000050 * SECOND);
+}
+
+static void a_clock_set_forward_goes_on_at_the_new_multiples(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  run(&play, 6 * SECOND, 0);
+  play.realtime_ns += 3600 * SECOND + 3 * SECOND;
+  size_t before = play.stamps_len;
+  run(&play, 60 * SECOND, 0);
+  assert_in_range(play.stamps_len - before, 6, 7);
+  for (size_t i = 1; i < play.stamps_len; i++)
+    assert_true(play.stamps[i] > play.stamps[i - 1]);
+  for (size_t i = before + 1; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i] % INTERVAL, 0);
+}
+
+static void a_clock_set_forward_is_no_lateness(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  run(&play, 6 * SECOND, 0);
+  play.realtime_ns += 3600 * SECOND;
+  for (int i = 0; i < 10; i++) {
+    pass(&play, wait_of(&play));
+    assert_true(take(&play).late_ns < SECOND);
+    assert_false(play.due.late);
+  }
+}
+
+static void a_clock_set_back_far_goes_on_at_the_new_multiples(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  run(&play, 6 * SECOND, 0);
+  play.realtime_ns -= 3600 * SECOND;
+  size_t before = play.stamps_len;
+  run(&play, 60 * SECOND, 0);
+  assert_in_range(play.stamps_len - before, 5, 7);
+  for (size_t i = before; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i] % INTERVAL, 0);
+  for (size_t i = before + 1; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i], play.stamps[i - 1] + INTERVAL);
+}
+
+/* By less than an interval: the time of the last stamp comes again. */
+static void a_clock_set_back_a_little_gives_no_stamp_twice(void **state) {
+  (void)state;
+  static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
+  for (size_t n = 0; n < sizeof back_ms / sizeof back_ms[0]; n++)
+    for (uint64_t after_ms = 0; after_ms < 10000; after_ms += 700) {
+      struct play play;
+      start(&play, 0, 1700000005 * SECOND);
+      run(&play, 5 * SECOND + after_ms * MS, 0);
+      play.realtime_ns -= back_ms[n] * MS;
+      run(&play, 60 * SECOND, 0);
+      assert_true(play.stamps_len >= 6);
+      for (size_t i = 1; i < play.stamps_len; i++)
+        if (play.stamps[i] <= play.stamps[i - 1])
+          fail_msg("set back %d ms: stamp %d comes %s", (int)back_ms[n], (int)i,
+                   play.stamps[i] == play.stamps[i - 1] ? "twice" : "late");
+    }
+}
+
+static void a_clock_that_is_slewed_loses_and_doubles_nothing(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  for (int i = 0; i < 20000; i++) {
+    uint64_t ns = wait_of(&play);
+    play.monotonic_ns += ns;
+    play.realtime_ns += ns + ns / 2000 - (i % 2 ? ns / 1000 : 0);
+    take(&play);
+  }
+  assert_true(play.stamps_len > 100);
+  for (size_t i = 0; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
+}
+
+static void samples_keep_their_rhythm_on_the_monotonic_clock(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND);
+  run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 0);
+  assert_int_equal(play.samples, 52);
+  assert_int_equal(play.load_averages, 13);
+  assert_int_equal(play.schedule.next_sample_ns, 53 * SAMPLE);
+  assert_int_equal(play.schedule.next_load_average_ns,
+                   14 * LOADAVG_INTERVAL_NS);
+}
+
+static void lateness_does_not_add_up(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND);
+  run(&play, 13 * LOADAVG_INTERVAL_NS + SECOND / 2, 40 * MS);
+  assert_int_equal(play.samples, 52);
+  assert_int_equal(play.schedule.next_sample_ns % SAMPLE, 0);
+}
+
+static void deadlines_close_together_are_one_sample(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND + 1);
+  run(&play, 4 * SAMPLE - MS, 0);
+  pass(&play, MS / 2);
+  assert_int_equal(take(&play).what, SCHEDULE_SAMPLE | SCHEDULE_LOAD_AVERAGE);
+  pass(&play, MS);
+  assert_int_equal(take(&play).what, 0);
+}
+
+/* Early by up to a millisecond is on time for a sample; a snapshot would carry
+ * the stamp of a time that has not come. */
+static void a_snapshot_never_comes_before_its_stamp(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND + 1);
+  pass(&play, 10 * SECOND - 2);
+  assert_false(take(&play).what & SCHEDULE_INTERVAL);
+  pass(&play, 1);
+  assert_true(take(&play).what & SCHEDULE_INTERVAL);
+}
+
+static void late_means_more_than_three_sample_intervals(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND);
+  pass(&play, 4 * SAMPLE);
+  assert_false(take(&play).late);
+  assert_int_equal(play.due.late_ns, 3 * SAMPLE);
+  start(&play, 0, 1700000000 * SECOND);
+  pass(&play, 4 * SAMPLE + 1);
+  assert_true(take(&play).late);
+}
+
+static void on_time_is_not_late(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND);
+  for (int i = 0; i < 1000; i++) {
+    pass(&play, wait_of(&play));
+    assert_int_equal(take(&play).late_ns, 0);
+    assert_false(play.due.late);
+  }
+}
+
+static void a_wait_ends_at_the_earliest_deadline(void **state) {
+  (void)state;
+  struct schedule schedule = {.interval_ns = INTERVAL,
+                              .sample_interval_ns = SAMPLE,
+                              .next_sample_ns = 1000 * MS,
+                              .next_load_average_ns = 2000 * MS,
+                              .next_grid_ns = 30 * SECOND};
+  assert_int_equal(schedule_wait_ns(&schedule, 900 * MS, 28 * SECOND),
+                   100 * MS);
+  schedule.next_load_average_ns = 950 * MS;
+  assert_int_equal(schedule_wait_ns(&schedule, 900 * MS, 28 * SECOND), 50 * MS);
+  assert_int_equal(schedule_wait_ns(&schedule, 900 * MS, 30 * SECOND - 20 * MS),
+                   20 * MS);
+}
+
+static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND);
+  pass(&play, 2 * SAMPLE);
+  assert_int_equal(wait_of(&play), 0);
+}
+
+/* A clock that was set is noticed then. */
+static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
+  (void)state;
+  struct schedule schedule;
+  schedule_start(&schedule, 3600 * SECOND, SAMPLE, 5, 5 * SECOND);
+  assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
+}
+
+/* Whoever sleeps as long as told and takes what is due never spins. */
+static void every_wait_makes_progress(void **state) {
+  (void)state;
+  static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,
+                                       UINT64_C(333333333)};
+  for (size_t n = 0; n < sizeof intervals / sizeof intervals[0]; n++) {
+    struct schedule schedule;
+    uint64_t monotonic_ns = 12345,
+             realtime_ns = 1700000000 * SECOND + 987654321;
+    schedule_start(&schedule, intervals[n], SAMPLE, monotonic_ns, realtime_ns);
+    for (int i = 0; i < 5000; i++) {
+      schedule_take(&schedule, monotonic_ns, realtime_ns);
+      uint64_t ns = schedule_wait_ns(&schedule, monotonic_ns, realtime_ns);
+      assert_true(ns > 0);
+      monotonic_ns += ns;
+      realtime_ns += ns;
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(snapshots_are_stamped_with_each_multiple_in_turn),
+      cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
+      cmocka_unit_test(a_little_jitter_moves_no_stamp),
+      cmocka_unit_test(more_than_1_percent_late_gets_the_true_time),
+      cmocka_unit_test(intervals_slept_over_give_one_snapshot),
+      cmocka_unit_test(a_clock_set_forward_goes_on_at_the_new_multiples),
+      cmocka_unit_test(a_clock_set_forward_is_no_lateness),
+      cmocka_unit_test(a_clock_set_back_far_goes_on_at_the_new_multiples),
+      cmocka_unit_test(a_clock_set_back_a_little_gives_no_stamp_twice),
+      cmocka_unit_test(a_clock_that_is_slewed_loses_and_doubles_nothing),
+      cmocka_unit_test(samples_keep_their_rhythm_on_the_monotonic_clock),
+      cmocka_unit_test(lateness_does_not_add_up),
+      cmocka_unit_test(deadlines_close_together_are_one_sample),
+      cmocka_unit_test(a_snapshot_never_comes_before_its_stamp),
+      cmocka_unit_test(late_means_more_than_three_sample_intervals),
+      cmocka_unit_test(on_time_is_not_late),
+      cmocka_unit_test(a_wait_ends_at_the_earliest_deadline),
+      cmocka_unit_test(a_wait_is_over_at_once_when_a_deadline_has_passed),
+      cmocka_unit_test(a_wait_is_never_longer_than_to_the_next_sample),
+      cmocka_unit_test(every_wait_makes_progress),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

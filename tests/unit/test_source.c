@@ -1,0 +1,119 @@
+#include "unit.h"
+
+#include "cycles/journal.h"
+#include "cycles/source.h"
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <string.h>
+
+static void a_source_is_called_the_same_in_and_out(void **state) {
+  (void)state;
+  static const struct {
+    enum source source;
+    const char *name;
+  } names[] = {{SOURCE_AUTO, "auto"},
+               {SOURCE_MPERF, "mperf"},
+               {SOURCE_REF_CYCLES, "ref-cycles"},
+               {SOURCE_EVENT, "event"},
+               {SOURCE_IDLE, "idle"}};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    enum source source = SOURCE_NONE;
+    assert_string_equal(source_name(names[i].source), names[i].name);
+    assert_int_equal(source_parse(&source, names[i].name), 0);
+    assert_int_equal(source, names[i].source);
+  }
+  assert_string_equal(source_name(SOURCE_NONE), "none");
+}
+
+static void every_source_and_proof_has_a_name_of_its_own(void **state) {
+  (void)state;
+  for (int a = SOURCE_AUTO; a < SOURCES; a++)
+    for (int b = SOURCE_AUTO; b < a; b++)
+      assert_string_not_equal(source_name(a), source_name(b));
+  for (int a = PROOF_PENDING; a <= PROOF_REFUTED; a++)
+    for (int b = PROOF_PENDING; b < a; b++)
+      assert_string_not_equal(proof_name(a), proof_name(b));
+}
+
+static void none_cannot_be_configured(void **state) {
+  (void)state;
+  enum source source;
+  static const char *const bad[] = {"none",   "",      "ref_cycles", "mper",
+                                    "mperf ", "aperf", "?"};
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    assert_int_equal(source_parse(&source, bad[i]), -EINVAL);
+}
+
+static void denominators_are_auto_tsc_and_time_enabled(void **state) {
+  (void)state;
+  enum denominator denominator;
+  assert_int_equal(denominator_parse(&denominator, "auto"), 0);
+  assert_int_equal(denominator, DENOMINATOR_AUTO);
+  assert_int_equal(denominator_parse(&denominator, "tsc"), 0);
+  assert_int_equal(denominator, DENOMINATOR_TSC);
+  assert_int_equal(denominator_parse(&denominator, "time-enabled"), 0);
+  assert_int_equal(denominator, DENOMINATOR_TIME_ENABLED);
+  assert_int_equal(denominator_parse(&denominator, "wall"), -EINVAL);
+  assert_int_equal(denominator_parse(&denominator, ""), -EINVAL);
+}
+
+static void isolated_cores_are_idle_hardware_or_skip(void **state) {
+  (void)state;
+  enum isolated_cores isolated;
+  assert_int_equal(isolated_cores_parse(&isolated, "idle"), 0);
+  assert_int_equal(isolated, ISOLATED_CORES_IDLE);
+  assert_int_equal(isolated_cores_parse(&isolated, "hardware"), 0);
+  assert_int_equal(isolated, ISOLATED_CORES_HARDWARE);
+  assert_int_equal(isolated_cores_parse(&isolated, "skip"), 0);
+  assert_int_equal(isolated, ISOLATED_CORES_SKIP);
+  assert_int_equal(isolated_cores_parse(&isolated, "auto"), -EINVAL);
+}
+
+static void numbers_out_of_range_have_a_name_that_can_be_printed(void **state) {
+  (void)state;
+  assert_non_null(source_name(SOURCES));
+  assert_non_null(source_name(99));
+  assert_non_null(proof_name(99));
+}
+
+static void a_journal_gets_whole_lines_with_their_level(void **state) {
+  (void)state;
+  struct fake_journal journal;
+  fake_journal_open(&journal);
+  journal_say(&journal.journal, JOURNAL_WARNING, "core %d %s", 7, "is gone");
+  assert_int_equal(journal.lines_len, 1);
+  assert_int_equal(journal.line[0].level, JOURNAL_WARNING);
+  assert_string_equal(journal.line[0].text, "core 7 is gone");
+}
+
+static void a_journal_without_a_writer_drops_all(void **state) {
+  (void)state;
+  const struct journal journal = {0};
+  journal_say(&journal, JOURNAL_ERROR, "%s", "nobody hears this");
+}
+
+static void a_line_too_long_is_cut(void **state) {
+  (void)state;
+  static char text[4096];
+  struct fake_journal journal;
+  fake_journal_open(&journal);
+  memset(text, 'x', sizeof text - 1);
+  journal_say(&journal.journal, JOURNAL_INFO, "%s", text);
+  assert_int_equal(journal.lines_len, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_source_is_called_the_same_in_and_out),
+      cmocka_unit_test(every_source_and_proof_has_a_name_of_its_own),
+      cmocka_unit_test(none_cannot_be_configured),
+      cmocka_unit_test(denominators_are_auto_tsc_and_time_enabled),
+      cmocka_unit_test(isolated_cores_are_idle_hardware_or_skip),
+      cmocka_unit_test(numbers_out_of_range_have_a_name_that_can_be_printed),
+      cmocka_unit_test(a_journal_gets_whole_lines_with_their_level),
+      cmocka_unit_test(a_journal_without_a_writer_drops_all),
+      cmocka_unit_test(a_line_too_long_is_cut),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+#include "unit.h"
+
+#include "tool/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BAD "\xef\xbf\xbd" /* U+FFFD */
+
+static const char *cleaned(const char *bytes, size_t length) {
+  static char out[256];
+  text_clean(out, sizeof(out), bytes, length);
+  return out;
+}
+
+#define assert_cleaned(bytes, wanted)                                          \
+  assert_string_equal(cleaned(bytes, sizeof(bytes) - 1), wanted)
+
+static void plain_text_and_whole_characters_stay_as_they_are(void **state) {
+  (void)state;
+  assert_cleaned("eth0: rx_packets", "eth0: rx_packets");
+  assert_cleaned("K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80",
+                 "K\xc3\xb6ln \xe2\x82\xac \xf0\x9f\x98\x80");
+  assert_cleaned("", "");
+}
+
+static void an_escape_sequence_cannot_reach_the_terminal(void **state) {
+  (void)state;
+  assert_cleaned("\033[2J", BAD "[2J");
+  assert_cleaned("a\nb\tc\r\0d", "a" BAD "b" BAD "c" BAD BAD "d");
+  assert_cleaned("\x7f", BAD);
+  /* U+009B, the one-character form of ESC [ */
+  assert_cleaned("\xc2\x9b"
+                 "2J",
+                 BAD "2J");
+}
+
+static void
+marks_that_turn_the_order_of_text_around_are_replaced(void **state) {
+  (void)state;
+  assert_cleaned("a\xe2\x80\xae"
+                 "b",
+                 "a" BAD "b");         /* U+202E */
+  assert_cleaned("\xe2\x81\xa6", BAD); /* U+2066 */
+  assert_cleaned("\xe2\x80\xa8", BAD); /* U+2028 */
+}
+
+static void ill_formed_bytes_are_replaced_one_by_one(void **state) {
+  (void)state;
+  assert_cleaned("\xff", BAD);
+  assert_cleaned("\x80\x80", BAD BAD);
+  assert_cleaned("\xc3", BAD);                         /* cut */
+  assert_cleaned("\xe2\x82", BAD BAD);                 /* cut */
+  assert_cleaned("\xc0\xaf", BAD BAD);                 /* overlong / */
+  assert_cleaned("\xe0\x80\xaf", BAD BAD BAD);         /* overlong / */
+  assert_cleaned("\xed\xa0\x80", BAD BAD BAD);         /* surrogate */
+  assert_cleaned("\xf4\x90\x80\x80", BAD BAD BAD BAD); /* beyond U+10FFFF */
+  assert_cleaned("a\xc3(b", "a" BAD "(b");
+}
+
+static void what_does_not_fit_is_cut_after_a_whole_character(void **state) {
+  (void)state;
+  char out[6];
+  assert_int_equal(text_clean(out, 5, "ab\xe2\x82\xac", 5), 2);
+  assert_string_equal(out, "ab");
+  assert_int_equal(text_clean(out, 6, "ab\xe2\x82\xac", 5), 5);
+  assert_string_equal(out, "ab\xe2\x82\xac");
+  assert_int_equal(text_clean(out, 1, "a", 1), 0);
+  assert_string_equal(out, "");
+}
+
+static void
+any_bytes_at_all_become_valid_text_in_the_room_foretold(void **state) {
+  (void)state;
+  unsigned seed = 1;
+  for (int round = 0; round < 20000; round++) {
+    char bytes[24], once[sizeof(bytes) * TEXT_GROWTH + 1], twice[sizeof(once)];
+    for (size_t i = 0; i < sizeof(bytes); i++) {
+      seed = seed * 1103515245 + 12345;
+      bytes[i] = (char)(seed >> 16);
+    }
+    size_t length = text_clean(once, sizeof(once), bytes, sizeof(bytes));
+    assert_true(length >= sizeof(bytes) / 4);
+    /* What is clean does not change any more. */
+    assert_int_equal(text_clean(twice, sizeof(twice), once, length), length);
+    assert_string_equal(once, twice);
+  }
+}
+
+static void
+wrapped_text_breaks_between_words_and_keeps_its_indent(void **state) {
+  (void)state;
+  char *out = NULL;
+  size_t size;
+  FILE *file = open_memstream(&out, &size);
+  text_wrap(file, "one two three four", 4, 13);
+  text_wrap(file, "unlimited width stays one line", 4, 0);
+  text_wrap(file, "averyverylongword x", 4, 10);
+  fclose(file);
+  assert_string_equal(out, "one two\n    three\n    four\n"
+                           "unlimited width stays one line\n"
+                           "averyverylongword\n    x\n");
+  free(out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(plain_text_and_whole_characters_stay_as_they_are),
+      cmocka_unit_test(an_escape_sequence_cannot_reach_the_terminal),
+      cmocka_unit_test(marks_that_turn_the_order_of_text_around_are_replaced),
+      cmocka_unit_test(ill_formed_bytes_are_replaced_one_by_one),
+      cmocka_unit_test(what_does_not_fit_is_cut_after_a_whole_character),
+      cmocka_unit_test(any_bytes_at_all_become_valid_text_in_the_room_foretold),
+      cmocka_unit_test(wrapped_text_breaks_between_words_and_keeps_its_indent),
+  };
+  return cmocka_run_group_tests_name("text", tests, NULL, NULL);
+}

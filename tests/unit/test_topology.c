@@ -1,0 +1,459 @@
+#include "unit.h"
+
+#include "cycles/topology.h"
+#include "fake_machine.h"
+#include "temp_tree.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CPU "/sys/devices/system/cpu"
+#define NODE "/sys/devices/system/node"
+
+static void assert_set(const struct core_set *set, const char *list) {
+  char text[512];
+  core_set_format(set, text, sizeof text);
+  assert_string_equal(text, list);
+}
+
+/* ---------------------------------------------------------------------------
+ * Real files
+ */
+
+static int read_fixture(struct topology *topology, const char *name) {
+  char root[512];
+  snprintf(root, sizeof root, "%s/%s", TEST_FIXTURES, name);
+  struct machine *machine = machine_linux(root);
+  int status = topology_read(topology, machine);
+  machine_linux_close(machine);
+  return status;
+}
+
+static void one_core_is_a_whole_machine(void **state) {
+  (void)state;
+  struct topology topology;
+  assert_int_equal(read_fixture(&topology, "one-core"), 0);
+  assert_set(&topology.online, "0");
+  assert_set(&topology.possible, "0");
+  assert_set(&topology.isolated, "");
+  assert_int_equal(topology.cores_len, 1);
+  assert_int_equal(topology.node[0], 0);
+  assert_int_equal(topology.package[0], 0);
+  assert_int_equal(topology.sibling[0], -1);
+  assert_true(topology.hypervisor);
+  assert_false(topology.tsc_steady); /* the clocksource is kvm-clock */
+  topology_free(&topology);
+}
+
+static void two_threads_of_one_core_are_siblings(void **state) {
+  (void)state;
+  struct topology topology;
+  assert_int_equal(read_fixture(&topology, "two-cores"), 0);
+  assert_set(&topology.online, "0-1");
+  assert_set(&topology.isolated, "1");
+  assert_int_equal(topology.sibling[0], 1);
+  assert_int_equal(topology.sibling[1], 0);
+  assert_false(topology.hypervisor);
+  assert_true(topology.tsc_steady);
+  topology_free(&topology);
+}
+
+static void without_sysfs_the_cores_are_those_of_proc_stat(void **state) {
+  (void)state;
+  struct topology topology;
+  assert_int_equal(read_fixture(&topology, "proc-only"), 0);
+  assert_set(&topology.online, "2,5");
+  assert_set(&topology.possible, "2,5");
+  assert_int_equal(topology.cores_len, 6);
+  for (int core = 0; core < 6; core++) {
+    assert_int_equal(topology.node[core], -1);
+    assert_int_equal(topology.package[core], -1);
+    assert_int_equal(topology.sibling[core], -1);
+  }
+  assert_false(topology.hypervisor);
+  assert_false(topology.tsc_steady);
+  topology_free(&topology);
+}
+
+static void files_that_were_cut_leave_things_unknown(void **state) {
+  (void)state;
+  struct topology topology;
+  assert_int_equal(read_fixture(&topology, "cut"), 0);
+  assert_set(&topology.online, "0"); /* the one whole row of /proc/stat */
+  assert_int_equal(topology.package[0], -1);
+  assert_int_equal(topology.node[0], -1);
+  assert_int_equal(topology.sibling[0], -1);
+  assert_false(topology.tsc_steady);
+  topology_free(&topology);
+}
+
+static void an_empty_tree_has_no_cores(void **state) {
+  (void)state;
+  struct temp_tree tree;
+  struct topology topology;
+  temp_tree_make(&tree);
+  struct machine *machine = machine_linux(tree.root);
+  assert_int_equal(topology_read(&topology, machine), -ENOENT);
+  machine_linux_close(machine);
+  temp_tree_remove(&tree);
+}
+
+/* 2 packages, 4 nodes, 2 threads a core: core c and c + half are siblings. */
+static void write_server(const struct temp_tree *tree, int cores) {
+  char path[128], text[64];
+  int half = cores / 2, node_cores = cores / 8;
+  snprintf(text, sizeof text, "0-%d\n", cores - 1);
+  temp_tree_write(tree, CPU "/online", text);
+  temp_tree_write(tree, CPU "/possible", text);
+  for (int core = 0; core < cores; core++) {
+    snprintf(path, sizeof path, CPU "/cpu%d/topology/physical_package_id",
+             core);
+    snprintf(text, sizeof text, "%d\n", core % half / (half / 2));
+    temp_tree_write(tree, path, text);
+    snprintf(path, sizeof path, CPU "/cpu%d/topology/thread_siblings_list",
+             core);
+    snprintf(text, sizeof text, "%d,%d\n", core % half, core % half + half);
+    temp_tree_write(tree, path, text);
+  }
+  for (int node = 0; node < 4; node++) {
+    snprintf(path, sizeof path, NODE "/node%d/cpulist", node);
+    snprintf(text, sizeof text, "%d-%d,%d-%d\n", node * node_cores,
+             (node + 1) * node_cores - 1, half + node * node_cores,
+             half + (node + 1) * node_cores - 1);
+    temp_tree_write(tree, path, text);
+  }
+}
+
+static void check_server(int cores) {
+  struct temp_tree tree;
+  struct topology topology;
+  temp_tree_make(&tree);
+  write_server(&tree, cores);
+  struct machine *machine = machine_linux(tree.root);
+  assert_int_equal(topology_read(&topology, machine), 0);
+  assert_int_equal(topology.cores_len, cores);
+  assert_int_equal(core_set_count(&topology.online), cores);
+  int half = cores / 2;
+  for (int core = 0; core < cores; core++) {
+    assert_int_equal(topology.sibling[core], (core + half) % cores);
+    assert_int_equal(topology.node[core], core % half / (cores / 8));
+    assert_int_equal(topology.package[core], core % half / (half / 2));
+  }
+  topology_free(&topology);
+  machine_linux_close(machine);
+  temp_tree_remove(&tree);
+}
+
+static void
+servers_of_64_and_256_cores_fall_into_nodes_and_packages(void **state) {
+  (void)state;
+  check_server(64);
+  check_server(256);
+}
+
+/* ---------------------------------------------------------------------------
+ * Files in memory
+ */
+
+static void an_offline_core_is_possible_but_belongs_nowhere(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(4);
+  struct topology topology;
+  fake_machine_file(fake, NODE "/node0/cpulist", "0-1,3\n");
+  fake_machine_online(fake, 2, false);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_set(&topology.online, "0-1,3");
+  assert_set(&topology.possible, "0-3");
+  assert_int_equal(topology.package[2], -1);
+  assert_int_equal(topology.node[2], -1);
+  assert_int_equal(topology.package[3], 0);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void hotplug_is_seen_by_a_refresh(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(4);
+  struct topology topology;
+  fake_machine_filef(fake, "1-2\n", CPU "/cpu%d/topology/thread_siblings_list",
+                     1);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_int_equal(topology.sibling[1], 2);
+  fake_machine_online(fake, 2, false);
+  fake_machine_filef(fake, "1\n", CPU "/cpu%d/topology/thread_siblings_list",
+                     1);
+  fake_machine_file(fake, NODE "/node0/cpulist", "0-1,3\n");
+  assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
+  assert_set(&topology.online, "0-1,3");
+  assert_set(&topology.possible, "0-3");
+  assert_int_equal(topology.sibling[1], -1);
+  assert_int_equal(topology.node[2], -1);
+  fake_machine_online(fake, 2, true);
+  fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
+  assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
+  assert_set(&topology.online, "0-3");
+  assert_int_equal(topology.node[2], 0);
+  assert_int_equal(topology.package[2], 0);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void a_core_beyond_the_possible_ones_makes_room(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology;
+  fake_machine_file(fake, CPU "/possible", "0-3\n");
+  fake_machine_file(fake, CPU "/online", "0-3\n");
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_int_equal(topology.cores_len, 4);
+  fake_machine_file(fake, CPU "/online", "0-7\n");
+  assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
+  assert_int_equal(topology.cores_len, 8);
+  assert_set(&topology.possible, "0-7");
+  assert_int_equal(topology.package[7], 0);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void isolcpus_and_nohz_full_are_both_isolated(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology;
+  fake_machine_file(fake, CPU "/isolated", "2-3\n");
+  fake_machine_file(fake, CPU "/nohz_full", "3-5\n");
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_set(&topology.isolated, "2-5");
+  fake_machine_file(fake, CPU "/isolated", "\n");
+  fake_machine_file(fake, CPU "/nohz_full", "  (null)\n");
+  assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
+  assert_set(&topology.isolated, "");
+  fake_machine_remove(fake, CPU "/isolated");
+  fake_machine_remove(fake, CPU "/nohz_full");
+  assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
+  assert_set(&topology.isolated, "");
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void siblings_go_round_all_threads_of_a_core(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology;
+  for (int core = 0; core < 8; core += 2)
+    fake_machine_filef(fake, "0,2,4,6\n",
+                       CPU "/cpu%d/topology/thread_siblings_list", core);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_int_equal(topology.sibling[0], 2);
+  assert_int_equal(topology.sibling[2], 4);
+  assert_int_equal(topology.sibling[4], 6);
+  assert_int_equal(topology.sibling[6], 0);
+  assert_int_equal(topology.sibling[1], -1);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void a_sibling_that_cannot_be_is_none(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(2);
+  struct topology topology;
+  fake_machine_filef(fake, "1,700\n",
+                     CPU "/cpu%d/topology/thread_siblings_list", 1);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_int_equal(topology.sibling[1], -1);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void folders_that_only_look_like_nodes_are_passed_over(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(2);
+  struct topology topology;
+  fake_machine_remove(fake, NODE "/node0/cpulist");
+  static const char *const names[] = {"node",     "nodex",
+                                      "node1x",   "node-1",
+                                      "node1024", "node99999999999999999999",
+                                      "xnode1"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+    fake_machine_filef(fake, "0-1\n", NODE "/%s/cpulist", names[i]);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_int_equal(topology.node[0], -1);
+  assert_int_equal(topology.node[1], -1);
+  fake_machine_file(fake, NODE "/node1023/cpulist", "1\n");
+  assert_int_equal(topology_refresh(&topology, &fake->machine), 0);
+  assert_int_equal(topology.node[1], 1023);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void a_node_may_have_no_cores_or_cores_not_known(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(2);
+  struct topology topology;
+  fake_machine_file(fake, NODE "/node0/cpulist", "0,5000-8191\n");
+  fake_machine_file(fake, NODE "/node1/cpulist", "\n");
+  fake_machine_file(fake, NODE "/node2/cpulist", "junk\n");
+  fake_machine_file(fake, NODE "/node3/cpulist", "1,9000\n");
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_int_equal(topology.node[0], 0);
+  assert_int_equal(topology.node[1], -1);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void package_numbers_that_cannot_be_are_unknown(void **state) {
+  (void)state;
+  static const char *const bad[] = {"-1\n", "x\n", "", "4294967296\n"};
+  struct fake_machine *fake = fake_machine_new(1);
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    struct topology topology;
+    fake_machine_file(fake, CPU "/cpu0/topology/physical_package_id", bad[i]);
+    assert_int_equal(topology_read(&topology, &fake->machine), 0);
+    assert_int_equal(topology.package[0], -1);
+    topology_free(&topology);
+  }
+  fake_machine_free(fake);
+}
+
+static bool tsc_steady(struct fake_machine *fake) {
+  struct topology topology;
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  bool steady = topology.tsc_steady;
+  topology_free(&topology);
+  return steady;
+}
+
+static void a_tsc_is_steady_only_with_all_three_signs(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(1);
+  const char *clocksource =
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource";
+  assert_true(tsc_steady(fake));
+  fake_machine_file(fake, clocksource, "hpet\n");
+  assert_false(tsc_steady(fake));
+  fake_machine_file(fake, clocksource, "tsc-early\n");
+  assert_false(tsc_steady(fake));
+  fake_machine_remove(fake, clocksource);
+  assert_false(tsc_steady(fake));
+  fake_machine_file(fake, clocksource, "tsc\n");
+  fake_machine_file(fake, "/proc/cpuinfo",
+                    "processor\t: 0\nflags\t\t: tsc constant_tsc\n");
+  assert_false(tsc_steady(fake));
+  fake_machine_file(fake, "/proc/cpuinfo",
+                    "processor\t: 0\nflags\t\t: tsc nonstop_tsc\n");
+  assert_false(tsc_steady(fake));
+  fake_machine_file(
+      fake, "/proc/cpuinfo",
+      "processor\t: 0\nflags\t\t: xconstant_tsc nonstop_tsc_s3\n");
+  assert_false(tsc_steady(fake));
+  fake_machine_file(fake, "/proc/cpuinfo",
+                    "processor\t: 0\nflags\t\t: nonstop_tsc constant_tsc\n");
+  assert_true(tsc_steady(fake));
+  fake_machine_free(fake);
+}
+
+static void only_the_flag_itself_says_hypervisor(void **state) {
+  (void)state;
+  static const struct {
+    const char *cpuinfo;
+    bool hypervisor;
+  } machines[] = {
+      {"processor\t: 0\nflags\t\t: fpu hypervisor tsc\n", true},
+      {"processor\t: 0\nflags\t\t: fpu hypervisor\n", true},
+      {"processor\t: 0\nflags\t\t: fpu hypervisors\n", false},
+      {"processor\t: 0\nmodel name\t: hypervisor\nflags\t\t: fpu\n", false},
+      {"processor\t: 0\nFeatures\t: fp asimd\n", false},
+      {"", false},
+  };
+  struct fake_machine *fake = fake_machine_new(1);
+  for (size_t i = 0; i < sizeof machines / sizeof machines[0]; i++) {
+    struct topology topology;
+    fake_machine_file(fake, "/proc/cpuinfo", machines[i].cpuinfo);
+    assert_int_equal(topology_read(&topology, &fake->machine), 0);
+    assert_int_equal(topology.hypervisor, machines[i].hypervisor);
+    topology_free(&topology);
+  }
+  fake_machine_free(fake);
+}
+
+static void a_cpuinfo_of_256_cores_is_read(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(1);
+  struct topology topology;
+  char *text = NULL;
+  size_t length;
+  FILE *out = open_memstream(&text, &length);
+  for (int core = 0; core < 256; core++) {
+    fprintf(out, "processor\t: %d\nflags\t\t: hypervisor", core);
+    for (int i = 0; i < 200; i++)
+      fprintf(out, " flag_%d", i);
+    fprintf(out, "\n\n");
+  }
+  fclose(out);
+  fake_machine_file(fake, "/proc/cpuinfo", text);
+  free(text);
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  assert_true(topology.hypervisor);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void every_single_missing_file_leaves_the_rest_known(void **state) {
+  (void)state;
+  static const char *const files[] = {CPU "/possible",
+                                      CPU "/isolated",
+                                      CPU "/nohz_full",
+                                      "/proc/cpuinfo",
+                                      NODE "/node0/cpulist",
+                                      CPU "/cpu1/topology/physical_package_id",
+                                      CPU
+                                      "/cpu1/topology/thread_siblings_list"};
+  for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
+    struct fake_machine *fake = fake_machine_new(2);
+    struct topology topology;
+    fake_machine_fail(fake, files[i], EACCES);
+    assert_int_equal(topology_read(&topology, &fake->machine), 0);
+    assert_set(&topology.online, "0-1");
+    assert_set(&topology.possible, "0-1");
+    assert_int_equal(topology.package[0], 0);
+    topology_free(&topology);
+    fake_machine_free(fake);
+  }
+}
+
+static void freeing_twice_or_nothing_does_no_harm(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(2);
+  struct topology topology;
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  topology_free(&topology);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_core_is_a_whole_machine),
+      cmocka_unit_test(two_threads_of_one_core_are_siblings),
+      cmocka_unit_test(without_sysfs_the_cores_are_those_of_proc_stat),
+      cmocka_unit_test(files_that_were_cut_leave_things_unknown),
+      cmocka_unit_test(an_empty_tree_has_no_cores),
+      cmocka_unit_test(
+          servers_of_64_and_256_cores_fall_into_nodes_and_packages),
+      cmocka_unit_test(an_offline_core_is_possible_but_belongs_nowhere),
+      cmocka_unit_test(hotplug_is_seen_by_a_refresh),
+      cmocka_unit_test(a_core_beyond_the_possible_ones_makes_room),
+      cmocka_unit_test(isolcpus_and_nohz_full_are_both_isolated),
+      cmocka_unit_test(siblings_go_round_all_threads_of_a_core),
+      cmocka_unit_test(a_sibling_that_cannot_be_is_none),
+      cmocka_unit_test(folders_that_only_look_like_nodes_are_passed_over),
+      cmocka_unit_test(a_node_may_have_no_cores_or_cores_not_known),
+      cmocka_unit_test(package_numbers_that_cannot_be_are_unknown),
+      cmocka_unit_test(a_tsc_is_steady_only_with_all_three_signs),
+      cmocka_unit_test(only_the_flag_itself_says_hypervisor),
+      cmocka_unit_test(a_cpuinfo_of_256_cores_is_read),
+      cmocka_unit_test(every_single_missing_file_leaves_the_rest_known),
+      cmocka_unit_test(freeing_twice_or_nothing_does_no_harm),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
