@@ -1,17 +1,57 @@
+# libpercore: the regions of this room and the loads of cycles/ in one library.
+# The headers check at link time that they match the library; what is built
+# here always does.
+AM_CPPFLAGS += -DPERCORE_BUILDING
+include_HEADERS += src/percore_update.h
+
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/percore.h src/percore_update.h \
+	src/region/accounts.c src/region/accounts.h \
+	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
+	src/region/directory.c src/region/directory.h \
 	src/region/grace.c \
 	src/region/handles.c \
+	src/region/histogram.c \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
+	src/region/open.c \
 	src/region/provide.c \
+	src/region/reader.c src/region/reader.h \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/row_index.c src/region/row_index.h \
 	src/region/rules.c \
+	src/region/schema.c \
 	src/region/serve.c \
 	src/region/slot.c \
 	src/region/sum.c \
+	src/region/tile.c \
+	src/region/view.c src/region/view.h \
 	src/region/writer.h
+
+# nodelete: a thread of ours and a fork handler may outlive a dlclose.
+lib_LTLIBRARIES += libpercore.la
+libpercore_la_SOURCES =
+libpercore_la_LIBADD = libregion.la libcycles.la -lm
+libpercore_la_LDFLAGS = -shared -version-info 0:0:0 -no-undefined \
+	-Wl,-z,nodelete \
+	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
+libpercore_la_DEPENDENCIES = libregion.la libcycles.la src/libpercore.map
+EXTRA_DIST += src/libpercore.map
+
+# The archive is one object in which only percore_* is global: a program that
+# links it may have functions of its own by any other name.
+staticlibdir = $(libdir)
+staticlib_DATA = libpercore.a
+CLEANFILES += libpercore.a libpercore-all.o
+libpercore.a: libregion.la libcycles.la
+	$(AM_V_AR)$(LD) -r -o libpercore-all.o --whole-archive \
+	  .libs/libregion.a .libs/libcycles.a && \
+	$(OBJCOPY) --wildcard --keep-global-symbol='percore_*' \
+	  libpercore-all.o && \
+	rm -f $@ && $(AR) crD $@ libpercore-all.o && $(RANLIB) $@
+
+pkgconfigdir = $(libdir)/pkgconfig
+pkgconfig_DATA = src/region/percore.pc

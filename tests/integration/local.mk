@@ -35,3 +35,5 @@ if PLUGIN
 tests/integration/test_command.log: tests/integration/test_truth.log
 endif
 endif
+
+include tests/integration/region.mk
