@@ -3,6 +3,7 @@
 # leaves the checkout as it was. To be sourced, with `set -euo pipefail`.
 
 # Everything that ./configure looks for, and what builds it.
+# shellcheck disable=SC2034
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake libtool pkg-config perl
   libyajl-dev collectd-core collectd-dev)
 
@@ -74,10 +75,10 @@ build_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
+  # Asked for in another way than last time: nothing of it can be used.
+  [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
-  # Asked for in another way than last time, or not yet.
-  if [[ ! -f $build/Makefile ||
-    $(cat "$build/configured-with" 2>/dev/null) != "$*" ]]; then
+  if [[ ! -f $build/Makefile ]]; then
     (cd "$build" && quietly "$log" "$source/configure" "$@") || return
     printf '%s' "$*" >"$build/configured-with"
   fi
