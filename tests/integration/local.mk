@@ -26,3 +26,4 @@ probe_la_SOURCES = tests/integration/probe.c
 probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
+include tests/integration/region.mk
