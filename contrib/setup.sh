@@ -65,20 +65,18 @@ copy_source() {
   fi
 }
 
-# build_tree FOLDER CONFIGURE-OPTION...: FOLDER/source is there; builds in
-# FOLDER/build.
+# build_tree SOURCE BUILD LOG CONFIGURE-OPTION...
 build_tree() {
-  local folder=$1 log=$1/build.log
-  shift
-  [[ -x $folder/source/configure && -f $folder/source/Makefile.in ]] ||
-    (cd "$folder/source" && quietly "$log" autoreconf -fi)
-  mkdir -p "$folder/build"
-  cd "$folder/build"
+  local source=$1 build=$2 log=$3
+  shift 3
+  [[ -x $source/configure && -f $source/Makefile.in ]] ||
+    (cd "$source" && quietly "$log" autoreconf -fi)
+  mkdir -p "$build"
   # Asked for in another way than last time, or not yet.
-  if [[ ! -f Makefile || $(cat configured-with 2>/dev/null) != "$*" ]]; then
-    quietly "$log" ../source/configure "$@"
-    printf '%s' "$*" >configured-with
+  if [[ ! -f $build/Makefile ||
+    $(cat "$build/configured-with" 2>/dev/null) != "$*" ]]; then
+    (cd "$build" && quietly "$log" "$source/configure" "$@")
+    printf '%s' "$*" >"$build/configured-with"
   fi
-  quietly "$log" make -j"$(nproc)"
-  cd - >/dev/null
+  quietly "$log" make -C "$build" -j"$(nproc)"
 }

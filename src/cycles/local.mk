@@ -22,5 +22,6 @@ libcycles_la_SOURCES = \
 	src/cycles/schedule.c \
 	src/cycles/source.c src/cycles/source.h \
 	src/cycles/topology.c src/cycles/topology.h
+libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 include_HEADERS += src/percore.h

@@ -32,7 +32,8 @@ void region_accounts_free(struct region_accounts *accounts);
 /* Takes over the values of a tile of this table, which was read with
  * REGION_WANT_BIRTHS and what is wanted. found[i] becomes the account of row
  * first_row + i, or NULL where there is none to show: no row, or one that was
- * shown as removed before. Pointers live until the account is dropped. Returns 0, or -1 with ENOMEM (rows without memory have none). */
+ * shown as removed before. Pointers live until the account is dropped. Returns
+ * 0, or -1 with ENOMEM (rows without memory have none). */
 int region_accounts_take(struct region_accounts *accounts,
                          struct region_reader *reader,
                          const struct region_tile *tile, uint64_t round,

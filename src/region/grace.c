@@ -7,7 +7,9 @@
  * barrier on every thread (membarrier), and only then looks at the counters:
  * what a worker fetched before the barrier it gives up before its counter moves
  * beyond the value seen; what it fetches after the barrier is no removed row.
- * One period serves all rows removed before it, so barriers stay rare.
+ * A barrier interrupts every core that runs one of our threads, so removals
+ * begin at most one period per millisecond; one serves all rows removed before
+ * it. Only a row that is wanted now begins one at once.
  */
 #include "percore_config.h"
 
@@ -45,6 +47,14 @@ static void barrier_everywhere(void) {
   nanosleep(&pause, NULL);
 }
 
+enum { LEAST_PERIOD_NS = 1000000 };
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
 static void begin(struct percore_region *region) {
   struct grace *grace = &region->grace;
   barrier_everywhere();
@@ -54,6 +64,7 @@ static void begin(struct percore_region *region) {
                          : __atomic_load_n(&region_block(region, s)->quiescent,
                                            __ATOMIC_RELAXED);
   grace->running = grace->open++;
+  grace->begun_ns = now_ns();
 }
 
 /* The acquires pair with the releases of percore_quiescent and percore_sleep:
@@ -74,11 +85,9 @@ static bool is_over(const struct percore_region *region) {
   return true;
 }
 
-void region_grace_advance(struct percore_region *region) {
+static void finish(struct percore_region *region) {
   struct grace *grace = &region->grace;
-  if (grace->running == 0)
-    begin(region);
-  if (!is_over(region))
+  if (grace->running == 0 || !is_over(region))
     return;
   grace->over = grace->running;
   grace->running = 0;
@@ -119,6 +128,10 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   else
     state->oldest = row + 1;
   state->newest = row + 1;
+  finish(region);
+  if (region->grace.running == 0 &&
+      now_ns() - region->grace.begun_ns >= LEAST_PERIOD_NS)
+    begin(region);
 }
 
 static void take(struct table_state *state, uint32_t row) {
@@ -136,8 +149,11 @@ static void take(struct table_state *state, uint32_t row) {
 /* A period that began before the row was removed does not free it: then the
  * next one may, at once if every worker has moved on since. */
 static bool is_safe(struct percore_region *region, uint64_t grace) {
-  for (int i = 0; i < 2 && grace > region->grace.over; i++)
-    region_grace_advance(region);
+  for (int i = 0; i < 2 && grace > region->grace.over; i++) {
+    if (region->grace.running == 0)
+      begin(region);
+    finish(region);
+  }
   return grace <= region->grace.over;
 }
 

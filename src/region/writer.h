@@ -33,10 +33,11 @@ struct table_state {
  * look at every slot; it is over when each slot has moved on, sleeps, or has no
  * living owner. */
 struct grace {
-  uint64_t open;    /* what is removed now waits for this one */
-  uint64_t running; /* 0 if none is */
-  uint64_t over;    /* and all before it */
-  uint64_t *seen;   /* per slot: the quiescent counter when it began */
+  uint64_t open;     /* what is removed now waits for this one */
+  uint64_t running;  /* 0 if none is */
+  uint64_t over;     /* and all before it */
+  uint64_t begun_ns; /* CLOCK_MONOTONIC, of the last one */
+  uint64_t *seen;    /* per slot: the quiescent counter when it began */
 };
 
 struct server;
@@ -136,8 +137,6 @@ bool region_owner_is_dead(const struct region_slot *slot);
 
 /* grace.c */
 int region_grace_init(struct percore_region *region);
-/* Moves on with grace periods as far as it goes, without waiting. */
-void region_grace_advance(struct percore_region *region);
 int region_removed_init(struct percore_region *region, uint32_t table);
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);

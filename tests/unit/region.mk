@@ -1,0 +1,23 @@
+# Unit tests of src/region: a producer and a reader in one process.
+if TESTS_ENABLED
+REGION_TESTS = \
+	tests/unit/test_region_layout \
+	tests/unit/test_region_writer \
+	tests/unit/test_region_directory \
+	tests/unit/test_region_reader
+check_PROGRAMS += $(REGION_TESTS)
+TESTS += $(REGION_TESTS)
+check_LTLIBRARIES += libregionunit.la
+libregionunit_la_SOURCES = tests/unit/region_unit.c tests/unit/region_unit.h
+libregionunit_la_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+REGION_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+REGION_TEST_LDADD = libregionunit.la libregion.la $(CMOCKA_LIBS)
+tests_unit_test_region_layout_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_layout_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_writer_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_writer_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_directory_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_reader_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+endif

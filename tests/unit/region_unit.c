@@ -1,0 +1,137 @@
+#include "percore_config.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "region_unit.h"
+
+static const struct percore_field global_fields[] = {
+    {.name = "rounds", .unit = "operations"},
+    {.name = "queue",
+     .unit = "1",
+     .kind = PERCORE_LEVEL,
+     .aggregation = PERCORE_MAX},
+};
+
+static const struct percore_field port_fields[] = {
+    {.name = "packets", .unit = "packets", .help = "received"},
+    {.name = "bytes", .unit = "bytes"},
+    {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "latency",
+     .unit = "ns",
+     .kind = PERCORE_HISTOGRAM,
+     .sub_bits = 2,
+     .max_bits = 10},
+};
+
+static const struct percore_field session_fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "bytes", .unit = "bytes"},
+};
+
+static const char *const link_states[] = {"down", "up"};
+static const struct percore_field slow_fields[] = {
+    {.name = "requests", .unit = "operations"},
+    {.name = "link",
+     .unit = "1",
+     .kind = PERCORE_STATE,
+     .states = link_states,
+     .state_count = 2},
+};
+
+#define FIELDS(array) .fields = array, .field_count = COUNT_OF(array)
+
+const struct percore_table unit_tables[TABLES] = {
+    [GLOBALS] = {.name = "globals", FIELDS(global_fields)},
+    [PORT] = {.name = "port",
+              .help = "where packets come in",
+              FIELDS(port_fields),
+              .max_rows = PORT_ROWS,
+              .row_name_size = 24},
+    [SESSION] = {.name = "session",
+                 .storage = PERCORE_OWNED,
+                 FIELDS(session_fields),
+                 .max_rows = SESSION_ROWS,
+                 .key = PERCORE_KEY_HEX,
+                 .flags = PERCORE_CONSISTENT},
+    [SLOW] = {.name = "slow",
+              .storage = PERCORE_SHARED,
+              FIELDS(slow_fields),
+              .max_rows = 2,
+              .row_name_size = 56},
+    [FLOW] = {.name = "flow",
+              .storage = PERCORE_OWNED,
+              FIELDS(session_fields),
+              .max_rows = 2,
+              .flags = PERCORE_NO_BASES},
+};
+
+static char runtime_dir[64];
+
+int unit_make_runtime_dir(void **state) {
+  (void)state;
+  strcpy(runtime_dir, "/tmp/percore-unit-XXXXXX");
+  if (mkdtemp(runtime_dir) == NULL)
+    return -1;
+  return setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
+}
+
+int unit_remove_runtime_dir(void **state) {
+  (void)state;
+  DIR *dir = opendir(runtime_dir);
+  if (dir == NULL)
+    return -1;
+  for (struct dirent *entry = readdir(dir); entry != NULL; entry = readdir(dir))
+    if (entry->d_name[0] != '.')
+      unlinkat(dirfd(dir), entry->d_name, 0);
+  closedir(dir);
+  return rmdir(runtime_dir);
+}
+
+struct percore_region *unit_create(enum percore_serving serving) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .serving = serving,
+                                    .cores = 4,
+                                    .extra_slots = 2};
+  struct percore_region *region;
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), 0);
+  return region;
+}
+
+struct region_reader *unit_connect(void) {
+  struct region_reader_options options = {.hello_wait_ms = 5000};
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  return reader;
+}
+
+void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
+                 uint64_t *values) {
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, table + 1, 1, 0), 0);
+  region_tile_read(reader, &tile, row);
+  assert_int_equal(tile.rows, 1);
+  assert_int_equal(region_state(tile.generations[0]), REGION_LIVE);
+  memcpy(values, tile.totals, tile.columns * sizeof(*values));
+  region_tile_free(&tile);
+}
+
+uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
+                    uint32_t column) {
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, table + 1, 1,
+                                      REGION_WANT_BIRTHS | REGION_WANT_RESETS),
+                     0);
+  region_tile_read(reader, &tile, row);
+  assert_int_equal(tile.rows, 1);
+  uint64_t shown =
+      region_row_shown(region_reader_directory(reader), &tile, 0, column);
+  region_tile_free(&tile);
+  return shown;
+}

@@ -1,0 +1,47 @@
+/* region_unit.h: regions for tests: a runtime directory that is removed again,
+ * and tables of every storage. */
+#ifndef PERCORE_REGION_UNIT_H
+#define PERCORE_REGION_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "percore.h"
+#include "region/reader.h"
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+enum unit_tables { GLOBALS, PORT, SESSION, SLOW, FLOW, TABLES };
+enum { PACKETS, BYTES, DEPTH, LATENCY }; /* fields of `port` */
+enum { LATENCY_COLUMN = 3 };
+
+/* globals: PER_CORE, single row, with a level (max); port: PER_CORE, names,
+ * packets, bytes, a gauge, a histogram; session: OWNED, keys, consistent;
+ * slow: SHARED; flow: OWNED without bases. */
+extern const struct percore_table unit_tables[TABLES];
+
+enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
+
+/* A directory in PERCORE_RUNTIME_DIR; cmocka group set-up and tear-down. */
+int unit_make_runtime_dir(void **state);
+int unit_remove_runtime_dir(void **state);
+
+/* Creates a region `unit` with 4 cores and 2 extra slots; asserts. */
+struct percore_region *unit_create(enum percore_serving serving);
+
+/* A reader that is connected to `unit`; asserts. */
+struct region_reader *unit_connect(void);
+
+/* Reads a row as raw totals; asserts that it lives. */
+void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
+                 uint64_t *values);
+
+/* What people see of one column. */
+uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
+                    uint32_t column);
+
+#endif

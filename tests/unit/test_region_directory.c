@@ -1,0 +1,298 @@
+/* Foreign bytes: the directory of a region, whatever is in it. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "region/directory.h"
+#include "region/view.h"
+#include "region_unit.h"
+
+enum { MAX_SIZE = 1 << 30 };
+
+struct bytes {
+  unsigned char *start;
+  size_t size;
+  uint64_t region_size;
+};
+
+static struct bytes make_directory(void) {
+  struct percore_options options = {.extra_slots = 2, .instance = "a"};
+  struct region_plan plan;
+  assert_return_code(
+      region_plan_make(&plan, "unit", unit_tables, TABLES, &options, 4, 4096),
+      errno);
+  struct bytes bytes = {.size = plan.header.directory_size,
+                        .region_size = plan.header.region_size};
+  bytes.start = calloc(1, bytes.size);
+  assert_non_null(bytes.start);
+  region_plan_write(&plan, bytes.start);
+  region_plan_free(&plan);
+  return bytes;
+}
+
+/* The allocator checks that nothing beyond the size is touched, under ASan. */
+static int parse(const struct bytes *bytes, size_t size) {
+  const char *why;
+  struct region_directory directory;
+  unsigned char *copy = malloc(size + 1);
+  assert_non_null(copy);
+  memcpy(copy, bytes->start, size);
+  int rc = region_directory_parse(&directory, copy, size, bytes->region_size,
+                                  MAX_SIZE, &why);
+  free(copy);
+  if (rc == 0)
+    region_directory_free(&directory);
+  else
+    assert_true(why[0] != '\0');
+  return rc;
+}
+
+static void a_directory_says_what_its_producer_described(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_directory directory;
+  const char *why;
+  assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
+                                            bytes.region_size, MAX_SIZE, &why),
+                     0);
+  assert_string_equal(directory.name, "unit");
+  assert_string_equal(directory.instance, "a");
+  assert_int_equal(directory.table_count, TABLES + 1);
+  assert_string_equal(directory.described[0].name, "core");
+  for (uint32_t t = 0; t < TABLES; t++) {
+    const struct percore_table *is = &directory.described[t + 1];
+    const struct percore_table *was = &unit_tables[t];
+    assert_string_equal(is->name, was->name);
+    assert_int_equal(is->storage, was->storage);
+    assert_int_equal(is->max_rows, was->max_rows);
+    assert_int_equal(is->row_name_size, was->row_name_size);
+    assert_int_equal(is->flags, was->flags);
+    assert_int_equal(is->field_count, was->field_count);
+    for (uint32_t f = 0; f < was->field_count; f++) {
+      assert_string_equal(is->fields[f].name, was->fields[f].name);
+      assert_string_equal(is->fields[f].unit, was->fields[f].unit);
+      assert_int_equal(is->fields[f].kind, was->fields[f].kind);
+      assert_int_equal(is->fields[f].state_count, was->fields[f].state_count);
+    }
+  }
+  assert_string_equal(directory.described[SLOW + 1].fields[1].states[1], "up");
+  region_directory_free(&directory);
+  free(bytes.start);
+}
+
+static void a_directory_cut_anywhere_is_refused(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  for (size_t size = 0; size < bytes.size; size++)
+    assert_int_equal(parse(&bytes, size), -1);
+  assert_int_equal(parse(&bytes, bytes.size), 0);
+  free(bytes.start);
+}
+
+static void no_changed_byte_leads_outside(void **state) {
+  (void)state;
+  static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
+  struct bytes bytes = make_directory();
+  unsigned refused = 0;
+  for (size_t at = 0; at < bytes.size; at++) {
+    unsigned char was = bytes.start[at];
+    for (size_t v = 0; v < COUNT_OF(values); v++) {
+      bytes.start[at] = values[v];
+      refused += parse(&bytes, bytes.size) != 0;
+    }
+    for (int bit = 0; bit < 8; bit++) {
+      bytes.start[at] = was ^ (unsigned char)(1 << bit);
+      refused += parse(&bytes, bytes.size) != 0;
+    }
+    bytes.start[at] = was;
+  }
+  assert_true(refused > bytes.size); /* the validator does look */
+  free(bytes.start);
+}
+
+struct lie {
+  const char *what;
+  size_t offset;
+  uint64_t value;
+  size_t size;
+};
+
+#define IN_HEADER(member, value)                                               \
+  {                                                                            \
+#member, offsetof(struct region_header, member), value,                    \
+        sizeof(((struct region_header *)0)->member)                            \
+  }
+
+static void a_lie_in_the_header_is_refused(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  const struct lie lies[] = {
+      IN_HEADER(magic, 0),
+      IN_HEADER(byte_order, 0x04030201),
+      IN_HEADER(major, 2),
+      IN_HEADER(word_size, 4),
+      IN_HEADER(header_size, 8),
+      IN_HEADER(table_size, UINT32_MAX),
+      IN_HEADER(region_size, bytes.region_size + 4096),
+      IN_HEADER(directory_size, UINT64_MAX),
+      IN_HEADER(table_count, UINT32_MAX),
+      IN_HEADER(tables_offset, UINT64_MAX - 7),
+      IN_HEADER(fields_offset, bytes.size),
+      IN_HEADER(strings_size, UINT64_MAX),
+      IN_HEADER(slot_count, UINT32_MAX),
+      IN_HEADER(core_count, 0),
+      IN_HEADER(blocks_offset, bytes.region_size - 8),
+      IN_HEADER(block_stride, UINT64_MAX - 7),
+      IN_HEADER(name, UINT32_MAX),
+  };
+  for (size_t i = 0; i < COUNT_OF(lies); i++) {
+    unsigned char was[8];
+    memcpy(was, bytes.start + lies[i].offset, lies[i].size);
+    memcpy(bytes.start + lies[i].offset, &lies[i].value, lies[i].size);
+    if (parse(&bytes, bytes.size) == 0)
+      fail_msg("%s may be anything", lies[i].what);
+    memcpy(bytes.start + lies[i].offset, was, lies[i].size);
+  }
+  free(bytes.start);
+}
+
+static void records_of_a_later_minor_version_may_be_longer(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  memcpy(&header, bytes.start, sizeof(header));
+  size_t tables = header.table_count * sizeof(struct region_table);
+  /* the tables again at the end, each with 64 bytes more */
+  size_t longer = sizeof(struct region_table) + 64;
+  size_t size = bytes.size + 8 + header.table_count * longer;
+  unsigned char *copy = calloc(1, size);
+  assert_non_null(copy);
+  memcpy(copy, bytes.start, bytes.size);
+  size_t at = (bytes.size + 7) / 8 * 8;
+  for (uint32_t t = 0; t < header.table_count; t++)
+    memcpy(copy + at + t * longer,
+           bytes.start + header.tables_offset + t * sizeof(struct region_table),
+           sizeof(struct region_table));
+  header.minor = 7;
+  header.table_size = (uint32_t)longer;
+  header.tables_offset = at;
+  header.directory_size = size;
+  assert_true(tables < size && size < header.slots_offset);
+  memcpy(copy, &header, sizeof(header));
+  struct bytes later = {copy, size, bytes.region_size};
+  assert_int_equal(parse(&later, size), 0);
+  free(copy);
+  free(bytes.start);
+}
+
+static void a_region_larger_than_allowed_is_refused(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_directory directory;
+  const char *why;
+  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
+                                          bytes.region_size,
+                                          bytes.region_size - 1, &why),
+                   -1);
+  assert_string_equal(why, "it is larger than allowed");
+  free(bytes.start);
+}
+
+/* ---------------------------------------------------------------------------
+ * As memory
+ */
+
+static int memory_with(const struct bytes *bytes) {
+  int fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  assert_true(fd >= 0);
+  assert_return_code(ftruncate(fd, (off_t)bytes->region_size), errno);
+  assert_int_equal(pwrite(fd, bytes->start, bytes->size, 0), bytes->size);
+  return fd;
+}
+
+static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  int fd = memory_with(&bytes);
+  /* it claims rows in use, in memory that was never written */
+  struct region_directory directory;
+  const char *why;
+  assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
+                                            bytes.region_size, MAX_SIZE, &why),
+                     0);
+  uint64_t rows = PORT_ROWS;
+  assert_int_equal(
+      pwrite(fd, &rows, 8, (off_t)directory.tables[PORT + 1].live_offset), 8);
+  off_t first_slot = (off_t)directory.header.blocks_offset;
+  region_directory_free(&directory);
+  struct region_reader reader = {.producer = 1};
+  assert_return_code(
+      region_view_open(&reader.view, fd, bytes.region_size, MAX_SIZE, &why), 0);
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, &reader, PORT + 1, PORT_ROWS,
+                                      REGION_WANT_BIRTHS | REGION_WANT_CORES),
+                     0);
+  region_tile_read(&reader, &tile, 0);
+  for (uint32_t i = 0; i < tile.rows; i++)
+    assert_int_equal(tile.generations[i], 0);
+  off_t hole = lseek(fd, first_slot, SEEK_DATA);
+  assert_true(hole < 0 && errno == ENXIO);
+  region_tile_free(&tile);
+  region_view_close(&reader.view);
+  free(bytes.start);
+}
+
+static void every_byte_of_a_region_may_be_garbage(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  const char *why;
+  for (unsigned seed = 1; seed <= 50; seed++) {
+    int fd = memory_with(&bytes);
+    unsigned char *map = mmap(NULL, bytes.region_size, PROT_READ | PROT_WRITE,
+                              MAP_SHARED, fd, 0);
+    assert_ptr_not_equal(map, MAP_FAILED);
+    for (size_t i = bytes.size; i < bytes.region_size; i++)
+      map[i] = (unsigned char)rand_r(&seed);
+    munmap(map, bytes.region_size);
+    struct region_reader reader = {.producer = 1};
+    assert_return_code(
+        region_view_open(&reader.view, fd, bytes.region_size, MAX_SIZE, &why),
+        0);
+    for (uint32_t t = 0; t <= TABLES; t++) {
+      struct region_tile tile;
+      assert_return_code(region_tile_init(&tile, &reader, t, 64,
+                                          REGION_WANT_BIRTHS |
+                                              REGION_WANT_RESETS |
+                                              REGION_WANT_CORES),
+                         0);
+      region_tile_read(&reader, &tile, 0);
+      for (uint32_t i = 0; i < tile.rows; i++) {
+        char name[REGION_ROW_NAME_SIZE];
+        region_reader_row_name(&reader, t, i, tile.generations[i], name);
+        assert_non_null(memchr(name, '\0', sizeof(name)));
+      }
+      region_tile_free(&tile);
+    }
+    region_view_close(&reader.view);
+  }
+  free(bytes.start);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_directory_says_what_its_producer_described),
+      cmocka_unit_test(a_directory_cut_anywhere_is_refused),
+      cmocka_unit_test(no_changed_byte_leads_outside),
+      cmocka_unit_test(a_lie_in_the_header_is_refused),
+      cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
+      cmocka_unit_test(a_region_larger_than_allowed_is_refused),
+      cmocka_unit_test(a_region_of_holes_reads_as_nothing_and_stays_holes),
+      cmocka_unit_test(every_byte_of_a_region_may_be_garbage),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,189 @@
+/* Names, shapes and places: src/region/rules.c, schema.c, layout.c. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "region/layout.h"
+#include "region_unit.h"
+
+static void a_row_up_to_64_bytes_never_straddles_a_line(void **state) {
+  (void)state;
+  for (uint32_t columns = 1; columns <= 8; columns++) {
+    uint32_t stride = region_row_stride(columns, false, 0);
+    for (uint32_t row = 0; row < 64; row++)
+      assert_int_equal(row * stride / 64,
+                       (row * stride + columns * 8 - 1) / 64);
+  }
+}
+
+static void rows_of_different_owners_can_have_lines_of_their_own(void **state) {
+  (void)state;
+  assert_int_equal(region_row_stride(2, false, 128), 128);
+  assert_int_equal(region_row_stride(17, true, 128), 256);
+  assert_int_equal(region_row_stride(2, false, 96), 0);
+}
+
+static void every_value_is_counted_in_the_bucket_that_holds_it(void **state) {
+  (void)state;
+  uint32_t buckets = region_histogram_buckets(3, 20);
+  for (uint64_t value = 0; value < 1u << 20; value++) {
+    uint32_t bucket = percore_histogram_bucket(3, buckets, value);
+    assert_true(bucket < buckets);
+    assert_true(region_bucket_least(3, bucket) <= value);
+    assert_true(bucket + 1 == buckets ||
+                value < region_bucket_least(3, bucket + 1));
+  }
+}
+
+static void values_beyond_the_last_bucket_are_counted_in_it(void **state) {
+  (void)state;
+  uint32_t buckets = region_histogram_buckets(2, 10);
+  assert_int_equal(percore_histogram_bucket(2, buckets, 1u << 10), buckets - 1);
+  assert_int_equal(percore_histogram_bucket(2, buckets, UINT64_MAX),
+                   buckets - 1);
+  uint32_t all = region_histogram_buckets(8, 64);
+  assert_int_equal(percore_histogram_bucket(8, all, UINT64_MAX), all - 1);
+}
+
+static void quantiles_are_those_of_what_was_counted(void **state) {
+  (void)state;
+  uint64_t counts[36] = {0};
+  assert_true(region_histogram_quantile(2, counts, 36, 0.5) < 0);
+  counts[percore_histogram_bucket(2, 36, 3)] = 90;
+  counts[percore_histogram_bucket(2, 36, 100)] = 10;
+  assert_float_equal(region_histogram_quantile(2, counts, 36, 0.5), 3, 0);
+  assert_float_equal(region_histogram_quantile(2, counts, 36, 0.9), 3, 0);
+  /* 100 lies in the bucket of 96 to 111 */
+  assert_float_equal(region_histogram_quantile(2, counts, 36, 0.91), 103.5, 0);
+}
+
+struct refused {
+  const char *what;
+  struct percore_field field;
+  uint32_t max_rows, name_size, flags, align;
+  enum percore_storage storage;
+};
+
+static void schemas_that_no_metric_could_bear_are_refused(void **state) {
+  (void)state;
+  static const char *const names[] = {"",      "Port", "1port", "port_a",
+                                      "port ", "host", "core"};
+  struct percore_field field = {.name = "packets", .unit = "packets"};
+  for (size_t i = 0; i < COUNT_OF(names); i++) {
+    struct percore_table table = {
+        .name = names[i], .fields = &field, .field_count = 1};
+    struct percore_region *region;
+    errno = 0;
+    assert_int_equal(percore_create(&region, "unit", &table, 1, NULL), -1);
+    assert_int_equal(errno, EINVAL);
+  }
+}
+
+static void shapes_that_have_no_meaning_are_refused(void **state) {
+  (void)state;
+  static const struct refused cases[] = {
+      {"a field in capitals", .field = {.name = "RX"}},
+      {"control characters", .field = {.name = "rx", .unit = "a\nb"}},
+      {"invalid UTF-8", .field = {.name = "rx", .help = "\xff"}},
+      {"a state without names", .field = {.name = "rx", .kind = PERCORE_STATE}},
+      {"a histogram without a shape",
+       .field = {.name = "rx", .kind = PERCORE_HISTOGRAM}},
+      {"more buckets than a row has columns",
+       .field = {.name = "rx",
+                 .kind = PERCORE_HISTOGRAM,
+                 .sub_bits = 8,
+                 .max_bits = 64}},
+      {"an aggregation of a counter",
+       .field = {.name = "rx", .aggregation = PERCORE_MAX}},
+      {"levels in rows that come and go on each core",
+       .field = {.name = "rx", .kind = PERCORE_LEVEL}, .max_rows = 2},
+      {"consistent rows without an owner", .field = {.name = "rx"},
+       .flags = PERCORE_CONSISTENT},
+      {"unknown flags", .field = {.name = "rx"}, .flags = 64},
+      {"a name size of its own", .field = {.name = "rx"}, .max_rows = 2,
+       .name_size = 32},
+      {"an alignment that is no power of two", .field = {.name = "rx"},
+       .align = 96},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    const struct refused *refused = &cases[i];
+    struct percore_table table = {.name = "port",
+                                  .fields = &refused->field,
+                                  .field_count = 1,
+                                  .storage = refused->storage,
+                                  .max_rows = refused->max_rows,
+                                  .row_name_size = refused->name_size,
+                                  .row_align = refused->align,
+                                  .flags = refused->flags};
+    if (region_schema_check("unit", &table, 1) == 0)
+      fail_msg("%s was accepted", refused->what);
+  }
+}
+
+static void scalars_after_a_histogram_are_refused(void **state) {
+  (void)state;
+  struct percore_field fields[] = {
+      {.name = "a", .kind = PERCORE_HISTOGRAM, .sub_bits = 1, .max_bits = 8},
+      {.name = "b"}};
+  struct percore_table table = {
+      .name = "port", .fields = fields, .field_count = 2};
+  assert_int_equal(region_schema_check("unit", &table, 1), -1);
+  table.fields = &fields[1];
+  table.field_count = 1;
+  assert_int_equal(region_schema_check("unit", &table, 1), 0);
+}
+
+static void what_collectd_would_call_a_value_fits_its_name(void **state) {
+  (void)state;
+  char name[121];
+  memset(name, 'x', sizeof(name) - 1);
+  name[sizeof(name) - 1] = '\0';
+  struct percore_field field = {.name = "rx"};
+  struct percore_table table = {
+      .name = name, .fields = &field, .field_count = 1};
+  errno = 0;
+  assert_int_equal(region_schema_check("unit", &table, 1), -1);
+  assert_int_equal(errno, ENAMETOOLONG);
+  name[120 - 15 - 4 - 2] = '\0';
+  assert_int_equal(region_schema_check("unit", &table, 1), 0);
+}
+
+static void a_region_too_large_to_address_is_refused(void **state) {
+  (void)state;
+  enum { HUGE_TABLES = 12 };
+  static const char *const names[HUGE_TABLES] = {"a", "b", "c", "d", "e", "f",
+                                                 "g", "h", "i", "j", "k", "l"};
+  struct percore_options options = {.extra_slots = 16000};
+  struct percore_field field = {
+      .name = "a", .kind = PERCORE_HISTOGRAM, .sub_bits = 6, .max_bits = 63};
+  struct percore_table tables[HUGE_TABLES];
+  struct region_plan plan;
+  for (int t = 0; t < HUGE_TABLES; t++)
+    tables[t] = (struct percore_table){.name = names[t],
+                                       .fields = &field,
+                                       .field_count = 1,
+                                       .max_rows = 1u << 31};
+  errno = 0;
+  assert_int_equal(
+      region_plan_make(&plan, "unit", tables, HUGE_TABLES, &options, 300, 4096),
+      -1);
+  assert_int_equal(errno, ENOMEM);
+  region_plan_free(&plan);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_row_up_to_64_bytes_never_straddles_a_line),
+      cmocka_unit_test(rows_of_different_owners_can_have_lines_of_their_own),
+      cmocka_unit_test(every_value_is_counted_in_the_bucket_that_holds_it),
+      cmocka_unit_test(values_beyond_the_last_bucket_are_counted_in_it),
+      cmocka_unit_test(quantiles_are_those_of_what_was_counted),
+      cmocka_unit_test(schemas_that_no_metric_could_bear_are_refused),
+      cmocka_unit_test(shapes_that_have_no_meaning_are_refused),
+      cmocka_unit_test(scalars_after_a_histogram_are_refused),
+      cmocka_unit_test(what_collectd_would_call_a_value_fits_its_name),
+      cmocka_unit_test(a_region_too_large_to_address_is_refused),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,701 @@
+/* The producer's side, read back through a real reader in the same process. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "region/memory.h"
+#include "region/writer.h"
+#include "region_unit.h"
+
+static void each_storage_counts_in_its_own_way(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  percore_owned_table_t sessions;
+  percore_shared_table_t slow, shared_ports;
+  uint32_t port, session, request;
+  uint64_t values[64];
+  assert_return_code(percore_attach(region, "worker", 1, &slot), 0);
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_owned_table(region, SESSION, &sessions), 0);
+  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
+  assert_return_code(percore_shared_table(region, PORT, &shared_ports), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  assert_return_code(percore_row_add_key(region, SESSION, 7, &session), 0);
+  assert_return_code(percore_row_add(region, SLOW, "cli", &request), 0);
+  percore_add(percore_core_row(slot, ports, port), PACKETS, 3);
+  percore_shared_add(percore_shared_row(shared_ports, port), PACKETS, 2);
+  percore_add(percore_owned_row(sessions, session), BYTES, 100);
+  percore_shared_add(percore_shared_row(slow, request), 0, 5);
+  percore_shared_set(percore_shared_row(slow, request), 1, 1);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, PORT, port, values);
+  assert_int_equal(values[PACKETS], 5);
+  unit_totals(reader, SESSION, session, values);
+  assert_int_equal(values[PACKETS], 0);
+  assert_int_equal(values[BYTES], 100);
+  unit_totals(reader, SLOW, request, values);
+  assert_int_equal(values[0], 5);
+  assert_int_equal(values[1], 1);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_gauge_that_two_cores_raise_and_lower_is_their_sum(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t in, out;
+  percore_core_table_t ports;
+  uint32_t port;
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  assert_return_code(percore_attach(region, "in", 0, &in), 0);
+  assert_return_code(percore_attach(region, "out", 2, &out), 0);
+  percore_gauge_add(percore_core_row(in, ports, port), DEPTH, 10);
+  percore_gauge_add(percore_core_row(out, ports, port), DEPTH, -4);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
+  assert_return_code(percore_detach(region, out), 0);
+  assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 6);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, in), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_level_over_the_slots_is_the_most_of_those_used(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t one, two;
+  percore_core_table_t globals;
+  uint64_t values[2];
+  assert_return_code(percore_core_table(region, GLOBALS, &globals), 0);
+  assert_return_code(percore_attach(region, "one", 0, &one), 0);
+  assert_return_code(percore_attach(region, "two", 3, &two), 0);
+  percore_set(percore_core_row(one, globals, 0), 1, 9);
+  percore_set(percore_core_row(two, globals, 0), 1, 4);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, GLOBALS, 0, values);
+  assert_int_equal(values[1], 9);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, one), 0);
+  assert_return_code(percore_detach(region, two), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_histogram_counts_each_value_once(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  percore_histogram_t latency;
+  uint32_t port;
+  uint64_t values[64] = {0}, sum = 0;
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_histogram(region, PORT, LATENCY, &latency), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  for (uint64_t value = 0; value < 5000; value++)
+    percore_hist_add(percore_core_row(slot, ports, port), latency, value);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, PORT, port, values);
+  for (uint32_t b = 0; b < latency.buckets; b++)
+    sum += values[LATENCY_COLUMN + b];
+  assert_int_equal(sum, 5000);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
+
+static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slots[4];
+  assert_return_code(percore_attach(region, "a", 1, &slots[0]), 0);
+  assert_return_code(percore_attach(region, "b", 1, &slots[1]), 0);
+  assert_return_code(percore_attach(region, "c", 1, &slots[2]), 0);
+  assert_ptr_not_equal(slots[0].head, slots[1].head);
+  struct region_reader *reader = unit_connect();
+  struct region_slot_view view;
+  region_reader_slot(reader, 4, &view);
+  assert_int_equal(view.core, 1);
+  assert_string_equal(view.name, "b");
+  /* both extra slots are taken: the fourth is a sink, and counted */
+  errno = 0;
+  assert_int_equal(percore_attach(region, "d", 1, &slots[3]), -1);
+  assert_int_equal(errno, ENOSPC);
+  percore_poll(slots[3], 1);
+  assert_int_equal(region_reader_attach_refused(reader), 1);
+  /* an extra slot keeps its label: no thread of another core gets it */
+  assert_return_code(percore_detach(region, slots[2]), 0);
+  assert_return_code(percore_attach(region, "e", 2, &slots[2]), 0);
+  assert_int_equal(percore_attach(region, "f", 2, &slots[3]), -1);
+  assert_return_code(percore_detach(region, slots[2]), 0);
+  assert_return_code(percore_attach(region, "g", 1, &slots[2]), 0);
+  region_reader_slot(reader, 5, &view);
+  assert_string_equal(view.name, "g");
+  region_reader_close(reader);
+  for (int i = 0; i < 3; i++)
+    assert_return_code(percore_detach(region, slots[i]), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+struct doomed {
+  struct percore_region *region;
+  percore_slot_t slot;
+};
+
+/* Counts and dies in the middle of a section. */
+static void *count_and_die(void *argument) {
+  struct doomed *doomed = argument;
+  percore_core_table_t globals;
+  percore_core_table(doomed->region, GLOBALS, &globals);
+  percore_attach(doomed->region, "doomed", 2, &doomed->slot);
+  percore_begin(doomed->slot);
+  percore_add(percore_core_row(doomed->slot, globals, 0), 0, 11);
+  return NULL;
+}
+
+static void
+the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
+  (void)state;
+  struct doomed doomed = {.region = unit_create(PERCORE_SERVE_THREAD)};
+  struct percore_region *region = doomed.region;
+  percore_core_table_t globals;
+  percore_slot_t slot;
+  pthread_t thread;
+  uint64_t values[2];
+  assert_int_equal(pthread_create(&thread, NULL, count_and_die, &doomed), 0);
+  pthread_join(thread, NULL);
+  /* the kernel may take a moment to forget the thread */
+  do {
+    assert_return_code(percore_attach(region, "heir", 2, &slot), 0);
+    if (slot.head != doomed.slot.head)
+      assert_return_code(percore_detach(region, slot), 0);
+  } while (slot.head != doomed.slot.head);
+  assert_return_code(percore_core_table(region, GLOBALS, &globals), 0);
+  percore_begin(slot);
+  percore_add(percore_core_row(slot, globals, 0), 0, 2);
+  percore_end(slot);
+  struct region_reader *reader = unit_connect();
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, GLOBALS + 1, 1, 0), 0);
+  region_tile_read(reader, &tile, 0);
+  assert_int_equal(tile.torn[0], 0);
+  region_tile_free(&tile);
+  unit_totals(reader, GLOBALS, 0, values);
+  assert_int_equal(values[0], 13);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_region_with_attached_threads_is_not_destroyed(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  errno = 0;
+  assert_int_equal(percore_destroy(region), -1);
+  assert_int_equal(errno, EBUSY);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_int_equal(percore_detach(region, slot), -1);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
+
+static void a_name_that_lives_is_not_added_twice(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  uint32_t row, again;
+  assert_return_code(percore_row_add(region, PORT, "eth0", &row), 0);
+  errno = 0;
+  assert_int_equal(percore_row_add(region, PORT, "eth0", &again), -1);
+  assert_int_equal(errno, EEXIST);
+  assert_int_equal(again, row);
+  assert_return_code(percore_row_remove(region, PORT, row, 0), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &again), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  uint32_t rows[PORT_ROWS], row;
+  char name[8];
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  for (int i = 0; i < PORT_ROWS; i++) {
+    snprintf(name, sizeof(name), "eth%d", i);
+    assert_return_code(percore_row_add(region, PORT, name, &rows[i]), 0);
+  }
+  errno = 0;
+  assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
+  assert_int_equal(errno, ENOSPC);
+  percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 7);
+  assert_return_code(percore_row_remove(region, PORT, rows[1], 0), 0);
+  /* the worker still holds eth1 and counts for it */
+  assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
+  assert_int_equal(errno, EAGAIN);
+  percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
+  percore_quiescent(slot);
+  assert_return_code(percore_row_add(region, PORT, "eth9", &row), 0);
+  assert_int_equal(row, rows[1]);
+  percore_add(percore_core_row(slot, ports, row), PACKETS, 1);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(unit_shown(reader, PORT, row, PACKETS), 1);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_sleeping_worker_holds_up_no_row(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  uint32_t row, rows[2];
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  percore_sleep(slot);
+  assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  percore_wake(slot);
+  assert_return_code(percore_row_remove(region, FLOW, rows[1], 0), 0);
+  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
+  assert_int_equal(errno, EAGAIN);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 4, &row), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void the_caller_may_say_that_no_update_is_in_flight(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  uint32_t rows[2], row;
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
+  assert_return_code(
+      percore_row_remove(region, FLOW, rows[1], PERCORE_NO_UPDATE_IN_FLIGHT),
+      0);
+  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  assert_int_equal(row, rows[1]);
+  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void the_oldest_removed_row_is_used_first(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  uint32_t rows[PORT_ROWS], row;
+  char name[8];
+  for (int i = 0; i < PORT_ROWS; i++) {
+    snprintf(name, sizeof(name), "eth%d", i);
+    assert_return_code(percore_row_add(region, PORT, name, &rows[i]), 0);
+  }
+  static const int order[] = {2, 0, 3};
+  for (size_t i = 0; i < COUNT_OF(order); i++)
+    assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
+  /* the one in the middle is taken by number */
+  assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
+  assert_return_code(percore_row_add(region, PORT, "first", &row), 0);
+  assert_int_equal(row, rows[2]);
+  assert_return_code(percore_row_add(region, PORT, "second", &row), 0);
+  assert_int_equal(row, rows[3]);
+  assert_int_equal(percore_row_add(region, PORT, "third", &row), -1);
+  assert_int_equal(errno, ENOSPC);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_row_without_bases_begins_at_zero_again(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_owned_table_t flows;
+  uint64_t values[2];
+  assert_return_code(percore_owned_table(region, FLOW, &flows), 0);
+  assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
+  percore_add(percore_owned_row(flows, 1), PACKETS, 5);
+  assert_int_equal(percore_row_add_at(region, FLOW, 1, NULL, 6), -1);
+  assert_int_equal(errno, EEXIST);
+  assert_return_code(percore_row_remove(region, FLOW, 1, 0), 0);
+  assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 6), 0);
+  percore_add(percore_owned_row(flows, 1), PACKETS, 2);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, FLOW, 1, values);
+  assert_int_equal(values[PACKETS], 2);
+  errno = 0;
+  assert_int_equal(percore_reset(region, FLOW, 1), -1);
+  assert_int_equal(errno, ENOTSUP);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  uint32_t port;
+  uint64_t values[64];
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_core_row_t row = percore_core_row(slot, ports, port);
+  percore_add(row, PACKETS, 40);
+  percore_gauge_add(row, DEPTH, 3);
+  assert_return_code(percore_reset(region, PORT, port), 0);
+  percore_add(row, PACKETS, 2);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 2);
+  assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 3);
+  unit_totals(reader, PORT, port, values);
+  assert_int_equal(values[PACKETS], 42);
+  /* the same from outside */
+  assert_return_code(region_reader_reset(reader, PORT + 1, port, 5000), 0);
+  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
+  assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 5000),
+                     0);
+  assert_int_equal(region_reader_reset(reader, 99, 0, 5000), -1);
+  assert_int_equal(errno, EINVAL);
+  assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
+  assert_int_equal(errno, ENOTSUP);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Failures are sinks
+ */
+
+/* Uses every kind of handle of a region in which nothing works. */
+static void use_sinks(struct percore_region *region) {
+  percore_slot_t slot;
+  percore_core_table_t core;
+  percore_owned_table_t owned;
+  percore_shared_table_t shared;
+  percore_histogram_t histogram;
+  uint32_t row;
+  assert_int_equal(percore_attach(region, "w", 0, &slot), -1);
+  assert_int_equal(percore_core_table(region, PORT, &core), -1);
+  assert_int_equal(percore_owned_table(region, SESSION, &owned), -1);
+  assert_int_equal(percore_shared_table(region, SLOW, &shared), -1);
+  assert_int_equal(percore_histogram(region, PORT, LATENCY, &histogram), -1);
+  assert_int_equal(percore_row_add(region, PORT, "eth0", &row), -1);
+  assert_int_equal(errno, ENODEV);
+  percore_begin(slot);
+  percore_add(percore_core_row(slot, core, row), PERCORE_MAX_COLUMNS - 1, 1);
+  percore_hist_add(percore_core_row(slot, core, row), histogram, 5);
+  percore_end(slot);
+  percore_row_begin(percore_owned_row(owned, 1000000));
+  percore_add(percore_owned_row(owned, 1000000), PERCORE_MAX_COLUMNS - 1, 1);
+  percore_row_end(percore_owned_row(owned, 1000000));
+  percore_shared_add(percore_shared_row(shared, row), 0, 1);
+  percore_poll(slot, 1);
+  assert_int_equal(percore_detach(region, slot), -1);
+  assert_int_equal(percore_row_remove(region, PORT, row, 0), -1);
+  assert_int_equal(percore_reset(region, PORT, row), -1);
+  assert_int_equal(percore_reserve(region, PORT, 1), -1);
+  assert_int_equal(percore_fd(region), -1);
+  assert_int_equal(percore_serve(region), -1);
+}
+
+static void a_region_that_cannot_be_made_is_a_sink(void **state) {
+  (void)state;
+  struct percore_region *region;
+  struct percore_options options = {.size = sizeof(options),
+                                    .runtime_dir = "/nonexistent"};
+  errno = 0;
+  assert_int_equal(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), -1);
+  assert_int_equal(errno, ENOENT);
+  use_sinks(region);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void the_second_of_one_name_gets_eaddrinuse_and_a_sink(void **state) {
+  (void)state;
+  struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
+  errno = 0;
+  assert_int_equal(percore_create(&second, "unit", unit_tables, TABLES, NULL),
+                   -1);
+  assert_int_equal(errno, EADDRINUSE);
+  use_sinks(second);
+  struct percore_options options = {.size = sizeof(options), .instance = "1"};
+  assert_return_code(
+      percore_create(&second, "unit", unit_tables, TABLES, &options), 0);
+  assert_return_code(percore_destroy(second), 0);
+  assert_return_code(percore_destroy(first), 0);
+}
+
+static void a_row_or_table_that_is_not_there_is_a_sink(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  percore_core_table_t ports, wrong;
+  uint32_t port, row;
+  uint64_t values[64], *before;
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  assert_int_equal(percore_row_add(region, PORT, "", &row), -1);
+  assert_int_equal(errno, EINVAL);
+  before = percore_core_row(slot, ports, row).core_cells;
+  percore_add(percore_core_row(slot, ports, row), PACKETS, 9);
+  assert_int_equal(before[PACKETS], 9);
+  assert_int_equal(percore_core_table(region, SESSION, &wrong), -1);
+  assert_int_equal(percore_core_table(region, 77, &wrong), -1);
+  percore_add(percore_core_row(slot, wrong, 5), PERCORE_MAX_COLUMNS - 1, 9);
+  struct region_reader *reader = unit_connect();
+  for (uint32_t r = 0; r < region_reader_rows(reader, PORT + 1); r++) {
+    unit_totals(reader, PORT, r, values);
+    assert_int_equal(values[PACKETS], 0);
+  }
+  unit_totals(reader, GLOBALS, 0, values);
+  assert_int_equal(values[0], 0);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Memory
+ */
+
+static char *memory_root;
+
+static void write_meminfo(unsigned long available_kb) {
+  char path[128];
+  snprintf(path, sizeof(path), "%s/proc/meminfo", memory_root);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fprintf(file, "MemTotal: 1000000 kB\nMemAvailable: %lu kB\n", available_kb);
+  fclose(file);
+}
+
+static int make_memory_root(void **state) {
+  static char root[32];
+  char path[64];
+  (void)state;
+  strcpy(root, "/tmp/percore-mem-XXXXXX");
+  memory_root = mkdtemp(root);
+  snprintf(path, sizeof(path), "%s/proc", root);
+  if (memory_root == NULL || mkdir(path, 0700) != 0)
+    return -1;
+  region_memory_root = memory_root;
+  return 0;
+}
+
+static int remove_memory_root(void **state) {
+  char path[64];
+  (void)state;
+  region_memory_root = "";
+  snprintf(path, sizeof(path), "%s/proc/meminfo", memory_root);
+  unlink(path);
+  snprintf(path, sizeof(path), "%s/proc", memory_root);
+  rmdir(path);
+  return rmdir(memory_root);
+}
+
+static void short_memory_at_create_is_enomem_and_a_sink(void **state) {
+  (void)state;
+  struct percore_region *region;
+  write_meminfo(1);
+  errno = 0;
+  assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
+                   -1);
+  assert_int_equal(errno, ENOMEM);
+  use_sinks(region);
+}
+
+static void short_memory_at_attach_and_reserve_is_enomem(void **state) {
+  (void)state;
+  struct percore_region *region;
+  struct percore_field field = {.name = "rx"};
+  struct percore_table table = {.name = "big",
+                                .fields = &field,
+                                .field_count = 1,
+                                .max_rows = 4000000,
+                                .row_name_size = 24};
+  struct percore_options options = {.size = sizeof(options), .cores = 2};
+  percore_slot_t slot;
+  uint32_t row;
+  write_meminfo(1000000);
+  assert_return_code(percore_create(&region, "big", &table, 1, &options), 0);
+  write_meminfo(100);
+  errno = 0;
+  assert_int_equal(percore_reserve(region, 0, 1000000), -1);
+  assert_int_equal(errno, ENOMEM);
+  assert_int_equal(percore_row_add(region, 0, "a", &row), -1);
+  assert_int_equal(errno, ENOMEM);
+  write_meminfo(1);
+  assert_int_equal(percore_attach(region, NULL, 0, &slot), -1);
+  assert_int_equal(errno, ENOMEM);
+  percore_poll(slot, 1);
+  write_meminfo(1000000);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_row_add(region, 0, "a", &row), 0);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_file_size_limit_is_an_errno_and_no_signal(void **state) {
+  (void)state;
+  struct rlimit before, limit;
+  struct percore_region *region;
+  assert_return_code(getrlimit(RLIMIT_FSIZE, &before), errno);
+  limit = before;
+  limit.rlim_cur = 65536;
+  assert_return_code(setrlimit(RLIMIT_FSIZE, &limit), errno);
+  int rc = percore_create(&region, "unit", unit_tables, TABLES, NULL);
+  int error = errno;
+  assert_return_code(setrlimit(RLIMIT_FSIZE, &before), errno);
+  assert_int_equal(rc, -1);
+  assert_int_equal(error, EFBIG);
+}
+
+static uint64_t resident_kb(void) {
+  char line[256];
+  uint64_t kb = 0;
+  FILE *file = fopen("/proc/self/status", "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file) != NULL)
+    if (sscanf(line, "RssShmem: %lu", &kb) == 1)
+      break;
+  fclose(file);
+  return kb;
+}
+
+static void mlockall_does_not_fill_a_sparse_region(void **state) {
+  (void)state;
+  struct percore_region *region;
+  struct percore_field field = {.name = "rx"};
+  struct percore_table table = {.name = "big",
+                                .storage = PERCORE_OWNED,
+                                .fields = &field,
+                                .field_count = 1,
+                                .max_rows = 20000000};
+  if (mlockall(MCL_FUTURE) != 0) {
+    print_message("skipped: mlockall: %s\n", strerror(errno));
+    skip();
+  }
+  uint64_t before = resident_kb();
+  int rc = percore_create(&region, "big", &table, 1, NULL);
+  munlockall();
+  assert_return_code(rc, 0);
+  assert_true(region->size > 400u << 20);
+  assert_true(resident_kb() - before < 4096);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Serving
+ */
+
+static void a_polled_region_is_silent_until_it_is_served(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(reader), REGION_SILENT);
+  assert_true(percore_fd(region) >= 0);
+  assert_return_code(percore_serve(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void of_many_connections_the_oldest_is_dropped(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *readers[17];
+  for (size_t i = 0; i < COUNT_OF(readers); i++)
+    readers[i] = unit_connect();
+  assert_int_equal(region_reader_refresh(readers[0]), REGION_WENT);
+  assert_int_equal(region_reader_refresh(readers[1]), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_refresh(readers[16]), REGION_AS_BEFORE);
+  for (size_t i = 0; i < COUNT_OF(readers); i++)
+    region_reader_close(readers[i]);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void garbage_on_the_socket_ends_that_connection_only(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = unit_connect();
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
+           getenv("PERCORE_RUNTIME_DIR"));
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+  assert_return_code(connect(fd, (void *)&address, sizeof(address)), errno);
+  char hello[64], garbage[1000] = {0};
+  assert_int_equal(recv(fd, hello, sizeof(hello), 0), 32);
+  assert_int_equal(send(fd, garbage, sizeof(garbage), 0), 1000);
+  assert_true(recv(fd, hello, sizeof(hello), 0) <= 0);
+  close(fd);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_storage_counts_in_its_own_way),
+      cmocka_unit_test(a_gauge_that_two_cores_raise_and_lower_is_their_sum),
+      cmocka_unit_test(a_level_over_the_slots_is_the_most_of_those_used),
+      cmocka_unit_test(a_histogram_counts_each_value_once),
+      cmocka_unit_test(two_threads_on_one_core_have_slots_with_its_label),
+      cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
+      cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
+      cmocka_unit_test(a_name_that_lives_is_not_added_twice),
+      cmocka_unit_test(a_removed_row_is_free_only_after_a_quiescent_point),
+      cmocka_unit_test(a_sleeping_worker_holds_up_no_row),
+      cmocka_unit_test(the_caller_may_say_that_no_update_is_in_flight),
+      cmocka_unit_test(the_oldest_removed_row_is_used_first),
+      cmocka_unit_test(a_row_without_bases_begins_at_zero_again),
+      cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
+      cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
+      cmocka_unit_test(the_second_of_one_name_gets_eaddrinuse_and_a_sink),
+      cmocka_unit_test(a_row_or_table_that_is_not_there_is_a_sink),
+      cmocka_unit_test_setup_teardown(
+          short_memory_at_create_is_enomem_and_a_sink, make_memory_root,
+          remove_memory_root),
+      cmocka_unit_test_setup_teardown(
+          short_memory_at_attach_and_reserve_is_enomem, make_memory_root,
+          remove_memory_root),
+      cmocka_unit_test(a_file_size_limit_is_an_errno_and_no_signal),
+      cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
+      cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
+      cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
+      cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
