@@ -36,4 +36,4 @@ tests/integration/test_command.log: tests/integration/test_truth.log
 endif
 endif
 
-include tests/integration/region.mk
+include tests/integration/region_command.mk
