@@ -37,3 +37,4 @@ endif
 endif
 
 include tests/integration/region_command.mk
+include tests/integration/region.mk
