@@ -28,7 +28,7 @@ import servers  # noqa: E402
 from servers import sample  # noqa: E402
 
 HOST = 'demo'
-MINUTES = 5
+MINUTES = 4
 PERCORE = '''
 PluginDir "{plugin}"
 LoadPlugin percore
