@@ -15,8 +15,8 @@
 #define CYCLES 100
 
 static const struct pattern patterns[] = {
-    {"30 %", 6 * MS, 20 * MS, false, 0},
-    {"70 %", 14 * MS, 20 * MS, false, 0},
+    {"30 %", 6 * MS, 20 * MS, false, 0, false},
+    {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
 /* By the PMU's event where there is one, else by what the machine has. A load

@@ -39,7 +39,8 @@ static int interrupts_of_rest(void) {
 }
 
 void chapter_isolated(void) {
-  static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0};
+  static const struct pattern half = {"50 %", 30 * MS, 61 * MS,
+                                      false,  0,       false};
   struct watch watch;
   struct burner burner;
   run_on(0);

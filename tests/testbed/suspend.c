@@ -26,7 +26,8 @@ static bool fall_asleep(void) {
 }
 
 void chapter_suspend(void) {
-  static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS, false, 0};
+  static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS,
+                                         false,  0,       false};
   struct watch watch;
   struct burner burner;
   run_on(0);
