@@ -32,7 +32,6 @@ struct region_instance {
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  uint64_t round_read;
   bool postponed;    /* a table waits for the next round */
   bool began_lately; /* its producer was started since the round before */
   enum region_health health;
