@@ -1,0 +1,3 @@
+# One list for each room of src/.
+include tests/fuzz/cycles.mk
+EXTRA_DIST += tests/fuzz/README tests/fuzz/run
