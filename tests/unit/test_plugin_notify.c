@@ -11,13 +11,13 @@
 #define START (UINT64_C(1700000000) * SECOND)
 
 static struct notify notify;
-static bool send;
+static bool sending;
 
 static int set_up(void **state) {
   (void)state;
   fake_reset();
   memset(&notify, 0, sizeof(notify));
-  send = true;
+  sending = true;
   return 0;
 }
 
@@ -49,7 +49,7 @@ static void free_snapshot(struct snapshot *snapshot) {
 
 static void notify_sources(const enum source *sources, size_t len, unsigned n) {
   struct snapshot *snapshot = make_snapshot(sources, len, n);
-  notify_snapshot(&notify, snapshot, send);
+  notify_snapshot(&notify, snapshot, sending);
   free_snapshot(snapshot);
 }
 
@@ -101,10 +101,10 @@ static void a_first_source_and_hotplug_are_no_change(void **state) {
 
 static void without_send_notifications_changes_are_only_noted(void **state) {
   (void)state;
-  send = false;
+  sending = false;
   notify_sources((enum source[]){SOURCE_MPERF}, 1, 0);
   notify_sources((enum source[]){SOURCE_IDLE}, 1, 1);
-  send = true;
+  sending = true;
   notify_sources((enum source[]){SOURCE_IDLE}, 1, 2);
   assert_int_equal(fake.notifications_len, 0);
 }
