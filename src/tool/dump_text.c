@@ -78,9 +78,12 @@ static void write_line(const struct text_face *face, const char *row, int core,
   snprintf(label, sizeof(label), core < 0 ? "all" : "%d", core);
   snprintf(name, sizeof(name), "%s%s%s", field, suffix[0] != '\0' ? "_" : "",
            suffix);
-  printf("%-12s %-24s %5s %-28s %20s %s%s\n", face->table, row, label, name,
-         clean(text, sizeof(text), value),
-         clean(unit_text, sizeof(unit_text), unit), torn ? " (torn)" : "");
+  printf("%-12s ", face->table);
+  text_pad(stdout, row, -24);
+  printf(" %5s %-28s ", label, name);
+  text_pad(stdout, clean(text, sizeof(text), value), 20);
+  printf(" %s%s\n", clean(unit_text, sizeof(unit_text), unit),
+         torn ? " (torn)" : "");
 }
 
 static void write_histogram(const struct text_face *face, const char *row,

@@ -23,14 +23,19 @@ libcommand_la_SOURCES = \
 	src/tool/method_readers.c src/tool/methods_private.h \
 	src/tool/methods.c \
 	src/tool/proctext.c src/tool/proctext.h \
+	src/tool/rates.c src/tool/rates.h \
 	src/tool/regions.c \
 	src/tool/reset.c \
 	src/tool/say.c src/tool/tool.h \
 	src/tool/screen.c src/tool/screen.h \
 	src/tool/target.c src/tool/target.h \
 	src/tool/text.c src/tool/text.h \
+	src/tool/top.c src/tool/top.h \
+	src/tool/top_json.c \
+	src/tool/top_table.c \
 	src/tool/values.c src/tool/values.h \
-	src/tool/window.c src/tool/window.h
+	src/tool/window.c src/tool/window.h \
+	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libregion.la libcycles.la $(YAJL_LIBS) -lm

@@ -24,6 +24,7 @@ enum {
 int load_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
 int regions_main(int argc, char **argv);
+int top_main(int argc, char **argv);
 int dump_main(int argc, char **argv);
 int reset_main(int argc, char **argv);
 
