@@ -14,8 +14,9 @@ EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
 
 tests/integration/test_size.log: tests/integration/test_daemon.log
-tests/integration/test_grid.log: tests/integration/test_size.log
-tests/integration/test_truth.log: tests/integration/test_grid.log
+# Mostly asleep, so it may run beside those two.
+tests/integration/test_truth.log: \
+	tests/integration/test_grid.log tests/integration/test_size.log
 
 check_PROGRAMS += tests/integration/burner
 tests_integration_burner_SOURCES = tests/integration/burner.c
