@@ -1,7 +1,9 @@
 """A host made of files, for percore's SysRoot: as many cores as wanted, each
 with a load that is known because this module makes it."""
+import ctypes
+import multiprocessing
 import os
-import threading
+import signal
 import time
 
 TICKS_PER_S = 100
@@ -26,17 +28,17 @@ class FakeHost:
         self.root, self.cores, self.nodes = os.path.abspath(root), cores, nodes
         self.start = time.monotonic()
         self.usage = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._drive, daemon=True)
+        self._process = multiprocessing.get_context('fork').Process(target=self._drive,
+                                                                    daemon=True)
         self._lay_out()
 
     def __enter__(self):
-        self._thread.start()
+        self._process.start()
         return self
 
     def __exit__(self, *unused):
-        self._stop.set()
-        self._thread.join()
+        self._process.terminate()
+        self._process.join()
 
     def _write(self, path, text):
         """As a whole or not at all: readers open it at any time."""
@@ -90,10 +92,19 @@ class FakeHost:
                 self._write(f'{folder}/usage', f'{self.usage if share else 0}\n')
 
     def _drive(self):
-        """/proc/stat as often as its unit changes; C-states are many files."""
+        """A process of its own: /proc/stat as often as its unit changes, and on
+        time whatever else runs, for what is late is wrong. C-states are many
+        files, and may be a little late."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        except PermissionError:
+            pass
         turn = 0
-        while not self._stop.wait(0.01):
+        while True:
             self._update()
             if turn % 20 == 0:
                 self._update_cstates()
             turn += 1
+            time.sleep(0.01)

@@ -63,6 +63,7 @@ def _host_metrics():
     yield metric('load', 'runqueue', lambda k: (2.5, 2.25, 2.0))
     yield metric('gauge', 'hidden', lambda k: -0.5)
     yield metric('gauge', 'unaccounted', lambda k: 0.75)
+    yield metric('gauge', 'load_10s', lambda k: 1.53)
     yield metric('percent', 'steal', lambda k: 0.375)
 
 

@@ -190,8 +190,7 @@ def feed(collectd):
 def run(context):
     body, found = start_servers(context)
     context.stores = {type(store).__name__: store for store in found}
-    context.fake = FakeHost(os.path.join(context.folder, 'fakehost'), CORES)
-    context.fake.__enter__()
+    context.fake = context.until_end(FakeHost(os.path.join(context.folder, 'fakehost'), CORES))
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
@@ -224,5 +223,6 @@ def check_thresholds(collectd):
                            r'.*threshold of', log.read())
     with proves('threshold.conf warns of a sustained load and of dropped values, once each, '
                 'and of nothing else'):
-        assert sorted(found) == [(known.HOST, 'percore', '3', 'load'),
-                                 (known.HOST, 'percore_host', 'self', 'derive')], found
+        found = sorted(entry for entry in found if entry[0] == known.HOST)
+        assert found == [(known.HOST, 'percore', '3', 'load'),
+                         (known.HOST, 'percore_host', 'self', 'derive')], found

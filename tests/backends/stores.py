@@ -135,7 +135,9 @@ class VictoriaMetrics(Prometheus):
         if not lines:
             return {}
         found = json.loads(lines[0])
-        return {t // 1000: v for t, v in zip(found['timestamps'], found['values'])}
+        # null is a staleness marker: the series was gone from the scraped page.
+        return {t // 1000: v for t, v in zip(found['timestamps'], found['values'])
+                if v is not None}
 
 
 class VictoriaGraphite(VictoriaMetrics):

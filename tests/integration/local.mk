@@ -35,3 +35,6 @@ if PLUGIN
 tests/integration/test_command.log: tests/integration/test_truth.log
 endif
 endif
+
+include tests/integration/region_command.mk
+include tests/integration/region.mk

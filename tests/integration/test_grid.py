@@ -11,27 +11,6 @@ ENTRIES_PER_S = 100000
 IDLE_SHARE = 0.7
 
 
-def check_grid(collectd, interval, least):
-    """Of every series that was there from the start: every multiple of the
-    interval, once."""
-    of_series = {}
-    for value in collectd.values:
-        if value.identifier.startswith("percore"):
-            of_series.setdefault(value.identifier, []).append(value.time)
-    check(of_series, "no values at all")
-    longest = max(of_series.values(), key=len)
-    check(len(longest) >= least, f"{len(longest)} intervals of {least}")
-    for identifier, times in of_series.items():
-        steps = {round(b - a, 3) for a, b in zip(times, times[1:])}
-        check(steps <= {interval}, f"{identifier} steps by {steps}: {times}")
-        check(all(each % interval == 0 for each in times), str(times))
-    # All begin within two intervals of each other (averages need a window of
-    # their own) and end together: the last read may have cut one interval.
-    ends = {times[-1] for times in of_series.values()}
-    check(max(ends) - min(ends) <= interval, f"series end at {ends}")
-    return longest
-
-
 def reads_late(collectd):
     """How late collectd's own reads came, in seconds: the cpu plugin stamps
     its values when it is read."""
@@ -84,7 +63,8 @@ def interval_1_under_jitter():
             time.sleep(25)
             collectd.stop()
             counters.stop()
-            times = check_grid(collectd, 1, 15)
+            intervals = collectd.check_grid(1)
+            check(intervals >= 15, f"{intervals} intervals")
             shortest, longest = reads_late(collectd)
             entries = collectd.of("percore-0/operations-cstate_C1")
             # The files are up to some ms old when they are read, and this
@@ -92,7 +72,7 @@ def interval_1_under_jitter():
             # kept waiting is seen in its own clock, here.
             rates = [b.value - a.value for a, b in zip(entries, entries[1:])]
             off = sorted(abs(rate / ENTRIES_PER_S - 1) for rate in rates)
-            say(f"{len(times)} intervals; collectd's reads were {shortest:.2f} "
+            say(f"{intervals} intervals; collectd's reads were {shortest:.2f} "
                 f"to {longest:.2f} s apart; rates off by {100 * off[0]:.2f} to "
                 f"{100 * off[-1]:.2f} %, median "
                 f"{100 * off[len(off) // 2]:.2f} %")
@@ -115,7 +95,8 @@ def interval_10_under_jitter():
                   extra=JITTER.format(12)).start() as collectd:
         time.sleep(88)
         collectd.stop()
-        check_grid(collectd, 10, 5)
+        intervals = collectd.check_grid(10)
+        check(intervals >= 6, f"{intervals} intervals")
         shortest, longest = reads_late(collectd)
         say(f"collectd's reads were {shortest:.2f} to {longest:.2f} s apart")
         used = [value.value for value in
