@@ -47,7 +47,8 @@ static struct means choose_means(void) {
   return (struct means){{.hardware = true,
                          .source = SOURCE_EVENT,
                          .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = 125e6},
+                         .base_frequency_hz = 125e6,
+                         .ipc = true},
                         300 * MS,
                         0.04,
                         true};

@@ -10,6 +10,7 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/duty_cycles.c tests/testbed/duty_cycles.h \
 	tests/testbed/hotplug.c \
 	tests/testbed/isolated.c \
+	tests/testbed/library.c \
 	tests/testbed/main.c \
 	tests/testbed/overlay.c tests/testbed/overlay.h \
 	tests/testbed/pmu.c tests/testbed/pmu.h \
