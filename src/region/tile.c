@@ -81,9 +81,17 @@ void region_tile_free(struct region_tile *tile) {
  * Cells of one copy
  */
 
+/* Relaxed atomic loads are neither merged nor unrolled by compilers. */
 static void load_cells(const uint64_t *cells, uint32_t from, uint32_t to,
                        uint64_t *values) {
-  for (uint32_t c = from; c < to; c++)
+  uint32_t c = from;
+  for (; c + 4 <= to; c += 4) {
+    values[c] = region_load(&cells[c]);
+    values[c + 1] = region_load(&cells[c + 1]);
+    values[c + 2] = region_load(&cells[c + 2]);
+    values[c + 3] = region_load(&cells[c + 3]);
+  }
+  for (; c < to; c++)
     values[c] = region_load(&cells[c]);
 }
 
