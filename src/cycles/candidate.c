@@ -69,6 +69,19 @@ static struct candidate start(enum source source) {
                             .aperf = -1};
 }
 
+/* Sources that may not be used are not looked for, either: that alone would
+ * open counters. */
+static bool ruled_out(struct candidate *candidate,
+                      const struct engine_options *options) {
+  if (options->source != SOURCE_AUTO && options->source != candidate->source &&
+      candidate->source != SOURCE_IDLE)
+    unavailable(candidate, "another source is configured");
+  else if (candidate->source != SOURCE_IDLE && !options->hardware)
+    unavailable(candidate, "counters of this kernel do not belong to this "
+                           "SysRoot (set HostPerf true if they do)");
+  return !candidate->available;
+}
+
 static int add_event(struct candidate *candidate,
                      const struct perf_event *event) {
   candidate->events[candidate->events_len] = *event;
@@ -116,6 +129,8 @@ static void choose_denominator(struct candidate *candidate,
 
 static struct candidate find_mperf(const struct finder *finder) {
   struct candidate candidate = start(SOURCE_MPERF);
+  if (ruled_out(&candidate, finder->options))
+    return candidate;
   const struct machine *machine = finder->options->machine;
   struct perf_event mperf, aperf;
   bool named = finder->options->source == SOURCE_MPERF;
@@ -166,6 +181,8 @@ static bool runs_guests(const struct machine *machine) {
 static struct candidate find_ref_cycles(const struct finder *finder,
                                         const char *pmu) {
   struct candidate candidate = start(SOURCE_REF_CYCLES);
+  if (ruled_out(&candidate, finder->options))
+    return candidate;
   const struct machine *machine = finder->options->machine;
   struct perf_event event = {.type = PERF_TYPE_HARDWARE,
                              .config = PERF_COUNT_HW_REF_CPU_CYCLES};
@@ -196,6 +213,8 @@ static struct candidate find_ref_cycles(const struct finder *finder,
 
 static struct candidate find_event(const struct finder *finder) {
   struct candidate candidate = start(SOURCE_EVENT);
+  if (ruled_out(&candidate, finder->options))
+    return candidate;
   struct perf_event event;
   if (finder->options->event == NULL) {
     unavailable(&candidate, "no event is configured");
@@ -226,11 +245,6 @@ static void find_tsc(struct finder *finder) {
                 "by time-enabled");
 }
 
-static bool wanted(const struct finder *finder, enum source source) {
-  enum source named = finder->options->source;
-  return named == SOURCE_AUTO || named == source || source == SOURCE_IDLE;
-}
-
 int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology) {
@@ -255,14 +269,6 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
     candidates[len++] = find_ref_cycles(&finder, NULL);
   candidates[len++] = find_event(&finder);
   candidates[len++] = start(SOURCE_IDLE);
-  for (int i = 0; i < len; i++) {
-    struct candidate *candidate = &candidates[i];
-    if (!wanted(&finder, candidate->source))
-      unavailable(candidate, "another source is configured");
-    else if (candidate->source != SOURCE_IDLE && !options->hardware)
-      unavailable(candidate, "counters of this kernel do not belong to this "
-                             "SysRoot (set HostPerf true if they do)");
-  }
   return len;
 }
 

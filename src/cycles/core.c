@@ -101,6 +101,24 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
               state->core, strerror(-status));
 }
 
+/* A group that opens and cannot be read would be taken, said to serve, and
+ * given up again at every try. A pinned one without its counter is for the
+ * first reading to deal with. */
+static int open_and_try(const struct candidate *candidate,
+                        struct perf_group *group, const struct machine *machine,
+                        int core) {
+  struct perf_reading reading;
+  int status =
+      candidate_open(candidate, group, machine, core, candidate->pinned);
+  if (status != 0)
+    return status;
+  status = perf_group_read(group, machine, &reading);
+  if (status == 0 || status == -EBUSY)
+    return 0;
+  perf_group_close(group, machine);
+  return status;
+}
+
 /* Returns whether the candidate serves the core now. */
 static bool take_candidate(struct core *core, struct engine_core *state,
                            const struct core_context *context, int index) {
@@ -111,8 +129,8 @@ static bool take_candidate(struct core *core, struct engine_core *state,
     return true;
   }
   struct perf_group previous = core->group;
-  int status = candidate_open(candidate, &core->group, context->machine,
-                              state->core, candidate->pinned);
+  int status =
+      open_and_try(candidate, &core->group, context->machine, state->core);
   if (status != 0) {
     core->group = previous;
     candidate_explain(candidate->trouble, sizeof(candidate->trouble), status);
@@ -364,4 +382,6 @@ void core_commit(struct core *core, struct engine_core *state,
   total->aperf += step->aperf;
   total->mperf += step->mperf;
   total->base_cycles += step->base_cycles;
+  if (step->base_cycles > 0)
+    core->enabled_ns += step->progress_ns;
 }

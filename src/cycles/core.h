@@ -41,8 +41,11 @@ struct core {
   struct procstat_row row;
   uint64_t idle_ns; /* the highest idle + iowait seen: it may step back */
 
+  double enabled_ns; /* time_enabled of all windows that entered the totals */
+
   struct condemn condemn;
   struct core_total judged; /* totals when the source was last judged */
+  double judged_enabled_ns;
   struct core_step step;
 };
 

@@ -16,7 +16,8 @@
  * share of it were not running: neither was this machine. */
 #define PAUSE_PROGRESS 0.5
 
-/* Against CLOCK_MONOTONIC, whose own rate NTP may bend by 0.05 %. */
+/* Against time_enabled, which the kernel takes from the same TSC but for what
+ * it learns anew after a migration. */
 #define TSC_RATE_TOLERANCE 0.001
 
 struct core_context engine_core_context(struct engine *engine) {
@@ -345,8 +346,9 @@ static void watch_tsc(struct engine *engine, const struct core *core,
   if (core->candidate < 0 || from->epoch != to->epoch)
     return;
   struct candidate *candidate = &engine->candidates[core->candidate];
-  double rate =
-      share(from->base_cycles, to->base_cycles, to->wall - from->wall);
+  /* Of one and the same read: it does not matter when that was done. */
+  double rate = share(from->base_cycles, to->base_cycles,
+                      core->enabled_ns - core->judged_enabled_ns);
   if (candidate->tsc < 0 || !(rate > 0))
     return;
   double moved = fabs(rate / candidate->tsc_per_ns - 1);
@@ -383,6 +385,7 @@ static void judge_core(struct engine *engine, size_t i) {
   }
   watch_tsc(engine, core, from, to);
   core->judged = *to;
+  core->judged_enabled_ns = core->enabled_ns;
 }
 
 static void judge(struct engine *engine) {

@@ -151,7 +151,8 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
   int status = engine_open(&engine, &options);
   if (status != 0)
     return status;
-  engine_prove(engine);
+  if (source == SOURCE_AUTO || engine_source_reason(engine, source)[0] == '\0')
+    engine_prove(engine);
   engine_sample(engine, false);
   count_cores(facts, engine, source);
   if (source == SOURCE_AUTO) {

@@ -14,6 +14,8 @@
 #define INTERVAL_DEFAULT_S 2.0
 #define INTERVAL_LEAST_S 0.1
 #define INTERVAL_MOST_S 3600.0
+/* Up to this one may wait for a whole interval before the first table. */
+#define INTERVAL_WHOLE_S 5.0
 
 static const char help[] =
     "Usage: percore load [OPTION]...\n"
@@ -207,6 +209,10 @@ static int run(const struct load_options *options, struct live *live,
                struct sampler *sampler) {
   struct snapshot *shown = NULL;
   int status = TOOL_OK;
+  /* Snapshots come at multiples of the interval, so the first one covers less:
+   * too little to look at, unless the interval is long. */
+  if (options->interval_s <= INTERVAL_WHOLE_S)
+    snapshot_free(wait_for(live, sampler, NULL));
   for (uint64_t n = 0; options->count == 0 || n < options->count; n++) {
     struct snapshot *snapshot = wait_for(live, sampler, shown);
     if (snapshot == NULL)
@@ -241,6 +247,7 @@ struct engine_options load_engine_options(const struct load_options *options,
       .denominator = options->denominator,
       .isolated_cores = ISOLATED_CORES_IDLE,
       .journal = journal,
+      .cancel = stop_flag(),
   };
 }
 

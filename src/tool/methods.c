@@ -177,7 +177,9 @@ void methods_prove(struct methods *methods) {
     engine_prove(methods->engine);
   for (size_t i = 0; i < methods->rows_len; i++) {
     struct engine *engine = methods->rows[i].engine;
-    if (engine != NULL && engine_proof_due(engine))
+    enum source source = methods->rows[i].method->source;
+    if (engine != NULL && engine_source_reason(engine, source)[0] == '\0' &&
+        engine_proof_due(engine))
       engine_prove(engine);
   }
 }

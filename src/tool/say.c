@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -57,11 +58,12 @@ int flush_output(const char *command) {
  * Being told to stop
  */
 
-static volatile sig_atomic_t stopped;
+/* Lock-free, as a signal handler needs it. */
+static atomic_bool stopped;
 
 static void on_stop(int signal) {
   (void)signal;
-  stopped = 1;
+  atomic_store(&stopped, true);
 }
 
 void stop_catch(void) {
@@ -73,7 +75,9 @@ void stop_catch(void) {
   sigaction(SIGPIPE, &ignore, NULL);
 }
 
-bool stop_requested(void) { return stopped != 0; }
+bool stop_requested(void) { return atomic_load(&stopped); }
+
+const atomic_bool *stop_flag(void) { return &stopped; }
 
 uint64_t monotonic_ns(void) {
   struct timespec time;
@@ -84,7 +88,7 @@ uint64_t monotonic_ns(void) {
 bool sleep_until_ns(uint64_t time_ns) {
   struct timespec time = {.tv_sec = (time_t)(time_ns / 1000000000),
                           .tv_nsec = (long)(time_ns % 1000000000)};
-  while (!stopped)
+  while (!stop_requested())
     if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == 0)
       return true;
   return false;

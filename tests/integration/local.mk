@@ -26,4 +26,15 @@ probe_la_SOURCES = tests/integration/probe.c
 probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
+
+# percore(1), without any daemon.
+EXTRA_DIST += tests/integration/test_command.py
+if TOOL
+TESTS += tests/integration/test_command.py
+if PLUGIN
+tests/integration/test_command.log: tests/integration/test_truth.log
+endif
+endif
+
+include tests/integration/region_command.mk
 include tests/integration/region.mk

@@ -1,0 +1,110 @@
+"""Values lie on the grid of the interval, each once and none left out, while
+another plugin blocks collectd's only read thread for random times."""
+
+import threading
+import time
+
+from harness import Collectd, check, run_all, say
+from sysroot import TICK_HZ, SysRoot
+
+ENTRIES_PER_S = 100000
+IDLE_SHARE = 0.7
+
+
+def reads_late(collectd):
+    """How late collectd's own reads came, in seconds: the cpu plugin stamps
+    its values when it is read."""
+    times = sorted({value.time for value in collectd.values
+                    if value.identifier.startswith("cpu-0/")})
+    gaps = [b - a for a, b in zip(times, times[1:])]
+    return min(gaps), max(gaps)
+
+
+class KnownCounters:
+    """Writes the files of one core whose counters grow at known rates."""
+
+    def __init__(self, root):
+        self.root = root
+        self.stopping = False
+        self.update()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def update(self):
+        now = time.time() % 1000000
+        self.root.write_cstate(0, now * ENTRIES_PER_S, now * 1e6 * IDLE_SHARE)
+        self.root.write_stat({0: now * IDLE_SHARE})
+
+    def run(self):
+        while not self.stopping:
+            self.update()
+            time.sleep(0.002)
+
+    def stop(self):
+        self.stopping = True
+        self.thread.join()
+
+
+JITTER = '<Plugin "after">\nBlockMax {}\n</Plugin>'
+
+
+def interval_1_under_jitter():
+    """At Interval 1 with reads that come up to 2.5 s late, no grid point comes
+    twice and none is missed, and rates of DERIVE values are within 1 % of the
+    truth"""
+    tolerance = 0.01
+    with SysRoot(1) as root:
+        root.write_machine()
+        counters = KnownCounters(root)
+        options = (f'SysRoot "{root.path}"\n'
+                   "<Load>\nReportCStates true\n</Load>")
+        with Collectd(options, read_threads=1, plugins=("after", "cpu"),
+                      extra=JITTER.format(2.5)).start() as collectd:
+            time.sleep(25)
+            collectd.stop()
+            counters.stop()
+            intervals = collectd.check_grid(1)
+            check(intervals >= 15, f"{intervals} intervals")
+            shortest, longest = reads_late(collectd)
+            entries = collectd.of("percore-0/operations-cstate_C1")
+            # The files are up to some ms old when they are read, and this
+            # writer shares its cores with others: an interval in which it was
+            # kept waiting is seen in its own clock, here.
+            rates = [b.value - a.value for a, b in zip(entries, entries[1:])]
+            off = sorted(abs(rate / ENTRIES_PER_S - 1) for rate in rates)
+            say(f"{intervals} intervals; collectd's reads were {shortest:.2f} "
+                f"to {longest:.2f} s apart; rates off by {100 * off[0]:.2f} to "
+                f"{100 * off[-1]:.2f} %, median "
+                f"{100 * off[len(off) // 2]:.2f} %")
+            check(longest > 1.5, "the reads were not late enough to tell")
+            within = sum(each <= tolerance for each in off)
+            check(within >= 0.9 * len(off), f"rates are off by {off}")
+            check(off[-1] <= 5 * tolerance, f"a rate is off by {off[-1]}")
+            for value in collectd.of("percore-0/percent-busy"):
+                expected = 100 * (1 - IDLE_SHARE)
+                # Idle time is in ticks of 10 ms, and is a little old.
+                check(abs(value.value - expected) < 4 + 100 / TICK_HZ,
+                      f"a load of {value.value} for {expected}")
+
+
+def interval_10_under_jitter():
+    """At the default interval of 10 s with reads that come up to 12 s late, no
+    grid point comes twice and none is missed, and the sampling thread uses at
+    most 0.05 % of a core over a minute"""
+    with Collectd(interval=10, read_threads=1, plugins=("after", "cpu"),
+                  extra=JITTER.format(12)).start() as collectd:
+        time.sleep(88)
+        collectd.stop()
+        intervals = collectd.check_grid(10)
+        check(intervals >= 6, f"{intervals} intervals")
+        shortest, longest = reads_late(collectd)
+        say(f"collectd's reads were {shortest:.2f} to {longest:.2f} s apart")
+        used = [value.value for value in
+                collectd.of("percore_host-self/percent-sampler_cpu")][-6:]
+        say("the sampling thread used "
+            + " ".join(f"{each:.4f}" for each in used) + " % of a core")
+        check(sum(used) / len(used) <= 0.05, f"{used} %")
+
+
+if __name__ == "__main__":
+    run_all([interval_1_under_jitter, interval_10_under_jitter])

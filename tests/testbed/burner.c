@@ -33,10 +33,16 @@ bool run_on(int core) {
  * Where the tick is
  */
 
+uint64_t tick_ns(void) {
+  struct timespec resolution;
+  clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
+  return (uint64_t)resolution.tv_nsec;
+}
+
 /* The tick of a core is an hrtimer where timers have high resolution; else, or
  * while it is stopped, the kernel remembers when the last one was due. Cores
- * have ticks at times of their own only with skew_tick. 0: not found. */
-static uint64_t find_tick(int core) {
+ * have ticks at times of their own only with skew_tick. */
+uint64_t find_tick(int core) {
   FILE *file = fopen("/proc/timer_list", "r");
   if (file == NULL)
     return 0;
@@ -82,9 +88,8 @@ static void end_round(struct burner *burner, uint64_t now) {
 /* The first beginning of a round after `now`. */
 static uint64_t next_round(const struct burner *burner, uint64_t now) {
   uint64_t period = burner->pattern.period_ns;
-  uint64_t origin = (burner->tick_phase_ns + (uint64_t)(int64_t)TICK_NS +
-                     (uint64_t)burner->pattern.phase_ns) %
-                    period;
+  uint64_t phase = (uint64_t)(burner->pattern.phase_ns + (int64_t)period);
+  uint64_t origin = (burner->tick_phase_ns + phase) % period;
   return now - (now + period - origin) % period + period;
 }
 
@@ -114,9 +119,19 @@ static void *burn(void *argument) {
   }
 }
 
+static struct pattern fit_to_tick(struct pattern pattern) {
+  if (!pattern.each_tick)
+    return pattern;
+  double scale = (double)tick_ns() / 4e6;
+  pattern.busy_ns = (uint64_t)((double)pattern.busy_ns * scale);
+  pattern.phase_ns = (int64_t)((double)pattern.phase_ns * scale);
+  pattern.period_ns = tick_ns();
+  return pattern;
+}
+
 void burner_start(struct burner *burner, int core,
                   const struct pattern *pattern) {
-  *burner = (struct burner){.core = core, .pattern = *pattern};
+  *burner = (struct burner){.core = core, .pattern = fit_to_tick(*pattern)};
   pthread_mutex_init(&burner->mutex, NULL);
   pthread_cond_init(&burner->round_ended, NULL);
   if (pattern->tick_locked)

@@ -20,6 +20,9 @@ struct pattern {
    * must be a whole number of ticks; else rounds drift against the tick. */
   bool tick_locked;
   int64_t phase_ns;
+  /* One round in each tick: the times are those for a tick of 4 ms (HZ=250, as
+   * Debian's kernels have it) and scaled to that of the machine. */
+  bool each_tick;
 };
 
 struct burner {
@@ -34,13 +37,15 @@ struct burner {
   uint64_t since_ns; /* when the one in progress began; 0: none */
 };
 
-/* Of Debian's kernels: HZ=250. */
-#define TICK_NS UINT64_C(4000000)
-
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 void sleep_ns(uint64_t ns);
 /* Puts the calling thread on one core. False if it may not run there. */
 bool run_on(int core);
+/* How long a tick of this kernel is: 1 s / HZ. */
+uint64_t tick_ns(void);
+/* CLOCK_MONOTONIC of any one tick of a core; 0: not known (/proc/timer_list is
+ * for root). */
+uint64_t find_tick(int core);
 
 void burner_start(struct burner *burner, int core,
                   const struct pattern *pattern);

@@ -15,8 +15,8 @@
 #define CYCLES 100
 
 static const struct pattern patterns[] = {
-    {"30 %", 6 * MS, 20 * MS, false, 0},
-    {"70 %", 14 * MS, 20 * MS, false, 0},
+    {"30 %", 6 * MS, 20 * MS, false, 0, false},
+    {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
 /* By the PMU's event where there is one, else by what the machine has. A load
@@ -37,7 +37,7 @@ static struct means choose_means(void) {
                          .source = SOURCE_EVENT,
                          .event = core_pmu_event("inst_retired"),
                          .base_frequency_hz = 125e6},
-                        100 * MS,
+                        300 * MS,
                         0.04};
 }
 
@@ -60,7 +60,8 @@ static void cycle(struct watch *watch, const struct means *means, bool look,
   }
   core_set_online(CORE, true);
   sleep_ns(20 * MS); /* the burner moves back */
-  struct window window = watch_window(watch, CORE, &burner, means->window_ns);
+  struct window window =
+      watch_window_at_rest(watch, CORE, &burner, means->window_ns);
   struct core_total after = watch_core(watch, CORE)->total;
   cycles->spanning += !isnan(engine_load(&before, &after));
   burner_stop(&burner);
@@ -130,7 +131,8 @@ static void come_late(const struct means *means, int late) {
   core_set_online(late, true);
   burner_start(&burner, late, &patterns[1]);
   sleep_ns(20 * MS);
-  struct window window = watch_window(&watch, late, &burner, means->window_ns);
+  struct window window =
+      watch_window_at_rest(&watch, late, &burner, means->window_ns);
   burner_stop(&burner);
   note("late core: truth %.2f load %.2f", 100 * window.truth,
        100 * window.load);
@@ -171,7 +173,8 @@ static void leave_one(const struct means *means, int stays) {
       gone++;
     }
   sleep_ns(20 * MS);
-  struct window window = watch_window(&watch, stays, &burner, means->window_ns);
+  struct window window =
+      watch_window_at_rest(&watch, stays, &burner, means->window_ns);
   int left = with_value(&watch, means);
   note("%d of %d cores gone: truth %.2f load %.2f, %d with a value", gone,
        present, 100 * window.truth, 100 * window.load, left);

@@ -39,7 +39,8 @@ static int interrupts_of_rest(void) {
 }
 
 void chapter_isolated(void) {
-  static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0};
+  static const struct pattern half = {"50 %", 30 * MS, 61 * MS,
+                                      false,  0,       false};
   struct watch watch;
   struct burner burner;
   run_on(0);
@@ -57,7 +58,7 @@ void chapter_isolated(void) {
          "the other cores are served by the event");
   burner_start(&burner, CORE, &half);
   sleep_ns(100 * MS);
-  struct window window = watch_window(&watch, CORE, &burner, 2000 * MS);
+  struct window window = watch_window_at_rest(&watch, CORE, &burner, 2000 * MS);
   burner_stop(&burner);
   note("isolated core: truth %.2f load %.2f", 100 * window.truth,
        100 * window.load);

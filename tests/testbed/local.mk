@@ -7,6 +7,7 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/chapters.h \
 	tests/testbed/cores.c tests/testbed/cores.h \
 	tests/testbed/duty.c \
+	tests/testbed/duty_cycles.c tests/testbed/duty_cycles.h \
 	tests/testbed/hotplug.c \
 	tests/testbed/isolated.c \
 	tests/testbed/main.c \

@@ -11,7 +11,7 @@
 
 #define MS UINT64_C(1000000)
 
-static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0};
+static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0, false};
 
 static void successor_is_right(struct watch *watch, const char *event) {
   struct burner burner;

@@ -3,7 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-static int results_len;
+static int results_len, failed_len;
 
 void result(bool holds, const char *format, ...) {
   va_list arguments;
@@ -14,6 +14,7 @@ void result(bool holds, const char *format, ...) {
   fflush(stdout);
   va_end(arguments);
   results_len++;
+  failed_len += !holds;
 }
 
 void skipped(const char *sentence, const char *format, ...) {
@@ -38,3 +39,5 @@ void note(const char *format, ...) {
 }
 
 int results(void) { return results_len; }
+
+int results_failed(void) { return failed_len; }

@@ -17,5 +17,6 @@ void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* How many results there were; the host expects as many. */
 int results(void);
+int results_failed(void);
 
 #endif

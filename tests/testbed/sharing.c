@@ -14,7 +14,7 @@
 #define INST_RETIRED 0x08
 #define SW_INCR 0x00
 
-static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0};
+static const struct pattern half = {"50 %", 30 * MS, 61 * MS, false, 0, false};
 
 static struct engine_options by_event(void) {
   return (struct engine_options){

@@ -26,14 +26,15 @@ static bool fall_asleep(void) {
 }
 
 void chapter_suspend(void) {
-  static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS, false, 0};
+  static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS,
+                                         false,  0,       false};
   struct watch watch;
   struct burner burner;
   run_on(0);
   watch_open(&watch,
              (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
   burner_start(&burner, CORE, &pattern);
-  watch_window(&watch, CORE, &burner, 240 * MS);
+  watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
   int descriptors = descriptors_open();
   for (int i = 0; i < 2; i++) {
     struct core_total before = watch_total(&watch, CORE);
@@ -48,7 +49,8 @@ void chapter_suspend(void) {
     struct core_total after = watch_total(&watch, CORE);
     struct core_total after_0 = watch_core(&watch, 0)->total;
     sleep_ns(20 * MS);
-    struct window window = watch_window(&watch, CORE, &burner, 240 * MS);
+    struct window window =
+        watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
     note("slept %.2f s; then truth %.2f load %.2f", slept_s, 100 * window.truth,
          100 * window.load);
     result(slept_s > 1, "%s suspend: the guest was suspended and woke again",

@@ -1,6 +1,7 @@
 /* The source idle on kernels of every kind of tick: right, or flagged. */
 #include "burner.h"
 #include "chapters.h"
+#include "cores.h"
 #include "report.h"
 #include "watch.h"
 
@@ -9,48 +10,61 @@
 #include <string.h>
 
 #define MS UINT64_C(1000000)
-#define CORE 1
-#define WINDOW_NS (4000 * MS)
-#define RIGHT 0.04 /* waking up 250 times a second costs a guest so much */
+#define WINDOW_NS (2000 * MS)
+#define RIGHT 0.05
 
 static const struct pattern patterns[] = {
-    {"no work", 0, 1000 * MS, false, 0},
-    {"50 % drifting", 61 * MS / 2, 61 * MS, false, 0},
-    {"hog over the tick", 3300000, 4 * MS, true, 250000},
-    {"anti-hog at the tick", 300000, 4 * MS, true, -150000},
+    {"no work", 0, 200 * MS, false, 0, false},
+    {"50 % drifting", 61 * MS / 2, 61 * MS, false, 0, false},
+    {"hog over the tick", 3300000, 4 * MS, true, 250000, true},
+    {"anti-hog at the tick", 300000, 4 * MS, true, -150000, true},
 };
 
-static double worst_error(struct watch *watch) {
+static struct window measure(struct watch *watch, int core,
+                             const struct pattern *pattern) {
+  struct burner burner;
+  burner_start(&burner, core, pattern);
+  sleep_ns(2 * pattern->period_ns);
+  struct window window = watch_window_at_rest(watch, core, &burner, WINDOW_NS);
+  burner_stop(&burner);
+  return window;
+}
+
+/* Of all patterns; rounds that are as many but empty show what waking up costs
+ * the guest, which is true load. */
+static double worst_error(struct watch *watch, int core) {
   double worst = 0;
   for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
-    struct burner burner;
-    burner_start(&burner, CORE, &patterns[i]);
-    sleep_ns(100 * MS);
-    struct window window =
-        watch_window_at_rest(watch, CORE, &burner, WINDOW_NS);
-    burner_stop(&burner);
-    note("%-21s truth %6.2f  load %6.2f  busy columns %6.2f  sum of columns "
-         "%6.2f",
-         patterns[i].name, 100 * window.truth, 100 * window.load,
-         100 * window.busy_columns, 100 * window.sum_columns);
-    worst = fmax(worst, isnan(window.load) ? INFINITY
-                                           : fabs(window.load - window.truth));
+    struct pattern empty_rounds = patterns[i];
+    empty_rounds.busy_ns = 0;
+    struct window window = measure(watch, core, &patterns[i]);
+    struct window empty = measure(watch, core, &empty_rounds);
+    double waking = fmax(empty.load - empty.truth, 0);
+    double error = window.load - window.truth;
+    note("%-21s truth %6.2f  load %6.2f  error %+6.2f  empty rounds %6.2f  "
+         "busy columns %6.2f  sum of columns %6.2f",
+         patterns[i].name, 100 * window.truth, 100 * window.load, 100 * error,
+         100 * waking, 100 * window.busy_columns, 100 * window.sum_columns);
+    if (error > 0)
+      error = fmax(error - waking, 0);
+    worst = fmax(worst, isnan(error) ? INFINITY : fabs(error));
   }
   return worst;
 }
 
 void chapter_tick(void) {
   struct watch watch;
+  int last = cores_present() - 1;
   run_on(0);
   watch_open(&watch,
              (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
-  watch_window(&watch, CORE, NULL, 500 * MS);
-  const struct engine_core *core = watch_core(&watch, CORE);
-  result(core->source == SOURCE_IDLE, "core 1 is served by idle");
+  watch_window(&watch, last, NULL, 500 * MS);
+  const struct engine_core *core = watch_core(&watch, last);
+  result(core->source == SOURCE_IDLE, "the core is served by idle");
   bool flagged =
       core->proof == PROOF_TICK_SAMPLED && engine_tick_sampled(watch.engine);
   note("idle is %s", proof_name(core->proof));
-  double worst = worst_error(&watch);
+  double worst = worst_error(&watch, last);
   note("worst error %.2f points, %s", 100 * worst,
        flagged ? "flagged tick-sampled" : "not flagged");
   result(flagged || worst <= RIGHT,

@@ -425,6 +425,8 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
   if (size < (3 + values) * sizeof *words)
     return -ENOSPC;
   memcpy(buffer, words, (3 + values) * sizeof *words);
+  if (fake->perf_read_ns > 0)
+    fake_machine_run(fake, fake->perf_read_ns);
   return (ssize_t)((3 + values) * sizeof *words);
 }
 

@@ -72,6 +72,7 @@ struct fake_machine {
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
   int stat_slow_reads;        /* only so many reads of it; -1: all */
   int stat_reads;             /* how often it was read */
+  uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
   int cores_len; /* of cores[]; all possible ones */
   struct fake_core *cores;

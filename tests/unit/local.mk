@@ -2,3 +2,4 @@
 include tests/unit/cycles.mk
 include tests/unit/plugin.mk
 include tests/unit/region.mk
+include tests/unit/tool.mk

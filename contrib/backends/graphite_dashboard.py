@@ -1,0 +1,42 @@
+#!/usr/bin/env python3
+"""Puts contrib/dashboards/graphite-web.json into a graphite-web, for the hosts
+that are named as Graphite has them, with `_` for their dots:
+
+    graphite_dashboard.py URL HOST [HOST ...]
+
+The dashboard of a host is then at URL/dashboard/percore-HOST. (One template for
+all hosts would do, too, but graphite-web 1.1.8 cannot open a template: it
+escapes the quotes of its JSON.)
+"""
+import json
+import os
+import sys
+import urllib.parse
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FILE = os.path.join(HERE, os.pardir, 'dashboards', 'graphite-web.json')
+# The word in the file that stands for a host.
+HOST = 'PERCORE_HOST'
+
+
+def of_host(host):
+    with open(FILE) as file:
+        return json.loads(file.read().replace(HOST, host))
+
+
+def save(url, name, state):
+    """Returns the address to open."""
+    data = urllib.parse.urlencode({'state': json.dumps({**state, 'name': name})}).encode()
+    with urllib.request.urlopen(f'{url}/dashboard/save/{name}', data, timeout=20) as answer:
+        result = json.load(answer)
+    if not result.get('success'):
+        raise RuntimeError(f'{url} does not save the dashboard: {result}')
+    return f'{url}/dashboard/{name}'
+
+
+if __name__ == '__main__':
+    if len(sys.argv) < 3:
+        sys.exit(__doc__)
+    for wanted in sys.argv[2:]:
+        print(save(sys.argv[1].rstrip('/'), f'percore-{wanted}', of_host(wanted)))

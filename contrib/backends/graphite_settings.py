@@ -1,0 +1,39 @@
+"""graphite-web's settings for a copy that lives in one directory, PERCORE_GRAPHITE."""
+import os
+
+_ROOT = os.environ['PERCORE_GRAPHITE']
+
+SECRET_KEY = 'this copy listens on loopback and holds nothing of worth'
+ALLOWED_HOSTS = ['127.0.0.1', 'localhost']
+TIME_ZONE = 'UTC'
+
+GRAPHITE_ROOT = '/usr/share/graphite-web'
+STATIC_ROOT = '/usr/share/graphite-web/static'
+CONF_DIR = _ROOT
+STORAGE_DIR = _ROOT
+WHISPER_DIR = os.path.join(_ROOT, 'whisper')
+STANDARD_DIRS = [WHISPER_DIR]
+LOG_DIR = os.path.join(_ROOT, 'log')
+INDEX_FILE = os.path.join(_ROOT, 'search_index')
+LOG_ROTATION = False
+
+# What carbon has not written yet is asked of carbon itself.
+CARBONLINK_HOSTS = ['127.0.0.1:' + os.environ['PERCORE_CARBONLINK_PORT']]
+CARBONLINK_TIMEOUT = 2.0
+
+# New metrics and new values show at once.
+DEFAULT_CACHE_DURATION = 0
+FIND_CACHE_DURATION = 0
+FIND_TOLERANCE = 0
+DEFAULT_XFILES_FACTOR = 0
+
+# Whoever opens the page may save a dashboard; it is gone with the directory.
+DASHBOARD_REQUIRE_AUTHENTICATION = False
+
+DATABASES = {
+    'default': {
+        'ENGINE': 'django.db.backends.sqlite3',
+        'NAME': os.path.join(_ROOT, 'graphite.db'),
+        'USER': '', 'PASSWORD': '', 'HOST': '', 'PORT': '',
+    }
+}

@@ -1,0 +1,38 @@
+"""graphite-web 1.1.8 with its static files, for gunicorn: graphite_wsgi:application.
+
+Debian 12's package needs three things to show a dashboard:
+
+* graphite/wsgi.py asks whitenoise for __version__, which whitenoise 6 does not
+  have, takes it for an old one and fails; so whitenoise is put around it here;
+* STATICFILES_DIRS names a folder that Debian has moved, and the dashboard then
+  says "Invalid theme 'default'";
+* dashboard.js calls htmlEncode, which nobody defines, so no dashboard opens; it
+  is served with a definition before it.
+"""
+import os
+
+os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'graphite.settings')
+
+from django.conf import settings  # noqa: E402
+
+STATIC = settings.STATIC_ROOT
+settings.STATICFILES_DIRS = (STATIC,)
+settings.STATIC_ROOT = '/nonexistent'  # it may not be one of STATICFILES_DIRS
+
+from django.core.wsgi import get_wsgi_application  # noqa: E402
+from whitenoise import WhiteNoise  # noqa: E402
+
+_DASHBOARD_JS = '/static/js/dashboard.js'
+_HTML_ENCODE = b'function htmlEncode(s) { return Ext.util.Format.htmlEncode(String(s)); }\n'
+
+_graphite = WhiteNoise(get_wsgi_application(), root=STATIC, prefix='static/')
+
+
+def application(environ, start_response):
+    if environ.get('PATH_INFO') != _DASHBOARD_JS:
+        return _graphite(environ, start_response)
+    with open(os.path.join(STATIC, 'js/dashboard.js'), 'rb') as script:
+        body = _HTML_ENCODE + script.read()
+    start_response('200 OK', [('Content-Type', 'text/javascript'),
+                              ('Content-Length', str(len(body)))])
+    return [body]

@@ -1,0 +1,39 @@
+"""npm's packages, exactly those of a package-lock.json, outside the tree in
+${PERCORE_CACHE:-~/.cache/percore}; made once for each version of the lock."""
+import hashlib
+import os
+import shutil
+import subprocess
+
+
+def missing():
+    for program in ('node', 'npm'):
+        if not shutil.which(program):
+            return f'{program} is not installed'
+    return None
+
+
+def cache():
+    return os.environ.get('PERCORE_CACHE') or os.path.expanduser('~/.cache/percore')
+
+
+def install(source, name):
+    """The folder that holds node_modules for the package of folder `source`."""
+    with open(os.path.join(source, 'package-lock.json'), 'rb') as lock:
+        version = hashlib.sha256(lock.read()).hexdigest()[:16]
+    folder = os.path.join(cache(), 'npm', f'{name}-{version}')
+    if os.path.isdir(folder):
+        return folder
+    # Under another name until it is complete: nobody ever sees half of it.
+    partial = f'{folder}.{os.getpid()}'
+    shutil.rmtree(partial, ignore_errors=True)
+    os.makedirs(partial)
+    for file in ('package.json', 'package-lock.json'):
+        shutil.copy(os.path.join(source, file), partial)
+    subprocess.run(['npm', 'ci', '--ignore-scripts', '--no-audit', '--no-fund'], cwd=partial,
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        os.rename(partial, folder)
+    except OSError:  # someone else was faster
+        shutil.rmtree(partial)
+    return folder

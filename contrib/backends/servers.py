@@ -1,0 +1,381 @@
+"""Real databases out of Debian's packages, each a child of this process, on
+loopback, with a directory of its own below one directory. No service is
+started and nothing is read from or written to /var or /etc. The demonstration
+and the tests use it alike.
+
+    with Stack(directory) as stack:
+        carbon = stack.carbon()
+        ...
+    # all have ended, in the reverse order
+"""
+import ctypes
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COLLECTD_SAMPLES = os.path.join(HERE, os.pardir, 'collectd')
+DEBIAN_PYTHON = '/usr/bin/python3'  # the one that graphite is installed for
+TYPES_DB = '/usr/share/collectd/types.db'
+
+# What each server is, and the Debian package that has it.
+PROGRAMS = {
+    'collectd': ('/usr/sbin/collectd', 'collectd-core'),
+    'carbon': ('/usr/bin/carbon-cache', 'graphite-carbon'),
+    'graphite-web': ('/usr/bin/graphite-manage', 'graphite-web'),
+    'gunicorn': ('/usr/bin/gunicorn', 'gunicorn'),
+    'influxdb': ('/usr/bin/influxd', 'influxdb'),
+    'prometheus': ('/usr/bin/prometheus', 'prometheus'),
+    'victoria-metrics': ('/usr/bin/victoria-metrics', 'victoria-metrics'),
+    'carbon-c-relay': ('/usr/bin/carbon-c-relay', 'carbon-c-relay'),
+    'kcat': ('/usr/bin/kcat', 'kafkacat'),
+    'rrdtool': ('/usr/bin/rrdtool', 'rrdtool'),
+    'chromium': ('/usr/bin/chromium', 'chromium'),
+}
+
+
+def missing_package(program):
+    """The package to install for a program, or None if it is there."""
+    path, package = PROGRAMS[program]
+    return None if os.access(path, os.X_OK) else package
+
+
+def sample(name, changes=None):
+    """The text of a file of contrib/collectd, with each key of `changes`
+    replaced by its value. A key that does not stand there exactly once is an
+    error: what is tested must be what is shipped."""
+    with open(os.path.join(COLLECTD_SAMPLES, name)) as file:
+        text = file.read()
+    for old, new in (changes or {}).items():
+        if text.count(old) != 1:
+            raise ValueError(f'{name}: {old!r} stands there {text.count(old)} times')
+        text = text.replace(old, new)
+    return text
+
+
+_handed_out = set()
+
+
+def free_port(kind=socket.SOCK_STREAM):
+    """A loopback port that nobody listens on, for TCP and UDP alike."""
+    while True:
+        with socket.socket(socket.AF_INET, kind) as probe:
+            probe.bind(('127.0.0.1', 0))
+            port = probe.getsockname()[1]
+        if port not in _handed_out:
+            _handed_out.add(port)
+            return port
+
+
+def _end_with_parent():
+    """In the child: end when the parent does, even if it is killed."""
+    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+
+
+class Server:
+    """One child process with a log, and how to wait for it."""
+
+    def __init__(self, name, directory, argv, port=None, env=None, patience=30,
+                 stdin=subprocess.DEVNULL):
+        self.name, self.port, self.directory = name, port, directory
+        self.log = os.path.join(directory, name + '.log')
+        with open(self.log, 'ab') as log:
+            self.process = subprocess.Popen(
+                argv, cwd=directory, stdin=stdin, stdout=log,
+                stderr=log, env=os.environ | (env or {}),
+                start_new_session=True, preexec_fn=_end_with_parent)
+        self.patience, self.patience_at_end = patience, 10
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    @property
+    def url(self):
+        return f'http://127.0.0.1:{self.port}'
+
+    def ready(self):
+        """Waits until the port answers."""
+        deadline = time.monotonic() + self.patience
+        while time.monotonic() < deadline:
+            if self.process.poll() is not None:
+                raise RuntimeError(f'{self.name} ended with {self.process.returncode}:\n'
+                                   + self.tail())
+            with socket.socket() as probe:
+                probe.settimeout(1)
+                if probe.connect_ex(('127.0.0.1', self.port)) == 0:
+                    return self
+            time.sleep(0.02)
+        raise RuntimeError(f'{self.name} does not answer on port {self.port}:\n' + self.tail())
+
+    def tail(self, lines=20):
+        with open(self.log, errors='replace') as log:
+            return ''.join(log.readlines()[-lines:])
+
+    def cpu_seconds(self):
+        with open(f'/proc/{self.pid}/stat') as stat:
+            fields = stat.read().rsplit(')', 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+
+    def terminate(self):
+        if self.process.poll() is not None:
+            return
+        if self.process.stdin:
+            self.process.stdin.close()
+        # One that is stopped (SIGSTOP) would not hear of it.
+        self.process.send_signal(signal.SIGCONT)
+        self.process.terminate()
+
+    def stop(self):
+        """What is stored does not matter any more: after `patience_at_end`
+        seconds it is killed, with whatever it has started."""
+        self.terminate()
+        try:
+            self.process.wait(self.patience_at_end)
+        except subprocess.TimeoutExpired:
+            os.killpg(self.pid, signal.SIGKILL)  # a session of its own
+            self.process.wait()
+
+
+class Stack:
+    def __init__(self, directory):
+        self.directory = os.path.abspath(directory)
+        self.servers = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        for server in reversed(self.servers):
+            server.terminate()
+        for server in reversed(self.servers):
+            server.stop()
+
+    def _folder(self, name):
+        path = os.path.join(self.directory, name)
+        os.makedirs(path, exist_ok=True)
+        return path
+
+    def _start(self, name, argv, **more):
+        server = Server(name, self._folder(name), argv, **more)
+        self.servers.append(server)
+        return server
+
+    @staticmethod
+    def _write(folder, name, text):
+        path = os.path.join(folder, name)
+        with open(path, 'w') as file:
+            file.write(text)
+        return path
+
+    # -- Graphite ---------------------------------------------------------
+
+    def carbon(self, schemas, aggregation):
+        """carbon-cache with these rule files; .port takes lines, .link_port
+        answers graphite-web about what is not on disk yet."""
+        folder = self._folder('carbon')
+        port, pickle_port, link_port = free_port(), free_port(), free_port()
+        self._write(folder, 'storage-schemas.conf', schemas)
+        self._write(folder, 'storage-aggregation.conf', aggregation)
+        config = self._write(folder, 'carbon.conf', CARBON_CONF.format(
+            folder=folder, port=port, pickle_port=pickle_port, link_port=link_port))
+        server = self._start('carbon', [
+            PROGRAMS['carbon'][0], f'--config={config}', '--nodaemon',
+            f'--pidfile={folder}/carbon.pid', 'start'], port=port)
+        server.link_port = link_port
+        server.whisper = os.path.join(folder, 'whisper')
+        return server
+
+    def graphite_web(self, carbon):
+        folder = self._folder('graphite-web')
+        os.makedirs(os.path.join(folder, 'log'), exist_ok=True)
+        os.makedirs(carbon.whisper, exist_ok=True)
+        link = os.path.join(folder, 'whisper')
+        if not os.path.islink(link):
+            os.symlink(carbon.whisper, link)
+        env = {'PERCORE_GRAPHITE': folder, 'PYTHONPATH': HERE,
+               'PERCORE_CARBONLINK_PORT': str(carbon.link_port),
+               'PYTHONDONTWRITEBYTECODE': '1',
+               'GRAPHITE_SETTINGS_MODULE': 'graphite_settings'}
+        subprocess.run([PROGRAMS['graphite-web'][0], 'migrate', '--run-syncdb'], check=True,
+                       env=os.environ | env, stdin=subprocess.DEVNULL, capture_output=True)
+        port = free_port()
+        return self._start('graphite-web', [
+            PROGRAMS['gunicorn'][0], '--bind', f'127.0.0.1:{port}', '--workers', '1',
+            '--threads', '4', 'graphite_wsgi:application'], port=port, env=env)
+
+    def carbon_c_relay(self, carbon_port, queue=100000):
+        folder, port = self._folder('carbon-c-relay'), free_port()
+        config = self._write(folder, 'relay.conf', sample('carbon-c-relay.conf', {
+            '127.0.0.1:2003 proto tcp': f'127.0.0.1:{port} proto tcp',
+            'graphite.example.com:2003': f'127.0.0.1:{carbon_port}'}))
+        return self._start('carbon-c-relay', [
+            PROGRAMS['carbon-c-relay'][0], '-f', config, '-w', '1', '-q', str(queue)],
+            port=port)
+
+    # -- InfluxDB ---------------------------------------------------------
+
+    def influxdb(self):
+        """InfluxDB with the shipped collectd listener on .collectd_port and a
+        line protocol listener on .udp_port (database `udp`)."""
+        folder = self._folder('influxdb')
+        port, rpc_port, collectd_port, udp_port = (free_port() for _ in range(4))
+        config = self._write(folder, 'influxdb.conf', INFLUXDB_CONF.format(
+            folder=folder, port=port, rpc_port=rpc_port, udp_port=udp_port)
+            + sample('influxdb-listener.conf', {
+                'bind-address = ":25826"': f'bind-address = "127.0.0.1:{collectd_port}"',
+                'batch-timeout = "1s"': 'batch-timeout = "200ms"'}))
+        server = self._start('influxdb', [PROGRAMS['influxdb'][0], 'run', '-config', config],
+                             port=port)
+        server.collectd_port, server.udp_port = collectd_port, udp_port
+        # Closing the collectd listener hangs in 1.6.7.
+        server.patience_at_end = 1
+        return server
+
+    # -- Prometheus -------------------------------------------------------
+
+    def _scrape_config(self, folder, exporter_port):
+        return self._write(folder, 'prometheus.yml', sample('prometheus.yml', {
+            "'127.0.0.1:9103'": f"'127.0.0.1:{exporter_port}'",
+            'scrape_interval: 10s': 'scrape_interval: 1s'}))
+
+    def prometheus(self, exporter_port):
+        folder, port = self._folder('prometheus'), free_port()
+        config = self._scrape_config(folder, exporter_port)
+        return self._start('prometheus', [
+            PROGRAMS['prometheus'][0], f'--config.file={config}',
+            f'--storage.tsdb.path={folder}/data',
+            f'--web.listen-address=127.0.0.1:{port}'], port=port)
+
+    def victoria_metrics(self, exporter_port):
+        """It scrapes as Prometheus does; .graphite_port takes Graphite lines."""
+        folder, port, graphite_port = self._folder('victoria-metrics'), free_port(), free_port()
+        config = self._scrape_config(folder, exporter_port)
+        server = self._start('victoria-metrics', [
+            PROGRAMS['victoria-metrics'][0], f'-storageDataPath={folder}/data',
+            '-retentionPeriod=1', f'-httpListenAddr=127.0.0.1:{port}',
+            f'-graphiteListenAddr=127.0.0.1:{graphite_port}',
+            f'-promscrape.config={config}', '-promscrape.config.strictParse=false',
+            '-search.latencyOffset=0s', '-memory.allowedBytes=128MB'], port=port)
+        server.graphite_port = graphite_port
+        return server
+
+    # -- Kafka ------------------------------------------------------------
+
+    def kafka(self):
+        """A Kafka broker as far as clients can tell: librdkafka's own mock of
+        one, which lives inside an idle producer. .brokers is its address."""
+        server = self._start('kafka', [
+            PROGRAMS['kcat'][0], '-P', '-b', 'unused', '-t', 'unused', '-d', 'mock',
+            '-X', 'test.mock.num.brokers=1'], stdin=subprocess.PIPE)
+        deadline = time.monotonic() + 10
+        while time.monotonic() < deadline:
+            found = re.search(r'bootstrap.servers=(127\.0\.0\.1:\d+)', server.tail())
+            if found:
+                server.brokers = found.group(1)
+                return server
+            time.sleep(0.05)
+        raise RuntimeError('kcat names no broker:\n' + server.tail())
+
+    # -- collectd ---------------------------------------------------------
+
+    def collectd(self, body, host='percore-test', interval=1, name='collectd'):
+        """collectd with what every configuration here needs, then `body`.
+        .socket is its unixsock."""
+        folder = self._folder(name)
+        config = self._write(folder, 'collectd.conf', COLLECTD_CONF.format(
+            folder=folder, host=host, interval=interval, types=TYPES_DB) + body)
+        server = self._start(name, [PROGRAMS['collectd'][0], '-f', '-C', config])
+        server.socket = os.path.join(folder, 'socket')
+        return server
+
+    def forget(self):
+        """Removes what the servers have stored; they must have ended."""
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+CARBON_CONF = """\
+[cache]
+STORAGE_DIR = {folder}
+LOCAL_DATA_DIR = {folder}/whisper
+WHITELISTS_DIR = {folder}/lists
+CONF_DIR = {folder}
+LOG_DIR = {folder}/log
+PID_DIR = {folder}
+ENABLE_LOGROTATION = False
+# Do not become another user.
+USER =
+DATABASE = whisper
+MAX_CACHE_SIZE = inf
+MAX_UPDATES_PER_SECOND = inf
+# The default of 50 new files per minute takes a quarter of an hour for one host.
+MAX_CREATES_PER_MINUTE = inf
+MIN_TIMESTAMP_RESOLUTION = 1
+LINE_RECEIVER_INTERFACE = 127.0.0.1
+LINE_RECEIVER_PORT = {port}
+ENABLE_UDP_LISTENER = False
+PICKLE_RECEIVER_INTERFACE = 127.0.0.1
+PICKLE_RECEIVER_PORT = {pickle_port}
+CACHE_QUERY_INTERFACE = 127.0.0.1
+CACHE_QUERY_PORT = {link_port}
+USE_FLOW_CONTROL = True
+LOG_UPDATES = False
+LOG_CREATES = False
+LOG_CACHE_HITS = False
+CACHE_WRITE_STRATEGY = sorted
+WHISPER_SPARSE_CREATE = True
+CARBON_METRIC_INTERVAL = 5
+CARBON_METRIC_PREFIX = carbon
+"""
+
+INFLUXDB_CONF = """\
+reporting-disabled = true
+bind-address = "127.0.0.1:{rpc_port}"
+[meta]
+  dir = "{folder}/meta"
+[data]
+  dir = "{folder}/data"
+  wal-dir = "{folder}/wal"
+  query-log-enabled = false
+  max-series-per-database = 0
+  max-values-per-tag = 0
+[monitor]
+  store-enabled = false
+[http]
+  bind-address = "127.0.0.1:{port}"
+  log-enabled = false
+[continuous_queries]
+  enabled = false
+[[udp]]
+  enabled = true
+  bind-address = "127.0.0.1:{udp_port}"
+  database = "udp"
+  precision = "ms"
+  batch-timeout = "200ms"
+  read-buffer = 8388608
+"""
+
+COLLECTD_CONF = """\
+Hostname "{host}"
+FQDNLookup false
+BaseDir "{folder}"
+PIDFile "{folder}/collectd.pid"
+TypesDB "{types}"
+Interval {interval}
+LoadPlugin logfile
+<Plugin logfile>
+  LogLevel info
+  File STDOUT
+  Timestamp true
+</Plugin>
+LoadPlugin unixsock
+<Plugin unixsock>
+  SocketFile "{folder}/socket"
+  SocketPerms "0600"
+  DeleteSocket true
+</Plugin>
+"""

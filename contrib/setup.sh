@@ -1,0 +1,86 @@
+# shellcheck shell=bash
+# What contrib/demo and contrib/check have in common: packages, and a build that
+# leaves the checkout as it was. To be sourced, with `set -euo pipefail`.
+
+# Everything that ./configure looks for, and what builds it.
+# shellcheck disable=SC2034
+BUILD_PACKAGES=(gcc libc6-dev make autoconf automake libtool pkg-config perl
+  libyajl-dev collectd-core collectd-dev)
+
+die() {
+  printf '%s: %s\n' "${0##*/}" "$*" >&2
+  exit 1
+}
+
+# Runs a command with its output in a log, the end of which is shown if it
+# fails.
+quietly() {
+  local log=$1
+  shift
+  "$@" >>"$log" 2>&1 </dev/null && return
+  tail -n 40 "$log" >&2
+  printf 'failed: %s (the whole log is %s)\n' "$*" "$log" >&2
+  return 1
+}
+
+is_installed() {
+  [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
+}
+
+# Says which of the packages are missing, then installs them.
+install_missing() {
+  local log=$1 package missing=() sudo=()
+  shift
+  command -v dpkg-query >/dev/null ||
+    die "this is no Debian; it needs what Debian calls: $*"
+  for package in "$@"; do
+    is_installed "$package" || missing+=("$package")
+  done
+  [[ ${#missing[@]} -gt 0 ]] || return 0
+  if [[ $(id -u) -ne 0 ]]; then
+    command -v sudo >/dev/null ||
+      die "needs root for: apt-get install --no-install-recommends ${missing[*]}"
+    sudo=(sudo)
+  fi
+  printf 'Installing with apt-get: %s\n' "${missing[*]}"
+  export DEBIAN_FRONTEND=noninteractive
+  quietly "$log" "${sudo[@]}" apt-get -q -o DPkg::Lock::Timeout=900 update ||
+    die "cannot get the lists of packages"
+  quietly "$log" "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
+    apt-get -q -y -o DPkg::Lock::Timeout=900 install \
+    --no-install-recommends "${missing[@]}" ||
+    die "cannot install: ${missing[*]}"
+}
+
+# Copies what belongs to the project from one folder to another, with the times
+# of its files, so that make rebuilds only what has changed.
+copy_source() {
+  local from=$1 to=$2
+  mkdir -p "$to"
+  if git -C "$from" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+    # Tracked files and new ones that are not ignored; not those deleted.
+    (cd "$from" && git ls-files -z --cached --others --exclude-standard |
+      while IFS= read -r -d '' file; do
+        [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
+      done | tar -cf - --null --no-recursion -T -) | tar -xf - -C "$to"
+  else
+    tar -cf - -C "$from" --exclude='./build*' --exclude=./config.status \
+      --exclude=./Makefile . | tar -xf - -C "$to"
+  fi
+}
+
+# build_tree SOURCE BUILD LOG CONFIGURE-OPTION...: 0, or 1 and said why.
+build_tree() {
+  local source=$1 build=$2 log=$3
+  shift 3
+  [[ -x $source/configure && -f $source/Makefile.in ]] ||
+    quietly "$log" autoreconf -fi "$source" || return
+  # Asked for in another way than last time: nothing of it can be used.
+  [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
+  mkdir -p "$build"
+  if [[ ! -f $build/Makefile ]]; then
+    (cd "$build" && quietly "$log" "$source/configure" "$@") || return
+    printf '%s' "$*" >"$build/configured-with"
+  fi
+  quietly "$log" make -C "$build" -j"$(nproc)"
+}

@@ -1,0 +1,248 @@
+/* Is a Grafana dashboard one that Grafana would take, and does every query in
+ * it bring data? Grafana's own server is not needed: its types say what it
+ * takes, and the queries are run as its data sources would run them.
+ *
+ *   node dashboards.mjs CONFIG
+ *
+ * CONFIG is JSON: modules (folder of node_modules), schema, files, host, cores,
+ * influx {url, database}, graphite {url}. Prints one JSON object per finding:
+ * {ok, sentence, why}.
+ */
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import { mutations } from './mutations.mjs';
+
+const config = JSON.parse(process.argv[2]);
+const Ajv = createRequire(config.modules + '/')('ajv').default;
+const ajv = new Ajv({ strict: false, allErrors: true });
+const isDashboard = ajv.compile(JSON.parse(fs.readFileSync(config.schema)));
+
+const say = (sentence, faults) =>
+  console.log(JSON.stringify({ ok: faults.length === 0, sentence, why: faults.slice(0, 12).join('\n') }));
+
+// -- its form ---------------------------------------------------------------
+
+/* Of the many ways in which none of several alternatives fits, those that got
+ * furthest into the document say what is wrong. */
+function faultsOfForm(dashboard) {
+  if (isDashboard(dashboard)) return [];
+  const faults = isDashboard.errors.map((e) => ({
+    depth: e.instancePath.split('/').length,
+    text: `${e.instancePath} ${e.message} ${JSON.stringify(e.params)}`,
+  }));
+  faults.sort((a, b) => b.depth - a.depth);
+  return [...new Set(faults.map((f) => f.text))].slice(0, 6);
+}
+
+const allPanels = (dashboard) => dashboard.panels.flatMap((p) => [p, ...(p.panels ?? [])]);
+const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
+
+/* What Grafana takes and people would not. */
+function faultsOfLayout(dashboard) {
+  const faults = [];
+  const panels = allPanels(dashboard);
+  const ids = panels.map((p) => p.id);
+  for (const id of new Set(ids))
+    if (ids.filter((other) => other === id).length > 1) faults.push(`two panels have the id ${id}`);
+  // A collapsed row's panels take no room until it is opened.
+  const folds = [dashboard.panels, ...dashboard.panels.filter((p) => p.collapsed).map((p) => p.panels)];
+  for (const fold of folds)
+    fold.forEach((a, i) => {
+      if (a.gridPos.x + a.gridPos.w > 24) faults.push(`panel ${a.id} is wider than the screen`);
+      for (const b of fold.slice(i + 1))
+        if (overlap(a.gridPos, b.gridPos)) faults.push(`panels ${a.id} and ${b.id} overlap`);
+    });
+  for (const p of panels) {
+    if (p.type === 'row') continue;
+    if (!p.title || !p.description) faults.push(`panel ${p.id} has no title or no description`);
+    if (!p.targets?.length) faults.push(`panel ${p.id} asks for nothing`);
+  }
+  return faults;
+}
+
+// -- its queries ------------------------------------------------------------
+
+const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
+const BUILT_IN = { timeFilter: 'time > now() - 5m', __interval: '1s' };
+
+const influx = {
+  format: (value) =>
+    Array.isArray(value) ? `(${value.map(escapeRegex).join('|')})` : escapeRegex(value),
+  async query(text) {
+    const address = `${config.influx.url}/query?` +
+      new URLSearchParams({ db: config.influx.database, q: text, epoch: 'ms' });
+    const answer = await (await fetch(address)).json();
+    const result = answer.results?.[0] ?? answer;
+    if (answer.error || result.error) throw new Error(answer.error ?? result.error);
+    return result.series ?? [];
+  },
+  async values(variable, text) {
+    const series = await this.query(text);
+    return series.flatMap((s) => s.values.map((row) => row.at(-1)));
+  },
+  async series(target, substitute) {
+    const found = await this.query(substitute(target.query));
+    return found.map((s) => ({
+      name: target.alias
+        .replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
+        .replace(/\$m\b/g, s.name),
+      points: s.values.filter((row) => row[1] !== null).length,
+    }));
+  },
+  text: (target) => target.query,
+};
+
+const graphite = {
+  format: (value) => (Array.isArray(value) ? `{${value.join(',')}}` : value),
+  async get(path, parameters) {
+    const answer = await fetch(`${config.graphite.url}${path}?${new URLSearchParams(parameters)}`);
+    const body = await answer.text();
+    if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
+    return JSON.parse(body);
+  },
+  /* expand(...) asks for whole paths; anything else for the last node. */
+  async values(variable, text) {
+    const expand = /^expand\((.*)\)$/.exec(text);
+    if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
+    return (await this.get('/metrics/expand', { query: expand[1] })).results;
+  },
+  async series(target, substitute) {
+    const found = await this.get('/render', {
+      target: substitute(target.target), from: '-5min', format: 'json', maxDataPoints: 200 });
+    return found.map((s) => ({ name: s.target, points: s.datapoints.filter((p) => p[0] !== null).length }));
+  },
+  text: (target) => target.target,
+};
+
+const SOURCES = { influxdb: influx, graphite };
+
+/* A query is asked once, however many mutations leave it as it was. */
+const answers = new Map();
+function once(key, ask) {
+  if (!answers.has(key)) answers.set(key, ask().then((value) => ({ value }), (error) => ({ error })));
+  return answers.get(key).then(({ value, error }) => {
+    if (error) throw error;
+    return value;
+  });
+}
+
+function substitution(source, chosen, faults) {
+  return (text) =>
+    text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
+      if (name in BUILT_IN) return BUILT_IN[name];
+      if (name in chosen) return source.format(chosen[name]);
+      faults.push(`${whole} is no variable of this dashboard, in ${text}`);
+      return whole;
+    });
+}
+
+function picked(variable, values) {
+  if (variable.regex) {
+    const regex = new RegExp(variable.regex.slice(1, variable.regex.lastIndexOf('/')));
+    values = values.map((v) => regex.exec(v)).filter(Boolean).map((m) => m[1] ?? m[0]);
+  }
+  return [...new Set(values)];
+}
+
+async function choose(dashboard, type, faults) {
+  const chosen = {};
+  for (const variable of dashboard.templating.list) {
+    if (variable.type === 'datasource') {
+      if (variable.query !== type) faults.push(`the variable ${variable.name} lists ${variable.query}`);
+      chosen[variable.name] = '';
+      continue;
+    }
+    if (variable.type === 'textbox') {
+      chosen[variable.name] = variable.query;
+      continue;
+    }
+    const source = SOURCES[type];
+    const text = substitution(source, chosen, faults)(variable.query.query ?? variable.query);
+    let values = [];
+    try {
+      values = picked(variable, await once(`${type} variable ${text}`, () => source.values(variable, text)));
+    } catch (error) {
+      faults.push(`variable ${variable.name}: ${error.message}`);
+    }
+    if (values.length === 0) faults.push(`the variable ${variable.name} has no value`);
+    const wanted = { host: config.host, set: 'all' }[variable.name];
+    if (wanted && !values.includes(wanted))
+      faults.push(`the variable ${variable.name} has ${values}, and not ${wanted}`);
+    if (variable.name === 'core' && [...values].sort().join() !== config.cores.join())
+      faults.push(`the variable core has ${values}, and not ${config.cores}`);
+    chosen[variable.name] = variable.includeAll ? values : wanted ?? values[0];
+  }
+  return chosen;
+}
+
+/* A name in the legend that is only a number is a core's. */
+function faultsOfNames(panel, names) {
+  const faults = [];
+  const cores = names.filter((name) => /^\d+$/.test(name)).sort();
+  if (cores.length > 0 && cores.join() !== config.cores.join())
+    faults.push(`panel ${panel.id} shows cores ${cores}`);
+  if (new Set(names).size !== names.length) faults.push(`panel ${panel.id} has twins: ${names}`);
+  if (names.some((name) => name.includes('$') || name.includes('collectd.')))
+    faults.push(`panel ${panel.id} has a legend nobody wants to read: ${names}`);
+  for (const { matcher } of panel.fieldConfig.overrides)
+    if (matcher.id === 'byName' && !names.includes(matcher.options))
+      faults.push(`panel ${panel.id} has no series "${matcher.options}" to override`);
+  return faults;
+}
+
+async function faultsOfQueries(dashboard) {
+  const faults = [];
+  const type = dashboard.templating?.list?.find((v) => v.name === 'datasource')?.query;
+  const source = SOURCES[type];
+  if (!source) return [`there is no data source ${type}`];
+  const chosen = await choose(dashboard, type, faults);
+  const substitute = substitution(source, chosen, faults);
+  for (const panel of allPanels(dashboard)) {
+    if (panel.type === 'row') continue;
+    substitute(panel.title);
+    const names = [];
+    for (const target of panel.targets) {
+      if (target.datasource?.type !== type) faults.push(`panel ${panel.id} asks ${target.datasource?.type}`);
+      try {
+        const text = source.text(target);
+        const key = `${type} ${substitute(text)} ${target.alias}`;
+        const found = await once(key, () => source.series(target, substitute));
+        if (!found.some((s) => s.points > 0)) faults.push(`panel ${panel.id} gets no data for ${text}`);
+        names.push(...found.map((s) => s.name));
+      } catch (error) {
+        faults.push(`panel ${panel.id}: ${error.message}`);
+      }
+    }
+    faults.push(...faultsOfNames(panel, names));
+  }
+  return faults;
+}
+
+// ---------------------------------------------------------------------------
+
+async function faultsOf(dashboard) {
+  const form = faultsOfForm(dashboard);
+  // Without its form there is no telling where its queries are.
+  return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...(await faultsOfQueries(dashboard))];
+}
+
+for (const file of config.files) {
+  const name = file.split('/').at(-1);
+  const text = fs.readFileSync(file, 'utf8');
+  const dashboard = JSON.parse(text);
+  say(`${name} is a dashboard by the types of Grafana ${config.grafana}`, faultsOfForm(dashboard));
+  say(`${name} has its panels side by side, with titles and descriptions`, faultsOfLayout(dashboard));
+  const queries = allPanels(dashboard).flatMap((p) => p.targets ?? []).length;
+  say(`all ${queries} queries and all variables of ${name} bring data of ${config.host}`,
+    await faultsOfQueries(dashboard));
+  if (!config.mutate) continue;
+  const before = new Set(await faultsOf(dashboard));
+  const missed = [];
+  for (const [what, mutate] of Object.entries(mutations)) {
+    const mutant = JSON.parse(text);
+    mutate(mutant, allPanels(mutant));
+    if (JSON.stringify(mutant) === JSON.stringify(dashboard)) missed.push(`${what}: changes nothing`);
+    else if ((await faultsOf(mutant)).every((fault) => before.has(fault))) missed.push(`${what}: not found`);
+  }
+  say(`each of ${Object.keys(mutations).length} faults put into ${name} is found`, missed);
+}

@@ -1,0 +1,120 @@
+"""Values that are known: one of each identifier that percore dispatches (see
+METRICS in collectd-percore(5)), put into collectd through unixsock. So that
+every store can be asked for all of them on any machine, whatever its processor
+counts, and compared exactly."""
+import socket
+
+HOST = 'known.example'
+CORES = range(4)
+SETS = ('all', 'node0', 'dataplane')
+
+
+class Metric:
+    """One identifier. `value` takes the second, counted from the first one,
+    and gives a float, three of them (type load), or an int for a counter."""
+
+    def __init__(self, plugin, instance, type, type_instance, value, counter=False):
+        self.plugin, self.instance = plugin, instance
+        self.type, self.type_instance = type, type_instance
+        self.value, self.counter = value, counter
+
+    @property
+    def identifier(self):
+        tail = f'-{self.type_instance}' if self.type_instance else ''
+        return f'{self.plugin}-{self.instance}/{self.type}{tail}'
+
+    def __repr__(self):
+        return self.identifier
+
+
+def _core_metrics(core):
+    def metric(type, type_instance, value, counter=False):
+        return Metric('percore', str(core), type, type_instance, value, counter)
+
+    busy = 20 * core + 5.5
+    yield metric('percent', 'busy', lambda k: busy + k % 3)
+    yield metric('percent', 'busy_max', lambda k: busy + 10 + k % 3)
+    yield metric('percent', 'busy_min', lambda k: busy / 2)
+    # The last core is beyond what threshold.conf allows.
+    yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
+    yield metric('gauge', 'load_10s', lambda k: busy / 64)
+    yield metric('gauge', 'hidden', lambda k: core - 1.25)
+    yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
+    yield metric('percent', 'steal', lambda k: 0.25 * core)
+    yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
+    yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
+    yield metric('percent', 'ipc_running', lambda k: 100.0)
+    for name, share in (('cstate_C1', 20.0), ('cstate_C6', 30.0), ('idle_poll', 1.5)):
+        yield metric('percent', name, lambda k, share=share: share + core)
+        yield metric('operations', name, lambda k, share=share: int(10 * share) * (k + 1), True)
+
+
+def _set_metrics(name):
+    for index, figure in enumerate(('mean', 'least', 'most', 'stddev')):
+        yield Metric('percore_host', name, 'percent', f'cores_{figure}',
+                     lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
+
+
+def _host_metrics():
+    def metric(type, type_instance, value):
+        return Metric('percore_host', 'all', type, type_instance, value)
+
+    yield metric('load', '', lambda k: (1.42, 1.25, 1.125))
+    yield metric('load', 'runqueue', lambda k: (2.5, 2.25, 2.0))
+    yield metric('gauge', 'hidden', lambda k: -0.5)
+    yield metric('gauge', 'unaccounted', lambda k: 0.75)
+    yield metric('gauge', 'load_10s', lambda k: 1.53)
+    yield metric('percent', 'steal', lambda k: 0.375)
+
+
+def _self_metrics():
+    def metric(type, type_instance, value, counter=False):
+        return Metric('percore_host', 'self', type, type_instance, value, counter)
+
+    for name, value in (('cores_online', 4.0), ('cores_without_value', 0.0),
+                        ('cores_unproven', 1.0), ('cores_tick_sampled', 0.0),
+                        ('cores_mperf', 3.0), ('cores_idle', 1.0)):
+        yield metric('gauge', name, lambda k, value=value: value)
+    for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
+                                 'snapshots_dropped', 'values_dropped')):
+        yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
+    yield metric('duration', 'lateness', lambda k: 0.0005)
+    yield metric('duration', 'sample_cost', lambda k: 0.000125)
+    yield metric('percent', 'sampler_cpu', lambda k: 0.0625)
+
+
+METRICS = [metric for core in CORES for metric in _core_metrics(core)]
+METRICS += [metric for name in SETS for metric in _set_metrics(name)]
+METRICS += list(_host_metrics()) + list(_self_metrics())
+
+
+class Unixsock:
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(10)
+        self.socket.connect(path)
+        self.file = self.socket.makefile('rw')
+
+    def put(self, host, identifier, time_s, value, interval_s=1):
+        values = value if isinstance(value, tuple) else (value,)
+        text = ':'.join(repr(v) for v in values)
+        self._ask(f'PUTVAL "{host}/{identifier}" interval={interval_s} {time_s}:{text}')
+
+    def flush(self):
+        self._ask('FLUSH')
+
+    def _ask(self, line):
+        self.file.write(line + '\n')
+        self.file.flush()
+        answer = self.file.readline()
+        if not answer.startswith('0 '):
+            raise RuntimeError(f'{line}: {answer.strip()}')
+
+    def close(self):
+        self.socket.close()
+
+
+def put_second(unixsock, k, time_s):
+    """All of them, for second k."""
+    for metric in METRICS:
+        unixsock.put(HOST, metric.identifier, time_s, metric.value(k))

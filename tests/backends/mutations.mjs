@@ -1,0 +1,59 @@
+/* Faults as people make them when they edit a dashboard. Each must be found. */
+
+const first = (panels, type) => panels.find((p) => p.type === type);
+/* In the texts of all queries, the first time only. */
+function inQueries(panels, from, to) {
+  for (const panel of panels)
+    for (const target of panel.targets ?? [])
+      for (const key of ['query', 'target'])
+        if (target[key]?.includes(from)) {
+          target[key] = target[key].replace(from, to);
+          return;
+        }
+}
+
+export const mutations = {
+  'a kind of panel that is not there': (d, panels) => { first(panels, 'stat').type = 'statt'; },
+  'an option with a wrong value': (d, panels) => {
+    first(panels, 'timeseries').options.legend.displayMode = 'tabular'; },
+  'an option that is not there': (d, panels) => { first(panels, 'timeseries').options.legendd = {}; },
+  'an option that is left out': (d, panels) => { delete first(panels, 'timeseries').options.tooltip; },
+  'a way to draw that is not there': (d, panels) => {
+    first(panels, 'timeseries').fieldConfig.defaults.custom.drawStyle = 'lines'; },
+  'a unit that is a number': (d, panels) => { first(panels, 'timeseries').fieldConfig.defaults.unit = 1; },
+  'a threshold without a colour': (d, panels) => {
+    delete first(panels, 'bargauge').fieldConfig.defaults.thresholds.steps[0].color; },
+  'a version that is text': (d) => { d.schemaVersion = '39'; },
+  'panels by another name': (d) => { d.panel = d.panels; delete d.panels; },
+  'two panels with one id': (d, panels) => { panels[3].id = panels[2].id; },
+  'panels on top of each other': (d, panels) => { panels[2].gridPos.x -= 1; },
+  'a panel wider than the screen': (d, panels) => { first(panels, 'heatmap').gridPos.w = 30; },
+  'a variable that is misspelt': (d, panels) => inQueries(panels, '$core', '$cores'),
+  'a variable that is left out': (d) => {
+    d.templating.list = d.templating.list.filter((v) => v.name !== 'set'); },
+  'a variable whose query finds nothing': (d) => {
+    const core = d.templating.list.find((v) => v.name === 'core');
+    if (core.query.query) core.query.query = core.query.query.replace('percore', 'percor');
+    else core.query = core.query.replace('percore', 'percor');
+  },
+  'the data source of another store': (d, panels) => {
+    const source = first(panels, 'stat').targets[0].datasource;
+    source.type = source.type === 'graphite' ? 'influxdb' : 'graphite';
+  },
+  'a figure that is not dispatched': (d, panels) => inQueries(panels, 'cores_online', 'cores_onlin'),
+  'a plugin that is not there': (d, panels) => inQueries(panels, 'percore_host', 'percorehost'),
+  'a parenthesis that is left out': (d, panels) => inQueries(panels, ')', ''),
+  'a function that is not there': (d, panels) => {
+    inQueries(panels, 'mean(', 'meen('); inQueries(panels, 'alias(', 'alas('); },
+  'an override for a series that is not there': (d, panels) => {
+    panels.find((p) => p.fieldConfig?.overrides.length).fieldConfig.overrides[0].matcher.options = 'moist';
+    const band = panels.find((p) => p.title.startsWith('Spread'));
+    band.fieldConfig.overrides[0].matcher.options = 'leest';
+  },
+  'a legend that does not tell the cores apart': (d, panels) => {
+    const heatmap = first(panels, 'heatmap').targets[0];
+    if (heatmap.alias) heatmap.alias = 'core';
+    else heatmap.target = heatmap.target.replace(/aliasByNode\((.*), -\d+\)/, "alias($1, 'core')");
+  },
+  'a panel without a description': (d, panels) => { delete first(panels, 'stat').description; },
+};

@@ -1,0 +1,62 @@
+"""The shipped configurations of contrib/collectd, turned to servers on loopback."""
+from servers import sample
+
+
+def write_graphite(port, host='127.0.0.1'):
+    return sample('write_graphite.conf', {
+        'graphite.example.com': host, 'Port "2003"': f'Port "{port}"'})
+
+
+def write_graphite_node(name, port, prefix='collectd.'):
+    """One more <Node> of write_graphite, as shipped."""
+    text = write_graphite(port)
+    node = text[text.index('  <Node'):text.index('</Plugin>')]
+    return ('<Plugin write_graphite>\n' + node.replace('<Node "graphite">', f'<Node "{name}">')
+            .replace('Prefix "collectd."', f'Prefix "{prefix}"') + '</Plugin>\n')
+
+
+def network(port):
+    return sample('network-influxdb.conf', {
+        '"influxdb.example.com" "25826"': f'"127.0.0.1" "{port}"'})
+
+
+def write_influxdb_udp(port):
+    return sample('write_influxdb_udp.conf', {
+        '"influxdb.example.com" "8089"': f'"127.0.0.1" "{port}"'})
+
+
+def write_prometheus(port):
+    return sample('write_prometheus.conf', {'Port "9103"': f'Port "{port}"'})
+
+
+def write_kafka(brokers):
+    return sample('write_kafka.conf', {'kafka.example.com:9092': brokers})
+
+
+def rrdtool(folder):
+    """Files that a test can read at once, of the resolution it writes."""
+    return sample('rrdtool.conf', {
+        '/var/lib/collectd/rrd': folder,
+        'CacheTimeout 120': 'CacheTimeout 1', 'RandomTimeout 60': 'RandomTimeout 0',
+        'WritesPerSecond 100': 'WritesPerSecond 0',
+        '  RRATimespan 3600\n': '  StepSize 1\n  HeartBeat 3\n  RRATimespan 1200\n'})
+
+
+def csv(folder):
+    return sample('csv.conf', {'"/var/lib/collectd/csv"': f'"{folder}"'})
+
+
+def queue(values=None):
+    """As shipped, or for bursts of so many values."""
+    limit = values * 4 if values else 20000
+    return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
+                                 'LimitLow  20000': f'LimitLow {limit}'})
+
+
+def threshold():
+    return sample('threshold.conf')
+
+
+def percore(plugin_folder, collectd_folder, options):
+    return (f'PluginDir "{plugin_folder}"\nLoadPlugin percore\nPluginDir "{collectd_folder}"\n'
+            f'<Plugin percore>\n{options}\n</Plugin>\n')

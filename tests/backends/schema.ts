@@ -1,0 +1,25 @@
+/* What a Grafana dashboard of ours may hold: Grafana's own types, with the
+ * options and the custom field configuration of each kind of panel, which
+ * Grafana's type of a dashboard leaves open. */
+import { Dashboard, Panel, RowPanel } from '@grafana/schema/dist/esm/raw/dashboard/x/Dashboard_types.gen';
+import { Options as BarGauge } from '@grafana/schema/dist/esm/raw/composable/bargauge/panelcfg/x/BarGaugePanelCfg_types.gen';
+import { FieldConfig as HeatmapField, Options as Heatmap } from '@grafana/schema/dist/esm/raw/composable/heatmap/panelcfg/x/HeatmapPanelCfg_types.gen';
+import { Options as Stat } from '@grafana/schema/dist/esm/raw/composable/stat/panelcfg/x/StatPanelCfg_types.gen';
+import { Options as Table } from '@grafana/schema/dist/esm/raw/composable/table/panelcfg/x/TablePanelCfg_types.gen';
+import { FieldConfig as TimeSeriesField, Options as TimeSeries } from '@grafana/schema/dist/esm/raw/composable/timeseries/panelcfg/x/TimeSeriesPanelCfg_types.gen';
+
+type Config = NonNullable<Panel['fieldConfig']>;
+type PanelOf<Kind extends string, Options, Custom> = Omit<Panel, 'type' | 'options' | 'fieldConfig'> & {
+  type: Kind;
+  options: Options;
+  fieldConfig: Omit<Config, 'defaults'> & { defaults: Omit<Config['defaults'], 'custom'> & { custom?: Custom } };
+};
+type AnyPanel =
+  | PanelOf<'stat', Stat, never>
+  | PanelOf<'bargauge', BarGauge, never>
+  | PanelOf<'table', Table, never>
+  | PanelOf<'heatmap', Partial<Heatmap>, HeatmapField>
+  | PanelOf<'timeseries', TimeSeries, TimeSeriesField>;
+export type PercoreDashboard = Omit<Dashboard, 'panels'> & {
+  panels: Array<AnyPanel | (Omit<RowPanel, 'panels'> & { panels: AnyPanel[] })>;
+};

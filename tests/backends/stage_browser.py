@@ -1,0 +1,52 @@
+"""graphite-web's dashboard as a browser shows it."""
+import json
+import os
+import subprocess
+
+import graphite_dashboard
+import known
+import node_packages
+import servers
+from report import proves, skip
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+LOOK = os.path.join(os.path.dirname(servers.__file__), 'graphite_web.mjs')
+SENTENCE = "graphite-web's dashboard opens without an error and all its pictures are drawn"
+MUTANTS = 'a graphite-web dashboard with a wrong metric or a broken function is found out'
+
+
+def look(modules, url, graphs, picture=None):
+    config = {'modules': modules, 'url': url, 'graphs': graphs, 'picture': picture,
+              'width': 1280, 'height': 1000}
+    process = subprocess.run(['node', LOOK, json.dumps(config)], stdout=subprocess.PIPE,
+                             text=True, check=True, timeout=60)
+    return json.loads(process.stdout)
+
+
+def run(context):
+    missing = node_packages.missing() or servers.missing_package('chromium')
+    if 'graphite' not in context.servers:
+        missing = 'graphite-web is not installed'
+    if missing:
+        skip(SENTENCE, missing)
+        return
+    url = context.servers['graphite'].url
+    modules = node_packages.install(HERE, 'backends')
+    host = known.HOST.replace('.', '_')
+    state = graphite_dashboard.of_host(host)
+    graphs = len(state['graphs'])
+    # The values are minutes old at most; half an hour would make them dots.
+    state['timeConfig']['relativeStartQuantity'] = '2'
+    state['defaultGraphParams']['from'] = '-2minutes'
+    with proves(SENTENCE):
+        address = graphite_dashboard.save(url, f'percore-{host}', state)
+        found = look(modules, address, graphs,
+                     os.path.join(context.folder, 'graphite-web.png'))
+        assert not found['faults'], '\n'.join(found['faults'])
+    with proves(MUTANTS):
+        text = json.dumps(state)
+        for old, new in (('percent.busy', 'percent.bussy'), ('sortByName', 'sortByNaem')):
+            assert old in text
+            address = graphite_dashboard.save(url, 'mutant', json.loads(text.replace(old, new)))
+            found = look(modules, address, graphs)
+            assert found['faults'], f'{new} is not found'

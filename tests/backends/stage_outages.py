@@ -1,0 +1,95 @@
+"""A Graphite that is dead, and one that is up and does not read: what becomes
+of the values for everyone else."""
+import os
+import socket
+import time
+
+import flood
+import outputs
+import stores
+from fakehost import Core, FakeHost
+from report import note, proves, skip
+from servers import Stack, free_port, missing_package
+
+# Enough to fill the 2.8 MB that Linux keeps of a loopback connection that
+# nobody reads, within a few seconds.
+CORES, COUNTERS, READS = 100, 100, 12
+DEAD = 'a dead Graphite costs no other output a value'
+RELAYED = 'a Graphite that does not read, behind carbon-c-relay, costs no other output a value'
+DIRECT = 'without the relay it would: this is why it is there'
+PERCORE = 'percore misses no interval while Graphite is dead or does not read'
+
+
+class Scenario:
+    """A collectd that writes to Graphite at `port` and to InfluxDB."""
+
+    def __init__(self, context, stack, name, port, influxdb, fake):
+        self.name = name
+        body = outputs.queue(CORES * COUNTERS) + outputs.write_graphite(port)
+        body += outputs.network(influxdb.collectd_port)
+        body += flood.body(stack.directory, context.collectd_folder, CORES, COUNTERS, READS)
+        if context.plugin_folder:
+            body += outputs.percore(context.plugin_folder, context.collectd_folder,
+                                    f'SysRoot "{fake.root}"')
+        self.collectd = stack.collectd(body, host=name, name=name)
+
+    def flooded(self, influx):
+        found = influx.query(f'SELECT count("value") FROM "flood_value" '
+                             f"WHERE \"host\" = '{self.name}'")
+        return found[0]['values'][0][1] if found else 0
+
+    def seconds_of_percore(self, influx):
+        found = influx.query("SELECT \"value\" FROM \"percore_value\" WHERE \"host\" = "
+                             f"'{self.name}' AND \"instance\" = '0' AND "
+                             "\"type_instance\" = 'busy'")
+        return sorted(t for t, _ in found[0]['values']) if found else []
+
+
+def stalled_server():
+    """Connections are made by the kernel, and nobody ever reads."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    listener.bind(('127.0.0.1', 0))
+    listener.listen(8)
+    return listener
+
+
+def run(context):
+    missing = flood.missing() or next(filter(None, map(missing_package, (
+        'influxdb', 'carbon-c-relay'))), None)
+    if missing:
+        for sentence in (DEAD, RELAYED, DIRECT, PERCORE):
+            skip(sentence, missing)
+        return
+    folder = os.path.join(context.folder, 'outages')
+    flood.build(folder)
+    with Stack(folder) as stack, stalled_server() as stalled, \
+            FakeHost(os.path.join(folder, 'fakehost'), [Core(user=0.5)]) as fake:
+        stalled_port = stalled.getsockname()[1]
+        influxdb = stack.influxdb().ready()
+        influx = stores.Influx(influxdb.url)
+        relay = stack.carbon_c_relay(stalled_port, queue=20000).ready()
+        dead, relayed, direct = (
+            Scenario(context, stack, name, port, influxdb, fake)
+            for name, port in (('dead', free_port()), ('relayed', relay.port),
+                               ('direct', stalled_port)))
+        time.sleep(READS + 3)
+        wanted = CORES * COUNTERS * READS
+        counts = {s.name: s.flooded(influx) for s in (dead, relayed, direct)}
+        note(f'of {wanted} values InfluxDB has: '
+             + ', '.join(f'{count} ({name})' for name, count in counts.items()))
+        with proves(DEAD):
+            assert counts['dead'] == wanted
+        with proves(RELAYED):
+            assert counts['relayed'] == wanted
+        with proves(DIRECT):
+            assert counts['direct'] < wanted
+        if not context.plugin_folder:
+            skip(PERCORE, 'percore.so is not built')
+            return
+        with proves(PERCORE):
+            for scenario in (dead, relayed):
+                seconds = scenario.seconds_of_percore(influx)
+                assert len(seconds) >= READS and \
+                    seconds == list(range(seconds[0], seconds[0] + len(seconds))), \
+                    f'{scenario.name}: {seconds}'

@@ -1,0 +1,228 @@
+"""Known values, and percore's own of a host that is known, arrive in every
+store with the same numbers under the right names."""
+import os
+import re
+import time
+
+import known
+import outputs
+import stores
+from fakehost import Core, FakeHost
+from report import proves, skip
+from servers import free_port, missing_package, sample
+
+SECONDS = 12  # beyond two windows of 60/13 s, so that load averages are there
+FAKE = 'percore-test'
+CORES = [Core(user=0.05), Core(user=0.15, idle=0.75), Core(user=0.45, deep=0.25),
+         Core(user=0.85)]
+PERCORE_OPTIONS = '''
+  SysRoot "{root}"
+  Group "dataplane" "2-3"
+  <Load>
+    SampleInterval 0.25
+    ReportMinimum true
+    ReportHidden true
+    ReportFrequency true
+    ReportIPC true
+    ReportCStates true
+  </Load>
+  <LoadAverage>
+    Period 10
+  </LoadAverage>
+'''
+
+
+def start_servers(context):
+    """Every server there is a program for. Returns the body of collectd's
+    configuration and the stores, and says what is left out."""
+    stack, found, body = context.stack, [], outputs.queue()
+    context.servers = {}
+
+    def have(*programs):
+        missing = [p for p in map(missing_package, programs) if p]
+        if missing:
+            skip(f'{programs[0]} stores all values', f'{missing[0]} is not installed')
+        return not missing
+
+    exporter_port = free_port()
+    body += outputs.write_prometheus(exporter_port)
+    if have('carbon', 'graphite-web', 'gunicorn'):
+        carbon = stack.carbon(sample('storage-schemas.conf', {
+            '10s:1d,1m:30d,10m:2y': '1s:1h'}) + '\n[others]\npattern = .*\nretentions = 5s:1h\n',
+            sample('storage-aggregation.conf'))
+        context.servers.update(carbon=carbon, graphite=stack.graphite_web(carbon))
+        found.append(stores.Graphite(context.servers['graphite'].url))
+        body += outputs.write_graphite(carbon.port)
+    if have('influxdb'):
+        influxdb = context.servers['influxdb'] = stack.influxdb()
+        found += [stores.Influx(influxdb.url), stores.InfluxLines(influxdb.url, 'udp')]
+        body += outputs.network(influxdb.collectd_port)
+        body += outputs.write_influxdb_udp(influxdb.udp_port)
+    if have('prometheus'):
+        prometheus = context.servers['prometheus'] = stack.prometheus(exporter_port)
+        found.append(stores.Prometheus(prometheus.url))
+    if have('victoria-metrics'):
+        victoria = context.servers['victoria'] = stack.victoria_metrics(exporter_port)
+        found += [stores.VictoriaMetrics(victoria.url), stores.VictoriaGraphite(victoria.url)]
+        body += outputs.write_graphite_node('victoria', victoria.graphite_port)
+    if have('kcat'):
+        broker = stack.kafka()
+        found.append(stores.Kafka(broker.brokers))
+        body += outputs.write_kafka(broker.brokers)
+    if have('rrdtool'):
+        found.append(stores.Rrd(os.path.join(context.folder, 'rrd')))
+        body += outputs.rrdtool(os.path.join(context.folder, 'rrd'))
+    context.csv = stores.Csv(os.path.join(context.folder, 'csv'))
+    body += outputs.csv(context.csv.folder) + outputs.threshold()
+    for server in context.servers.values():
+        server.ready()
+    return body, found + [context.csv]
+
+
+def expected(metric, index, k, rates):
+    """What a store should have of second k; None where it has nothing: a rate
+    needs a value before."""
+    value = metric.value(k)
+    if isinstance(value, tuple):
+        return value[index]
+    if not (metric.counter and rates):
+        return value
+    return None if k == 0 else value - metric.value(k - 1)
+
+
+def check_known(store, first):
+    """Every value of every second that the store has is the one put in, and it
+    has as many as it must."""
+    sampled = isinstance(store, stores.Prometheus) and not store.rates
+    compared = 0
+    for metric in known.METRICS:
+        for index in range(len(stores.value_names(metric))):
+            series = store.series(known.HOST, metric, index)
+            # A scrape is not in step with collectd, and a round robin archive
+            # has no first and no last step.
+            least = SECONDS - 6 if sampled or isinstance(store, stores.Rrd) else SECONDS - 1
+            assert len(series) >= least, \
+                f'{store.name} has {len(series)} values of {metric} [{index}], not {least}'
+            for second, value in series.items():
+                want = expected(metric, index, second - first, store.rates)
+                assert want is not None and abs(value - want) <= 1e-6 * max(1, abs(want)), \
+                    f'{store.name}: {metric} [{index}] is {value} and not {want} ' \
+                    f'in second {second - first}'
+                compared += 1
+    return compared
+
+
+def check_fake(store, csv):
+    """The store has the very numbers that csv has."""
+    compared = 0
+    for metric in known.METRICS:
+        if metric.type in ('cpufreq', 'ipc') or metric.counter or \
+                metric.type_instance in ('ipc_running', 'cores_mperf'):
+            continue  # needs a processor, or is no rate everywhere
+        if metric.identifier.startswith('percore_host-self'):
+            continue  # these move from second to second; covered by the known ones
+        for index in range(len(stores.value_names(metric))):
+            truth = csv.series(FAKE, metric, index)
+            assert truth, f'csv has no {metric}'
+            series = store.series(FAKE, metric, index)
+            common = set(series) & set(truth)
+            assert len(common) >= min(3, len(truth) - 2), \
+                f'{store.name} has {len(series)} values of {metric}, csv {len(truth)}'
+            for second in common:
+                want = truth[second]
+                assert abs(series[second] - want) <= 2e-5 * max(1, abs(want)), \
+                    f'{store.name}: {metric} at {second} is {series[second]} and not {want}'
+                compared += 1
+    return compared
+
+
+def check_loads(csv):
+    for number, core in enumerate(CORES):
+        for metric in known.METRICS:
+            if metric.identifier != f'percore-{number}/percent-busy':
+                continue
+            # The first interval may be a short one.
+            values = list(csv.series(FAKE, metric).values())[2:]
+            mean = sum(values) / len(values)
+            assert abs(mean - 100 * core.busy) < 1.5, \
+                f'core {number} shows {mean:.1f} % and not {100 * core.busy:.0f} %: {values}'
+
+
+def check_reset(store):
+    """A counter that started anew: no store shows a spike or a step down."""
+    metric = known.Metric('percore_host', 'self', 'derive', 'reset_test', None, True)
+    series = store.series(known.HOST, metric)
+    if store.rates:
+        assert series and all(v == 100 for v in series.values()), f'{store.name}: {series}'
+        return
+    if isinstance(store, stores.Influx):
+        found = store.query('SELECT non_negative_derivative("value", 1s) FROM '
+                            f'percore_host_value WHERE {store.where(known.HOST, metric)}')
+        rates = [v for _, v in found[0]['values']]
+    else:
+        selector = store.selector(known.HOST, metric, 0)
+        answer = store.query(f'max_over_time(rate({selector}[5s])[1m:1s])')
+        rates = [float(answer[0]['value'][1])]
+    assert rates and max(rates) <= 200, f'{store.name}: {rates}'
+
+
+def feed(collectd):
+    """Known values for so many seconds, at whole seconds. Returns the first."""
+    deadline = time.monotonic() + 10
+    while not os.path.exists(collectd.socket) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    unixsock = known.Unixsock(collectd.socket)
+    first = int(time.time()) + 1
+    for k in range(SECONDS):
+        time.sleep(max(0, first + k - time.time()))
+        known.put_second(unixsock, k, first + k)
+        # 5000, 5100 ... and after a restart 0, 100 ...
+        count = 5000 + 100 * k if k < SECONDS // 2 else 100 * (k - SECONDS // 2)
+        unixsock.put(known.HOST, 'percore_host-self/derive-reset_test', first + k, count)
+    # FlushInterval, a scrape, and the batches of InfluxDB.
+    time.sleep(2.5)
+    unixsock.flush()
+    time.sleep(0.5)
+    unixsock.close()
+    return first
+
+
+def run(context):
+    body, found = start_servers(context)
+    context.stores = {type(store).__name__: store for store in found}
+    context.fake = context.until_end(FakeHost(os.path.join(context.folder, 'fakehost'), CORES))
+    if context.plugin_folder:
+        body += outputs.percore(context.plugin_folder, context.collectd_folder,
+                                PERCORE_OPTIONS.format(root=context.fake.root))
+    collectd = context.collectd = context.stack.collectd(body, host=FAKE)
+    first = feed(collectd)
+
+    for store in found:
+        with proves(f'{store.name} has every known value under its name, and no other'):
+            check_known(store, first)
+    for store in found:
+        with proves(f'a counter that starts anew leaves no spike in {store.name}'):
+            check_reset(store)
+    if not context.plugin_folder:
+        skip('percore\'s own values are in every store', 'percore.so is not built')
+    else:
+        with proves('percore tells the loads of a host whose loads are known'):
+            check_loads(context.csv)
+        for store in found[:-1]:
+            with proves(f'{store.name} has percore\'s values as csv has them'):
+                check_fake(store, context.csv)
+    check_thresholds(collectd)
+
+
+def check_thresholds(collectd):
+    """Of all that is known, one core's load average and one counter are beyond
+    what threshold.conf allows."""
+    with open(collectd.log) as log:
+        found = re.findall(r'severity = (?:WARNING|FAILURE), host = (\S+), plugin = (\S+), '
+                           r'plugin_instance = (\S+), type = (\w+)'
+                           r'.*threshold of', log.read())
+    with proves('threshold.conf warns of a sustained load and of dropped values, once each, '
+                'and of nothing else'):
+        found = sorted(entry for entry in found if entry[0] == known.HOST)
+        assert found == [(known.HOST, 'percore', '3', 'load'),
+                         (known.HOST, 'percore_host', 'self', 'derive')], found

@@ -1,0 +1,84 @@
+/* Loads from this machine's own counters against known duty cycles, as a table
+ * that can be kept as a record. On a machine without such counters: one line
+ * that says so. */
+#include "testbed/duty_cycles.h"
+#include "testbed/report.h"
+#include "testbed/watch.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+static const struct {
+  enum source source;
+  enum denominator denominator;
+  const char *how;
+} ways[] = {
+    {SOURCE_MPERF, DENOMINATOR_TSC, "mperf / tsc"},
+    {SOURCE_MPERF, DENOMINATOR_TIME_ENABLED, "mperf / time-enabled"},
+    {SOURCE_REF_CYCLES, DENOMINATOR_TSC, "ref-cycles / tsc"},
+    {SOURCE_REF_CYCLES, DENOMINATOR_TIME_ENABLED, "ref-cycles / time-enabled"},
+};
+
+static void name_machine(void) {
+  char line[256], cpu[256] = "unknown processor";
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+    if (sscanf(line, "model name : %255[^\n]", cpu) == 1)
+      break;
+  if (file != NULL)
+    fclose(file);
+  struct utsname name;
+  uname(&name);
+  note("%s, Linux %s, %g ms a tick", cpu, name.release,
+       1e-6 * (double)tick_ns());
+}
+
+/* The last core that we may use is the least likely to be disturbed. */
+static int last_core(void) {
+  cpu_set_t set;
+  int core = 0;
+  if (sched_getaffinity(0, sizeof(set), &set) == 0)
+    for (int i = 0; i < CPU_SETSIZE; i++)
+      if (CPU_ISSET(i, &set))
+        core = i;
+  return core;
+}
+
+/* Returns whether there was something to measure. */
+static bool measure(size_t way, int core) {
+  struct watch watch;
+  int status = watch_open(&watch, (struct engine_options){
+                                      .hardware = true,
+                                      .source = ways[way].source,
+                                      .denominator = ways[way].denominator,
+                                      .isolated_cores = ISOLATED_CORES_HARDWARE,
+                                  });
+  const struct engine_core *seen = NULL;
+  if (status == 0) {
+    engine_sample(watch.engine, false);
+    seen = watch_core(&watch, core);
+  }
+  bool serves = seen != NULL && seen->source == ways[way].source;
+  if (serves)
+    duty_cycles_measure(
+        &watch, &(struct duty_terms){.core = core, .how = ways[way].how});
+  else
+    skipped(ways[way].how, "%s",
+            status != 0 ? strerror(-status)
+                        : engine_source_reason(watch.engine, ways[way].source));
+  watch_close(&watch);
+  return serves;
+}
+
+int main(void) {
+  bool any = false;
+  name_machine();
+  for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
+    any |= measure(way, last_core());
+  printf("1..%d\n", results());
+  if (!any)
+    return 77;
+  return results_failed() > 0 ? 1 : 0;
+}

@@ -1,0 +1,11 @@
+# Needs a machine with counters; says so and is skipped on any other.
+check_PROGRAMS += tests/hardware/accuracy
+tests_hardware_accuracy_SOURCES = \
+	tests/hardware/accuracy.c \
+	tests/testbed/burner.c tests/testbed/burner.h \
+	tests/testbed/duty_cycles.c tests/testbed/duty_cycles.h \
+	tests/testbed/report.c tests/testbed/report.h \
+	tests/testbed/watch.c tests/testbed/watch.h
+tests_hardware_accuracy_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+tests_hardware_accuracy_LDADD = libcycles.la
+TESTS += tests/hardware/accuracy

@@ -1,0 +1,95 @@
+#include "duty_cycles.h"
+
+#include "burner.h"
+#include "report.h"
+
+#include <math.h>
+
+#define MS UINT64_C(1000000)
+#define WINDOW_NS (UINT64_C(1000) * MS)
+#define POINTS_MAX 1.5
+#define REST_MAX 0.3
+
+/* Every share once drifting against the tick and once locked to it. */
+static const struct pattern patterns[] = {
+    {"10 %", 61 * MS / 10, 61 * MS, false, 0, false},
+    {"25 %", 61 * MS / 4, 61 * MS, false, 0, false},
+    {"50 %", 61 * MS / 2, 61 * MS, false, 0, false},
+    {"75 %", 61 * MS * 3 / 4, 61 * MS, false, 0, false},
+    {"90 %", 61 * MS * 9 / 10, 61 * MS, false, 0, false},
+    {"10 %, locked to the tick", 2 * MS, 20 * MS, true, MS, false},
+    {"25 %, locked to the tick", 5 * MS, 20 * MS, true, MS, false},
+    {"50 %, locked to the tick", 10 * MS, 20 * MS, true, MS, false},
+    {"75 %, locked to the tick", 15 * MS, 20 * MS, true, MS, false},
+    {"90 %, locked to the tick", 18 * MS, 20 * MS, true, MS, false},
+    {"a hog that sleeps over the tick", 3300000, 4 * MS, true, 250000, true},
+    {"an anti-hog that runs only around the tick", 300000, 4 * MS, true,
+     -150000, true},
+};
+
+static struct window window_of(struct watch *watch, int core,
+                               const struct pattern *pattern) {
+  struct burner burner;
+  burner_start(&burner, core, pattern);
+  sleep_ns(2 * pattern->period_ns);
+  struct window window = watch_window_at_rest(watch, core, &burner, WINDOW_NS);
+  burner_stop(&burner);
+  return window;
+}
+
+static void judge_tick(const struct pattern *pattern,
+                       const struct window *window, const char *how) {
+  if (find_tick(0) == 0)
+    return; /* only root can see where it is, and lock to it */
+  if (pattern->phase_ns > 0)
+    result(window->busy_columns < 0.10 && window->truth > 0.75,
+           "%s: the tick sees less than 10 %% of it (%s)", pattern->name, how);
+  else
+    result(window->busy_columns > 0.50 && window->truth < 0.20,
+           "%s: the tick sees more than 50 %% (%s)", pattern->name, how);
+}
+
+static void judge_load(const struct pattern *pattern,
+                       const struct duty_terms *terms, double error,
+                       double empty) {
+  bool allow = terms->slow && pattern->each_tick;
+  double most = POINTS_MAX + (allow ? fmax(empty, 0) : 0);
+  result(error >= -POINTS_MAX && error <= most,
+         "%s: the load is within %.1f points of the truth%s with %s",
+         pattern->name, POINTS_MAX,
+         allow ? " and what its empty rounds cost" : "", terms->how);
+  if (terms->exact)
+    result(fabs(error - empty) <= REST_MAX,
+           "%s: but for what its empty rounds cost, the load is within %.1f "
+           "points with %s",
+           pattern->name, REST_MAX, terms->how);
+}
+
+static void measure(struct watch *watch, const struct pattern *pattern,
+                    const struct duty_terms *terms) {
+  struct pattern empty_rounds = *pattern;
+  empty_rounds.busy_ns = 0;
+  struct window window = window_of(watch, terms->core, pattern);
+  struct window empty = window_of(watch, terms->core, &empty_rounds);
+  double error = 100 * (window.load - window.truth);
+  double waking = 100 * (empty.load - empty.truth);
+  note("%-43s %6.2f  %6.2f  %+6.2f  %+6.2f  %6.2f  %6.2f", pattern->name,
+       100 * window.truth, 100 * window.load, error, waking,
+       100 * window.busy_columns, 100 * (1 - window.idle_columns));
+  judge_load(pattern, terms, error, waking);
+  if (pattern->each_tick)
+    judge_tick(pattern, &window, terms->how);
+}
+
+void duty_cycles_measure(struct watch *watch, const struct duty_terms *terms) {
+  note("%-43s %6s  %6s  %6s  %6s  %6s  %6s", terms->how, "truth", "load",
+       "error", "empty", "busy", "1-idle");
+  struct window idle = watch_window(watch, terms->core, NULL, WINDOW_NS);
+  note("%-43s %6.2f  %6.2f  %+6.2f", "no work", 0.0, 100 * idle.load,
+       100 * idle.load);
+  result(idle.load < POINTS_MAX / 100,
+         "no work: the load is under %.1f points with %s", POINTS_MAX,
+         terms->how);
+  for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+    measure(watch, &patterns[i], terms);
+}

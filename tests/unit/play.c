@@ -1,0 +1,84 @@
+#include "play.h"
+
+#include "unit.h"
+
+#include "cycles/engine_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void play_start(struct play *play, int cores) {
+  memset(play, 0, sizeof *play);
+  play->fake = fake_machine_new(cores);
+  fake_journal_open(&play->journal);
+  play->options = (struct engine_options){.machine = &play->fake->machine,
+                                          .hardware = true,
+                                          .source = SOURCE_AUTO,
+                                          .journal = play->journal.journal};
+}
+
+void play_open(struct play *play) {
+  assert_int_equal(engine_open(&play->engine, &play->options), 0);
+}
+
+void play_end(struct play *play) {
+  engine_close(play->engine);
+  assert_int_equal(fake_machine_descriptors(play->fake, -1), 0);
+  fake_machine_free(play->fake);
+}
+
+static int sample(struct play *play, uint64_t ns, bool late) {
+  size_t len;
+  const struct engine_core *cores = engine_cores(play->engine, &len);
+  for (size_t i = 0; i < len; i++)
+    play->before[cores[i].core] = cores[i].total;
+  fake_machine_run(play->fake, ns);
+  return engine_sample(play->engine, late);
+}
+
+int play_sample(struct play *play, uint64_t ns) {
+  return sample(play, ns, false);
+}
+
+int play_sample_late(struct play *play, uint64_t ns) {
+  return sample(play, ns, true);
+}
+
+void play_seconds(struct play *play, int seconds) {
+  for (int i = 0; i < seconds; i++)
+    assert_int_equal(play_sample(play, FAKE_SECOND), 0);
+}
+
+const struct engine_core *play_core(const struct play *play, int core) {
+  size_t len;
+  const struct engine_core *cores = engine_cores(play->engine, &len);
+  for (size_t i = 0; i < len; i++)
+    if (cores[i].core == core)
+      return &cores[i];
+  return NULL;
+}
+
+double play_load(const struct play *play, int core) {
+  const struct engine_core *state = play_core(play, core);
+  assert_non_null(state);
+  return engine_load(&play->before[core], &state->total);
+}
+
+enum source play_source(const struct play *play, int core) {
+  const struct engine_core *state = play_core(play, core);
+  return state == NULL ? SOURCE_NONE : state->source;
+}
+
+const struct engine_counts *play_counts(const struct play *play) {
+  return engine_counts(play->engine);
+}
+
+void play_proof(struct play *play, enum source source, enum proof proof) {
+  int found = 0;
+  for (int i = 0; i < play->engine->candidates_len; i++)
+    if (play->engine->candidates[i].source == source) {
+      play->engine->candidates[i].proof = proof;
+      found++;
+    }
+  assert_true(found > 0);
+}

@@ -1,0 +1,41 @@
+/* play: an engine on a fake machine, sampled step by step. */
+#ifndef PERCORE_PLAY_H
+#define PERCORE_PLAY_H
+
+#include "cycles/engine.h"
+#include "fake_machine.h"
+
+#define PLAY_TSC_HZ 2.5e9
+#define PLAY_CORES_MAX 256
+
+struct play {
+  struct fake_machine *fake;
+  struct fake_journal journal;
+  struct engine_options options; /* to be changed before play_open */
+  struct engine *engine;
+  struct core_total before[PLAY_CORES_MAX]; /* the last sample, by core */
+};
+
+/* A bare-metal machine without any counter; nothing is open yet. */
+void play_start(struct play *play, int cores);
+void play_open(struct play *play);
+/* Fails the test if a descriptor stays open. */
+void play_end(struct play *play);
+
+/* Lets time pass and samples; the window of the figures below is what lies
+ * between this sample and the one before. */
+int play_sample(struct play *play, uint64_t ns);
+int play_sample_late(struct play *play, uint64_t ns);
+/* Seconds of samples, one each, all of which must succeed. */
+void play_seconds(struct play *play, int seconds);
+
+/* NULL if the engine has not seen this core. */
+const struct engine_core *play_core(const struct play *play, int core);
+double play_load(const struct play *play, int core);
+enum source play_source(const struct play *play, int core);
+const struct engine_counts *play_counts(const struct play *play);
+
+/* The proof of a source, as if it had been run. */
+void play_proof(struct play *play, enum source source, enum proof proof);
+
+#endif

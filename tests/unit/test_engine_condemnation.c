@@ -1,0 +1,330 @@
+/* When a hardware source is caught seeing less than there was; and all that
+ * must not be held against it. */
+#include "unit.h"
+
+#include "cycles/condemn.h"
+#include "play.h"
+
+#define EXACT 1e-6
+#define SECOND_ERROR 0.0201
+#define MS UINT64_C(1000000)
+
+/* ---------------------------------------------------------------------------
+ * The judgement alone
+ */
+
+/* How many of a row of equal windows it takes; 0 if 100 are not enough. */
+static int windows_to_condemn(double hardware, double kernel, double steal,
+                              uint64_t bracket_ns, bool tick_sampled) {
+  struct condemn condemn = {0};
+  for (int window = 1; window <= 100; window++)
+    if (condemn_judge(&condemn, hardware, kernel, steal, bracket_ns,
+                      tick_sampled))
+      return window;
+  return 0;
+}
+
+static void three_windows_under_the_kernel_condemn(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(0.40, 0.46, 0, MS, false), 3);
+  assert_int_equal(windows_to_condemn(0, 1, 0, MS, false), 3);
+}
+
+static void under_5_points_nothing_is_held_against_it(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(0.40, 0.4499, 0, MS, false), 0);
+  assert_int_equal(windows_to_condemn(0.40, 0.40, 0, MS, false), 0);
+}
+
+static void hardware_above_the_kernel_never_condemns(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(1, 0, 0, MS, false), 0);
+  assert_int_equal(windows_to_condemn(0.5, 0.1, 0, MS, false), 0);
+}
+
+static void windows_with_steal_are_skipped(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(0, 1, 0.021, MS, false), 0);
+  assert_int_equal(windows_to_condemn(0, 1, 0.02, MS, false), 3);
+  assert_int_equal(windows_to_condemn(0, 1, NAN, MS, false), 0);
+}
+
+static void windows_with_a_slow_read_are_skipped(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(0, 1, 0, 5 * MS + 1, false), 0);
+  assert_int_equal(windows_to_condemn(0, 1, 0, 5 * MS, false), 3);
+}
+
+static void a_tick_sampled_kernel_condemns_nobody(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(0, 1, 0, MS, true), 0);
+}
+
+static void what_is_not_known_condemns_nobody(void **state) {
+  (void)state;
+  assert_int_equal(windows_to_condemn(NAN, 1, 0, MS, false), 0);
+  assert_int_equal(windows_to_condemn(0, NAN, 0, MS, false), 0);
+}
+
+static void one_good_window_breaks_the_row(void **state) {
+  (void)state;
+  struct condemn condemn = {0};
+  for (int i = 0; i < 20; i++) {
+    assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
+    assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
+    assert_false(condemn_judge(&condemn, 1, 1, 0, MS, false));
+  }
+}
+
+static void a_skipped_window_neither_counts_nor_breaks_the_row(void **state) {
+  (void)state;
+  struct condemn condemn = {0};
+  assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
+  assert_false(condemn_judge(&condemn, 0, 1, 0.5, MS, false));
+  assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
+  assert_false(condemn_judge(&condemn, NAN, 1, 0, MS, false));
+  assert_true(condemn_judge(&condemn, 0, 1, 0, MS, false));
+}
+
+static void after_a_verdict_the_row_begins_anew(void **state) {
+  (void)state;
+  struct condemn condemn = {0};
+  for (int i = 1; i <= 9; i++)
+    assert_int_equal(condemn_judge(&condemn, 0, 1, 0, MS, false), i % 3 == 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * In the engine: core 1 of 2 has an mperf that sees only some of the work
+ */
+
+static void start(struct play *play, double load, double seen_by_mperf) {
+  play_start(play, 2);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play->fake, load);
+  fake_machine_counter(play->fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                       FAKE_PER_UNHALTED, PLAY_TSC_HZ * seen_by_mperf / load)
+      ->core = 1;
+  play_open(play);
+}
+
+static void
+a_counter_that_misses_work_gives_way_to_the_next_source(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  play_seconds(&play, 13);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_seconds(&play, 10);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_near(play_load(&play, 1), 0.5, SECOND_ERROR);
+  assert_int_equal(play_counts(&play)->source_changes, 1);
+  play_end(&play);
+}
+
+static void one_line_names_both_sources_and_why(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  play_seconds(&play, 60);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "core 1", "mperf", "idle", "%", NULL),
+      1);
+  play_end(&play);
+}
+
+static void one_core_condemns_for_itself_alone(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  uint64_t epoch = play_core(&play, 0)->total.epoch;
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_int_equal(play_core(&play, 0)->total.epoch, epoch);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void the_next_source_may_be_another_counter(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  fake_machine_load(play.fake, 0.5);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
+      0.5;
+  play_open(&play);
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "core 0-1", "mperf gives way", NULL),
+      1);
+  play_end(&play);
+}
+
+static void no_single_sample_condemns(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  for (int i = 0; i < 100; i++)
+    assert_int_equal(play_sample(&play, 100 * MS), 0);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  play_seconds(&play, 23);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  play_seconds(&play, 880);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
+      PLAY_TSC_HZ;
+  play_seconds(&play, 40);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+/* Two lines each quarter of an hour, not one each sample. */
+static void a_source_that_goes_on_lying_is_condemned_again(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  play_seconds(&play, 4 * 3600);
+  assert_in_range(play_counts(&play)->source_changes, 20, 36);
+  assert_true(play.journal.lines_len < 45);
+  play_end(&play);
+}
+
+/* XDP and softirq run inside the halt state, which the kernel calls idle. */
+static void work_that_the_kernel_calls_idle_condemns_nobody(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play.fake, 1);
+  play.fake->cores[1].idle = 0.7;
+  play.fake->cores[1].seen = 0.3;
+  play_open(&play);
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 1, EXACT);
+  play_end(&play);
+}
+
+static void steal_condemns_nobody(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.3);
+  play.fake->cores[1].steal = 0.03;
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void slow_reads_of_proc_stat_condemn_nobody(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.3);
+  play.fake->stat_read_ns = 6 * MS;
+  play.fake->stat_slow_reads = -1;
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void tick_sampled_idle_time_condemns_nobody(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.3);
+  play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void renumbered_rows_condemn_nobody(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.3);
+  core_set_add(&play.fake->stat_hidden, 0);
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+/* Windows that were discarded say nothing either. */
+static void hotplug_and_suspend_condemn_nobody(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play.fake, 0.5);
+  play_open(&play);
+  for (int i = 0; i < 50; i++) {
+    play_seconds(&play, 2);
+    fake_machine_online(play.fake, 1, false);
+    fake_machine_run(play.fake, FAKE_SECOND);
+    fake_machine_online(play.fake, 1, true);
+    play_seconds(&play, 2);
+    fake_machine_suspend(play.fake, 100 * FAKE_SECOND);
+  }
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_int_equal(play_counts(&play)->source_changes, 0);
+  play_end(&play);
+}
+
+static void a_condemned_core_that_was_away_begins_anew(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  play_seconds(&play, 23);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  fake_machine_online(play.fake, 1, false);
+  play_seconds(&play, 1);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
+      PLAY_TSC_HZ;
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(three_windows_under_the_kernel_condemn),
+      cmocka_unit_test(under_5_points_nothing_is_held_against_it),
+      cmocka_unit_test(hardware_above_the_kernel_never_condemns),
+      cmocka_unit_test(windows_with_steal_are_skipped),
+      cmocka_unit_test(windows_with_a_slow_read_are_skipped),
+      cmocka_unit_test(a_tick_sampled_kernel_condemns_nobody),
+      cmocka_unit_test(what_is_not_known_condemns_nobody),
+      cmocka_unit_test(one_good_window_breaks_the_row),
+      cmocka_unit_test(a_skipped_window_neither_counts_nor_breaks_the_row),
+      cmocka_unit_test(after_a_verdict_the_row_begins_anew),
+      cmocka_unit_test(a_counter_that_misses_work_gives_way_to_the_next_source),
+      cmocka_unit_test(one_line_names_both_sources_and_why),
+      cmocka_unit_test(one_core_condemns_for_itself_alone),
+      cmocka_unit_test(the_next_source_may_be_another_counter),
+      cmocka_unit_test(no_single_sample_condemns),
+      cmocka_unit_test(a_condemned_source_is_tried_again_after_15_minutes),
+      cmocka_unit_test(a_source_that_goes_on_lying_is_condemned_again),
+      cmocka_unit_test(work_that_the_kernel_calls_idle_condemns_nobody),
+      cmocka_unit_test(steal_condemns_nobody),
+      cmocka_unit_test(slow_reads_of_proc_stat_condemn_nobody),
+      cmocka_unit_test(tick_sampled_idle_time_condemns_nobody),
+      cmocka_unit_test(renumbered_rows_condemn_nobody),
+      cmocka_unit_test(hotplug_and_suspend_condemn_nobody),
+      cmocka_unit_test(a_condemned_core_that_was_away_begins_anew),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

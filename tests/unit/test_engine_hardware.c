@@ -1,0 +1,807 @@
+/* Hardware sources: which one serves, and what its counts mean. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DEVICES "/sys/bus/event_source/devices/"
+#define EXACT 1e-6
+
+/* Bare metal with mperf, every core at this load. */
+static void start_mperf(struct play *play, int cores, double load) {
+  play_start(play, cores);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play->fake, load);
+}
+
+static void start_ref_cycles(struct play *play, int cores, double load) {
+  play_start(play, cores);
+  fake_machine_hypervisor(play->fake);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
+  fake_machine_ref_cycles(play->fake, PLAY_TSC_HZ);
+  fake_machine_load(play->fake, load);
+}
+
+/* ---------------------------------------------------------------------------
+ * Which source
+ */
+
+static void bare_metal_is_measured_by_mperf(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 4, 0);
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  for (int core = 0; core < 4; core++)
+    play.fake->cores[core].load = core / 3.0;
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
+    assert_near(play_load(&play, core), core / 3.0, EXACT);
+  }
+  play_end(&play);
+}
+
+static void without_mperf_ref_cycles_serve(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  fake_machine_load(play.fake, 0.37);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 1), 0.37, EXACT);
+  play_end(&play);
+}
+
+/* There MPERF may be that of the physical core, which never halts for us. */
+static void under_a_hypervisor_mperf_is_not_taken_by_itself(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  fake_machine_hypervisor(play.fake);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_non_null(
+      strstr(engine_source_reason(play.engine, SOURCE_MPERF), "hypervisor"));
+  play_end(&play);
+}
+
+static void
+under_a_hypervisor_mperf_by_name_serves_once_it_is_proven(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  fake_machine_hypervisor(play.fake);
+  play.options.source = SOURCE_MPERF;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void
+on_bare_metal_a_pending_or_unproven_counter_serves_as_such(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 1, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
+  play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_UNPROVEN);
+  play_end(&play);
+}
+
+static void a_refuted_counter_never_serves(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  play_open(&play);
+  play_proof(&play, SOURCE_MPERF, PROOF_REFUTED);
+  play_seconds(&play, 2000);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
+  assert_int_equal(fake_journal_count(&play.journal, "mperf", "idle", NULL), 1);
+  play_end(&play);
+}
+
+static void where_guests_run_ref_cycles_need_to_be_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *path, *text;
+    bool auto_takes_it;
+  } hosts[] = {
+      {"/sys/module/kvm_intel/refcnt", "0\n", true},
+      {"/sys/module/kvm_intel/refcnt", "7\n", false},
+      {"/sys/module/kvm_amd/refcnt", "1\n", false},
+      {"/sys/module/kvm_amd/parameters/npt", "1\n", false}, /* built in */
+  };
+  for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
+    for (int named = 0; named < 2; named++) {
+      struct play play;
+      play_start(&play, 1);
+      fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+      fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+      fake_machine_file(play.fake, hosts[i].path, hosts[i].text);
+      if (named)
+        play.options.source = SOURCE_REF_CYCLES;
+      play_open(&play);
+      play_seconds(&play, 2);
+      assert_int_equal(play_source(&play, 0), named || hosts[i].auto_takes_it
+                                                  ? SOURCE_REF_CYCLES
+                                                  : SOURCE_IDLE);
+      play_end(&play);
+    }
+}
+
+/* Events of msr exclude nothing and cannot keep a guest from starting. */
+static void where_guests_run_mperf_still_serves(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 1, 0.25);
+  fake_machine_file(play.fake, "/sys/module/kvm_intel/refcnt", "12\n");
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void the_source_idle_by_name_opens_no_counter(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  play.options.source = SOURCE_IDLE;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(play.fake->perf_opens, 0);
+  play_end(&play);
+}
+
+static void a_named_source_that_is_not_to_be_had_is_warned_of(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.options.source = SOURCE_MPERF;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "mperf", "msr", NULL), 1);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Configured events
+ */
+
+static void start_event(struct play *play, double hz, double load) {
+  play_start(play, 2);
+  fake_machine_file(play->fake, DEVICES "armv8_pmuv3_0/type", "8\n");
+  fake_machine_file(play->fake, DEVICES "armv8_pmuv3_0/format/event",
+                    "config:0-15\n");
+  fake_machine_file(play->fake, DEVICES "armv8_pmuv3_0/events/cnt_cycles",
+                    "event=0x4004\n");
+  fake_machine_counter(play->fake, 8, 0x4004, FAKE_PER_UNHALTED, hz);
+  fake_machine_load(play->fake, load);
+  play->options.event = "armv8_pmuv3_0/cnt_cycles/";
+}
+
+static void a_configured_event_is_divided_by_its_base_frequency(void **state) {
+  (void)state;
+  struct play play;
+  start_event(&play, 24e6, 0.42);
+  play.options.base_frequency_hz = 24e6;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
+  assert_near(play_load(&play, 1), 0.42, EXACT);
+  play_end(&play);
+}
+
+static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
+  (void)state;
+  struct play play;
+  start_event(&play, 24e6, 0.42);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  play.options.source = SOURCE_EVENT;
+  play.options.base_frequency_hz = 24e6;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 1), 0.42, EXACT);
+  play_end(&play);
+}
+
+static void an_event_without_base_frequency_is_not_guessed_at(void **state) {
+  (void)state;
+  struct play play;
+  start_event(&play, 24e6, 0.42);
+  play.options.source = SOURCE_EVENT;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "BaseFrequency", NULL), 1);
+  play_end(&play);
+}
+
+static void the_source_event_without_an_event_is_a_contradiction(void **state) {
+  (void)state;
+  struct play play;
+  struct engine *engine = NULL;
+  play_start(&play, 2);
+  play.options.source = SOURCE_EVENT;
+  assert_int_equal(engine_open(&engine, &play.options), -EINVAL);
+  assert_int_equal(fake_journal_count(&play.journal, "Event", NULL), 1);
+  play_end(&play);
+}
+
+static void an_event_that_cannot_be_parsed_is_said(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.options.source = SOURCE_EVENT;
+  play.options.event = "no_such_pmu/cycles/";
+  play.options.base_frequency_hz = 1e9;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "no_such_pmu", NULL), 1);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Counts
+ */
+
+static void counters_may_wrap(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.75);
+  static const uint64_t configs[] = {FAKE_MSR_TSC, FAKE_MSR_APERF,
+                                     FAKE_MSR_MPERF};
+  for (size_t i = 0; i < 3; i++)
+    fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, configs[i], -1)->start =
+        UINT64_MAX - (uint64_t)(1.7e9 * (double)(i + 1));
+  play_open(&play);
+  for (int i = 0; i < 10; i++) {
+    play_seconds(&play, 1);
+    assert_near(play_load(&play, 0), 0.75, EXACT);
+  }
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+/* The TSC in the group stands still whenever the counter does. */
+static void
+shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
+  (void)state;
+  struct play play;
+  start_ref_cycles(&play, 2, 0.9);
+  fake_machine_load(play.fake, 1);
+  play.fake->cores[1].running = 0.574;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_near(play_load(&play, 1), 1, EXACT);
+  assert_near(play_core(&play, 1)->multiplexed, 0.574, EXACT);
+  assert_near(play_core(&play, 0)->multiplexed, 1, EXACT);
+  play_end(&play);
+}
+
+static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
+  (void)state;
+  struct play play;
+  start_ref_cycles(&play, 2, 0.8);
+  play.options.denominator = DENOMINATOR_TIME_ENABLED;
+  play.options.base_frequency_hz = PLAY_TSC_HZ;
+  play.fake->cores[1].running = 0.25;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_near(play_load(&play, 0), 0.8, EXACT);
+  assert_near(play_load(&play, 1), 0.8, EXACT);
+  assert_near(play_core(&play, 1)->multiplexed, 0.25, EXACT);
+  play_end(&play);
+}
+
+static void a_counter_that_never_ran_has_no_value(void **state) {
+  (void)state;
+  for (int denominator = DENOMINATOR_TSC;
+       denominator <= DENOMINATOR_TIME_ENABLED; denominator++) {
+    struct play play;
+    start_ref_cycles(&play, 2, 0.8);
+    play.options.denominator = denominator;
+    play.options.base_frequency_hz = PLAY_TSC_HZ;
+    play_open(&play);
+    play_seconds(&play, 2);
+    play.fake->cores[1].running = 0;
+    play_seconds(&play, 1);
+    assert_nan(play_load(&play, 1));
+    assert_near(play_load(&play, 0), 0.8, EXACT);
+    play.fake->cores[1].running = 0.5;
+    play_seconds(&play, 2);
+    assert_near(play_load(&play, 1), 0.8, EXACT);
+    assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+    play_end(&play);
+  }
+}
+
+static void without_a_steady_tsc_time_enabled_divides(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.37);
+  fake_machine_file(
+      play.fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
+  play.fake->perf_read_ns = 10 * FAKE_MS; /* for the calibration */
+  play_open(&play);
+  play.fake->perf_read_ns = 0;
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_near(play_load(&play, 0), 0.37, EXACT);
+  assert_int_equal(fake_journal_count(&play.journal, "time-enabled", NULL), 1);
+  play_end(&play);
+}
+
+static void the_tsc_by_name_is_refused_where_it_is_not_steady(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.37);
+  fake_machine_file(
+      play.fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
+  play.options.denominator = DENOMINATOR_TSC;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_non_null(
+      strstr(engine_source_reason(play.engine, SOURCE_MPERF), "TSC"));
+  play_end(&play);
+}
+
+static void a_little_over_one_is_rounding(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 1, 1);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
+      1.004;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 0), 1, 0);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void far_over_one_is_no_value_but_an_error(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 1);
+  struct fake_counter *fast =
+      fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                           FAKE_PER_UNHALTED, PLAY_TSC_HZ * 1.01);
+  fast->core = 1;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_near(play_load(&play, 0), 1, 0);
+  assert_nan(play_load(&play, 1));
+  assert_int_equal(play_counts(&play)->errors, 3);
+  play_end(&play);
+}
+
+static void stolen_time_is_not_in_a_counter_either(void **state) {
+  (void)state;
+  struct play play;
+  start_ref_cycles(&play, 1, 0.3);
+  play.fake->cores[0].steal = 0.6;
+  play_open(&play);
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 0), 0.3, EXACT);
+  play_end(&play);
+}
+
+static void aperf_over_mperf_is_the_boost_of_the_base_frequency(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 1, 0.2);
+  play_open(&play);
+  play_seconds(&play, 2);
+  const struct core_total *from = &play.before[0];
+  const struct core_total *to = &play_core(&play, 0)->total;
+  assert_near((to->aperf - from->aperf) / (to->mperf - from->mperf), 1.25,
+              EXACT);
+  assert_near((to->base_cycles - from->base_cycles) / (to->wall - from->wall) *
+                  1e9,
+              PLAY_TSC_HZ, 1e3);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Hybrid processors
+ */
+
+static void start_hybrid(struct play *play) {
+  play_start(play, 4);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
+  fake_machine_file(play->fake, DEVICES "cpu_core/type", "4\n");
+  fake_machine_file(play->fake, DEVICES "cpu_core/cpus", "0-1\n");
+  fake_machine_file(play->fake, DEVICES "cpu_atom/type", "10\n");
+  fake_machine_file(play->fake, DEVICES "cpu_atom/cpus", "2-3\n");
+  static const struct {
+    uint64_t pmu;
+    int core;
+  } counters[] = {{4, 0}, {4, 1}, {10, 2}, {10, 3}};
+  for (size_t i = 0; i < 4; i++)
+    fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
+                         counters[i].pmu << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
+                         FAKE_PER_UNHALTED, PLAY_TSC_HZ)
+        ->core = counters[i].core;
+}
+
+static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
+  (void)state;
+  struct play play;
+  start_hybrid(&play);
+  fake_machine_load(play.fake, 0.61);
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_REF_CYCLES);
+    assert_near(play_load(&play, core), 0.61, EXACT);
+  }
+  play_end(&play);
+}
+
+static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
+  (void)state;
+  struct play play;
+  start_hybrid(&play);
+  for (int core = 2; core < 4; core++)
+    fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                              UINT64_C(10) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
+                              core)
+        ->open_error = ENOENT;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
+  assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Trouble
+ */
+
+static void a_core_that_cannot_be_opened_leaves_the_others_alone(void **state) {
+  (void)state;
+  static const int errors[] = {EACCES, ENODEV, EMFILE, EINVAL, EBUSY};
+  for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+    struct play play;
+    start_mperf(&play, 4, 0.4);
+    struct fake_counter *broken =
+        fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                             FAKE_PER_UNHALTED, PLAY_TSC_HZ);
+    broken->core = 2;
+    broken->open_error = errors[i];
+    play_open(&play);
+    play_seconds(&play, 10);
+    for (int core = 0; core < 4; core++) {
+      assert_int_equal(play_source(&play, core),
+                       core == 2 ? SOURCE_IDLE : SOURCE_MPERF);
+      assert_near(play_load(&play, core), 0.4, core == 2 ? 0.0201 : EXACT);
+    }
+    play_end(&play);
+  }
+}
+
+static void a_core_that_cannot_be_read_leaves_the_others_alone(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 4, 0.4);
+  play_open(&play);
+  play_seconds(&play, 2);
+  uint64_t epoch = play_core(&play, 1)->total.epoch;
+  play.fake->cores[2].read_error = EIO;
+  play_seconds(&play, 20);
+  for (int core = 0; core < 4; core++)
+    if (core != 2) {
+      assert_int_equal(play_core(&play, core)->total.epoch, epoch);
+      assert_near(play_load(&play, core), 0.4, EXACT);
+    }
+  assert_true(play_counts(&play)->errors > 0);
+  play.fake->cores[2].read_error = 0;
+  play_seconds(&play, 70);
+  assert_int_equal(play_source(&play, 2), SOURCE_MPERF);
+  assert_near(play_load(&play, 2), 0.4, EXACT);
+  play_end(&play);
+}
+
+static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.4);
+  struct fake_counter *broken = fake_machine_counter(
+      play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, FAKE_PER_UNHALTED, PLAY_TSC_HZ);
+  broken->core = 1;
+  broken->open_error = EMFILE;
+  play.options.source = SOURCE_MPERF;
+  play_open(&play);
+  /* at 0, 1, 3, 7, 15, 31, 63, then each 60 s: 120 more in two hours */
+  int before = play.fake->perf_opens;
+  play_seconds(&play, 63);
+  int first = play.fake->perf_opens - before;
+  assert_in_range(first, 5, 7);
+  before = play.fake->perf_opens;
+  play_seconds(&play, 7200);
+  assert_in_range(play.fake->perf_opens - before, 118, 121);
+  assert_true(play.journal.lines_len < 10);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)
+      ->open_error = 0;
+  play_seconds(&play, 62);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void
+a_counter_that_keeps_failing_does_not_flood_the_journal(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.4);
+  play_open(&play);
+  play.fake->cores[1].read_error = EIO;
+  play_seconds(&play, 3600);
+  assert_true(play.journal.lines_len < 30);
+  play_end(&play);
+}
+
+static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
+  (void)state;
+  struct play play;
+  start_ref_cycles(&play, 2, 0.55);
+  play_open(&play);
+  play_seconds(&play, 2);
+  uint64_t reopens = play_counts(&play)->reopens;
+  play.fake->cores[1].pinned_lost = true;
+  play.fake->cores[1].running = 0.6;
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 1));
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 1), 0.55, EXACT);
+  assert_int_equal(play_counts(&play)->reopens, reopens + 1);
+  play_seconds(&play, 10);
+  assert_int_equal(play_counts(&play)->reopens, reopens + 1);
+  assert_int_equal(fake_journal_count(&play.journal, "shared", NULL), 1);
+  assert_int_equal(play_core(&play, 0)->multiplexed, 1);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Isolated cores
+ */
+
+static void isolate(struct play *play, const char *list) {
+  fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", list);
+}
+
+static void isolated_cores_are_not_disturbed(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 4, 0.4);
+  isolate(&play, "1\n");
+  fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "2\n");
+  play.options.ipc = true;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  for (int core = 1; core <= 2; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_IDLE);
+    assert_true(play_core(&play, core)->isolated);
+    assert_int_equal(fake_machine_descriptors(play.fake, core), 0);
+    assert_near(play_load(&play, core), 0.4, 0.0201);
+  }
+  play_end(&play);
+}
+
+static void
+isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.4);
+  isolate(&play, "1\n");
+  play.options.isolated_cores = ISOLATED_CORES_HARDWARE;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.4, EXACT);
+  assert_true(play_core(&play, 1)->isolated);
+  play_end(&play);
+}
+
+static void isolated_cores_may_be_skipped(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.4);
+  isolate(&play, "1\n");
+  play.options.isolated_cores = ISOLATED_CORES_SKIP;
+  play.options.ipc = true;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_NONE);
+  assert_nan(play_load(&play, 1));
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  assert_true(engine_has_source(play.engine));
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Instructions per cycle, and a TSC that changes
+ */
+
+static void start_ipc(struct play *play) {
+  start_mperf(play, 2, 0.5);
+  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
+                       FAKE_PER_UNHALTED, 3e9);
+  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
+  play->options.ipc = true;
+}
+
+static void
+instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  play_open(&play);
+  play_seconds(&play, 2);
+  const struct core_total *from = &play.before[1];
+  const struct core_total *to = &play_core(&play, 1)->total;
+  assert_int_equal(from->ipc_epoch, to->ipc_epoch);
+  assert_near((to->instructions - from->instructions) /
+                  (to->cycles - from->cycles),
+              2, EXACT);
+  assert_near(to->ipc_enabled - from->ipc_enabled, 1e9, 1);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
+  play_end(&play);
+}
+
+static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                            PERF_COUNT_HW_INSTRUCTIONS, -1)
+      ->open_error = ENOENT;
+  play_open(&play);
+  play_seconds(&play, 5);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
+  assert_true(fake_journal_count(&play.journal, "instructions", NULL) <= 2);
+  play_end(&play);
+}
+
+/* A live migration to a host of another frequency. */
+static void a_tsc_that_changes_its_rate_calls_for_a_new_proof(void **state) {
+  (void)state;
+  struct play play;
+  start_ref_cycles(&play, 2, 0.5);
+  play_open(&play);
+  play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+  play_seconds(&play, 30);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, -1)->hz =
+      PLAY_TSC_HZ * 1.002;
+  fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                            PERF_COUNT_HW_REF_CPU_CYCLES, -1)
+      ->hz = PLAY_TSC_HZ * 1.002;
+  play_seconds(&play, 30);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
+  assert_int_equal(fake_journal_count(&play.journal, "TSC", "again", NULL), 1);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  play_end(&play);
+}
+
+/* The sampling thread loses its core for 20 ms right behind a read. */
+static void a_sample_that_is_interrupted_is_no_change_of_the_tsc(void **state) {
+  (void)state;
+  struct play play;
+  start_ref_cycles(&play, 2, 0.5);
+  play_open(&play);
+  play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
+  for (int i = 0; i < 60; i++) {
+    play.fake->perf_read_ns = i % 7 == 0 ? 20 * FAKE_MS : 0;
+    play_seconds(&play, 1);
+  }
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_PROVEN);
+  assert_int_equal(fake_journal_count(&play.journal, "TSC", NULL), 0);
+  play_end(&play);
+}
+
+static void closing_leaves_no_descriptor_open(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
+  play_end(&play); /* says so itself */
+}
+
+static void one_read_per_group_and_sample(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 8, 0.5);
+  play_open(&play);
+  play_seconds(&play, 1);
+  int before = play.fake->perf_reads;
+  play_seconds(&play, 10);
+  assert_int_equal(play.fake->perf_reads - before, 80);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bare_metal_is_measured_by_mperf),
+      cmocka_unit_test(without_mperf_ref_cycles_serve),
+      cmocka_unit_test(under_a_hypervisor_mperf_is_not_taken_by_itself),
+      cmocka_unit_test(
+          under_a_hypervisor_mperf_by_name_serves_once_it_is_proven),
+      cmocka_unit_test(
+          on_bare_metal_a_pending_or_unproven_counter_serves_as_such),
+      cmocka_unit_test(a_refuted_counter_never_serves),
+      cmocka_unit_test(where_guests_run_ref_cycles_need_to_be_named),
+      cmocka_unit_test(where_guests_run_mperf_still_serves),
+      cmocka_unit_test(the_source_idle_by_name_opens_no_counter),
+      cmocka_unit_test(a_named_source_that_is_not_to_be_had_is_warned_of),
+      cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
+      cmocka_unit_test(an_event_of_another_rate_is_never_divided_by_the_tsc),
+      cmocka_unit_test(an_event_without_base_frequency_is_not_guessed_at),
+      cmocka_unit_test(the_source_event_without_an_event_is_a_contradiction),
+      cmocka_unit_test(an_event_that_cannot_be_parsed_is_said),
+      cmocka_unit_test(counters_may_wrap),
+      cmocka_unit_test(
+          shared_counters_with_the_tsc_in_the_group_are_not_scaled),
+      cmocka_unit_test(shared_counters_are_divided_by_the_time_they_ran),
+      cmocka_unit_test(a_counter_that_never_ran_has_no_value),
+      cmocka_unit_test(without_a_steady_tsc_time_enabled_divides),
+      cmocka_unit_test(the_tsc_by_name_is_refused_where_it_is_not_steady),
+      cmocka_unit_test(a_little_over_one_is_rounding),
+      cmocka_unit_test(far_over_one_is_no_value_but_an_error),
+      cmocka_unit_test(stolen_time_is_not_in_a_counter_either),
+      cmocka_unit_test(aperf_over_mperf_is_the_boost_of_the_base_frequency),
+      cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
+      cmocka_unit_test(one_pmu_of_a_hybrid_that_fails_leaves_the_other),
+      cmocka_unit_test(a_core_that_cannot_be_opened_leaves_the_others_alone),
+      cmocka_unit_test(a_core_that_cannot_be_read_leaves_the_others_alone),
+      cmocka_unit_test(a_core_that_fails_is_tried_again_ever_more_rarely),
+      cmocka_unit_test(a_counter_that_keeps_failing_does_not_flood_the_journal),
+      cmocka_unit_test(a_pinned_counter_that_is_lost_is_shared_from_then_on),
+      cmocka_unit_test(isolated_cores_are_not_disturbed),
+      cmocka_unit_test(
+          isolated_cores_are_read_by_hardware_where_that_is_wanted),
+      cmocka_unit_test(isolated_cores_may_be_skipped),
+      cmocka_unit_test(instructions_and_cycles_come_from_a_group_of_their_own),
+      cmocka_unit_test(loads_do_not_depend_on_the_group_for_instructions),
+      cmocka_unit_test(a_tsc_that_changes_its_rate_calls_for_a_new_proof),
+      cmocka_unit_test(a_sample_that_is_interrupted_is_no_change_of_the_tsc),
+      cmocka_unit_test(closing_leaves_no_descriptor_open),
+      cmocka_unit_test(one_read_per_group_and_sample),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

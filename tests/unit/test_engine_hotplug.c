@@ -1,0 +1,304 @@
+/* Cores that come and go, also inside a window. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+
+#define EXACT 1e-6
+#define SECOND_ERROR 0.0201
+
+static void start(struct play *play, int cores, double load) {
+  play_start(play, cores);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play->fake, load);
+}
+
+static void a_core_that_went_has_no_value_and_no_descriptor(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 4, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 2, false);
+  play_seconds(&play, 1);
+  assert_false(play_core(&play, 2)->online);
+  assert_nan(play_load(&play, 2));
+  assert_int_equal(play_source(&play, 2), SOURCE_NONE);
+  assert_int_equal(fake_machine_descriptors(play.fake, 2), 0);
+  play_end(&play);
+}
+
+static void a_core_that_went_leaves_the_others_alone(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 4, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  uint64_t epoch = play_core(&play, 0)->total.epoch;
+  uint64_t stat_epoch = play_core(&play, 0)->total.stat_epoch;
+  fake_machine_online(play.fake, 2, false);
+  play_seconds(&play, 3);
+  fake_machine_online(play.fake, 2, true);
+  play_seconds(&play, 3);
+  for (int core = 0; core < 4; core++)
+    if (core != 2) {
+      assert_int_equal(play_core(&play, core)->total.epoch, epoch);
+      assert_int_equal(play_core(&play, core)->total.stat_epoch, stat_epoch);
+      assert_near(play_load(&play, core), 0.5, EXACT);
+    }
+  play_end(&play);
+}
+
+static void
+a_core_that_comes_is_measured_from_its_second_sample_on(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 4, 0.5);
+  fake_machine_online(play.fake, 1, false);
+  play_open(&play);
+  assert_null(play_core(&play, 1));
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 1);
+  assert_true(play_core(&play, 1)->online);
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_end(&play);
+}
+
+/* The list of online cores is the same before and after. */
+static void
+a_core_that_was_away_between_two_samples_loses_that_window_alone(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  uint64_t discarded = play_counts(&play)->windows_discarded;
+  fake_machine_run(play.fake, FAKE_SECOND / 4);
+  fake_machine_online(play.fake, 1, false);
+  fake_machine_run(play.fake, FAKE_SECOND / 4);
+  fake_machine_online(play.fake, 1, true);
+  play_sample(&play, FAKE_SECOND / 2);
+  assert_nan(play_load(&play, 1));
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_int_equal(play_counts(&play)->windows_discarded, discarded + 1);
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void the_same_holds_for_the_source_idle(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_load(play.fake, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 1, false);
+  fake_machine_run(play.fake, FAKE_SECOND / 2);
+  fake_machine_online(play.fake, 1, true);
+  play_sample(&play, FAKE_SECOND / 2);
+  assert_nan(play_load(&play, 1));
+  assert_near(play_load(&play, 0), 0.5, SECOND_ERROR);
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 1), 0.5, SECOND_ERROR);
+  play_end(&play);
+}
+
+/* Nobody told (no netlink socket in this container); the group dissolved. */
+static void a_dissolved_group_tells_of_a_core_that_was_away(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play.fake->hotplug_events = false;
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 1, false);
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 1));
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_true(play_counts(&play)->reopens >= 1);
+  play_end(&play);
+}
+
+static void
+a_frozen_clock_of_a_group_tells_of_a_core_that_was_away(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->cores[1].frozen = true;
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 1));
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  play.fake->cores[1].frozen = false;
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_end(&play);
+}
+
+/* A lone event cannot dissolve; it reads on and stands still for ever. */
+static void a_lone_event_that_is_frozen_is_opened_anew(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.fake->hotplug_events = false;
+  fake_machine_counter(play.fake, PERF_TYPE_RAW, 0x11, FAKE_PER_UNHALTED, 1e9);
+  fake_machine_load(play.fake, 0.5);
+  play.options.source = SOURCE_EVENT;
+  play.options.event = "r11";
+  play.options.base_frequency_hz = 1e9;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  fake_machine_online(play.fake, 1, false);
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 1));
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void lost_messages_throw_away_one_window_of_every_core(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 4, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->hotplug_lost = true;
+  play_seconds(&play, 1);
+  for (int core = 0; core < 4; core++)
+    assert_nan(play_load(&play, core));
+  play_seconds(&play, 1);
+  for (int core = 0; core < 4; core++)
+    assert_near(play_load(&play, core), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void
+a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
+  (void)state;
+  struct play play;
+  struct core_set set;
+  start(&play, 4, 0.5);
+  core_set_parse(&set, "0-1");
+  play.options.cores = &set;
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 3, false);
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_null(play_core(&play, 3));
+  play_end(&play);
+}
+
+static void a_machine_that_cannot_tell_of_changes_is_looked_at(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play.fake->machine.changed_cores = NULL;
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 1, false);
+  play_seconds(&play, 1);
+  assert_false(play_core(&play, 1)->online);
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void totals_never_fall_while_cores_come_and_go(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 8, 0.5);
+  play_open(&play);
+  uint32_t random = 1;
+  for (int i = 0; i < 2000; i++) {
+    random = random * 1664525 + 1013904223;
+    int core = 1 + (int)(random >> 16) % 7;
+    if (random & 0x100)
+      fake_machine_online(play.fake, core, !play.fake->cores[core].online);
+    play.fake->hotplug_events = (random & 0x200) != 0;
+    assert_int_equal(play_sample(&play, 100 * FAKE_MS), 0);
+    for (core = 0; core < 8; core++) {
+      const struct engine_core *it = play_core(&play, core);
+      if (it == NULL)
+        continue;
+      assert_int_equal(it->online, play.fake->cores[core].online);
+      assert_true(it->total.wall >= play.before[core].wall);
+      assert_true(it->total.unhalted >= play.before[core].unhalted);
+      assert_true(it->total.epoch >= play.before[core].epoch);
+      double load = play_load(&play, core);
+      if (!isnan(load))
+        assert_near(load, 0.5, EXACT);
+    }
+    assert_near(play_load(&play, 0), 0.5, EXACT);
+  }
+  assert_true(fake_machine_descriptors(play.fake, -1) <= 24);
+  play_end(&play);
+}
+
+/* A sample in which /proc/stat already lacks a row that sysfs still had. */
+static void a_core_that_goes_during_a_sample_is_gone_in_it(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 3);
+  fake_machine_load(play.fake, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 2, false);
+  play_seconds(&play, 1);
+  assert_near(play_load(&play, 0), 0.5, SECOND_ERROR);
+  assert_int_equal(fake_journal_count(&play.journal, "withheld", NULL), 0);
+  play_end(&play);
+}
+
+static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_fail(play.fake, "/sys/devices/system/cpu/online", EACCES);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  fake_machine_file(play.fake, "/sys/devices/system/cpu/online", "0-\n");
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 1), 0.5, EXACT);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_core_that_went_has_no_value_and_no_descriptor),
+      cmocka_unit_test(a_core_that_went_leaves_the_others_alone),
+      cmocka_unit_test(a_core_that_comes_is_measured_from_its_second_sample_on),
+      cmocka_unit_test(
+          a_core_that_was_away_between_two_samples_loses_that_window_alone),
+      cmocka_unit_test(the_same_holds_for_the_source_idle),
+      cmocka_unit_test(a_dissolved_group_tells_of_a_core_that_was_away),
+      cmocka_unit_test(a_frozen_clock_of_a_group_tells_of_a_core_that_was_away),
+      cmocka_unit_test(a_lone_event_that_is_frozen_is_opened_anew),
+      cmocka_unit_test(lost_messages_throw_away_one_window_of_every_core),
+      cmocka_unit_test(
+          a_message_about_a_core_that_is_not_selected_changes_nothing),
+      cmocka_unit_test(a_machine_that_cannot_tell_of_changes_is_looked_at),
+      cmocka_unit_test(totals_never_fall_while_cores_come_and_go),
+      cmocka_unit_test(a_core_that_goes_during_a_sample_is_gone_in_it),
+      cmocka_unit_test(a_list_of_online_cores_that_vanishes_changes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

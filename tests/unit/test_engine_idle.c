@@ -1,0 +1,486 @@
+/* The source `idle`: what is left of wall time by the idle columns. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two columns, each cut to a tick of 10 ms. */
+#define SECOND_ERROR 0.0201
+
+static void load_is_what_idle_time_leaves_of_wall_time(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  play.fake->cores[1].load = 0.1;
+  play.fake->cores[2].load = 0.5;
+  play.fake->cores[3].load = 1;
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  static const double loads[] = {0, 0.1, 0.5, 1};
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_IDLE);
+    assert_near(play_load(&play, core), loads[core], SECOND_ERROR / 10);
+  }
+  play_end(&play);
+}
+
+/* Runs most of each tick and sleeps over the tick itself. */
+static void work_that_evades_the_tick_is_seen(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play.fake->cores[0].load = 0.868;
+  play.fake->cores[0].seen = 0.004;
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.868, SECOND_ERROR / 10);
+  play_end(&play);
+}
+
+static void work_that_runs_at_the_tick_is_not_overrated(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play.fake->cores[0].load = 0.0665;
+  play.fake->cores[0].seen = 0.999;
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.0665, SECOND_ERROR / 10);
+  play_end(&play);
+}
+
+static void waiting_for_a_disk_is_idle(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play.fake->cores[0].load = 0.2;
+  play.fake->cores[0].iowait = 0.75;
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.2, SECOND_ERROR / 5);
+  play_end(&play);
+}
+
+static void stolen_time_is_no_load(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play.fake->cores[0].load = 0.3;
+  play.fake->cores[0].steal = 0.5;
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.3, SECOND_ERROR / 5);
+  const struct core_total *total = &play_core(&play, 0)->total;
+  assert_near((total->stat_steal - play.before[0].stat_steal) / 10e9, 0.5,
+              SECOND_ERROR / 5);
+  play_end(&play);
+}
+
+static void the_first_sample_alone_says_nothing(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play_open(&play);
+  const struct core_total none = {0};
+  assert_true(isnan(engine_load(&none, &play_core(&play, 0)->total)) ||
+              play_core(&play, 0)->total.wall == 0);
+  play_sample(&play, FAKE_SECOND);
+  assert_false(isnan(play_load(&play, 0)));
+  play_end(&play);
+}
+
+static void a_gap_is_one_long_window(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play_open(&play);
+  play.fake->cores[0].load = 1;
+  fake_machine_run(play.fake, 1800 * FAKE_SECOND);
+  play.fake->cores[0].load = 0.5;
+  play_sample(&play, 1800 * FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.75, 1e-4);
+  assert_near(play_core(&play, 0)->total.wall - play.before[0].wall, 3600e9, 1);
+  play_end(&play);
+}
+
+static void many_short_windows_add_up_to_the_same(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play_open(&play);
+  struct core_total begin = play_core(&play, 0)->total;
+  play.fake->cores[0].load = 0.37;
+  for (int i = 0; i < 1000; i++)
+    assert_int_equal(play_sample(&play, 73 * FAKE_MS), 0);
+  assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.37,
+              SECOND_ERROR / 73);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void no_time_between_two_samples_is_no_value(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  play_open(&play);
+  play_sample(&play, FAKE_SECOND);
+  play_sample(&play, 0);
+  assert_nan(play_load(&play, 0));
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0, SECOND_ERROR);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Columns that misbehave: rows given by hand, one second apart
+ */
+
+static void give_rows(struct play *play, const char *rows) {
+  fake_machine_file(play->fake, "/proc/stat", rows);
+}
+
+static void idle_time_that_steps_back_is_held(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  give_rows(&play, "cpu0 100 0 0 1000 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 130 0 0 1070 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.3, 1e-9);
+  give_rows(&play, "cpu0 230 0 0 1065 0 0 0 0\n"); /* 5 ticks back */
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 1, 1e-9);
+  give_rows(&play, "cpu0 230 0 0 1170 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0, 1e-9); /* 1170 - 1070, not - 1065 */
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+/* iowait may fall while idle rises: only their sum is looked at. */
+static void time_that_moves_from_iowait_to_idle_is_no_load(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  give_rows(&play, "cpu0 0 0 0 1000 500 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 0 0 0 1400 200 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0, 1e-9);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void rounding_is_clamped(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 0 0 0 1102 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0, 0);
+  assert_near(play_load(&play, 1), 1, 0);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void what_is_further_out_is_no_value_but_an_error(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 0 0 0 1104 0 0 0 0\ncpu1 0 0 0 1050 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_nan(play_load(&play, 0));
+  assert_near(play_load(&play, 1), 0.5, 1e-9);
+  assert_int_equal(play_counts(&play)->errors, 1);
+  give_rows(&play, "cpu0 0 0 0 1184 0 0 0 0\ncpu1 0 0 0 1100 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.2, 1e-9);
+  assert_int_equal(play_counts(&play)->errors, 1);
+  play_end(&play);
+}
+
+/* As when LXCFS is restarted: all columns begin anew. */
+static void columns_that_begin_anew_spoil_one_window(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  give_rows(&play, "cpu0 5000 0 0 90000 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 5050 0 0 90050 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  give_rows(&play, "cpu0 3 0 0 7 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_nan(play_load(&play, 0));
+  give_rows(&play, "cpu0 28 0 0 82 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.25, 1e-9);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * /proc/stat that is not about these cores, or not there
+ */
+
+static void renumbered_rows_withhold_the_source_and_say_so_once(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  core_set_add(&play.fake->stat_hidden, 2);
+  core_set_add(&play.fake->stat_hidden, 3);
+  play_open(&play);
+  play_seconds(&play, 5);
+  for (int core = 0; core < 4; core++) {
+    assert_nan(play_load(&play, core));
+    assert_int_equal(play_source(&play, core), SOURCE_NONE);
+  }
+  assert_null(engine_procstat(play.engine));
+  assert_int_equal(fake_journal_count(&play.journal, "0-1", "0-3", NULL), 1);
+
+  core_set_clear(&play.fake->stat_hidden);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 3), 0, SECOND_ERROR);
+  assert_non_null(engine_procstat(play.engine));
+  play_end(&play);
+}
+
+static void renumbered_rows_leave_hardware_sources_alone(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play.fake, 0.6);
+  core_set_add(&play.fake->stat_hidden, 0);
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++)
+    assert_near(play_load(&play, core), 0.6, 1e-6);
+  assert_null(engine_procstat(play.engine));
+  play_end(&play);
+}
+
+static void a_file_that_is_cut_has_no_values_until_it_is_whole(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  give_rows(&play, "cpu0 0 0 0 1000 0 0 0 0\ncpu1 0 0 0 1000 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 0 0 0 1100 0 0 0 0\ncpu1 0 0 0 10");
+  play_sample(&play, FAKE_SECOND);
+  assert_nan(play_load(&play, 1));
+  give_rows(&play, "cpu0 0 0 0 1200 0 0 0 0\ncpu1 0 0 0 1200 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  give_rows(&play, "cpu0 0 0 0 1250 0 0 0 0\ncpu1 0 0 0 1225 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.5, 1e-9);
+  assert_near(play_load(&play, 1), 0.75, 1e-9);
+  play_end(&play);
+}
+
+static void a_missing_file_is_said_once_and_waited_for(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play_open(&play);
+  play_seconds(&play, 1);
+  fake_machine_fail(play.fake, "/proc/stat", EACCES);
+  for (int i = 0; i < 10; i++)
+    assert_int_equal(play_sample(&play, FAKE_SECOND), -EACCES);
+  assert_nan(play_load(&play, 0));
+  assert_false(engine_has_source(play.engine));
+  assert_int_equal(
+      fake_journal_count(&play.journal, "/proc/stat cannot be used", NULL), 1);
+  fake_machine_remove(play.fake, "/proc/stat");
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 0), 0, SECOND_ERROR);
+  assert_true(engine_has_source(play.engine));
+  play_end(&play);
+}
+
+static void
+a_machine_without_any_source_gets_an_engine_that_waits(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_fail(play.fake, "/proc/stat", ENOENT);
+  play_open(&play);
+  assert_false(engine_has_source(play.engine));
+  assert_string_not_equal(engine_source_reason(play.engine, SOURCE_IDLE), "");
+  assert_string_not_equal(engine_source_reason(play.engine, SOURCE_MPERF), "");
+  assert_string_not_equal(engine_source_reason(play.engine, SOURCE_REF_CYCLES),
+                          "");
+  fake_machine_remove(play.fake, "/proc/stat");
+  play_seconds(&play, 2);
+  assert_true(engine_has_source(play.engine));
+  assert_string_equal(engine_source_reason(play.engine, SOURCE_IDLE), "");
+  play_end(&play);
+}
+
+static void a_machine_without_cores_gets_no_engine(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(0);
+  struct engine *engine = NULL;
+  fake->procstat = false;
+  const struct engine_options options = {.machine = &fake->machine,
+                                         .source = SOURCE_AUTO};
+  assert_int_equal(engine_open(&engine, &options), -ENOENT);
+  fake_machine_free(fake);
+}
+
+/* ---------------------------------------------------------------------------
+ * Which cores
+ */
+
+static void cores_of_256_each_have_their_own_load(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 256);
+  for (int core = 0; core < 256; core++)
+    play.fake->cores[core].load = core / 255.0;
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 256; core++)
+    assert_near(play_load(&play, core), core / 255.0, SECOND_ERROR);
+  play_end(&play);
+}
+
+static void cores_are_listed_in_rising_order(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 64);
+  for (int core = 0; core < 64; core += 3)
+    fake_machine_online(play.fake, core, false);
+  play_open(&play);
+  for (int core = 63; core >= 0; core--)
+    fake_machine_online(play.fake, core, true);
+  play_seconds(&play, 1);
+  size_t len;
+  const struct engine_core *cores = engine_cores(play.engine, &len);
+  assert_int_equal(len, 64);
+  for (size_t i = 0; i < len; i++)
+    assert_int_equal(cores[i].core, i);
+  play_end(&play);
+}
+
+static void only_selected_cores_are_looked_at(void **state) {
+  (void)state;
+  struct play play;
+  struct core_set set;
+  play_start(&play, 8);
+  core_set_parse(&set, "2,5-6");
+  play.options.cores = &set;
+  play_open(&play);
+  core_set_clear(&set); /* the engine has its own copy */
+  play_seconds(&play, 2);
+  size_t len;
+  engine_cores(play.engine, &len);
+  assert_int_equal(len, 3);
+  assert_near(play_load(&play, 5), 0, SECOND_ERROR);
+  assert_null(play_core(&play, 0));
+  play_end(&play);
+}
+
+static void
+selected_cores_that_are_absent_are_waited_for_with_one_warning(void **state) {
+  (void)state;
+  struct play play;
+  struct core_set set;
+  play_start(&play, 8);
+  fake_machine_online(play.fake, 6, false);
+  core_set_parse(&set, "6,100");
+  play.options.cores = &set;
+  play_open(&play);
+  assert_true(engine_has_source(play.engine));
+  play_seconds(&play, 3);
+  assert_int_equal(fake_journal_count(&play.journal, "6,100", NULL), 1);
+  fake_machine_online(play.fake, 6, true);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 6), 0, SECOND_ERROR);
+  assert_int_equal(fake_journal_count(&play.journal, "not online", NULL), 1);
+  play_end(&play);
+}
+
+static void a_source_of_another_sysroot_opens_no_counter(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  play.options.hardware = false;
+  play.options.ipc = true;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play.fake->perf_opens, 0);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  play_end(&play);
+}
+
+/* A proof would measure this kernel, and not that tree of files. */
+static void figures_of_another_sysroot_stay_unproven(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.options.hardware = false;
+  play_open(&play);
+  assert_true(engine_proof_due(play.engine));
+  engine_prove(play.engine);
+  assert_false(engine_proof_due(play.engine));
+  play_seconds(&play, 1);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_UNPROVEN);
+  play_end(&play);
+}
+
+static void tick_sampled_idle_time_is_flagged(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play_open(&play);
+  assert_false(engine_tick_sampled(play.engine));
+  play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+  play_seconds(&play, 2);
+  assert_true(engine_tick_sampled(play.engine));
+  assert_int_equal(play_core(&play, 1)->proof, PROOF_TICK_SAMPLED);
+  assert_false(isnan(play_load(&play, 1)));
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(load_is_what_idle_time_leaves_of_wall_time),
+      cmocka_unit_test(work_that_evades_the_tick_is_seen),
+      cmocka_unit_test(work_that_runs_at_the_tick_is_not_overrated),
+      cmocka_unit_test(waiting_for_a_disk_is_idle),
+      cmocka_unit_test(stolen_time_is_no_load),
+      cmocka_unit_test(the_first_sample_alone_says_nothing),
+      cmocka_unit_test(a_gap_is_one_long_window),
+      cmocka_unit_test(many_short_windows_add_up_to_the_same),
+      cmocka_unit_test(no_time_between_two_samples_is_no_value),
+      cmocka_unit_test(idle_time_that_steps_back_is_held),
+      cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_no_load),
+      cmocka_unit_test(rounding_is_clamped),
+      cmocka_unit_test(what_is_further_out_is_no_value_but_an_error),
+      cmocka_unit_test(columns_that_begin_anew_spoil_one_window),
+      cmocka_unit_test(renumbered_rows_withhold_the_source_and_say_so_once),
+      cmocka_unit_test(renumbered_rows_leave_hardware_sources_alone),
+      cmocka_unit_test(a_file_that_is_cut_has_no_values_until_it_is_whole),
+      cmocka_unit_test(a_missing_file_is_said_once_and_waited_for),
+      cmocka_unit_test(a_machine_without_any_source_gets_an_engine_that_waits),
+      cmocka_unit_test(a_machine_without_cores_gets_no_engine),
+      cmocka_unit_test(cores_of_256_each_have_their_own_load),
+      cmocka_unit_test(cores_are_listed_in_rising_order),
+      cmocka_unit_test(only_selected_cores_are_looked_at),
+      cmocka_unit_test(
+          selected_cores_that_are_absent_are_waited_for_with_one_warning),
+      cmocka_unit_test(a_source_of_another_sysroot_opens_no_counter),
+      cmocka_unit_test(figures_of_another_sysroot_stay_unproven),
+      cmocka_unit_test(tick_sampled_idle_time_is_flagged),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

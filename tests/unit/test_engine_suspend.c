@@ -1,0 +1,232 @@
+/* Time in which the machine was not there: suspend, a paused VM; and time in
+ * which only the sampling was late, which is no such thing. */
+#include "unit.h"
+
+#include "play.h"
+
+#define EXACT 1e-6
+#define SECOND_ERROR 0.0201
+
+static void start(struct play *play, double load) {
+  play_start(play, 4);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play->fake, load);
+}
+
+static void assert_loads(const struct play *play, double load, double within) {
+  for (int core = 0; core < 4; core++)
+    assert_near(play_load(play, core), load, within);
+}
+
+static void assert_no_loads(const struct play *play) {
+  for (int core = 0; core < 4; core++)
+    assert_nan(play_load(play, core));
+}
+
+static void a_suspend_discards_the_window_of_every_core(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  uint64_t discarded = play_counts(&play)->windows_discarded;
+  fake_machine_run(play.fake, FAKE_SECOND / 2);
+  fake_machine_suspend(play.fake, 3600 * FAKE_SECOND);
+  play_sample(&play, FAKE_SECOND / 2);
+  assert_no_loads(&play);
+  assert_int_equal(play_counts(&play)->windows_discarded, discarded + 4);
+  play_end(&play);
+}
+
+static void after_a_suspend_counters_are_opened_anew(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  uint64_t reopens = play_counts(&play)->reopens;
+  fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
+  play_seconds(&play, 2);
+  assert_loads(&play, 0.5, EXACT);
+  for (int core = 0; core < 4; core++)
+    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
+  assert_int_equal(play_counts(&play)->reopens, reopens + 4);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 12);
+  play_end(&play);
+}
+
+static void a_suspend_discards_windows_of_the_source_idle_too(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  fake_machine_load(play.fake, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
+  play_seconds(&play, 1);
+  assert_no_loads(&play);
+  play_seconds(&play, 1);
+  assert_loads(&play, 0.5, SECOND_ERROR);
+  play_end(&play);
+}
+
+static void each_suspend_is_seen_once(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  for (int i = 0; i < 5; i++) {
+    fake_machine_suspend(play.fake, 60 * FAKE_SECOND);
+    play_seconds(&play, 3);
+    assert_loads(&play, 0.5, EXACT);
+  }
+  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 5);
+  play_end(&play);
+}
+
+/* Three clocks cannot be read at one time. */
+static void the_scatter_of_the_clocks_is_no_suspend(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  for (int i = 0; i < 100; i++) {
+    play.fake->boottime_offset_ns +=
+        i % 2 ? 9 * (int64_t)FAKE_MS : -9 * (int64_t)FAKE_MS;
+    play.fake->clock_step_ns = (uint64_t)(i % 3) * FAKE_MS;
+    assert_int_equal(play_sample(&play, 100 * FAKE_MS), 0);
+    assert_loads(&play, 0.5, 0.05);
+  }
+  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  play_end(&play);
+}
+
+/* The sampling thread loses its core between two of the three clocks. */
+static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->clock_step_ns = 400 * FAKE_MS;
+  play_seconds(&play, 1);
+  play.fake->clock_step_ns = 0;
+  play_seconds(&play, 1);
+  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  play_end(&play);
+}
+
+static void a_clock_that_is_set_is_no_suspend(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->realtime_offset_ns += 3600 * (int64_t)FAKE_SECOND;
+  play_seconds(&play, 1);
+  assert_loads(&play, 0.5, EXACT);
+  play.fake->realtime_offset_ns -= 7200 * (int64_t)FAKE_SECOND;
+  play_seconds(&play, 1);
+  assert_loads(&play, 0.5, EXACT);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Late
+ */
+
+static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_pause(play.fake, 30 * FAKE_SECOND);
+  play_sample_late(&play, FAKE_SECOND);
+  assert_no_loads(&play);
+  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
+  play_seconds(&play, 1);
+  assert_loads(&play, 0.5, EXACT);
+  play_end(&play);
+}
+
+static void the_same_holds_for_the_source_idle(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  fake_machine_load(play.fake, 0.25);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_pause(play.fake, 30 * FAKE_SECOND);
+  play_sample_late(&play, FAKE_SECOND);
+  assert_no_loads(&play);
+  play_seconds(&play, 1);
+  assert_loads(&play, 0.25, SECOND_ERROR);
+  play_end(&play);
+}
+
+/* Whoever was late, the cores were at work: nothing is lost. */
+static void a_late_sample_integrates_what_the_cores_did(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.9);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play_sample_late(&play, 30 * FAKE_SECOND);
+  assert_loads(&play, 0.9, EXACT);
+  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
+  play_end(&play);
+}
+
+/* It was off for a while (its own group stood still), and the others ran. */
+static void one_core_that_stood_still_is_no_pause_of_the_machine(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->cores[3].frozen = true;
+  fake_machine_run(play.fake, 29 * FAKE_SECOND);
+  play.fake->cores[3].frozen = false;
+  play_sample_late(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
+  play_end(&play);
+}
+
+static void nothing_of_a_pause_gets_into_the_totals(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  struct core_total before = play_core(&play, 0)->total;
+  fake_machine_pause(play.fake, 30 * FAKE_SECOND);
+  play_sample_late(&play, FAKE_SECOND);
+  const struct core_total *after = &play_core(&play, 0)->total;
+  assert_near(after->wall, before.wall, 0);
+  assert_near(after->unhalted, before.unhalted, 0);
+  assert_near(after->stat_wall, before.stat_wall, 0);
+  assert_near(after->stat_idle, before.stat_idle, 0);
+  assert_int_not_equal(after->epoch, before.epoch);
+  assert_int_not_equal(after->stat_epoch, before.stat_epoch);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_suspend_discards_the_window_of_every_core),
+      cmocka_unit_test(after_a_suspend_counters_are_opened_anew),
+      cmocka_unit_test(a_suspend_discards_windows_of_the_source_idle_too),
+      cmocka_unit_test(each_suspend_is_seen_once),
+      cmocka_unit_test(the_scatter_of_the_clocks_is_no_suspend),
+      cmocka_unit_test(a_slow_look_at_the_clocks_is_no_suspend),
+      cmocka_unit_test(a_clock_that_is_set_is_no_suspend),
+      cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
+      cmocka_unit_test(the_same_holds_for_the_source_idle),
+      cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),
+      cmocka_unit_test(one_core_that_stood_still_is_no_pause_of_the_machine),
+      cmocka_unit_test(nothing_of_a_pause_gets_into_the_totals),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,128 @@
+#include "unit.h"
+
+#include "cycles/proof.h"
+
+#define MS 1e6
+
+static void a_spin_counts_from_95_percent_of_the_core(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_spin(1, 0.95), PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_spin(1, 0.9499), PROOF_HALF_NOT_RUN);
+  assert_int_equal(proof_judge_spin(0, 0.9499), PROOF_HALF_NOT_RUN);
+  assert_int_equal(proof_judge_spin(1, NAN), PROOF_HALF_NOT_RUN);
+}
+
+static void a_spinning_core_must_read_97_to_102_percent(void **state) {
+  (void)state;
+  static const struct {
+    double load;
+    enum proof_half half;
+  } spins[] = {{0.97, PROOF_HALF_PASSED},    {1, PROOF_HALF_PASSED},
+               {1.02, PROOF_HALF_PASSED},    {0.9699, PROOF_HALF_FAILED},
+               {1.0201, PROOF_HALF_FAILED},  {0, PROOF_HALF_FAILED},
+               {1.74, PROOF_HALF_FAILED},    {-1, PROOF_HALF_FAILED},
+               {INFINITY, PROOF_HALF_FAILED}};
+  for (size_t i = 0; i < sizeof spins / sizeof spins[0]; i++)
+    assert_int_equal(proof_judge_spin(spins[i].load, 1), spins[i].half);
+}
+
+/* A source that could not be read has not been tried. */
+static void a_reading_that_is_not_known_passes_nothing(void **state) {
+  (void)state;
+  assert_int_not_equal(proof_judge_spin(NAN, 1), PROOF_HALF_PASSED);
+  assert_int_not_equal(proof_judge_idle(NAN, 40 * MS, 45 * MS),
+                       PROOF_HALF_PASSED);
+}
+
+static void idling_counts_from_30_ms(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_idle(0.01, 30 * MS, 31 * MS), PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_idle(0.01, 29.9 * MS, 31 * MS),
+                   PROOF_HALF_NOT_RUN);
+  assert_int_equal(proof_judge_idle(1, 29.9 * MS, 31 * MS), PROOF_HALF_NOT_RUN);
+  assert_int_equal(proof_judge_idle(0.01, NAN, 31 * MS), PROOF_HALF_NOT_RUN);
+  assert_int_equal(proof_judge_idle(0.01, 40 * MS, 0), PROOF_HALF_NOT_RUN);
+}
+
+/* As CPU_CYCLES of a cortex-a57 in WFI, or MPERF of the physical core. */
+static void a_counter_that_goes_on_while_idle_fails(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
+  assert_int_equal(proof_judge_idle(0.9, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
+}
+
+static void
+the_load_must_fall_by_at_least_half_of_the_idle_share(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_idle(0.6, 40 * MS, 50 * MS), PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_idle(0.61, 40 * MS, 50 * MS), PROOF_HALF_FAILED);
+  assert_int_equal(proof_judge_idle(0.5, 60 * MS, 50 * MS), PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_idle(0.51, 60 * MS, 50 * MS), PROOF_HALF_FAILED);
+}
+
+static void
+both_halves_prove_one_failure_refutes_and_the_rest_is_open(void **state) {
+  (void)state;
+  static const enum proof verdicts[3][3] = {
+      /* idle: not run, passed, failed; by spin */
+      [PROOF_HALF_NOT_RUN] = {PROOF_UNPROVEN, PROOF_UNPROVEN, PROOF_REFUTED},
+      [PROOF_HALF_PASSED] = {PROOF_UNPROVEN, PROOF_PROVEN, PROOF_REFUTED},
+      [PROOF_HALF_FAILED] = {PROOF_REFUTED, PROOF_REFUTED, PROOF_REFUTED},
+  };
+  for (int spin = 0; spin < 3; spin++)
+    for (int idle = 0; idle < 3; idle++)
+      assert_int_equal(proof_judge_counter(spin, idle), verdicts[spin][idle]);
+}
+
+static void idle_time_that_shows_the_hidden_work_is_proven(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_tick(0.86, 0.004, 0.87), PROOF_PROVEN);
+  assert_int_equal(proof_judge_tick(0.86, 0.004, 0.51), PROOF_PROVEN);
+}
+
+static void idle_time_that_does_not_is_tick_sampled(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_tick(0.86, 0.004, 0.01), PROOF_TICK_SAMPLED);
+  assert_int_equal(proof_judge_tick(0.86, 0.004, 0.5), PROOF_TICK_SAMPLED);
+}
+
+/* The columns saw the work: this probe did not evade the tick, so that a kernel
+ * that samples by the tick would look right, too. */
+static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);
+  assert_int_equal(proof_judge_tick(0.86, 0.5, 0.87), PROOF_PENDING);
+}
+
+static void a_probe_that_hardly_ran_proves_nothing(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_tick(0.59, 0, 0), PROOF_PENDING);
+  assert_int_equal(proof_judge_tick(0.59, 0, 1), PROOF_PENDING);
+  assert_int_equal(proof_judge_tick(0, 0, 0), PROOF_PENDING);
+  assert_int_equal(proof_judge_tick(NAN, 0, 0), PROOF_PENDING);
+}
+
+static void a_probe_without_figures_proves_nothing(void **state) {
+  (void)state;
+  assert_int_equal(proof_judge_tick(0.86, NAN, NAN), PROOF_PENDING);
+  assert_int_equal(proof_judge_tick(0.86, NAN, 0.9), PROOF_PENDING);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
+      cmocka_unit_test(a_spinning_core_must_read_97_to_102_percent),
+      cmocka_unit_test(a_reading_that_is_not_known_passes_nothing),
+      cmocka_unit_test(idling_counts_from_30_ms),
+      cmocka_unit_test(a_counter_that_goes_on_while_idle_fails),
+      cmocka_unit_test(the_load_must_fall_by_at_least_half_of_the_idle_share),
+      cmocka_unit_test(
+          both_halves_prove_one_failure_refutes_and_the_rest_is_open),
+      cmocka_unit_test(idle_time_that_shows_the_hidden_work_is_proven),
+      cmocka_unit_test(idle_time_that_does_not_is_tick_sampled),
+      cmocka_unit_test(a_probe_that_the_tick_saw_proves_nothing),
+      cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
+      cmocka_unit_test(a_probe_without_figures_proves_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

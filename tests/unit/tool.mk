@@ -1,0 +1,28 @@
+# Unit tests of src/tool.
+if TOOL
+if TESTS_ENABLED
+tool_tests = \
+	tests/unit/test_comparison \
+	tests/unit/test_findings \
+	tests/unit/test_json \
+	tests/unit/test_load_table \
+	tests/unit/test_proctext \
+	tests/unit/test_text
+check_PROGRAMS += $(tool_tests)
+TESTS += $(tool_tests)
+tool_tests_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAJL_CFLAGS)
+tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
+tests_unit_test_comparison_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_comparison_LDADD = $(tool_tests_libs)
+tests_unit_test_findings_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_findings_LDADD = $(tool_tests_libs)
+tests_unit_test_json_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_json_LDADD = $(tool_tests_libs)
+tests_unit_test_load_table_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_load_table_LDADD = $(tool_tests_libs)
+tests_unit_test_proctext_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_proctext_LDADD = $(tool_tests_libs)
+tests_unit_test_text_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_text_LDADD = $(tool_tests_libs)
+endif
+endif
