@@ -15,6 +15,7 @@ libcycles_la_SOURCES = \
 	src/cycles/load.c \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
+	src/cycles/number.c src/cycles/number.h \
 	src/cycles/perf_event.c src/cycles/perf_event.h \
 	src/cycles/procstat.c src/cycles/procstat.h \
 	src/cycles/proof.c src/cycles/proof.h \

@@ -280,7 +280,7 @@ class Collectd:
         check(of_series, "no values at all")
         ends = {}
         for identifier, times in of_series.items():
-            points = [round(each / interval) for each in times]
+            points = [int(each // interval) for each in times]
             for time_s, point in zip(times, points):
                 check(time_s == point * interval or time_s in late,
                       f"{identifier} is off the grid at {time_s}")

@@ -214,6 +214,27 @@ def without_root():
             check(0 <= value.value <= 100, str(vars(value)))
 
 
+def sample_configuration():
+    """The sample configuration works as it stands and with every comment
+    taken away"""
+    sample = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          "../../contrib/collectd/percore.conf")
+    with open(sample, encoding="ascii") as file:
+        text = re.search(r"<Plugin percore>\n(.*)</Plugin>", file.read(),
+                         re.S).group(1)
+    with SysRoot(2) as root:
+        root.write_machine()
+        everything = re.sub(r"(?m)^( *)#(?=[A-Z])", r"\1", text).replace(
+            '"/host"', f'"{root.path}"').replace("HostPerf true", "")
+        for options in (text, everything):
+            with Collectd(options) as collectd:
+                status = collectd.run("-T")
+                wrong = [line for line in collectd.log().splitlines()
+                         if "no option" in line or "must be" in line]
+                check(not wrong, "\n".join(wrong))
+                check(options != text or status == 0, collectd.log())
+
+
 def notified_once():
     """When a source of load is lost and comes back, there is one notification
     for each, however many cores it befell, and no load in between"""
@@ -322,6 +343,7 @@ if __name__ == "__main__":
         stops_in_time,
         daemonised,
         without_root,
+        sample_configuration,
         notified_once,
         core_goes_and_comes,
         valgrind_is_clean,

@@ -42,7 +42,7 @@ class Others:
                 return  # the burner has ended
 
     def share(self, begin, end):
-        if begin not in self.marks or end not in self.marks:
+        if begin not in self.marks or end not in self.marks or begin == end:
             return None
         at, tasks, own = (b - a for a, b in zip(self.marks[begin],
                                                 self.marks[end]))
@@ -64,10 +64,10 @@ class Try:
         # From one stamp to the next: one that came late says so.
         loads = collectd.of(f"percore-{core}/percent-busy")
         self.seconds = [(burner.busy(last.time, this.time),
-                         others.share(round(last.time), round(this.time)),
+                         others.share(int(last.time), int(this.time)),
                          this.value)
                         for last, this in zip(loads, loads[1:])
-                        if self.begin < round(this.time) <= self.end]
+                        if self.begin < int(this.time) <= self.end]
         check(len(self.seconds) == seconds, f"{len(self.seconds)} loads")
         self.truth = burner.busy(self.begin, self.end)
         self.others = others.share(self.begin, self.end)
@@ -99,12 +99,16 @@ class Bench:
     def __init__(self):
         self.collectd = None
         self.core = None
+        self.broken = False
 
     def open(self):
+        check(not self.broken, "collectd did not start, see above")
         if self.collectd is not None:
             return
+        self.broken = True
         cores = online_cores()
         if len(cores) < 2:
+            self.broken = False
             raise Skip("one core for the burner and another for all else are "
                        "needed")
         self.core = self.quietest(cores)
@@ -113,6 +117,7 @@ class Bench:
             plugins=("cpu",), extra="<Plugin cpu>\nReportByState false\n"
             "ValuesPercentage true\n</Plugin>").start()
         self.collectd.wait_for_value(f"percore-{self.core}/percent-busy")
+        self.broken = False
         say(f"core {self.core}; percent of 10 s:")
 
     @staticmethod
@@ -208,8 +213,8 @@ def antihog():
     # All ticks are busy ones, but idle time is kept by the clock, so that the
     # columns add up to nearly twice the time that has passed.
     def judge(one):
-        if one.truth > 10:
-            return f"the burner had {one.truth:.2f} % of its core"
+        if one.truth + (one.others or 0) > 10:
+            return f"the core was busy for {expected(one):.2f} %"
         if one.cpu_plugin <= 40:
             return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
         return within(2)(one)

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""percore on this machine, with a real Graphite or InfluxDB behind it and a
+dashboard in front, until Ctrl-C. contrib/demo --graphite and --influxdb build
+what is needed and call it:
+
+    demo.py --plugin-dir DIR [--hog PROGRAM] [--graphite] [--influxdb]
+            [--seconds N] [--pictures DIR]
+"""
+import argparse
+import contextlib
+import math
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.dont_write_bytecode = True
+sys.path.insert(0, HERE)
+
+import graphite_dashboard  # noqa: E402
+import panels  # noqa: E402
+import servers  # noqa: E402
+from servers import sample  # noqa: E402
+
+HOST = 'demo'
+MINUTES = 4
+PERCORE = '''
+PluginDir "{plugin}"
+LoadPlugin percore
+PluginDir "{collectd}"
+<Plugin percore>
+  <Load>
+    SampleInterval 0.25
+    ReportMinimum true
+    ReportHidden true
+    ReportCStates true
+  </Load>
+  <LoadAverage>
+    Period 10
+  </LoadAverage>
+</Plugin>
+'''
+
+
+def collectd_folder():
+    text = subprocess.run([servers.PROGRAMS['collectd'][0], '-h'], capture_output=True,
+                          text=True).stdout
+    return next(line.split()[-1] for line in text.splitlines() if 'Plugin directory' in line)
+
+
+# -- something to see -----------------------------------------------------------
+
+
+def wave(core, cores):
+    """Keeps a core busy for a share of the time that goes up and down in two
+    minutes; each core is a little later than the one before."""
+    os.sched_setaffinity(0, [core])
+    os.nice(19)
+    slice_s = 0.05
+    while True:
+        phase = 2 * math.pi * (time.monotonic() / 120 + core / cores)
+        until = time.monotonic() + slice_s * (0.4 + 0.35 * math.sin(phase))
+        while time.monotonic() < until:
+            pass
+        time.sleep(max(0, until - time.monotonic()) + slice_s * (0.6 - 0.35 * math.sin(phase)))
+
+
+def start_loads(hog):
+    """A wave on each core, and on the last one now and then a load that the
+    timer tick never sees."""
+    cores = sorted(os.sched_getaffinity(0))
+    waves = [multiprocessing.Process(target=wave, args=(core, len(cores)), daemon=True)
+             for core in cores]
+    for process in waves:
+        process.start()
+    if not hog:
+        return waves, []
+    script = f'while sleep 40; do "{hog}" {cores[-1]} 20 >/dev/null; done'
+    return waves, [subprocess.Popen(['sh', '-c', script], start_new_session=True,
+                                    stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)]
+
+
+@contextlib.contextmanager
+def loads(hog):
+    waves, scripts = start_loads(hog)
+    try:
+        yield
+    finally:
+        for process in waves:
+            process.terminate()
+        for script in scripts:
+            os.killpg(script.pid, signal.SIGTERM)
+
+
+# -- the servers ------------------------------------------------------------------
+
+
+class Demo:
+    """The running stack: .graphite and .influxdb are servers, or None."""
+
+    def __init__(self, stack, plugin_folder, graphite, influxdb):
+        self.stack, self.graphite, self.influxdb = stack, None, None
+        body = sample('queue.conf')
+        if graphite:
+            carbon = stack.carbon(
+                sample('storage-schemas.conf', {'10s:1d,1m:30d,10m:2y': '1s:2h'})
+                + '\n[others]\npattern = .*\nretentions = 10s:1h\n',
+                sample('storage-aggregation.conf'))
+            self.graphite = stack.graphite_web(carbon)
+            body += sample('write_graphite.conf', {
+                'graphite.example.com': '127.0.0.1', 'Port "2003"': f'Port "{carbon.port}"'})
+            carbon.ready()
+        if influxdb:
+            self.influxdb = stack.influxdb()
+            body += sample('network-influxdb.conf', {
+                '"influxdb.example.com" "25826"': f'"127.0.0.1" "{self.influxdb.collectd_port}"'})
+            self.influxdb.ready()
+        if self.graphite:
+            self.graphite.ready()
+        body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder())
+        self.collectd = stack.collectd(body, host=HOST)
+
+    def graphite_address(self):
+        """Puts the dashboard there, for the last minutes."""
+        state = graphite_dashboard.of_host(HOST)
+        state['timeConfig']['relativeStartQuantity'] = str(MINUTES)
+        state['defaultGraphParams']['from'] = f'-{MINUTES}minutes'
+        state['refreshConfig']['interval'] = 5000
+        return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
+
+    def has_values(self):
+        """Whether a load has arrived in each store."""
+        if self.graphite:
+            with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
+                                        f'collectd.{HOST}.percore.*.percent.busy') as answer:
+                if b'busy' not in answer.read():
+                    return False
+        if self.influxdb:
+            query = urllib.request.quote('SHOW SERIES FROM "percore_value" LIMIT 1')
+            with urllib.request.urlopen(
+                    f'{self.influxdb.url}/query?db=collectd&q={query}') as answer:
+                if b'percore_value' not in answer.read():
+                    return False
+        return True
+
+    def wait_for_values(self, patience_s=60):
+        deadline = time.monotonic() + patience_s
+        while not self.has_values():
+            if time.monotonic() > deadline or self.collectd.process.poll() is not None:
+                raise RuntimeError('no values arrive; collectd says:\n' + self.collectd.tail())
+            time.sleep(0.2)
+
+
+def say(text=''):
+    print(text, flush=True)
+
+
+def describe(demo, serve):
+    """Prints what to open."""
+    if demo.graphite:
+        say(f'\n  Graphite:  {demo.graphite_address()}')
+    if demo.influxdb:
+        say(f'\n  InfluxDB:  {demo.influxdb.url}, database collectd, no password')
+        say('             For Grafana: a data source of type InfluxDB (InfluxQL) with this URL '
+            'and\n             database, and import contrib/dashboards/grafana-influxdb.json.')
+        missing = panels.missing()
+        if missing:
+            say(f'             Without Grafana there is nothing to see here: {missing}.')
+        else:
+            say('             Preparing its panels without a Grafana (npm, once: 500 MB) ...')
+            say(f'\n  Panels:    {serve(panels.build())}')
+    say('\nAll of it is on loopback and ends at Ctrl-C.')
+
+
+def main():
+    parser = argparse.ArgumentParser(usage=__doc__)
+    parser.add_argument('--plugin-dir', required=True)
+    parser.add_argument('--hog')
+    parser.add_argument('--graphite', action='store_true')
+    parser.add_argument('--influxdb', action='store_true')
+    parser.add_argument('--seconds', type=float, default=math.inf)
+    parser.add_argument('--pictures', help='draw pictures into this directory, then end')
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *unused: sys.exit(143))
+    try:
+        with contextlib.ExitStack() as end:
+            folder = end.enter_context(tempfile.TemporaryDirectory(prefix='percore-demo-'))
+            stack = end.enter_context(servers.Stack(folder))
+            end.enter_context(loads(options.hog))
+            began = time.monotonic()
+            demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
+                        options.influxdb)
+            demo.wait_for_values()
+            say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
+
+            def serve(built):
+                return end.enter_context(panels.Server(
+                    built, demo.influxdb.url, HOST, MINUTES)).url
+
+            if options.pictures:
+                panels.take_pictures(demo, serve, options.pictures, MINUTES)
+                return
+            describe(demo, serve)
+            deadline = began + options.seconds
+            while time.monotonic() < deadline:
+                if demo.collectd.process.poll() is not None:
+                    raise RuntimeError('collectd has ended:\n' + demo.collectd.tail())
+                time.sleep(0.5)
+    except KeyboardInterrupt:
+        say()
+    except RuntimeError as error:
+        sys.exit(f'demo: {error}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,61 @@
+/* Opens the page of contrib/dashboards/panels in headless Chromium, waits until
+ * all its panels are drawn, and takes pictures of some of its rows.
+ *
+ *   node panels.mjs CONFIG
+ *
+ * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, without
+ * (titles of panels that have no data here). Prints {faults, panels}.
+ */
+import { createRequire } from 'node:module';
+
+const config = JSON.parse(process.argv[2]);
+const { chromium } = createRequire(config.modules + '/')('playwright-core');
+const PATIENCE_MS = 30000;
+
+const browser = await chromium.launch({
+  executablePath: '/usr/bin/chromium',
+  args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-sync',
+    '--disable-component-update', '--no-first-run'],
+});
+const faults = [];
+try {
+  const page = await browser.newPage({ viewport: { width: config.width, height: 900 } });
+  page.on('pageerror', (error) => faults.push(`page: ${error.message}`));
+  page.on('console', (message) => {
+    if (message.type() === 'error') faults.push(`console: ${message.text().slice(0, 300)}`);
+  });
+  await page.goto(config.url);
+
+  const state = () => page.$$eval('.percore-panel', (panels) => panels.map((panel) => ({
+    title: panel.querySelector('h2, [title]')?.textContent ?? '',
+    series: +panel.dataset.series,
+  })));
+  const deadline = Date.now() + PATIENCE_MS;
+  let panels = [];
+  while (Date.now() < deadline) {
+    panels = await state();
+    if (panels.length > 0 && panels.every((panel) => panel.series > 0)) break;
+    await page.waitForTimeout(300);
+  }
+  await page.waitForTimeout(1500);
+
+  const size = await page.evaluate(() => ({
+    height: document.documentElement.scrollHeight,
+    rows: [...document.querySelectorAll('#root div')].filter((div) => div.style.font.includes('500'))
+      .map((div) => ({ title: div.textContent, top: div.offsetTop })),
+  }));
+  await page.setViewportSize({ width: config.width, height: size.height });
+  await page.waitForTimeout(500);
+  for (const [path, wanted] of Object.entries(config.pictures)) {
+    const tops = size.rows.filter((row) => wanted.includes(row.title)).map((row) => row.top);
+    if (tops.length !== wanted.length) faults.push(`${path}: rows ${tops.length} of ${wanted.length}`);
+    const top = Math.min(...tops);
+    const last = Math.max(...tops);
+    const next = size.rows.map((row) => row.top).filter((t) => t > last);
+    const bottom = next.length > 0 ? Math.min(...next) : size.height;
+    await page.screenshot({ path, clip: { x: 0, y: top, width: config.width, height: bottom - top } });
+  }
+  console.log(JSON.stringify({ faults, panels }));
+} finally {
+  await browser.close();
+}

@@ -1,0 +1,139 @@
+"""The panels of contrib/dashboards/grafana-influxdb.json in a browser, drawn by
+Grafana's own components without a Grafana: for a look at the demonstration and
+for the pictures of the README. The page is contrib/dashboards/panels."""
+import hashlib
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.request
+
+import node_packages
+import servers
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+SOURCE = os.path.join(ROOT, 'contrib', 'dashboards', 'panels')
+DASHBOARD = os.path.join(ROOT, 'contrib', 'dashboards', 'grafana-influxdb.json')
+BROWSER_PACKAGES = os.path.join(ROOT, 'tests', 'backends')  # has playwright-core
+
+ESBUILD = ['--bundle', '--format=esm', '--splitting', '--minify', '--jsx=automatic',
+           '--target=es2022', '--define:process.env.NODE_ENV="production"',
+           '--define:global=globalThis', '--loader:.woff=dataurl', '--loader:.woff2=dataurl',
+           '--loader:.svg=dataurl', '--loader:.ttf=dataurl', '--log-level=error']
+
+
+def missing():
+    return node_packages.missing()
+
+
+def build():
+    """The folder of the page, made once for each version of its source."""
+    modules = node_packages.install(SOURCE, 'panels')
+    digest = hashlib.sha256()
+    for name in sorted(os.listdir(SOURCE)):
+        with open(os.path.join(SOURCE, name), 'rb') as file:
+            digest.update(file.read())
+    page = os.path.join(modules, 'page-' + digest.hexdigest()[:16])
+    if not os.path.exists(os.path.join(page, 'index.html')):
+        subprocess.run([os.path.join(modules, 'node_modules/.bin/esbuild'),
+                        os.path.join(SOURCE, 'main.jsx'), *ESBUILD, f'--outdir={page}'],
+                       env=os.environ | {'NODE_PATH': os.path.join(modules, 'node_modules')},
+                       check=True)
+        shutil.copy(os.path.join(SOURCE, 'index.html'), page)
+    return page
+
+
+class Server:
+    """Serves the page, what it is to show, and the store, on loopback."""
+
+    def __init__(self, page, store, host, minutes, refresh_ms=5000, open_rows=True):
+        config = {'database': 'collectd', 'host': host, 'minutes': minutes,
+                  'refresh_ms': refresh_ms, 'open': open_rows}
+        with open(DASHBOARD, 'rb') as file:
+            fixed = {'/config.json': json.dumps(config).encode(), '/dashboard.json': file.read()}
+
+        class Handler(http.server.SimpleHTTPRequestHandler):
+            def __init__(self, *arguments):
+                super().__init__(*arguments, directory=page)
+
+            def do_GET(self):
+                if self.path in fixed:
+                    self.answer(200, fixed[self.path])
+                elif self.path.startswith('/store/query?'):
+                    self.ask(store + self.path[len('/store'):])
+                else:
+                    super().do_GET()
+
+            def ask(self, address):
+                try:
+                    with urllib.request.urlopen(address, timeout=20) as answer:
+                        self.answer(200, answer.read())
+                except urllib.error.HTTPError as error:
+                    self.answer(error.code, error.read())
+
+            def answer(self, status, body):
+                self.send_response(status)
+                self.send_header('Content-Type', 'application/json')
+                self.send_header('Content-Length', str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *unused):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+        self.url = f'http://127.0.0.1:{self.server.server_port}/'
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        return self
+
+    def __exit__(self, *unused):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def look(script, config):
+    """Runs one of the browser scripts here. Returns what it found."""
+    modules = node_packages.install(BROWSER_PACKAGES, 'backends')
+    process = subprocess.run(['node', os.path.join(HERE, script),
+                              json.dumps({**config, 'modules': modules})],
+                             stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    return json.loads(process.stdout)
+
+
+# Which rows of the dashboard each picture shows.
+PICTURES = {
+    'grafana-loads.png': ('Which cores have room', 'Load per core'),
+    'grafana-averages.png': ('Load averages', 'Hidden and unaccounted work',
+                             'Hidden and unaccounted work of each core (ReportHidden true)'),
+}
+
+
+def take_pictures(demo, serve, folder, minutes):
+    reason = missing() or servers.missing_package('chromium')
+    if reason:
+        raise RuntimeError(reason)
+    os.makedirs(folder, exist_ok=True)
+    began = time.monotonic()
+    print('Preparing the panels, and waiting until there are curves to show ...', flush=True)
+    page = build()
+    time.sleep(max(0, minutes * 60 - (time.monotonic() - began)))
+    faults = []
+    found = look('graphite_web.mjs', {
+        'url': demo.graphite_address(), 'graphs': 9, 'width': 1230, 'height': 990,
+        'picture': os.path.join(folder, 'graphite-web.png')})
+    faults += found['faults']
+    found = look('panels.mjs', {
+        'url': serve(page), 'width': 1288, 'pictures': {
+            os.path.join(folder, name): rows for name, rows in PICTURES.items()}})
+    faults += found['faults']
+    if faults:
+        raise RuntimeError('\n'.join(faults))
+    print(f'Pictures are in {folder}.')

@@ -1,0 +1,112 @@
+/* The inside of each kind of panel. */
+import { lastValueFrom } from 'rxjs';
+import { useEffect, useRef, useState } from 'react';
+import { dateTime, standardTransformers, standardTransformersRegistry, transformDataFrame } from '@grafana/data';
+import { BarGauge, BigValue, Table, TimeSeries, VizRepeater } from '@grafana/ui';
+import { dress } from './query.js';
+
+standardTransformersRegistry.setInit(() => Object.values(standardTransformers).map(
+  (transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: () => null })));
+
+const last = (field) => field.values.findLast((value) => value !== null);
+const valueOf = (frame) => frame.fields[1];
+
+function Stat({ panel, frames, width, height, theme }) {
+  const field = valueOf(frames[0]);
+  const { colorMode, graphMode, justifyMode, textMode } = panel.options;
+  return (
+    <BigValue value={field.display(last(field))} sparkline={{ x: frames[0].fields[0], y: field }}
+      colorMode={colorMode} graphMode={graphMode} justifyMode={justifyMode} textMode={textMode}
+      width={width} height={height} theme={theme} />
+  );
+}
+
+function Gauges({ panel, frames, width, height, theme }) {
+  const { orientation, displayMode, showUnfilled, valueMode, namePlacement, minVizWidth, minVizHeight } = panel.options;
+  return (
+    <VizRepeater width={width} height={height} orientation={orientation} source={frames} renderCounter={0}
+      itemSpacing={6} minVizWidth={minVizWidth} minVizHeight={minVizHeight}
+      getValues={() => frames.map((frame) => {
+        const field = valueOf(frame);
+        return { field, display: { ...field.display(last(field)), title: field.config.displayName } };
+      })}
+      renderValue={({ value: { field, display }, width: w, height: h }) => (
+        <BarGauge width={w} height={h} orientation={orientation} theme={theme} value={display}
+          field={field.config} display={field.display} displayMode={displayMode} itemSpacing={6}
+          lcdCellWidth={8} showUnfilled={showUnfilled} valueDisplayMode={valueMode} namePlacement={namePlacement} />
+      )} />
+  );
+}
+
+function Rows({ panel, frames, width, height, theme }) {
+  const [frame, setFrame] = useState();
+  useEffect(() => {
+    lastValueFrom(transformDataFrame(panel.transformations, frames)).then(([found]) => {
+      const sorted = dress([found], panel, theme)[0];
+      for (const field of sorted.fields)
+        field.config = { ...field.config, displayName: undefined };
+      setFrame(sorted);
+    });
+  }, [frames]);
+  return frame ? <Table data={frame} width={width} height={height} /> : null;
+}
+
+function Curves({ panel, frames, range, width, height }) {
+  const [from, to] = [dateTime(range.from), dateTime(range.to)];
+  return (
+    <TimeSeries frames={frames} structureRev={frames.length} timeZone="utc" width={width} height={height}
+      timeRange={{ from, to, raw: { from, to } }} legend={panel.options.legend}>
+      {() => null}
+    </TimeSeries>
+  );
+}
+
+/* Green, yellow, red: ColorBrewer's RdYlGn turned round, as Grafana's heat map
+ * has it. */
+const SCALE = [[26, 152, 80], [145, 207, 96], [217, 239, 139], [254, 224, 139], [252, 141, 89], [215, 48, 39]];
+function colour(share) {
+  const at = Math.min(Math.max(share, 0), 1) * (SCALE.length - 1);
+  const [a, b] = [SCALE[Math.floor(at)], SCALE[Math.ceil(at)]];
+  return `rgb(${a.map((c, i) => Math.round(c + (b[i] - c) * (at % 1)))})`;
+}
+
+function HeatMap({ panel, frames, range, width, height }) {
+  const canvas = useRef();
+  useEffect(() => {
+    const context = canvas.current.getContext('2d');
+    const [left, bottom] = [60, 22];
+    const { min, max } = panel.options.color;
+    const row = (height - bottom) / frames.length;
+    const x = (time) => left + ((time - range.from) / (range.to - range.from)) * (width - left);
+    context.clearRect(0, 0, width, height);
+    context.font = '12px Inter, sans-serif';
+    context.textBaseline = 'middle';
+    frames.forEach((frame, index) => {
+      const top = height - bottom - (index + 1) * row;
+      const [times, values] = frame.fields.map((field) => field.values);
+      const step = times.length > 1 ? Math.min(...times.slice(1).map((t, i) => t - times[i])) : 1000;
+      times.forEach((time, i) => {
+        context.fillStyle = colour((values[i] - min) / (max - min));
+        context.fillRect(x(time - step), top, x(time) - x(time - step) + 0.5, row - 1);
+      });
+      context.fillStyle = '#ccccdc';
+      context.textAlign = 'right';
+      context.fillText(`core ${frame.name}`, left - 8, top + row / 2);
+    });
+    context.textAlign = 'center';
+    const minute = 60000;
+    for (let t = Math.ceil(range.from / minute) * minute; t < range.to; t += minute)
+      if (x(t) > left + 20 && x(t) < width - 20)
+        context.fillText(new Date(t).toISOString().slice(11, 16), x(t), height - bottom / 2);
+  }, [frames, width, height]);
+  return <canvas ref={canvas} width={width} height={height} />;
+}
+
+const BODIES = { stat: Stat, bargauge: Gauges, table: Rows, timeseries: Curves, heatmap: HeatMap };
+
+export function Body(properties) {
+  const Kind = BODIES[properties.panel.type];
+  if (properties.frames.length === 0)
+    return <div style={{ padding: 16, color: '#8e8e99' }}>No data</div>;
+  return <Kind {...properties} />;
+}
