@@ -15,12 +15,6 @@ static uint64_t next_multiple(uint64_t time_ns, uint64_t interval_ns) {
   return (time_ns / interval_ns + 1) * interval_ns;
 }
 
-/* The first multiple that leaves half an interval: behind a start or a late
- * snapshot a sliver of time would give loads that are mostly rounding. */
-static uint64_t next_aim(uint64_t time_ns, uint64_t interval_ns) {
-  return next_multiple(time_ns + interval_ns / 2 - 1, interval_ns);
-}
-
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, uint64_t monotonic_ns,
                     uint64_t realtime_ns) {
@@ -29,7 +23,10 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
-      .next_grid_ns = next_aim(realtime_ns, interval_ns),
+      /* Not a sliver of time before the first: its loads would be mostly
+       * rounding. */
+      .next_grid_ns =
+          next_multiple(realtime_ns + interval_ns / 2 - 1, interval_ns),
   };
 }
 
@@ -85,7 +82,7 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
    * CLOCK_MONOTONIC are as late. */
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
-  schedule->next_grid_ns = next_aim(realtime_ns, schedule->interval_ns);
+  schedule->next_grid_ns = next_multiple(realtime_ns, schedule->interval_ns);
 }
 
 struct schedule_due schedule_take(struct schedule *schedule,
