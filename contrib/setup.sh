@@ -3,6 +3,7 @@
 # leaves the checkout as it was. To be sourced, with `set -euo pipefail`.
 
 # Everything that ./configure looks for, and what builds it.
+# shellcheck disable=SC2034
 BUILD_PACKAGES=(gcc libc6-dev make autoconf automake libtool pkg-config perl
   libyajl-dev collectd-core collectd-dev)
 
@@ -11,14 +12,15 @@ die() {
   exit 1
 }
 
-# Runs a command with its output in a log, which is shown if it fails.
+# Runs a command with its output in a log, the end of which is shown if it
+# fails.
 quietly() {
   local log=$1
   shift
-  if ! "$@" >>"$log" 2>&1 </dev/null; then
-    tail -n 40 "$log" >&2
-    die "failed: $* (the whole log is $log)"
-  fi
+  "$@" >>"$log" 2>&1 </dev/null && return
+  tail -n 40 "$log" >&2
+  printf 'failed: %s (the whole log is %s)\n' "$*" "$log" >&2
+  return 1
 }
 
 is_installed() {
@@ -42,10 +44,12 @@ install_missing() {
   fi
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
   export DEBIAN_FRONTEND=noninteractive
-  quietly "$log" "${sudo[@]}" apt-get -q -o DPkg::Lock::Timeout=900 update
+  quietly "$log" "${sudo[@]}" apt-get -q -o DPkg::Lock::Timeout=900 update ||
+    die "cannot get the lists of packages"
   quietly "$log" "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
     apt-get -q -y -o DPkg::Lock::Timeout=900 install \
-    --no-install-recommends "${missing[@]}"
+    --no-install-recommends "${missing[@]}" ||
+    die "cannot install: ${missing[*]}"
 }
 
 # Copies what belongs to the project from one folder to another, with the times
@@ -65,17 +69,17 @@ copy_source() {
   fi
 }
 
-# build_tree SOURCE BUILD LOG CONFIGURE-OPTION...
+# build_tree SOURCE BUILD LOG CONFIGURE-OPTION...: 0, or 1 and said why.
 build_tree() {
   local source=$1 build=$2 log=$3
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
-    (cd "$source" && quietly "$log" autoreconf -fi)
+    quietly "$log" autoreconf -fi "$source" || return
+  # Asked for in another way than last time: nothing of it can be used.
+  [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
-  # Asked for in another way than last time, or not yet.
-  if [[ ! -f $build/Makefile ||
-    $(cat "$build/configured-with" 2>/dev/null) != "$*" ]]; then
-    (cd "$build" && quietly "$log" "$source/configure" "$@")
+  if [[ ! -f $build/Makefile ]]; then
+    (cd "$build" && quietly "$log" "$source/configure" "$@") || return
     printf '%s' "$*" >"$build/configured-with"
   fi
   quietly "$log" make -C "$build" -j"$(nproc)"

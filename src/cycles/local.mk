@@ -15,6 +15,7 @@ libcycles_la_SOURCES = \
 	src/cycles/load.c \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
+	src/cycles/number.c src/cycles/number.h \
 	src/cycles/perf_event.c src/cycles/perf_event.h \
 	src/cycles/procstat.c src/cycles/procstat.h \
 	src/cycles/proof.c src/cycles/proof.h \
@@ -22,5 +23,6 @@ libcycles_la_SOURCES = \
 	src/cycles/schedule.c \
 	src/cycles/source.c src/cycles/source.h \
 	src/cycles/topology.c src/cycles/topology.h
+libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 include_HEADERS += src/percore.h

@@ -1,5 +1,7 @@
 #include "procstat.h"
 
+#include "number.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,23 +20,6 @@
 /* ---------------------------------------------------------------------------
  * Parsing
  */
-
-/* An unsigned decimal number behind blanks on this line. */
-static bool next_number(const char **text, uint64_t *value) {
-  const char *p = *text;
-  while (*p == ' ' || *p == '\t')
-    p++;
-  if (!isdigit((unsigned char)*p))
-    return false;
-  uint64_t sum = 0;
-  for (; isdigit((unsigned char)*p); p++)
-    if (__builtin_mul_overflow(sum, 10, &sum) ||
-        __builtin_add_overflow(sum, (uint64_t)(*p - '0'), &sum))
-      return false;
-  *value = sum;
-  *text = p;
-  return true;
-}
 
 static int reserve_rows(struct procstat *stat, int core) {
   if (core < stat->rows_len)
@@ -64,12 +49,12 @@ static bool ends_well(const char *text, int column) {
 static int parse_row(struct procstat *stat, const char *text,
                      uint64_t ns_per_tick) {
   uint64_t core;
-  if (!isdigit((unsigned char)*text) || !next_number(&text, &core) ||
+  if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
       core >= CORES_MAX)
     return 0;
   struct procstat_row row = {.present = true};
   int column = 0;
-  for (uint64_t ticks; column < PROCSTAT_COLUMNS && next_number(&text, &ticks);
+  for (uint64_t ticks; column < PROCSTAT_COLUMNS && number_next(&text, &ticks);
        column++)
     if (__builtin_mul_overflow(ticks, ns_per_tick, &row.ns[column]))
       return 0;
@@ -85,7 +70,7 @@ static int parse_row(struct procstat *stat, const char *text,
 
 static int64_t parse_count(const char *text) {
   uint64_t value;
-  return next_number(&text, &value) && value <= INT64_MAX ? (int64_t)value : -1;
+  return number_next(&text, &value) && value <= INT64_MAX ? (int64_t)value : -1;
 }
 
 int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {

@@ -211,15 +211,18 @@ static int start_thread(struct percore_region *region,
   server->chosen_cpus = options->serve_cpu_count > 0;
   if (server->chosen_cpus)
     pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
+  server->has_thread = true; /* before the thread looks */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error =
       pthread_create(&server->thread, &attributes, serve_thread, region);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   pthread_attr_destroy(&attributes);
-  server->has_thread = error == 0;
+  if (error == 0)
+    return 0;
+  server->has_thread = false;
   errno = error;
-  return error == 0 ? 0 : -1;
+  return -1;
 }
 
 /* Every core that is no attached slot's; the kernel leaves out what the process

@@ -3,6 +3,7 @@
 #include "text.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,6 +108,14 @@ void json_thousandths(struct json *json, const char *key, double value) {
 void json_integer(struct json *json, const char *key, int64_t value) {
   put_key(json, key);
   check(json, yajl_gen_integer(json->generator, value));
+}
+
+/* yajl's integers are signed. */
+void json_unsigned(struct json *json, const char *key, uint64_t value) {
+  char digits[24];
+  int length = snprintf(digits, sizeof(digits), "%" PRIu64, value);
+  put_key(json, key);
+  check(json, yajl_gen_number(json->generator, digits, (size_t)length));
 }
 
 void json_bool(struct json *json, const char *key, bool value) {

@@ -27,6 +27,7 @@ void json_number(struct json *json, const char *key, double value);
 /* With three digits after the point, for times and frequencies. */
 void json_thousandths(struct json *json, const char *key, double value);
 void json_integer(struct json *json, const char *key, int64_t value);
+void json_unsigned(struct json *json, const char *key, uint64_t value);
 void json_bool(struct json *json, const char *key, bool value);
 void json_text(struct json *json, const char *key, const char *text);
 

@@ -10,6 +10,9 @@ libcommand_la_SOURCES = \
 	src/tool/compare.c src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
+	src/tool/dump.c src/tool/dump.h \
+	src/tool/dump_json.c \
+	src/tool/dump_text.c \
 	src/tool/findings.c \
 	src/tool/json.c src/tool/json.h \
 	src/tool/live.c src/tool/live.h \
@@ -20,13 +23,22 @@ libcommand_la_SOURCES = \
 	src/tool/method_readers.c src/tool/methods_private.h \
 	src/tool/methods.c \
 	src/tool/proctext.c src/tool/proctext.h \
+	src/tool/rates.c src/tool/rates.h \
+	src/tool/regions.c \
+	src/tool/reset.c \
 	src/tool/say.c src/tool/tool.h \
 	src/tool/screen.c src/tool/screen.h \
+	src/tool/target.c src/tool/target.h \
 	src/tool/text.c src/tool/text.h \
-	src/tool/window.c src/tool/window.h
+	src/tool/top.c src/tool/top.h \
+	src/tool/top_json.c \
+	src/tool/top_table.c \
+	src/tool/values.c src/tool/values.h \
+	src/tool/window.c src/tool/window.h \
+	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libregion.la libcycles.la $(YAJL_LIBS) -lm
 endif
 EXTRA_DIST += src/tool/percore.pod
 src/tool/percore.1: src/tool/percore.pod

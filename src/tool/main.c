@@ -10,6 +10,10 @@ static const struct command {
   const char *help;
 } commands[] = {
     {"load", load_main, "how busy each core is, live"},
+    {"regions", regions_main, "which fast paths publish counters here"},
+    {"top", top_main, "what a fast path does right now: rates, live"},
+    {"dump", dump_main, "every value of a region, once"},
+    {"reset", reset_main, "lets counters of a region show 0 from now on"},
     {"doctor", doctor_main, "what can be measured here, and what would help"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

@@ -47,6 +47,8 @@ static void read_stat(struct methods *methods, struct row *row,
             total->stat_wall - total->stat_idle - total->stat_steal,
         [STAT_SHARE] = total->stat_sum - total->stat_idle,
     };
+    if (cores[i].core >= methods->cores_len)
+      continue; /* beyond what was possible at the start */
     any |= cores[i].online && total->stat_wall > 0;
     row->now[cores[i].core] = (struct reading){
         .valid = cores[i].online,
@@ -55,8 +57,10 @@ static void read_stat(struct methods *methods, struct row *row,
         .busy_ns = busy_ns[figure],
     };
   }
+  char *text = why(methods, row);
+  text[0] = '\0';
   if (!any && methods->sampled_ns != 0)
-    snprintf(why(methods, row), WHY_SIZE, "/proc/stat cannot be used: %s",
+    snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
              engine_source_reason(methods->engine, SOURCE_IDLE));
 }
 
@@ -280,12 +284,14 @@ int open_source(struct methods *methods, struct row *row) {
   return 0;
 }
 
-static void read_engine(struct row *row, const struct engine *engine,
-                        enum source source) {
+static void read_engine(const struct methods *methods, struct row *row,
+                        const struct engine *engine, enum source source) {
   size_t len;
   const struct engine_core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
     const struct core_total *total = &cores[i].total;
+    if (cores[i].core >= methods->cores_len)
+      continue;
     row->now[cores[i].core] = (struct reading){
         .valid = cores[i].online &&
                  (source == SOURCE_AUTO ? cores[i].source != SOURCE_NONE
@@ -301,7 +307,7 @@ void read_source(struct methods *methods, struct row *row) {
   enum source source = row->method->source;
   if (engine_sample(row->engine, false) != 0)
     return;
-  read_engine(row, row->engine, source);
+  read_engine(methods, row, row->engine, source);
   const char *reason = engine_source_reason(row->engine, source);
   text_clean(why(methods, row), WHY_SIZE, reason, strlen(reason));
 }
@@ -312,7 +318,7 @@ void read_percore(struct methods *methods, struct row *row) {
   bool mixed = false;
   size_t len;
   const struct engine_core *cores = engine_cores(methods->engine, &len);
-  read_engine(row, methods->engine, SOURCE_AUTO);
+  read_engine(methods, row, methods->engine, SOURCE_AUTO);
   for (size_t i = 0; i < len; i++) {
     if (!cores[i].online || cores[i].source == SOURCE_NONE)
       continue;

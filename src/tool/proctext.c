@@ -1,5 +1,7 @@
 #include "proctext.h"
 
+#include "cycles/number.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>
@@ -17,23 +19,6 @@ static int known(const double *ns, int cores_len) {
     if (!isnan(ns[core]))
       return 0;
   return -EINVAL;
-}
-
-/* An unsigned decimal number behind blanks; *text goes on behind it. */
-static bool next_number(const char **text, uint64_t *value) {
-  const char *p = *text;
-  while (*p == ' ' || *p == '\t')
-    p++;
-  if (!isdigit((unsigned char)*p))
-    return false;
-  uint64_t sum = 0;
-  for (; isdigit((unsigned char)*p); p++)
-    if (__builtin_mul_overflow(sum, 10, &sum) ||
-        __builtin_add_overflow(sum, (uint64_t)(*p - '0'), &sum))
-      return false;
-  *value = sum;
-  *text = p;
-  return true;
 }
 
 /* If the line begins with `key`, the rest of it, else NULL. */
@@ -100,7 +85,7 @@ static void parse_timer_list_field(const char *line,
     while (*rest == ' ')
       rest++;
     if (*rest++ == ':')
-      core->has[field] = next_number(&rest, &core->value[field]);
+      core->has[field] = number_next(&rest, &core->value[field]);
   }
 }
 
@@ -115,10 +100,10 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
        line = next_line(line)) {
     const char *rest = after(line, "now at ");
     if (rest != NULL && !has_now)
-      has_now = next_number(&rest, &now);
+      has_now = number_next(&rest, &now);
     rest = after(line, "cpu: ");
     if (rest != NULL) {
-      core = next_number(&rest, &number) && number < (uint64_t)cores_len
+      core = number_next(&rest, &number) && number < (uint64_t)cores_len
                  ? (int)number
                  : -1;
       part = (struct timer_list_core){0};
@@ -141,11 +126,11 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
 static void parse_schedstat_core(const char *rest, double *run_ns,
                                  int cores_len) {
   uint64_t core, value = 0;
-  if (!isdigit((unsigned char)*rest) || !next_number(&rest, &core) ||
+  if (!isdigit((unsigned char)*rest) || !number_next(&rest, &core) ||
       core >= (uint64_t)cores_len)
     return;
   for (int column = 1; column <= SCHEDSTAT_RUN_TIME; column++)
-    if (!next_number(&rest, &value))
+    if (!number_next(&rest, &value))
       return;
   run_ns[core] = (double)value;
 }
@@ -157,7 +142,7 @@ int schedstat_parse(const char *text, double *run_ns, int cores_len) {
     uint64_t version;
     const char *rest = after(line, "version ");
     if (rest != NULL &&
-        (!next_number(&rest, &version) || version < 15 || version > 17))
+        (!number_next(&rest, &version) || version < 15 || version > 17))
       return -EPROTONOSUPPORT;
     rest = after(line, "cpu");
     if (rest != NULL)
@@ -177,7 +162,7 @@ int cpuacct_parse(const char *text, const struct core_set *possible,
     return -EINVAL;
   core_set_for_each(core, possible) {
     uint64_t value;
-    if (!next_number(&text, &value))
+    if (!number_next(&text, &value))
       break;
     if (core < cores_len)
       run_ns[core] = (double)value;

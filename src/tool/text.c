@@ -94,6 +94,16 @@ static int characters(const char *text, size_t length) {
   return count;
 }
 
+int text_width(const char *text) { return characters(text, strlen(text)); }
+
+void text_pad(FILE *out, const char *text, int width) {
+  int missing = (width < 0 ? -width : width) - text_width(text);
+  if (missing < 0)
+    missing = 0;
+  fprintf(out, "%*s%s%*s", width > 0 ? missing : 0, "", text,
+          width < 0 ? missing : 0, "");
+}
+
 void text_wrap(FILE *out, const char *text, int indent, int width) {
   int column = indent;
   for (bool first = true; *text != '\0'; first = false) {

@@ -15,6 +15,13 @@
  * character. Returns the length without NUL. size must be at least 1. */
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 
+/* In characters; of clean text. */
+int text_width(const char *text);
+
+/* Prints clean text at the right of so many characters; at the left, if width
+ * is negative. */
+void text_pad(FILE *out, const char *text, int width);
+
 /* Prints text in lines of at most `width` characters (0: any), broken between
  * words; all but the first begin with `indent` blanks, and the first is taken
  * to stand behind as many characters already. */

@@ -1,8 +1,8 @@
 /* tool/ is percore(1): figures for people at a terminal, and JSON for scripts.
  *
  * One file per subcommand; main.c is the table of them. This folder reads what
- * cycles/ makes known and must never measure a load by itself, with one
- * exception: compare.c shows what the methods measure that percore does not
+ * cycles/ and region/ make known and must never measure a load by itself, with
+ * one exception: compare.c shows what the methods measure that percore does not
  * use.
  */
 #ifndef PERCORE_TOOL_H
@@ -23,6 +23,10 @@ enum {
 /* The subcommands, argv[0] being their name. They return one of the above. */
 int load_main(int argc, char **argv);
 int doctor_main(int argc, char **argv);
+int regions_main(int argc, char **argv);
+int top_main(int argc, char **argv);
+int dump_main(int argc, char **argv);
+int reset_main(int argc, char **argv);
 
 /* What was asked of `percore load`. */
 struct load_options {

@@ -265,6 +265,33 @@ class Collectd:
 
     # ---- looking at values
 
+    def check_grid(self, interval):
+        """Each series of percore has each multiple of the interval once, from
+        its first to the last. A snapshot that was taken late by more than 1 %
+        of the interval bears its true time, and lateness must say so. Returns
+        how many intervals there were."""
+        late = {value.time for value in
+                self.of("percore_host-self/duration-lateness")
+                if value.value > 0.0099 * interval}
+        of_series = {}
+        for value in self.values:
+            if value.identifier.startswith("percore"):
+                of_series.setdefault(value.identifier, []).append(value.time)
+        check(of_series, "no values at all")
+        ends = {}
+        for identifier, times in of_series.items():
+            points = [int(each // interval) for each in times]
+            for time_s, point in zip(times, points):
+                check(time_s == point * interval or time_s in late,
+                      f"{identifier} is off the grid at {time_s}")
+            steps = {b - a for a, b in zip(points, points[1:])}
+            check(steps <= {1}, f"{identifier} steps by {steps}: {times}")
+            ends[identifier] = points[-1]
+        # Stopped while it wrote, collectd may have left out one interval.
+        check(max(ends.values()) - min(ends.values()) <= 1,
+              f"series end at {sorted(set(ends.values()))}")
+        return max(len(times) for times in of_series.values())
+
     def of(self, identifier):
         return [value for value in list(self.values)
                 if value.identifier == identifier]
@@ -357,7 +384,7 @@ def task_time_ns():
         return [int(word) for word in file.read().split()]
 
 
-def wait_for_quiet(core, limit=1.0, seconds=45):
+def wait_for_quiet(core, limit, seconds=20):
     """Waits until others use less than `limit` percent of the core for a
     second, but no longer than `seconds`."""
     if CPUACCT is None:

@@ -52,8 +52,8 @@ def degraded_until_a_source_turns_up():
 
 def real_values():
     """On this machine every core has a load, load averages and a maximum, all
-    identifiers are distinct, every time is a whole second, and nothing is NaN
-    or outside its range"""
+    identifiers are distinct, every time lies on the grid, and nothing is NaN or
+    outside its range"""
     with Collectd().start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online", count=7)
         collectd.stop()
@@ -66,12 +66,8 @@ def real_values():
                      "percent-cores_most", "percent-cores_stddev", "load",
                      "load-runqueue"):
             check(collectd.of(f"percore_host-all/{name}"), f"no {name}")
-        seen = set()
+        collectd.check_grid(1)
         for value in values:
-            check((value.identifier, value.time) not in seen,
-                  f"{value.identifier} twice at {value.time}")
-            seen.add((value.identifier, value.time))
-            check(value.time == int(value.time), f"{value.time} is off the grid")
             check(value.interval == 1, f"interval {value.interval}")
             check(all(number == number and abs(number) < 1e12
                       for number in value.values), str(vars(value)))
@@ -218,6 +214,27 @@ def without_root():
             check(0 <= value.value <= 100, str(vars(value)))
 
 
+def sample_configuration():
+    """The sample configuration works as it stands and with every comment
+    taken away"""
+    sample = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                          "../../contrib/collectd/percore.conf")
+    with open(sample, encoding="ascii") as file:
+        text = re.search(r"<Plugin percore>\n(.*)</Plugin>", file.read(),
+                         re.S).group(1)
+    with SysRoot(2) as root:
+        root.write_machine()
+        everything = re.sub(r"(?m)^( *)#(?=[A-Z])", r"\1", text).replace(
+            '"/host"', f'"{root.path}"').replace("HostPerf true", "")
+        for options in (text, everything):
+            with Collectd(options) as collectd:
+                status = collectd.run("-T")
+                wrong = [line for line in collectd.log().splitlines()
+                         if "no option" in line or "must be" in line]
+                check(not wrong, "\n".join(wrong))
+                check(options != text or status == 0, collectd.log())
+
+
 def notified_once():
     """When a source of load is lost and comes back, there is one notification
     for each, however many cores it befell, and no load in between"""
@@ -326,6 +343,7 @@ if __name__ == "__main__":
         stops_in_time,
         daemonised,
         without_root,
+        sample_configuration,
         notified_once,
         core_goes_and_comes,
         valgrind_is_clean,

@@ -2,8 +2,11 @@
 writes down when it was busy, and beside what collectd's cpu plugin says.
 
 Whatever else runs on the core is load, too, and rightly measured. So its share
-is taken into account where the kernel tells it (cpuacct: the time that tasks
-had, less the burner's), and a try in which others were busy is repeated."""
+is added to the truth where the kernel tells it (cpuacct: the time that tasks
+had, less the burner's), and a try that fails while others were busy is
+repeated. The cpu plugin makes up its percentages of the columns of /proc/stat:
+while the hog runs these hold 13 % of the time at most, so that 1 % of others'
+work becomes 8 % there. Where that is compared the core has to be quiet."""
 
 import os
 import threading
@@ -13,8 +16,10 @@ import harness
 from harness import (Burner, Collectd, Skip, check, online_cores,
                      root_mean_square, run_all, say)
 
-TRIES = 5
-OTHERS_MAX = 1.0  # percent: more, and the try is called disturbed
+TRIES = 4
+BUDGET_S = 240  # for all tests here; beyond it nothing is tried again
+QUIET_MAX = 0.3  # percent of the core that others may have of a quiet core
+OTHERS_MAX = 10  # and of any: more, and the load is no longer the burner's
 
 
 class Others:
@@ -39,7 +44,7 @@ class Others:
                 return  # the burner has ended
 
     def share(self, begin, end):
-        if begin not in self.marks or end not in self.marks:
+        if begin not in self.marks or end not in self.marks or begin == end:
             return None
         at, tasks, own = (b - a for a, b in zip(self.marks[begin],
                                                 self.marks[end]))
@@ -50,7 +55,6 @@ class Try:
     """One run of the burner beside collectd. All shares in percent."""
 
     def __init__(self, collectd, core, pattern, seconds):
-        harness.wait_for_quiet(core)
         burner = Burner(core, pattern, seconds + 2.5, collectd.directory)
         others = Others(burner)
         self.begin = int(time.time()) + 2
@@ -59,13 +63,13 @@ class Try:
         collectd.wait_for(lambda: self.at_hand(collectd, core), 10,
                           "the last load")
         self.fifo = burner.facts["fifo"]
-        self.seconds = []  # (truth, others, percore) of each
-        for value in collectd.of(f"percore-{core}/percent-busy"):
-            if self.begin < value.time <= self.end:
-                second = int(value.time)
-                self.seconds.append((burner.busy(second - 1, second),
-                                     others.share(second - 1, second),
-                                     value.value))
+        # From one stamp to the next: one that came late says so.
+        loads = collectd.of(f"percore-{core}/percent-busy")
+        self.seconds = [(burner.busy(last.time, this.time),
+                         others.share(int(last.time), int(this.time)),
+                         this.value)
+                        for last, this in zip(loads, loads[1:])
+                        if self.begin < int(this.time) <= self.end]
         check(len(self.seconds) == seconds, f"{len(self.seconds)} loads")
         self.truth = burner.busy(self.begin, self.end)
         self.others = others.share(self.begin, self.end)
@@ -82,7 +86,7 @@ class Try:
 
     def disturbed(self):
         """Or not known to be undisturbed."""
-        return self.others is None or self.others > OTHERS_MAX
+        return self.others is None or self.others > QUIET_MAX
 
     def say(self, pattern):
         others = "unknown" if self.others is None else f"{self.others:5.2f}"
@@ -97,12 +101,17 @@ class Bench:
     def __init__(self):
         self.collectd = None
         self.core = None
+        self.broken = False
+        self.give_up_at = time.monotonic() + BUDGET_S
 
     def open(self):
+        check(not self.broken, "collectd did not start, see above")
         if self.collectd is not None:
             return
+        self.broken = True
         cores = online_cores()
         if len(cores) < 2:
+            self.broken = False
             raise Skip("one core for the burner and another for all else are "
                        "needed")
         self.core = self.quietest(cores)
@@ -111,6 +120,7 @@ class Bench:
             plugins=("cpu",), extra="<Plugin cpu>\nReportByState false\n"
             "ValuesPercentage true\n</Plugin>").start()
         self.collectd.wait_for_value(f"percore-{self.core}/percent-busy")
+        self.broken = False
         say(f"core {self.core}; percent of 10 s:")
 
     @staticmethod
@@ -122,16 +132,24 @@ class Bench:
         after = harness.task_time_ns()
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
-    def measure(self, pattern, judge, seconds=10):
+    def measure(self, pattern, judge, seconds=10, quiet=False):
         """Tries until judge(try) returns None; what it returns else is why the
         try is worth nothing. Only a try that others disturbed is repeated."""
         self.open()
+
+        def judge_all(one):
+            if one.others is not None and one.others > OTHERS_MAX:
+                return "the load was not the burner's alone"
+            return judge(one)
+
         whys = []
         undisturbed = False
         for number in range(1, TRIES + 1):
+            if quiet:
+                harness.wait_for_quiet(self.core, QUIET_MAX)
             one = Try(self.collectd, self.core, pattern, seconds)
             one.say(pattern)
-            why = judge(one)
+            why = judge_all(one)
             if why is None:
                 return
             whys.append(why)
@@ -141,9 +159,11 @@ class Bench:
             say(f"try {number} of {TRIES}: {why}, while others had "
                 + ("an unknown share" if one.others is None
                    else f"{one.others:.2f} %") + " of the core")
+            if time.monotonic() > self.give_up_at:
+                break
         if undisturbed or harness.CPUACCT is None:
             raise AssertionError("; ".join(whys))
-        raise Skip(f"others used core {self.core} in each of {TRIES} tries")
+        raise Skip(f"others used core {self.core} in each of {number} tries")
 
 
 BENCH = Bench()
@@ -153,8 +173,12 @@ def expected(one):
     return one.truth + (one.others or 0)
 
 
-def within(points):
+def within(points, nominal=None):
+    """A judge: percore is right within so many points, and the burner did what
+    it was told to."""
     def judge(one):
+        if nominal is not None and abs(one.truth - nominal) > 1:
+            return f"the burner had {one.truth:.2f} % of its core"
         off = one.percore - expected(one)
         return None if abs(off) <= points else f"off by {off:.2f} points"
     return judge
@@ -163,19 +187,19 @@ def within(points):
 def duty_10():
     """A core that is busy for 10 of every 100 ms has a load of 10 % within 2
     points over 10 s"""
-    BENCH.measure("10000/100000", within(2))
+    BENCH.measure("10000/100000", within(2, nominal=10))
 
 
 def duty_50():
     """A core that is busy for 50 of every 100 ms has a load of 50 % within 2
     points over 10 s"""
-    BENCH.measure("50000/100000", within(2))
+    BENCH.measure("50000/100000", within(2, nominal=50))
 
 
 def duty_90():
     """A core that is busy for 90 of every 100 ms has a load of 90 % within 2
     points over 10 s"""
-    BENCH.measure("90000/100000", within(2))
+    BENCH.measure("90000/100000", within(2, nominal=90))
 
 
 def tick_locked():
@@ -195,19 +219,21 @@ def hog():
         if one.cpu_plugin >= 10:
             return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
         return within(2)(one)
-    BENCH.measure("hog", judge)
+    BENCH.measure("hog", judge, quiet=True)
 
 
 def antihog():
     """A load of 0.3 ms around each tick is seen within 2 points over 10 s,
-    where collectd's cpu plugin shows over 90 %"""
+    where collectd's cpu plugin shows over 40 %"""
+    # All ticks are busy ones, but idle time is kept by the clock, so that the
+    # columns add up to nearly twice the time that has passed.
     def judge(one):
-        if one.truth > 10:
-            return f"the burner had {one.truth:.2f} % of its core"
-        if one.cpu_plugin <= 90:
+        if one.truth + (one.others or 0) > 10:
+            return f"the core was busy for {expected(one):.2f} %"
+        if one.cpu_plugin <= 40:
             return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
         return within(2)(one)
-    BENCH.measure("antihog", judge)
+    BENCH.measure("antihog", judge, quiet=True)
 
 
 def duty_37_of_61():

@@ -1,18 +1,29 @@
-/* The program that runs in a guest: chapters by name, results on stdout. */
+/* The program that runs in a guest:
+ *
+ *   guest CHAPTER...         results on stdout
+ *   guest burn CORE PATTERN  keeps a core busy for ever, and prints at each
+ *                            second how much it was in the one that ended
+ *   guest mark TEXT...       prints the time and a text
+ */
+#include "burner.h"
 #include "chapters.h"
 #include "report.h"
 
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 static const struct {
   const char *name;
   void (*run)(void);
 } chapters[] = {
-    {"duty", chapter_duty},         {"tsc", chapter_tsc},
-    {"refusal", chapter_refusal},   {"sharing", chapter_sharing},
-    {"isolated", chapter_isolated}, {"hotplug", chapter_hotplug},
-    {"suspend", chapter_suspend},   {"tick", chapter_tick},
+    {"duty", chapter_duty},       {"tsc", chapter_tsc},
+    {"ipc", chapter_ipc},         {"refusal", chapter_refusal},
+    {"sharing", chapter_sharing}, {"isolated", chapter_isolated},
+    {"hotplug", chapter_hotplug}, {"library", chapter_library},
+    {"suspend", chapter_suspend}, {"tick", chapter_tick},
 };
 
 static int run(const char *name) {
@@ -25,7 +36,55 @@ static int run(const char *name) {
   return 1;
 }
 
+static double realtime(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void tell_truth(struct burner *burner) {
+  double from = realtime();
+  uint64_t busy = burner_busy_ns(burner);
+  for (;;) {
+    sleep_ns((uint64_t)(1e9 * (floor(from) + 1 - from)));
+    double to = realtime();
+    uint64_t busy_to = burner_busy_ns(burner);
+    printf("TRUTH %.3f %.2f\n", to,
+           100 * 1e-9 * (double)(busy_to - busy) / (to - from));
+    fflush(stdout);
+    from = to;
+    busy = busy_to;
+  }
+}
+
+static int burn(int core, const char *name) {
+  static const struct pattern patterns[] = {
+      {"60", 12000000, 20000000, false, 0, false},
+      {"hog", 3300000, 4000000, true, 250000, true},
+  };
+  struct burner burner;
+  for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++)
+    if (strcmp(patterns[i].name, name) == 0) {
+      burner_start(&burner, core, &patterns[i]);
+      tell_truth(&burner);
+    }
+  fprintf(stderr, "no pattern '%s'\n", name);
+  return 1;
+}
+
+static int mark(int argc, char **argv) {
+  printf("MARK %.3f", realtime());
+  for (int i = 0; i < argc; i++)
+    printf(" %s", argv[i]);
+  putchar('\n');
+  return 0;
+}
+
 int main(int argc, char **argv) {
+  if (argc == 4 && strcmp(argv[1], "burn") == 0)
+    return burn(atoi(argv[2]), argv[3]);
+  if (argc > 1 && strcmp(argv[1], "mark") == 0)
+    return mark(argc - 2, argv + 2);
   int status = argc > 1 ? 0 : 1;
   for (int i = 1; i < argc; i++)
     status |= run(argv[i]);

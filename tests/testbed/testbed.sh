@@ -70,6 +70,10 @@ read_arguments() {
     exit 2
   }
   [ "${PERCORE_TESTBED:-yes}" != no ] || skip_all "PERCORE_TESTBED=no"
+  # One guest after the other, whatever make -j thinks of it.
+  mkdir -p testbed.d
+  exec 9>testbed.d/lock
+  flock 9
   need apt-get apt
   need dpkg-deb dpkg
   need cpio cpio
@@ -223,6 +227,26 @@ boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   echo "# $name took $((SECONDS - begun)) s"
 }
 
+# The same for a script in the guest, whose console is judged by a program here.
+boot_script() { # name, seconds, script, more for QEMU...
+  local name=$1 script=$3 judgement
+  boot "$1" "$2" "" "testbed_script=$script.guest" "${@:4}"
+  case " $wanted_boots " in
+  "  " | *" $name "*) ;;
+  *) return 0 ;;
+  esac
+  [ "$shell" = no ] || return 0
+  judgement=$work/$name.judgement
+  python3 "$srcdir/tests/testbed/judge_$script.py" "$work/$name.console" \
+    >"$judgement" 2>&1 || {
+    cat "$judgement"
+    not_ok "$name: what the guest printed can be judged"
+    return 0
+  }
+  echo "# results: $(grep -c '^\(not \)\?ok - ' "$judgement")" >>"$judgement"
+  judge "$name" "$judgement" 0
+}
+
 judge() { # name, console, exit status of QEMU
   local name=$1 seen=0 told=none line
   while IFS= read -r line; do
@@ -238,7 +262,7 @@ judge() { # name, console, exit status of QEMU
     seen=$((seen + 1))
     echo "${line%% - *} - $name: ${line#* - }"
   done <"$2"
-  if [ "$told" = "$seen" ] && [ "$3" -eq 0 ]; then
+  if [ "${told/none/0}" = "$seen" ] && [ "$3" -eq 0 ]; then
     ok "$name: the guest came to its end and all its results arrived"
     return
   fi

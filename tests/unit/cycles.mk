@@ -9,13 +9,25 @@ CYCLES_TESTS = \
 	tests/unit/test_schedule \
 	tests/unit/test_source \
 	tests/unit/test_cpuidle \
-	tests/unit/test_machine
+	tests/unit/test_machine \
+	tests/unit/test_proof \
+	tests/unit/test_engine_idle \
+	tests/unit/test_engine_hardware \
+	tests/unit/test_engine_hotplug \
+	tests/unit/test_engine_suspend \
+	tests/unit/test_engine_condemnation \
+	tests/unit/test_figures \
+	tests/unit/test_aggregate \
+	tests/unit/test_sampler \
+	tests/unit/test_load
 check_PROGRAMS += $(CYCLES_TESTS)
 TESTS += $(CYCLES_TESTS)
 check_LTLIBRARIES += libcyclesunit.la
+libcyclesunit_la_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 libcyclesunit_la_SOURCES = \
 	tests/unit/unit.h \
 	tests/unit/fake_machine.c tests/unit/fake_machine.h \
+	tests/unit/play.c tests/unit/play.h \
 	tests/unit/temp_tree.c tests/unit/temp_tree.h
 CYCLES_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 CYCLES_TEST_LDADD = libcyclesunit.la libcycles.la $(CMOCKA_LIBS) -lm
@@ -37,7 +49,29 @@ tests_unit_test_cpuidle_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_proof_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_idle_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_hardware_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_hardware_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_hotplug_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_hotplug_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_suspend_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_suspend_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_condemnation_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_condemnation_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_figures_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_figures_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_aggregate_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_aggregate_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_sampler_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_sampler_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_load_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_load_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTEST_FIXTURES='"$(abs_top_srcdir)/tests/unit/fixtures"'
+# It is linked with libcycles alone, without the rest of libpercore.
+tests_unit_test_load_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 endif
 EXTRA_DIST += tests/unit/fixtures

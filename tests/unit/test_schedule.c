@@ -159,16 +159,19 @@ static void a_clock_set_forward_is_no_lateness(void **state) {
 static void a_clock_set_back_far_goes_on_at_the_new_multiples(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0, 1700000005 * SECOND);
-  run(&play, 6 * SECOND, 0);
-  play.realtime_ns -= 3600 * SECOND;
-  size_t before = play.stamps_len;
-  run(&play, 60 * SECOND, 0);
-  assert_in_range(play.stamps_len - before, 5, 7);
-  for (size_t i = before; i < play.stamps_len; i++)
-    assert_int_equal(play.stamps[i] % INTERVAL, 0);
-  for (size_t i = before + 1; i < play.stamps_len; i++)
-    assert_int_equal(play.stamps[i], play.stamps[i - 1] + INTERVAL);
+  static const uint64_t back_s[] = {25, 40, 200, 3600, 1000000};
+  for (size_t n = 0; n < sizeof back_s / sizeof back_s[0]; n++) {
+    start(&play, 0, 1700000005 * SECOND);
+    run(&play, 6 * SECOND, 0);
+    play.realtime_ns -= back_s[n] * SECOND;
+    size_t before = play.stamps_len;
+    run(&play, 60 * SECOND, 0);
+    assert_in_range(play.stamps_len - before, 5, 7);
+    for (size_t i = before; i < play.stamps_len; i++)
+      assert_int_equal(play.stamps[i] % INTERVAL, 0);
+    for (size_t i = before + 1; i < play.stamps_len; i++)
+      assert_int_equal(play.stamps[i], play.stamps[i - 1] + INTERVAL);
+  }
 }
 
 /* By less than an interval: the time of the last stamp comes again. */

@@ -1,0 +1,116 @@
+/* percore reset: asks a producer to show 0 from now on. */
+#include "target.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMMAND "reset"
+
+enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, ALL = -1, NONE = -2 };
+
+static const char help[] =
+    "Usage: percore reset REGION TABLE [ROW]\n"
+    "Asks the producer of a region to let counters and histograms of a table, "
+    "or of one\nrow of it, show 0 from now on. Gauges, levels and states stay, "
+    "and no rate changes.\nFor root and the user of the producer.\n\n"
+    "  -h, --help     print this help\n"
+    "  -V, --version  print the version\n";
+
+/* The live row of this name; NONE. */
+static int64_t find_row(struct region_reader *reader, uint32_t table,
+                        const char *wanted) {
+  struct region_tile tile;
+  int64_t found = NONE;
+  char name[REGION_ROW_NAME_SIZE];
+  if (region_tile_init(&tile, reader, table, TILE_ROWS, 0) != 0)
+    return NONE;
+  for (uint32_t first = 0; found == NONE; first += tile.rows) {
+    region_tile_read(reader, &tile, first);
+    if (tile.rows == 0)
+      break;
+    for (uint32_t i = 0; i < tile.rows && found == NONE; i++)
+      if (region_state(tile.generations[i]) == REGION_LIVE &&
+          region_reader_row_name(reader, table, first + i, tile.generations[i],
+                                 name) &&
+          strcmp(name, wanted) == 0)
+        found = first + i;
+  }
+  region_tile_free(&tile);
+  return found;
+}
+
+static int say_refused(const char *region, const char *table, int error) {
+  switch (error) {
+  case EPERM:
+    return say_failure(COMMAND,
+                       "the producer of %s refuses: only root and the "
+                       "user it runs as may reset",
+                       region);
+  case ETIMEDOUT:
+    return say_failure(COMMAND, "the producer of %s did not answer in %g s: %s",
+                       region, ANSWER_WAIT_MS / 1e3, target_advice(error));
+  case ENOTSUP:
+    return say_failure(COMMAND,
+                       "table %s of %s cannot be reset: its producer made it "
+                       "with PERCORE_NO_BASES",
+                       table, region);
+  default:
+    return say_failure(COMMAND, "%s, table %s: %s", region, table,
+                       strerror(error));
+  }
+}
+
+static int reset(struct region_reader *reader, char **words, int count) {
+  const struct region_directory *directory = region_reader_directory(reader);
+  int table = target_table(directory, words[1]);
+  int64_t row = ALL;
+  if (table < 0)
+    return target_no_table(COMMAND, directory, words[1]);
+  if (count > 2)
+    row = find_row(reader, (uint32_t)table, words[2]);
+  if (row == NONE)
+    return say_failure(COMMAND,
+                       "table %s of %s has no row '%s'; 'percore dump %s "
+                       "--table %s' lists them",
+                       words[1], words[0], words[2], words[0], words[1]);
+  if (region_reader_reset(reader, (uint32_t)table,
+                          row == ALL ? UINT32_MAX : (uint32_t)row,
+                          ANSWER_WAIT_MS) == 0)
+    return TOOL_OK;
+  return say_refused(words[0], words[1], errno);
+}
+
+int reset_main(int argc, char **argv) {
+  static const struct option long_options[] = {
+      {"help", no_argument, NULL, 'h'},
+      {"version", no_argument, NULL, 'V'},
+      {NULL, 0, NULL, 0},
+  };
+  struct region_reader *reader;
+  argv[0] = "percore " COMMAND; /* for getopt's messages */
+  for (int option;
+       (option = getopt_long(argc, argv, "hV", long_options, NULL)) != -1;) {
+    if (option == 'h')
+      return say_text(COMMAND, help);
+    if (option == 'V')
+      return say_version();
+    fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
+    return TOOL_USAGE;
+  }
+  char **words = argv + optind;
+  int count = argc - optind;
+  if (count < 2)
+    return say_usage(COMMAND, "which region and table? REGION TABLE [ROW]");
+  if (count > 3)
+    return say_usage(COMMAND, "'%s' is too much: one row at a time", words[3]);
+  stop_catch();
+  int status = target_open(COMMAND, words[0], &reader);
+  if (status != TOOL_OK)
+    return status;
+  status = reset(reader, words, count);
+  region_reader_close(reader);
+  return status;
+}

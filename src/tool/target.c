@@ -1,0 +1,159 @@
+#include "target.h"
+
+#include "tool.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { HELLO_WAIT_MS = 1000 };
+
+struct region_reader_options target_options(int hello_wait_ms) {
+  return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
+                                        .max_region_size = UINT64_MAX};
+}
+
+void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
+  char room[4096];
+  struct passwd entry, *found = NULL;
+  if (getpwuid_r(uid, &entry, room, sizeof(room), &found) == 0 && found != NULL)
+    snprintf(text, USER_TEXT_SIZE, "%s", entry.pw_name);
+  else
+    snprintf(text, USER_TEXT_SIZE, "%u", (unsigned)uid);
+}
+
+void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes) {
+  static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
+  double size = (double)bytes;
+  size_t unit = 0;
+  for (; size >= 1024 && unit + 1 < sizeof(units) / sizeof(units[0]); unit++)
+    size /= 1024;
+  snprintf(text, SIZE_TEXT_SIZE, size < 10 && unit > 0 ? "%.1f %s" : "%.0f %s",
+           size, units[unit]);
+}
+
+void target_name(char text[TARGET_NAME_SIZE],
+                 const struct region_directory *directory) {
+  snprintf(text, TARGET_NAME_SIZE, "%s%s%s", directory->name,
+           directory->instance != NULL ? "@" : "",
+           directory->instance != NULL ? directory->instance : "");
+}
+
+int target_table(const struct region_directory *directory, const char *name) {
+  for (uint32_t t = 0; t < directory->table_count; t++)
+    if (strcmp(directory->described[t].name, name) == 0)
+      return (int)t;
+  return -1;
+}
+
+int target_no_table(const char *command,
+                    const struct region_directory *directory,
+                    const char *name) {
+  char names[512] = "";
+  size_t used = 0;
+  for (uint32_t t = 0; t < directory->table_count && used < sizeof(names); t++)
+    used += (size_t)snprintf(names + used, sizeof(names) - used, "%s%s",
+                             t > 0 ? ", " : "", directory->described[t].name);
+  return say_failure(command, "region %s has no table '%s'; it has %s",
+                     directory->name, name, names);
+}
+
+/* ---------------------------------------------------------------------------
+ * Why there is none
+ */
+
+const char *target_advice(int error) {
+  static const struct {
+    int error;
+    const char *advice;
+  } known[] = {
+      {EACCES, "be root, or of the group of the socket (group percore)"},
+      {ECONNREFUSED, "its producer has ended without removing the socket; "
+                     "start it again"},
+      {ETIMEDOUT, "its producer listens but does not answer: stopped, or it "
+                  "does not call percore_serve"},
+      {ECONNRESET, "its producer has ended; start it again"},
+      {EAGAIN, "its producer has more readers waiting than it answers: "
+               "stopped, or it does not call percore_serve"},
+      {EMFILE, "raise the limit of open files (ulimit -n)"},
+  };
+  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    if (known[i].error == error)
+      return known[i].advice;
+  return "";
+}
+
+/* Instances of a region, as "a, b"; false if there is none. */
+static bool find_instances(const char *name, char *text, size_t size) {
+  size_t used = 0, length = strlen(name);
+  DIR *dir = opendir(region_runtime_dir());
+  if (dir == NULL)
+    return false;
+  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    const char *end = strrchr(entry->d_name, '.');
+    if (strncmp(entry->d_name, name, length) != 0 ||
+        entry->d_name[length] != '@' || end == NULL ||
+        strcmp(end, ".sock") != 0 || used >= size)
+      continue;
+    used += (size_t)snprintf(text + used, size - used, "%s%.*s",
+                             used > 0 ? ", " : "", (int)(end - entry->d_name),
+                             entry->d_name);
+  }
+  closedir(dir);
+  return used > 0;
+}
+
+static int say_absent(const char *command, const char *region) {
+  char instances[512];
+  const char *dir = region_runtime_dir();
+  if (strchr(region, '@') == NULL &&
+      find_instances(region, instances, sizeof(instances)))
+    return say_failure(command, "region %s has instances; name one of them: %s",
+                       region, instances);
+  return say_failure(command,
+                     "there is no region %s in %s; 'percore regions' lists "
+                     "what there is, PERCORE_RUNTIME_DIR says where",
+                     region, dir);
+}
+
+static int say_why(const char *command, const char *region,
+                   const struct region_reader *reader) {
+  int error = region_reader_errno(reader);
+  const char *advice = target_advice(error);
+  if (error == ENOENT)
+    return say_absent(command, region);
+  return say_failure(command, "%s%s%s", region_reader_error(reader),
+                     advice[0] != '\0' ? ": " : "", advice);
+}
+
+/* ---------------------------------------------------------------------------
+ * Connecting
+ */
+
+int target_open(const char *command, const char *region,
+                struct region_reader **reader) {
+  char name[TARGET_NAME_SIZE];
+  struct region_reader_options options = target_options(HELLO_WAIT_MS);
+  *reader = NULL;
+  snprintf(name, sizeof(name), "%s", region);
+  char *instance = strchr(name, '@');
+  if (instance != NULL)
+    *instance++ = '\0';
+  if (strlen(region) >= sizeof(name) || !region_name_is_valid(name, false) ||
+      (instance != NULL && !region_instance_is_valid(instance)))
+    return say_usage(command,
+                     "'%s' is no name of a region: NAME or NAME@INSTANCE, as "
+                     "'percore regions' lists them",
+                     region);
+  if (region_reader_open(reader, name, instance, &options) != 0)
+    return say_failure(command, "%s: %s", region, strerror(errno));
+  if (region_reader_refresh(*reader) == REGION_CAME)
+    return TOOL_OK;
+  say_why(command, region, *reader);
+  region_reader_close(*reader);
+  *reader = NULL;
+  return TOOL_FAILURE;
+}

@@ -1,0 +1,42 @@
+/* target: the region that a command line names, and who makes it. */
+#ifndef PERCORE_TARGET_H
+#define PERCORE_TARGET_H
+
+#include "region/reader.h"
+
+/* For texts of users and the like. */
+#define USER_TEXT_SIZE 64
+
+/* Connects to REGION, which is NAME or NAME@INSTANCE; waits for a second at
+ * most. Returns TOOL_OK, or says on stderr what is wrong and returns
+ * TOOL_USAGE (no name of a region) or TOOL_FAILURE. */
+int target_open(const char *command, const char *region,
+                struct region_reader **reader);
+
+/* Nobody is asked who may be read: whoever runs this is shown the user. Sizes
+ * are address space, not memory. */
+struct region_reader_options target_options(int hello_wait_ms);
+
+/* "NAME" or "NAME@INSTANCE", as the producer calls itself. */
+#define TARGET_NAME_SIZE 192
+void target_name(char text[TARGET_NAME_SIZE],
+                 const struct region_directory *directory);
+
+/* The table of this name, or -1. */
+int target_table(const struct region_directory *directory, const char *name);
+
+/* Says which tables there are instead. Returns TOOL_FAILURE. */
+int target_no_table(const char *command,
+                    const struct region_directory *directory, const char *name);
+
+/* "root", or the number of a user without a name. */
+void user_text(char text[USER_TEXT_SIZE], uid_t uid);
+
+/* "1.4 GiB". */
+#define SIZE_TEXT_SIZE 32
+void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
+
+/* What would help against an errno of connecting; "" if nothing is known. */
+const char *target_advice(int error);
+
+#endif

@@ -1,0 +1,130 @@
+#include "json.h"
+#include "top.h"
+#include "values.h"
+
+#include <errno.h>
+#include <math.h>
+
+static void put_worker(struct json *json, const struct worker *worker) {
+  json_open_object(json, NULL);
+  json_integer(json, "core", worker->core);
+  json_integer(json, "slot", worker->slot);
+  json_integer(json, "tid", worker->tid);
+  json_text(json, "name", worker->name);
+  json_bool(json, "polls", worker->polls);
+  json_bool(json, "asleep", worker->asleep);
+  json_bool(json, "stuck", worker->stuck_s >= TOP_STUCK_S);
+  json_number(json, "still_s", worker->stuck_s);
+  json_number(json, "useful", worker->useful);
+  json_number(json, "slept", worker->slept);
+  json_number(json, "empty", worker->empty);
+  json_number(json, "polls_per_s", worker->polls_per_s);
+  json_number(json, "items_per_s", worker->items_per_s);
+  json_close_object(json);
+}
+
+static void put_column(struct json *json, const struct top_figures *figures,
+                       const struct rates *rates,
+                       const struct rate_column *column) {
+  static const char *const kinds[] = {[RATE_PER_SECOND] = "rate",
+                                      [RATE_VALUE] = "value",
+                                      [RATE_STATE] = "state",
+                                      [RATE_QUANTILE] = "quantile"};
+  struct field_ref field =
+      field_of(figures->directory, rates->table, column->field);
+  json_open_object(json, NULL);
+  json_text(json, "name", column->title);
+  json_text(json, "is", kinds[column->kind]);
+  if (field.layout->kind == PERCORE_HISTOGRAM &&
+      column->kind == RATE_PER_SECOND)
+    json_text(json, "unit", "1"); /* values, whatever they measure */
+  else if (field.described->unit != NULL)
+    json_text(json, "unit", field.described->unit);
+  json_close_object(json);
+}
+
+static void put_values(struct json *json, const char *key,
+                       const struct top_figures *figures,
+                       const struct rates *rates, const double *values,
+                       bool of_core) {
+  json_open_object(json, key);
+  for (size_t c = 0; c < rates->columns_len; c++) {
+    const struct rate_column *column = &rates->columns[c];
+    struct field_ref field =
+        field_of(figures->directory, rates->table, column->field);
+    if (!of_core &&
+        !field_has_total(figures->directory, rates->table, column->field))
+      continue;
+    if (column->kind == RATE_STATE && values[c] >= 0 &&
+        values[c] < field.described->state_count)
+      json_text(json, column->title,
+                field.described->states[(uint32_t)values[c]]);
+    else
+      json_number(json, column->title, values[c]);
+  }
+  json_close_object(json);
+}
+
+static void put_row(struct json *json, const struct top_figures *figures,
+                    const struct rates *rates, const struct rate_row *row) {
+  json_open_object(json, NULL);
+  json_text(json, "row", row->name);
+  put_values(json, "values", figures, rates, row->values, false);
+  if (row->cores != NULL) {
+    json_open_object(json, "cores");
+    for (uint32_t core = 0; core < rates->core_count; core++) {
+      char key[16];
+      if (!rates->core_used[core])
+        continue;
+      snprintf(key, sizeof(key), "%u", core);
+      put_values(json, key, figures, rates,
+                 row->cores + core * rates->columns_len, true);
+    }
+    json_close_object(json);
+  }
+  json_close_object(json);
+}
+
+static void put_table(struct json *json, const struct top_figures *figures,
+                      const struct rates *rates) {
+  json_open_object(json, NULL);
+  json_text(json, "name", figures->directory->described[rates->table].name);
+  json_number(json, "interval_s", rates->interval_s);
+  json_unsigned(json, "rows_live", rates->rows_live);
+  json_open_array(json, "columns");
+  for (size_t c = 0; c < rates->columns_len; c++)
+    put_column(json, figures, rates, &rates->columns[c]);
+  json_close_array(json);
+  json_open_array(json, "rows");
+  for (size_t r = 0; r < rates->rows_len; r++)
+    put_row(json, figures, rates, &rates->rows[r]);
+  json_close_array(json);
+  json_close_object(json);
+}
+
+int top_json_write(FILE *out, const struct top_figures *figures) {
+  struct json *json = json_begin(out);
+  if (json == NULL)
+    return -ENOMEM;
+  json_thousandths(json, "time", (double)figures->realtime_ns / 1e9);
+  json_text(json, "region", figures->region);
+  json_text(json, "state", figures->alive ? "alive" : "gone");
+  if (!figures->alive) {
+    json_text(json, "why", figures->why);
+    return json_end(json);
+  }
+  if (figures->pid > 0)
+    json_integer(json, "pid", figures->pid);
+  json_integer(json, "uid", figures->uid);
+  if (figures->with_workers) {
+    json_open_array(json, "workers");
+    for (size_t w = 0; w < figures->workers.count; w++)
+      put_worker(json, &figures->workers.workers[w]);
+    json_close_array(json);
+  }
+  json_open_array(json, "tables");
+  for (size_t t = 0; t < figures->tables_len; t++)
+    put_table(json, figures, &figures->tables[t]);
+  json_close_array(json);
+  return json_end(json);
+}

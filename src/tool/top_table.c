@@ -1,0 +1,341 @@
+#include "top.h"
+
+#include "text.h"
+#include "values.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---------------------------------------------------------------------------
+ * Numbers in a few characters
+ */
+
+/* Three digits, and as many before the point as there are. */
+static void put_digits(char text[SHORT_TEXT_SIZE], double value,
+                       const char *suffix) {
+  double size = fabs(value);
+  int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
+  snprintf(text, SHORT_TEXT_SIZE, "%.*f%s", decimals, value, suffix);
+}
+
+void short_text(char text[SHORT_TEXT_SIZE], double value) {
+  static const char *const suffixes[] = {"", "k", "M", "G", "T", "P", "E"};
+  enum { COUNT = sizeof(suffixes) / sizeof(suffixes[0]) };
+  int s = 0;
+  if (isnan(value)) {
+    snprintf(text, SHORT_TEXT_SIZE, "-");
+    return;
+  }
+  if (fabs(value) < 10000 && value == floor(value)) {
+    snprintf(text, SHORT_TEXT_SIZE, "%.0f", value);
+    return;
+  }
+  for (; fabs(value) >= 999.5 && s + 1 < COUNT; s++)
+    value /= 1000;
+  put_digits(text, value, suffixes[s]);
+}
+
+void short_time_text(char text[SHORT_TEXT_SIZE], double ns) {
+  static const char *const units[] = {"ns", "us", "ms", "s"};
+  enum { COUNT = sizeof(units) / sizeof(units[0]) };
+  int u = 0;
+  if (isnan(ns)) {
+    snprintf(text, SHORT_TEXT_SIZE, "-");
+    return;
+  }
+  for (; ns >= 999.5 && u + 1 < COUNT; u++)
+    ns /= 1000;
+  put_digits(text, ns, units[u]);
+}
+
+static void put_percent(char text[SHORT_TEXT_SIZE], double share) {
+  if (isnan(share))
+    snprintf(text, SHORT_TEXT_SIZE, "-");
+  else
+    snprintf(text, SHORT_TEXT_SIZE, "%.1f", 100 * share);
+}
+
+static void clean(char *out, size_t size, const char *foreign) {
+  text_clean(out, size, foreign, strlen(foreign));
+}
+
+/* ---------------------------------------------------------------------------
+ * Workers
+ */
+
+static void write_worker(FILE *out, const struct worker *worker) {
+  char name[sizeof(worker->name) * TEXT_GROWTH];
+  char useful[SHORT_TEXT_SIZE], slept[SHORT_TEXT_SIZE], empty[SHORT_TEXT_SIZE];
+  char polls[SHORT_TEXT_SIZE], items[SHORT_TEXT_SIZE];
+  clean(name, sizeof(name), worker->name);
+  put_percent(useful, worker->useful);
+  put_percent(slept, worker->slept);
+  put_percent(empty, worker->empty);
+  short_text(polls, worker->polls_per_s);
+  short_text(items, worker->items_per_s);
+  fprintf(out, "%5d  %8s %8s %9s %8s %9s  %s", worker->core, useful, slept,
+          polls, empty, items, name);
+  if (!worker->polls)
+    fputs("  (does not call percore_poll)", out);
+  else if (worker->stuck_s >= TOP_STUCK_S)
+    fprintf(out, "  STUCK for %.0f s", worker->stuck_s);
+  else if (worker->asleep)
+    fputs("  (asleep)", out);
+  fputc('\n', out);
+}
+
+static void write_workers(FILE *out, const struct workers *workers, int lines) {
+  size_t shown = workers->count;
+  fprintf(out, "core: %zu %s attached\n", workers->count,
+          workers->count == 1 ? "thread" : "threads");
+  if (workers->count == 0)
+    return;
+  fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
+          "polls/s", "empty %", "items/s", "thread");
+  if (lines > 0 && shown > (size_t)lines)
+    shown = (size_t)lines;
+  for (size_t w = 0; w < shown; w++)
+    write_worker(out, &workers->workers[w]);
+  if (shown < workers->count)
+    fprintf(out, "%5s  and %zu more\n", "", workers->count - shown);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
+
+enum { NAME_WIDTH = 24, CELL_WIDTH = 9, CELL_GAP = 2 };
+
+static bool is_time(const struct rate_column *column, struct field_ref field) {
+  const char *unit = field_unit(field);
+  return column->kind == RATE_QUANTILE &&
+         (strcmp(unit, "ns") == 0 || strcmp(unit, "cycles") == 0);
+}
+
+static void write_cell_text(char *text, size_t size,
+                            const struct top_figures *figures,
+                            const struct rates *rates, size_t c, double value) {
+  const struct rate_column *column = &rates->columns[c];
+  struct field_ref field =
+      field_of(figures->directory, rates->table, column->field);
+  char number[SHORT_TEXT_SIZE];
+  if (is_time(column, field)) {
+    if (strcmp(field_unit(field), "cycles") == 0)
+      value *= 1e9 / (double)figures->tsc_hz;
+    short_time_text(number, value);
+  } else if (column->kind == RATE_STATE && value >= 0 &&
+             value < field.described->state_count) {
+    clean(text, size, field.described->states[(uint32_t)value]);
+    return;
+  } else {
+    short_text(number, value);
+  }
+  snprintf(text, size, "%s", number);
+}
+
+static void write_unit(char *text, size_t size,
+                       const struct top_figures *figures,
+                       const struct rates *rates, size_t c) {
+  const struct rate_column *column = &rates->columns[c];
+  struct field_ref field =
+      field_of(figures->directory, rates->table, column->field);
+  char unit[64];
+  clean(unit, sizeof(unit), field_unit(field));
+  if (column->kind == RATE_PER_SECOND)
+    snprintf(text, size, "%s/s",
+             field.layout->kind == PERCORE_HISTOGRAM ? "" : unit);
+  else if (column->kind == RATE_STATE || is_time(column, field))
+    text[0] = '\0';
+  else
+    snprintf(text, size, "%s", unit);
+}
+
+static int width_of(const struct top_figures *figures,
+                    const struct rates *rates, size_t c) {
+  char unit[80];
+  write_unit(unit, sizeof(unit), figures, rates, c);
+  size_t width = strlen(rates->columns[c].title);
+  if (strlen(unit) > width)
+    width = strlen(unit);
+  return CELL_GAP + (width < CELL_WIDTH ? CELL_WIDTH : (int)width);
+}
+
+/* How many columns fit beside the name. */
+static size_t columns_that_fit(const struct top_figures *figures,
+                               const struct rates *rates, int width) {
+  int used = NAME_WIDTH;
+  size_t c = 0;
+  for (; c < rates->columns_len; c++) {
+    used += width_of(figures, rates, c);
+    if (width > 0 && used > width && c > 0)
+      break;
+  }
+  return c;
+}
+
+static void write_titles(FILE *out, const struct top_figures *figures,
+                         const struct rates *rates, size_t columns) {
+  char unit[80];
+  text_pad(out, "row", -NAME_WIDTH);
+  for (size_t c = 0; c < columns; c++)
+    text_pad(out, rates->columns[c].title, width_of(figures, rates, c));
+  fputc('\n', out);
+  text_pad(out, "", -NAME_WIDTH);
+  for (size_t c = 0; c < columns; c++) {
+    write_unit(unit, sizeof(unit), figures, rates, c);
+    text_pad(out, unit, width_of(figures, rates, c));
+  }
+  fputc('\n', out);
+}
+
+static void write_values(FILE *out, const struct top_figures *figures,
+                         const struct rates *rates, size_t columns,
+                         const char *name, const double *values) {
+  char text[VALUE_TEXT_SIZE * TEXT_GROWTH];
+  text_pad(out, name, -NAME_WIDTH);
+  for (size_t c = 0; c < columns; c++) {
+    write_cell_text(text, sizeof(text), figures, rates, c, values[c]);
+    text_pad(out, text, width_of(figures, rates, c));
+  }
+  fputc('\n', out);
+}
+
+static void write_cores(FILE *out, const struct top_figures *figures,
+                        const struct rates *rates, size_t columns,
+                        const double *cores) {
+  char name[NAME_WIDTH];
+  for (uint32_t core = 0; core < rates->core_count; core++) {
+    if (!rates->core_used[core])
+      continue;
+    snprintf(name, sizeof(name), "  core %" PRIu32, core);
+    write_values(out, figures, rates, columns, name,
+                 cores + core * rates->columns_len);
+  }
+}
+
+static int by_number(const void *left, const void *right) {
+  const struct rate_row *a = *(const struct rate_row *const *)left;
+  const struct rate_row *b = *(const struct rate_row *const *)right;
+  return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Lines of one row. */
+static size_t row_lines(const struct rates *rates) {
+  size_t lines = 1;
+  for (uint32_t c = 0; rates->options.per_core && c < rates->core_count; c++)
+    lines += rates->core_used[c] != 0;
+  return lines;
+}
+
+/* Where all rows are shown and nobody asked for an order, they keep the
+ * producer's, so that they do not change places. */
+static int write_rows(FILE *out, const struct top_figures *figures,
+                      const struct rates *rates, size_t columns, size_t shown) {
+  const struct rate_row **rows = calloc(shown + 1, sizeof(*rows));
+  if (rows == NULL)
+    return -ENOMEM;
+  for (size_t r = 0; r < shown; r++)
+    rows[r] = &rates->rows[r];
+  if (rates->options.sort == NULL && shown == rates->rows_live)
+    qsort(rows, shown, sizeof(*rows), by_number);
+  for (size_t r = 0; r < shown; r++) {
+    char name[REGION_ROW_NAME_SIZE * TEXT_GROWTH];
+    clean(name, sizeof(name), rows[r]->name[0] != '\0' ? rows[r]->name : "-");
+    write_values(out, figures, rates, columns, name, rows[r]->values);
+    if (rows[r]->cores != NULL)
+      write_cores(out, figures, rates, columns, rows[r]->cores);
+  }
+  free(rows);
+  return 0;
+}
+
+/* lines: what there is room for; 0: any. */
+static int write_rates(FILE *out, const struct top_figures *figures,
+                       const struct rates *rates, int width, int lines) {
+  const struct percore_table *table =
+      &figures->directory->described[rates->table];
+  size_t columns = columns_that_fit(figures, rates, width);
+  size_t shown = rates->rows_len;
+  if (lines > 0) {
+    size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates) : 1;
+    shown = shown < room ? shown : room > 0 ? room : 1;
+  }
+  fprintf(out, "%s: %" PRIu64 " %s", table->name, rates->rows_live,
+          rates->rows_live == 1 ? "row" : "rows");
+  if (shown < rates->rows_live && rates->sort_column >= 0)
+    fprintf(out, ", those with the most %s",
+            rates->columns[rates->sort_column].title);
+  if (columns < rates->columns_len)
+    fprintf(out, " (%zu more columns: a wider window, or --json)",
+            rates->columns_len - columns);
+  fputc('\n', out);
+  if (rates->rows_live == 0)
+    return 0;
+  write_titles(out, figures, rates, columns);
+  return write_rows(out, figures, rates, columns, shown);
+}
+
+/* ---------------------------------------------------------------------------
+ * The whole
+ */
+
+static void write_title(FILE *out, const struct top_figures *figures) {
+  char time[TIME_TEXT_SIZE], user[USER_TEXT_SIZE];
+  time_text(time, figures->realtime_ns);
+  fprintf(out, "%s  ", time);
+  if (!figures->alive) {
+    char why[512];
+    clean(why, sizeof(why), figures->why);
+    fprintf(out, "%s is gone; waiting for it (%s)\n", figures->region, why);
+    return;
+  }
+  user_text(user, figures->uid);
+  fprintf(out, "%s, pid %d, user %s, every %g s\n", figures->region,
+          (int)figures->pid, user, figures->interval_s);
+}
+
+static int write_all(FILE *out, const struct top_figures *figures,
+                     struct window window) {
+  int left = window.height - 1, status = 0;
+  size_t sections = figures->tables_len + (figures->with_workers ? 1 : 0);
+  write_title(out, figures);
+  if (!figures->alive)
+    return 0;
+  if (figures->with_workers) {
+    int share = sections > 0 ? left / (int)sections : left;
+    write_workers(out, &figures->workers,
+                  window.height <= 0 ? 0
+                  : share > 4        ? share - 3
+                                     : 1);
+    left -= (int)figures->workers.count + 2;
+    sections--;
+  }
+  for (size_t t = 0; t < figures->tables_len && status == 0; t++, sections--) {
+    const struct rates *rates = &figures->tables[t];
+    int share = left > (int)sections ? left / (int)sections : 1;
+    status = write_rates(out, figures, rates, window.width,
+                         window.height <= 0 ? 0 : share);
+    int used = 3 + (int)(rates->rows_len * row_lines(rates));
+    left -= used < share ? used : share;
+  }
+  return status;
+}
+
+int top_table_write(FILE *out, const struct top_figures *figures,
+                    struct window window) {
+  char *whole = NULL;
+  size_t size;
+  FILE *part = open_memstream(&whole, &size);
+  if (part == NULL)
+    return -ENOMEM;
+  int status = write_all(part, figures, window);
+  if (fclose(part) != 0)
+    status = -ENOMEM;
+  if (status == 0)
+    window_cut(out, whole, window);
+  free(whole);
+  return status;
+}

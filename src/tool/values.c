@@ -1,0 +1,101 @@
+#include "values.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+const struct quantile quantiles[QUANTILES] = {
+    {"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}};
+
+struct field_ref field_of(const struct region_directory *directory,
+                          uint32_t table, uint32_t field) {
+  return (struct field_ref){
+      .layout =
+          &directory->fields[directory->tables[table].first_field + field],
+      .described = &directory->described[table].fields[field]};
+}
+
+bool field_has_total(const struct region_directory *directory, uint32_t table,
+                     uint32_t f) {
+  struct field_ref field = field_of(directory, table, f);
+  if (directory->tables[table].storage != PERCORE_PER_CORE)
+    return true;
+  return field.layout->kind != PERCORE_STATE &&
+         (field.layout->kind != PERCORE_LEVEL ||
+          field.layout->aggregation != PERCORE_NONE);
+}
+
+const char *field_unit(struct field_ref field) {
+  return field.described->unit != NULL ? field.described->unit : "";
+}
+
+const char *kind_name(enum percore_kind kind) {
+  static const char *const names[] = {"counter", "gauge", "level", "state",
+                                      "histogram"};
+  return names[kind];
+}
+
+const char *storage_name(enum percore_storage storage) {
+  static const char *const names[] = {"per core", "owned", "shared"};
+  return names[storage];
+}
+
+void histogram_summarise(struct histogram_summary *summary,
+                         struct field_ref field, const uint64_t *buckets) {
+  const struct region_field *layout = field.layout;
+  summary->count = 0;
+  for (uint32_t b = 0; b < layout->cells; b++)
+    summary->count += buckets[b];
+  for (int i = 0; i < QUANTILES; i++) {
+    double value = region_histogram_quantile(layout->sub_bits, buckets,
+                                             layout->cells, quantiles[i].q);
+    summary->at[i] = value < 0 ? NAN : value;
+  }
+}
+
+static bool has_state(struct field_ref field, uint64_t value) {
+  return field.layout->kind == PERCORE_STATE &&
+         value < field.described->state_count;
+}
+
+void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
+                const uint64_t *cells) {
+  if (has_state(field, cells[0]))
+    snprintf(text, VALUE_TEXT_SIZE, "%s", field.described->states[cells[0]]);
+  else if (field.layout->kind == PERCORE_GAUGE)
+    snprintf(text, VALUE_TEXT_SIZE, "%" PRId64, (int64_t)cells[0]);
+  else
+    snprintf(text, VALUE_TEXT_SIZE, "%" PRIu64, cells[0]);
+}
+
+static void histogram_json(struct json *json, const char *key,
+                           struct field_ref field, const uint64_t *cells) {
+  struct histogram_summary summary;
+  histogram_summarise(&summary, field, cells);
+  json_open_object(json, key);
+  json_unsigned(json, "count", summary.count);
+  for (int i = 0; i < QUANTILES; i++)
+    json_number(json, quantiles[i].name, summary.at[i]);
+  json_open_array(json, "buckets");
+  for (uint32_t b = 0; b < field.layout->cells; b++) {
+    if (cells[b] == 0)
+      continue;
+    json_open_array(json, NULL);
+    json_unsigned(json, NULL, region_bucket_least(field.layout->sub_bits, b));
+    json_unsigned(json, NULL, cells[b]);
+    json_close_array(json);
+  }
+  json_close_array(json);
+  json_close_object(json);
+}
+
+void value_json(struct json *json, const char *key, struct field_ref field,
+                const uint64_t *cells) {
+  if (field.layout->kind == PERCORE_HISTOGRAM)
+    histogram_json(json, key, field, cells);
+  else if (has_state(field, cells[0]))
+    json_text(json, key, field.described->states[cells[0]]);
+  else if (field.layout->kind == PERCORE_GAUGE)
+    json_integer(json, key, (int64_t)cells[0]);
+  else
+    json_unsigned(json, key, cells[0]);
+}

@@ -1,0 +1,12 @@
+# Producers and readers of regions in processes of their own; what the update
+# paths compile to.
+EXTRA_DIST += tests/integration/test_update_code.py \
+	tests/integration/update_code.c
+if TESTS_ENABLED
+region_integration_tests = tests/integration/test_region_processes
+check_PROGRAMS += $(region_integration_tests)
+TESTS += $(region_integration_tests) tests/integration/test_update_code.py
+tests_integration_test_region_processes_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+tests_integration_test_region_processes_LDADD = \
+	libregionunit.la libregion.la $(CMOCKA_LIBS)
+endif

@@ -1,0 +1,379 @@
+/* region_producer: a fast path whose counts are known, for the tests of who
+ * reads regions.
+ *
+ * Usage: region_producer NAME[@INSTANCE] [OPTION]...
+ *   --rows N      so many rows in the table `session`, row k with 3 k packets
+ *                 and 1000 k bytes (default 4)
+ *   --workers N   so many threads that poll (default 1), on the cores allowed
+ *   --polled      does not serve, until it is told `serve`
+ *   --hostile     names of rows and threads, units and states with bytes that
+ *                 would steer a terminal or break JSON
+ *
+ * Prints `ready`, then obeys lines of stdin, answering each with one line:
+ *   port        what it has counted on port 0: packets, bytes
+ *   log         "SECONDS PACKETS,..." of all looks at port 0 so far, one every
+ *               10 ms, by CLOCK_REALTIME
+ *   stop        the workers end
+ *   serve       serves for 1 s
+ *   stick, go   the last worker stops polling without saying so, and goes on
+ *   sleep, wake the same, but it says so
+ *   remove K, add K  a row of `session`
+ * Ends at the end of stdin.
+ */
+#include "percore_config.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "percore.h"
+
+enum { MAX_WORKERS = 16, MAX_LOOKS = 1 << 16, PORTS = 2 };
+enum { PORT, SESSION, ODD, WORKER };
+enum { RX_PACKETS, RX_BYTES, IN_FLIGHT, LATENCY }; /* of PORT */
+enum { QUEUE, LINK };                              /* of WORKER */
+
+static const char *const links[] = {"down", "up"};
+static const char *const hostile_links[] = {"do\xe2\x80\xaewn", "u\"p\\"};
+
+static struct percore_field port_fields[] = {
+    {.name = "rx_packets", .unit = "packets", .help = "what came in"},
+    {.name = "rx_bytes", .unit = "bytes"},
+    {.name = "in_flight", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "latency",
+     .unit = "ns",
+     .kind = PERCORE_HISTOGRAM,
+     .sub_bits = 3,
+     .max_bits = 20},
+};
+static struct percore_field worker_fields[] = {
+    {.name = "queue",
+     .unit = "packets",
+     .kind = PERCORE_LEVEL,
+     .aggregation = PERCORE_MAX},
+    {.name = "link",
+     .unit = "1",
+     .kind = PERCORE_STATE,
+     .states = links,
+     .state_count = 2},
+};
+static const struct percore_field session_fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "bytes", .unit = "bytes"},
+};
+static const struct percore_field odd_fields[] = {
+    {.name = "errors", .unit = "errors"},
+    {.name = "balance", .unit = "1", .kind = PERCORE_GAUGE},
+};
+static struct percore_table tables[] = {
+    [PORT] = {.name = "port",
+              .help = "one row for each port",
+              .storage = PERCORE_PER_CORE,
+              .fields = port_fields,
+              .field_count = 4,
+              .max_rows = 8,
+              .row_name_size = 56},
+    [SESSION] = {.name = "session",
+                 .storage = PERCORE_OWNED,
+                 .fields = session_fields,
+                 .field_count = 2,
+                 .key = PERCORE_KEY_IPV4},
+    [ODD] = {.name = "odd",
+             .storage = PERCORE_SHARED,
+             .fields = odd_fields,
+             .field_count = 2},
+    [WORKER] = {.name = "worker",
+                .storage = PERCORE_PER_CORE,
+                .fields = worker_fields,
+                .field_count = 2},
+};
+
+static struct {
+  const char *name;
+  struct percore_options region;
+  uint32_t rows;
+  int workers;
+  bool hostile;
+} options = {.region = {.size = sizeof(struct percore_options)},
+             .rows = 4,
+             .workers = 1};
+
+static struct percore_region *region;
+static percore_core_table_t port_table, worker_table;
+static percore_histogram_t latency;
+static uint32_t port_rows[PORTS];
+static atomic_bool stop, stuck, asleep;
+
+struct worker {
+  pthread_t thread;
+  int number, core;
+  _Atomic uint64_t packets; /* on port 0 */
+};
+static struct worker workers[MAX_WORKERS];
+
+static _Noreturn void fail(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+static void sleep_ns(long ns) {
+  nanosleep(&(struct timespec){.tv_nsec = ns}, NULL);
+}
+
+/* ---------------------------------------------------------------------------
+ * Workers
+ */
+
+/* 64 packets of 100 bytes in every second round. */
+static void poll_once(struct worker *worker, percore_slot_t slot,
+                      uint64_t round) {
+  percore_core_row_t row = percore_core_row(slot, port_table, port_rows[0]);
+  uint64_t n = round % 2 == 0 ? 64 : 0;
+  if (n > 0) {
+    percore_begin(slot);
+    percore_add(row, RX_PACKETS, n);
+    percore_add(row, RX_BYTES, n * 100);
+    percore_end(slot);
+    percore_hist_add(row, latency, round % 1000);
+    atomic_store(&worker->packets, worker->packets + n);
+  }
+  percore_poll(slot, n);
+  sleep_ns(200000);
+}
+
+static void wait_while(percore_slot_t slot, atomic_bool *flag, bool say_so) {
+  if (say_so)
+    percore_sleep(slot);
+  while (atomic_load(flag) && !atomic_load(&stop))
+    sleep_ns(1000000);
+  if (say_so)
+    percore_wake(slot);
+}
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  percore_slot_t slot;
+  char name[40];
+  bool last = worker->number + 1 == options.workers;
+  snprintf(name, sizeof(name),
+           options.hostile ? "\033[2Jworker\n%d\377" : "worker %d",
+           worker->number);
+  if (percore_attach(region, name, worker->core, &slot) != 0)
+    perror("percore_attach");
+  percore_core_row_t idle = percore_core_row(slot, port_table, port_rows[1]);
+  percore_gauge_add(idle, IN_FLIGHT, worker->number == 0 ? -5 : 2);
+  percore_core_row_t state = percore_core_row(slot, worker_table, 0);
+  percore_set(state, QUEUE, 10 + worker->number);
+  percore_set(state, LINK, worker->number % 2);
+  for (uint64_t round = 0; !atomic_load(&stop); round++) {
+    poll_once(worker, slot, round);
+    if (last && atomic_load(&stuck))
+      wait_while(slot, &stuck, false);
+    if (last && atomic_load(&asleep))
+      wait_while(slot, &asleep, true);
+  }
+  percore_detach(region, slot);
+  return NULL;
+}
+
+static void start_workers(void) {
+  cpu_set_t allowed;
+  int core = -1;
+  CPU_ZERO(&allowed);
+  sched_getaffinity(0, sizeof(allowed), &allowed);
+  for (int w = 0; w < options.workers; w++) {
+    do
+      core = (core + 1) % CPU_SETSIZE;
+    while (!CPU_ISSET(core, &allowed));
+    workers[w].number = w;
+    workers[w].core = core;
+    if (pthread_create(&workers[w].thread, NULL, work, &workers[w]) != 0)
+      fail("pthread_create");
+  }
+}
+
+static void stop_workers(void) {
+  atomic_store(&stop, true);
+  for (int w = 0; w < options.workers; w++)
+    pthread_join(workers[w].thread, NULL);
+  options.workers = 0;
+}
+
+static uint64_t packets_so_far(void) {
+  uint64_t packets = 0;
+  for (int w = 0; w < MAX_WORKERS; w++)
+    packets += atomic_load(&workers[w].packets);
+  return packets;
+}
+
+/* ---------------------------------------------------------------------------
+ * A log of what was counted when
+ */
+
+static struct look {
+  double time_s;
+  uint64_t packets;
+} looks[MAX_LOOKS];
+static atomic_uint look_count;
+
+static void *keep_log(void *argument) {
+  (void)argument;
+  for (unsigned i = 0; i < MAX_LOOKS && !atomic_load(&stop); i++) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    looks[i] =
+        (struct look){.time_s = (double)now.tv_sec + (double)now.tv_nsec / 1e9,
+                      .packets = packets_so_far()};
+    atomic_store(&look_count, i + 1);
+    sleep_ns(10000000);
+  }
+  return NULL;
+}
+
+static void print_log(void) {
+  unsigned count = atomic_load(&look_count);
+  for (unsigned i = 0; i < count; i++)
+    printf("%s%.6f %" PRIu64, i > 0 ? "," : "", looks[i].time_s,
+           looks[i].packets);
+  putchar('\n');
+}
+
+/* ---------------------------------------------------------------------------
+ * The region
+ */
+
+static void add_rows(void) {
+  static const char *const names[] = {"eth0", "eth1"};
+  static const char *const hostile_names[] = {"\033]0;owned\007\033[2J",
+                                              "a\"b\\c\n\xe2\x80\xae\xff/;= "};
+  percore_owned_table_t session;
+  percore_shared_table_t odd;
+  percore_owned_table(region, SESSION, &session);
+  percore_shared_table(region, ODD, &odd);
+  for (uint32_t p = 0; p < PORTS; p++)
+    if (percore_row_add(region, PORT,
+                        options.hostile ? hostile_names[p] : names[p],
+                        &port_rows[p]) != 0)
+      fail("percore_row_add");
+  for (uint32_t k = 0; k < options.rows; k++) {
+    uint32_t row;
+    if (percore_row_add_key(region, SESSION, 0x0a000000u + k, &row) != 0)
+      fail("percore_row_add_key");
+    percore_owned_row_t cells = percore_owned_row(session, row);
+    percore_add(cells, 0, 3ull * k);
+    percore_add(cells, 1, 1000ull * k);
+  }
+  percore_shared_row_t row = percore_shared_row(odd, 0);
+  percore_shared_add(row, 0, UINT64_MAX - 1);
+  percore_shared_add(row, 1, (uint64_t)-42);
+}
+
+static void make_region(void) {
+  char name[128];
+  snprintf(name, sizeof(name), "%s", options.name);
+  char *at = strchr(name, '@');
+  if (at != NULL) {
+    *at = '\0';
+    options.region.instance = at + 1;
+  }
+  if (options.hostile)
+    worker_fields[LINK].states = hostile_links;
+  tables[SESSION].max_rows = options.rows > 0 ? options.rows : 1;
+  if (percore_create(&region, name, tables, 4, &options.region) != 0)
+    fail("percore_create");
+  percore_core_table(region, PORT, &port_table);
+  percore_core_table(region, WORKER, &worker_table);
+  percore_histogram(region, PORT, LATENCY, &latency);
+  add_rows();
+}
+
+static void serve_for_a_second(void) {
+  for (int i = 0; i < 100; i++) {
+    percore_serve(region);
+    sleep_ns(10000000);
+  }
+}
+
+static void obey(const char *line) {
+  unsigned k;
+  if (strcmp(line, "log\n") == 0) {
+    print_log();
+    return;
+  }
+  if (strcmp(line, "port\n") == 0) {
+    uint64_t packets = packets_so_far();
+    printf("%" PRIu64 " %" PRIu64 "\n", packets, packets * 100);
+    return;
+  }
+  if (strcmp(line, "stop\n") == 0)
+    stop_workers();
+  else if (strcmp(line, "serve\n") == 0)
+    serve_for_a_second();
+  else if (strcmp(line, "stick\n") == 0 || strcmp(line, "go\n") == 0)
+    atomic_store(&stuck, line[0] == 's');
+  else if (strcmp(line, "sleep\n") == 0 || strcmp(line, "wake\n") == 0)
+    atomic_store(&asleep, line[0] == 's');
+  else if (sscanf(line, "remove %u", &k) == 1)
+    percore_row_remove(region, SESSION, k, PERCORE_NO_UPDATE_IN_FLIGHT);
+  else if (sscanf(line, "add %u", &k) == 1)
+    percore_row_add_key(region, SESSION, 0x0a000000u + k, &k);
+  else
+    fail(line);
+  puts("done");
+}
+
+static void parse(int argc, char **argv) {
+  static const struct option long_options[] = {
+      {"rows", required_argument, NULL, 'r'},
+      {"workers", required_argument, NULL, 'w'},
+      {"polled", no_argument, NULL, 'p'},
+      {"hostile", no_argument, NULL, 'h'},
+      {NULL, 0, NULL, 0},
+  };
+  for (int option;
+       (option = getopt_long(argc, argv, "", long_options, NULL)) != -1;)
+    switch (option) {
+    case 'r':
+      options.rows = (uint32_t)strtoul(optarg, NULL, 10);
+      break;
+    case 'w':
+      options.workers = atoi(optarg);
+      break;
+    case 'p':
+      options.region.serving = PERCORE_SERVE_POLLED;
+      break;
+    case 'h':
+      options.hostile = true;
+      break;
+    default:
+      exit(2);
+    }
+  if (optind + 1 != argc || options.workers < 0 ||
+      options.workers > MAX_WORKERS)
+    exit(2);
+  options.name = argv[optind];
+}
+
+int main(int argc, char **argv) {
+  parse(argc, argv);
+  make_region();
+  start_workers();
+  pthread_t log;
+  if (pthread_create(&log, NULL, keep_log, NULL) != 0)
+    fail("pthread_create");
+  setvbuf(stdout, NULL, _IOLBF, 0);
+  puts("ready");
+  for (char line[64]; fgets(line, sizeof(line), stdin) != NULL;)
+    obey(line);
+  stop_workers();
+  pthread_join(log, NULL);
+  percore_destroy(region);
+  return 0;
+}

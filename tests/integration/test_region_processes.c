@@ -1,0 +1,680 @@
+/* Producers and readers in processes of their own: counts that are exact to the
+ * last, and producers that are killed, restarted, forked, or somebody else's.
+ *
+ * PERCORE_TEST_KILLS and PERCORE_TEST_SECONDS make it longer. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../unit/region_unit.h"
+#include "region/accounts.h"
+
+enum { FRAME = 64, NOBODY = 65534 };
+
+static unsigned setting(const char *name, unsigned usual) {
+  const char *text = getenv(name);
+  return text != NULL ? (unsigned)atoi(text) : usual;
+}
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static void pause_ms(unsigned ms) {
+  struct timespec pause = {.tv_sec = ms / 1000,
+                           .tv_nsec = (long)(ms % 1000) * 1000000};
+  nanosleep(&pause, NULL);
+}
+
+/* Whatever becomes of the test, its children end with it. */
+static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
+
+/* ---------------------------------------------------------------------------
+ * A producer: two threads count packets and bytes of port eth0 in sections
+ */
+
+struct producer {
+  pid_t pid;
+  int said;  /* from it: one byte when it runs, its total when it stopped */
+  int asked; /* to it: closed when it is to stop */
+};
+
+struct worker {
+  struct percore_region *region;
+  int core;
+  bool *stop;
+  uint64_t counted;
+};
+
+/* What a worker does between two packets, some 100 ns. */
+static void handle_packet(void) {
+  for (volatile int i = 0; i < 100; i++)
+    ;
+}
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  percore_core_table(worker->region, PORT, &ports);
+  percore_attach(worker->region, "worker", worker->core, &slot);
+  percore_core_row_t row = percore_core_row(slot, ports, 0);
+  while (!__atomic_load_n(worker->stop, __ATOMIC_RELAXED)) {
+    for (int i = 0; i < 1000; i++) {
+      percore_begin(slot);
+      percore_add(row, PACKETS, 1);
+      percore_add(row, BYTES, FRAME);
+      percore_end(slot);
+      handle_packet();
+    }
+    worker->counted += 1000;
+    percore_poll(slot, 1000);
+  }
+  percore_detach(worker->region, slot);
+  return NULL;
+}
+
+static void produce(int say, int ask, const struct percore_table *tables,
+                    uint32_t count) {
+  struct percore_options options = {
+      .size = sizeof(options), .cores = 4, .extra_slots = 2};
+  struct percore_region *region;
+  uint32_t row;
+  bool stop = false;
+  die_with_parent();
+  if (percore_create(&region, "unit", tables, count, &options) != 0)
+    _exit(2);
+  if (percore_row_add(region, PORT, "eth0", &row) != 0 || row != 0)
+    _exit(3);
+  struct worker workers[2];
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) {
+    workers[i] = (struct worker){.region = region, .core = i, .stop = &stop};
+    pthread_create(&threads[i], NULL, work, &workers[i]);
+  }
+  if (write(say, "r", 1) != 1)
+    _exit(4);
+  char byte;
+  while (read(ask, &byte, 1) > 0)
+    ;
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (int i = 0; i < 2; i++)
+    pthread_join(threads[i], NULL);
+  uint64_t total = workers[0].counted + workers[1].counted;
+  if (write(say, &total, sizeof(total)) != sizeof(total))
+    _exit(5);
+  pause_ms(60000); /* stays until it is killed */
+  _exit(0);
+}
+
+static struct producer start_producer_of(const struct percore_table *tables,
+                                         uint32_t count) {
+  int say[2], ask[2];
+  char byte;
+  assert_return_code(pipe2(say, O_CLOEXEC), errno);
+  assert_return_code(pipe2(ask, O_CLOEXEC), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    close(say[0]);
+    close(ask[1]);
+    produce(say[1], ask[0], tables, count);
+  }
+  close(say[1]);
+  close(ask[0]);
+  assert_int_equal(read(say[0], &byte, 1), 1);
+  return (struct producer){.pid = pid, .said = say[0], .asked = ask[1]};
+}
+
+static struct producer start_producer(void) {
+  return start_producer_of(unit_tables, TABLES);
+}
+
+static void kill_producer(struct producer *producer) {
+  kill(producer->pid, SIGKILL);
+  waitpid(producer->pid, NULL, 0);
+  close(producer->said);
+  if (producer->asked >= 0)
+    close(producer->asked);
+}
+
+/* Lets it stop counting; what it counted. */
+static uint64_t stop_counting(struct producer *producer) {
+  uint64_t total;
+  close(producer->asked);
+  producer->asked = -1;
+  assert_int_equal(read(producer->said, &total, sizeof(total)), sizeof(total));
+  return total;
+}
+
+/* ---------------------------------------------------------------------------
+ * A reader that believes nothing
+ */
+
+struct watcher {
+  struct region_reader *reader;
+  struct region_accounts *accounts;
+  uint64_t round, last, last_ns, looks, torn, producers;
+};
+
+static struct watcher start_watching(void) {
+  struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct watcher watcher = {.accounts = region_accounts_new(REGION_WANT_CORES),
+                            .last_ns = now_ns()};
+  assert_return_code(
+      region_reader_open(&watcher.reader, "unit", NULL, &options), 0);
+  return watcher;
+}
+
+static void stop_watching(struct watcher *watcher) {
+  assert_int_equal(region_accounts_steps_back(watcher->accounts), 0);
+  region_accounts_free(watcher->accounts);
+  region_reader_close(watcher->reader);
+}
+
+/* A core counts less than this many packets in a second. */
+#define MOST_PER_SECOND 4e9
+
+static void check_account(struct watcher *watcher,
+                          const struct region_account *account) {
+  uint64_t now = now_ns(), packets = account->totals[PACKETS];
+  assert_true(packets >= watcher->last);
+  double seconds = (double)(now - watcher->last_ns) / 1e9 + 1;
+  assert_true((double)(packets - watcher->last) < MOST_PER_SECOND * seconds);
+  watcher->last = packets;
+  watcher->last_ns = now;
+}
+
+/* Packets and bytes of one core are of one moment, unless that was said. */
+static void check_consistency(struct watcher *watcher,
+                              const struct region_tile *tile) {
+  watcher->torn += tile->torn[0];
+  for (uint32_t core = 0; core < tile->core_count && !tile->torn[0]; core++) {
+    const uint64_t *cells =
+        tile->cores + (size_t)core * tile->capacity * tile->columns;
+    assert_int_equal(cells[BYTES], cells[PACKETS] * FRAME);
+  }
+}
+
+static void look(struct watcher *watcher) {
+  struct region_tile tile;
+  const struct region_account *found[1];
+  if (region_reader_directory(watcher->reader) == NULL)
+    return;
+  assert_return_code(region_tile_init(&tile, watcher->reader, PORT + 1, 1,
+                                      REGION_WANT_BIRTHS | REGION_WANT_CORES),
+                     0);
+  region_tile_read(watcher->reader, &tile, 0);
+  if (tile.rows == 1 && region_state(tile.generations[0]) == REGION_LIVE) {
+    watcher->looks++;
+    check_consistency(watcher, &tile);
+    assert_return_code(region_accounts_take(watcher->accounts, watcher->reader,
+                                            &tile, ++watcher->round, found),
+                       0);
+    check_account(watcher, found[0]);
+  }
+  region_tile_free(&tile);
+}
+
+static void refresh_and_look(struct watcher *watcher) {
+  enum region_event event = region_reader_refresh(watcher->reader);
+  look(watcher);
+  if (event == REGION_WENT) {
+    event = region_reader_refresh(watcher->reader);
+    look(watcher);
+  }
+  watcher->producers += event == REGION_CAME;
+}
+
+/* ---------------------------------------------------------------------------
+ * Tests
+ */
+
+static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
+  (void)state;
+  struct producer producer = start_producer();
+  struct watcher watcher = start_watching();
+  uint64_t end =
+      now_ns() + setting("PERCORE_TEST_SECONDS", 2) * UINT64_C(1000000000);
+  while (now_ns() < end)
+    refresh_and_look(&watcher);
+  uint64_t counted = stop_counting(&producer);
+  refresh_and_look(&watcher);
+  assert_int_equal(watcher.last, counted);
+  assert_true(watcher.looks > 1000);
+  /* a section of two adds is read whole nearly always; torn is said */
+  assert_true(watcher.torn < watcher.looks / 10);
+  print_message("%lu counted, %lu looks, %lu torn\n", counted, watcher.looks,
+                watcher.torn);
+  kill_producer(&producer);
+  stop_watching(&watcher);
+}
+
+static void
+killed_at_any_point_a_producer_leaves_no_step_and_no_spike(void **state) {
+  (void)state;
+  struct watcher watcher = start_watching();
+  unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 1;
+  for (unsigned i = 0; i < kills; i++) {
+    struct producer producer = start_producer();
+    uint64_t end = now_ns() + (uint64_t)(rand_r(&seed) % 15000) * 1000;
+    while (now_ns() < end)
+      refresh_and_look(&watcher);
+    kill_producer(&producer);
+    refresh_and_look(&watcher);
+  }
+  assert_int_equal(watcher.producers, kills);
+  assert_int_equal(region_reader_presence(watcher.reader), REGION_LEFT);
+  print_message("%u producers killed, %lu looks\n", kills, watcher.looks);
+  stop_watching(&watcher);
+}
+
+static void killed_while_it_starts_a_producer_harms_no_reader(void **state) {
+  (void)state;
+  struct watcher watcher = start_watching();
+  unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 7;
+  for (unsigned i = 0; i < kills; i++) {
+    pid_t pid = fork();
+    assert_return_code(pid, errno);
+    if (pid == 0) {
+      int fds[4];
+      if (pipe(fds) == 0 && pipe(fds + 2) == 0)
+        produce(fds[1], fds[2], unit_tables, TABLES);
+      _exit(1);
+    }
+    uint64_t end = now_ns() + 18000000 + rand_r(&seed) % 8000000;
+    while (now_ns() < end)
+      refresh_and_look(&watcher);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    refresh_and_look(&watcher);
+  }
+  stop_watching(&watcher);
+}
+
+static void a_restart_with_another_schema_is_read_anew(void **state) {
+  (void)state;
+  struct percore_table changed[TABLES];
+  struct percore_field fields[] = {{.name = "packets"},
+                                   {.name = "bytes"},
+                                   {.name = "drops"},
+                                   {.name = "errors"}};
+  memcpy(changed, unit_tables, sizeof(changed));
+  changed[PORT].fields = fields;
+  changed[PORT].field_count = COUNT_OF(fields);
+  struct watcher watcher = start_watching();
+  for (int i = 0; i < 6; i++) {
+    struct producer producer =
+        start_producer_of(i % 2 == 0 ? unit_tables : changed, TABLES);
+    watcher.last = 0; /* another schema is another account */
+    for (int k = 0; k < 50; k++)
+      refresh_and_look(&watcher);
+    const struct region_directory *directory =
+        region_reader_directory(watcher.reader);
+    assert_non_null(directory);
+    assert_string_equal(directory->described[PORT + 1].fields[2].name,
+                        i % 2 == 0 ? "depth" : "drops");
+    kill_producer(&producer);
+    watcher.last = 0;
+    refresh_and_look(&watcher);
+  }
+  stop_watching(&watcher);
+}
+
+static void two_readers_see_the_same(void **state) {
+  (void)state;
+  struct producer producer = start_producer();
+  struct watcher one = start_watching(), two = start_watching();
+  for (int i = 0; i < 1000; i++) {
+    refresh_and_look(&one);
+    refresh_and_look(&two);
+    assert_true(two.last >= one.last);
+  }
+  uint64_t counted = stop_counting(&producer);
+  refresh_and_look(&one);
+  refresh_and_look(&two);
+  assert_int_equal(one.last, counted);
+  assert_int_equal(two.last, counted);
+  kill_producer(&producer);
+  stop_watching(&one);
+  stop_watching(&two);
+}
+
+struct resetter {
+  struct region_reader *reader;
+  bool *stop;
+};
+
+static void *reset_on_and_on(void *argument) {
+  struct resetter *resetter = argument;
+  while (!__atomic_load_n(resetter->stop, __ATOMIC_RELAXED))
+    region_reader_reset(resetter->reader, PORT + 1, 0, 1000);
+  return NULL;
+}
+
+static void
+resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
+  (void)state;
+  struct producer producer = start_producer();
+  struct region_reader *readers[2] = {unit_connect(), unit_connect()};
+  struct watcher watcher = start_watching();
+  bool stop = false;
+  struct resetter resetters[2];
+  pthread_t threads[2];
+  for (int i = 0; i < 2; i++) {
+    resetters[i] = (struct resetter){readers[i], &stop};
+    pthread_create(&threads[i], NULL, reset_on_and_on, &resetters[i]);
+  }
+  refresh_and_look(&watcher);
+  uint64_t end = now_ns() + 500000000;
+  unsigned shown = 0;
+  while (now_ns() < end) {
+    refresh_and_look(&watcher); /* the account never steps back */
+    struct region_tile tile;
+    assert_return_code(region_tile_init(&tile, watcher.reader, PORT + 1, 1,
+                                        REGION_WANT_RESETS),
+                       0);
+    region_tile_read(watcher.reader, &tile, 0);
+    if (tile.generations[0] != 0 && !tile.torn[0]) {
+      const struct region_directory *directory =
+          region_reader_directory(watcher.reader);
+      uint64_t packets = region_row_shown(directory, &tile, 0, PACKETS);
+      uint64_t bytes = region_row_shown(directory, &tile, 0, BYTES);
+      assert_true(packets <= tile.totals[PACKETS]);
+      assert_int_equal(bytes, packets * FRAME);
+      shown++;
+    }
+    region_tile_free(&tile);
+  }
+  __atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+  for (int i = 0; i < 2; i++) {
+    pthread_join(threads[i], NULL);
+    region_reader_close(readers[i]);
+  }
+  assert_true(shown > 100);
+  kill_producer(&producer);
+  stop_watching(&watcher);
+}
+
+/* In the child of a producer: updates by handles of before, and the calls. */
+static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
+                            percore_core_table_t ports) {
+  percore_slot_t another;
+  uint32_t row;
+  percore_add(percore_core_row(slot, ports, 0), PACKETS, 1000000);
+  percore_poll(slot, 1);
+  if (percore_attach(region, NULL, 1, &another) != -1 || errno != ENODEV)
+    _exit(1);
+  percore_add(percore_core_row(another, ports, 0), PACKETS, 1000000);
+  if (percore_row_add(region, PORT, "child", &row) != -1)
+    _exit(2);
+  percore_add(percore_core_row(another, ports, row), PACKETS, 1000000);
+}
+
+static void a_forked_child_counts_nothing_and_hides_no_death(void **state) {
+  (void)state;
+  int say[2];
+  assert_return_code(pipe2(say, O_CLOEXEC), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    die_with_parent();
+    struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+    percore_slot_t slot;
+    percore_core_table_t ports;
+    uint32_t row;
+    percore_core_table(region, PORT, &ports);
+    percore_row_add(region, PORT, "eth0", &row);
+    percore_attach(region, NULL, 0, &slot);
+    percore_add(percore_core_row(slot, ports, row), PACKETS, 3);
+    if (write(say[1], "r", 1) != 1)
+      _exit(1);
+    pause_ms(300); /* the reader connects */
+    pid_t child = fork();
+    if (child == 0) {
+      misuse_in_child(region, slot, ports);
+      pid_t self = getpid();
+      if (write(say[1], &self, sizeof(self)) != sizeof(self))
+        _exit(1);
+      pause_ms(60000);
+      _exit(0);
+    }
+    pause_ms(60000);
+    _exit(0);
+  }
+  char byte;
+  pid_t child = 0;
+  assert_int_equal(read(say[0], &byte, 1), 1);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(read(say[0], &child, sizeof(child)), sizeof(child));
+  uint64_t values[64];
+  unit_totals(reader, PORT, 0, values);
+  assert_int_equal(values[PACKETS], 3);
+  assert_int_equal(region_reader_rows(reader, PORT + 1), 1);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  assert_int_equal(kill(child, 0), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  /* nobody listens: the child has neither the socket nor the lock */
+  region_reader_refresh(reader);
+  assert_int_equal(region_reader_errno(reader), ECONNREFUSED);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  assert_return_code(percore_destroy(region), 0);
+  kill(child, SIGKILL);
+  region_reader_close(reader);
+  close(say[0]);
+  close(say[1]);
+}
+
+/* ---------------------------------------------------------------------------
+ * Somebody else's
+ */
+
+static bool is_root(void) {
+  if (geteuid() == 0)
+    return true;
+  print_message("skipped: only root can be another user\n");
+  return false;
+}
+
+static void become_nobody(void) {
+  if (setgroups(0, NULL) != 0 || setgid(NOBODY) != 0 || setuid(NOBODY) != 0)
+    _exit(9);
+}
+
+/* Runs in a child; its exit status. */
+static int in_child(void (*what)(void)) {
+  int status;
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    what();
+    _exit(0);
+  }
+  waitpid(pid, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
+}
+
+/* Starts a producer after what; reads it; kills it. */
+static void read_producer_after(void (*what)(void)) {
+  int say[2], ask[2];
+  char byte;
+  assert_return_code(pipe2(say, O_CLOEXEC), errno);
+  assert_return_code(pipe2(ask, O_CLOEXEC), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    close(say[0]);
+    close(ask[1]);
+    what();
+    produce(say[1], ask[0], unit_tables, TABLES);
+  }
+  close(say[1]);
+  close(ask[0]);
+  struct producer producer = {.pid = pid, .said = say[0], .asked = ask[1]};
+  assert_int_equal(read(say[0], &byte, 1), 1);
+  struct watcher watcher = start_watching();
+  refresh_and_look(&watcher);
+  look(&watcher);
+  uint64_t counted = stop_counting(&producer);
+  refresh_and_look(&watcher);
+  assert_int_equal(watcher.last, counted);
+  assert_return_code(region_reader_reset(watcher.reader, 1, 0, 1000), errno);
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  close(producer.said);
+  /* of a pid namespace, the init is waited for, and its end ends the rest */
+  for (int i = 0; i < 200 && watcher.producers == 1 &&
+                  region_reader_presence(watcher.reader) == REGION_ALIVE;
+       i++) {
+    refresh_and_look(&watcher);
+    pause_ms(10);
+  }
+  assert_int_equal(region_reader_presence(watcher.reader), REGION_LEFT);
+  stop_watching(&watcher);
+}
+
+static void root_reads_and_resets_the_region_of_another_user(void **state) {
+  (void)state;
+  if (!is_root())
+    skip();
+  char path[128];
+  snprintf(path, sizeof(path), "%s/unit.lock", getenv("PERCORE_RUNTIME_DIR"));
+  unlink(path); /* a lock belongs to the user who made it */
+  assert_return_code(chmod(getenv("PERCORE_RUNTIME_DIR"), 0777), errno);
+  read_producer_after(become_nobody);
+  assert_return_code(unlink(path), errno);
+}
+
+static void nobody_connects(void) {
+  struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct region_reader *reader;
+  become_nobody();
+  if (region_reader_open(&reader, "unit", NULL, &options) != 0)
+    _exit(1);
+  region_reader_refresh(reader);
+  if (region_reader_directory(reader) == NULL)
+    _exit(region_reader_errno(reader) == EACCES ? 2 : 3);
+  if (region_reader_reset(reader, 1, 0, 1000) != -1 || errno != EPERM)
+    _exit(4);
+}
+
+static void who_is_not_of_the_group_connects_not_and_resets_not(void **state) {
+  (void)state;
+  if (!is_root())
+    skip();
+  char path[128];
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct stat status;
+  assert_return_code(stat(path, &status), errno);
+  assert_int_equal(status.st_mode & 0777, 0660);
+  assert_int_equal(in_child(nobody_connects), 2);
+  assert_return_code(chmod(path, 0666), errno);
+  assert_int_equal(in_child(nobody_connects), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* Goes on as a child in new user and pid namespaces. */
+static void enter_namespaces(void) {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+    _exit(77);
+  pid_t pid = fork();
+  if (pid != 0) {
+    waitpid(pid, NULL, 0);
+    _exit(0);
+  }
+  die_with_parent();
+}
+
+static bool has_namespaces(void) {
+  int status;
+  pid_t pid = fork();
+  if (pid == 0)
+    _exit(unshare(CLONE_NEWUSER | CLONE_NEWPID) == 0 ? 0 : 1);
+  waitpid(pid, &status, 0);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    return true;
+  print_message("skipped: no user and pid namespaces here\n");
+  return false;
+}
+
+static void read_from_namespace(void) {
+  if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+    _exit(77);
+  int status;
+  pid_t pid = fork();
+  if (pid != 0) {
+    waitpid(pid, &status, 0);
+    _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
+  }
+  struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct region_reader *reader;
+  uint64_t values[64];
+  if (region_reader_open(&reader, "unit", NULL, &options) != 0)
+    _exit(1);
+  if (region_reader_refresh(reader) != REGION_CAME)
+    _exit(2);
+  if (region_reader_pid(reader) != 0) /* out of its sight */
+    _exit(3);
+  if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
+      values[0] != 5)
+    _exit(4);
+}
+
+static void a_reader_in_other_namespaces_reads_by_the_connection(void **state) {
+  (void)state;
+  if (!has_namespaces())
+    skip();
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_shared_table_t slow;
+  uint32_t row;
+  assert_return_code(percore_shared_table(region, SLOW, &slow), 0);
+  assert_return_code(percore_row_add(region, SLOW, "cli", &row), 0);
+  percore_shared_add(percore_shared_row(slow, row), 0, 5);
+  assert_int_equal(in_child(read_from_namespace), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_producer_in_other_namespaces_is_read(void **state) {
+  (void)state;
+  if (!has_namespaces())
+    skip();
+  read_producer_after(enter_namespaces);
+}
+
+int main(void) {
+  alarm(300); /* whatever hangs ends */
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
+      cmocka_unit_test(
+          killed_at_any_point_a_producer_leaves_no_step_and_no_spike),
+      cmocka_unit_test(killed_while_it_starts_a_producer_harms_no_reader),
+      cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
+      cmocka_unit_test(two_readers_see_the_same),
+      cmocka_unit_test(resets_by_two_at_once_never_show_more_than_was_counted),
+      cmocka_unit_test(a_forked_child_counts_nothing_and_hides_no_death),
+      cmocka_unit_test(root_reads_and_resets_the_region_of_another_user),
+      cmocka_unit_test(who_is_not_of_the_group_connects_not_and_resets_not),
+      cmocka_unit_test(a_reader_in_other_namespaces_reads_by_the_connection),
+      cmocka_unit_test(a_producer_in_other_namespaces_is_read),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}

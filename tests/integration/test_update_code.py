@@ -1,0 +1,173 @@
+"""What the update paths of percore.h compile to, with each compiler and machine
+that is here: an add is a load, an add and a store, or one add on memory; never
+a lock prefix, a call or a vector. And what must not compile or link does not."""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = os.path.join(HERE, "update_code.c")
+INCLUDE = os.path.join(HERE, "..", "..", "src")
+
+# compiler, machine, disassembler
+TARGETS = [
+    (["gcc"], "x86-64", ["objdump"]),
+    (["clang"], "x86-64", ["objdump"]),
+    (["aarch64-linux-gnu-gcc"], "aarch64", ["aarch64-linux-gnu-objdump"]),
+    (["clang", "--target=aarch64-linux-gnu"], "aarch64",
+     ["aarch64-linux-gnu-objdump"]),
+]
+if os.uname().machine == "aarch64":
+    TARGETS = [(["gcc"], "aarch64", ["objdump"]),
+               (["clang"], "aarch64", ["objdump"])]
+
+ATOMIC = {"x86-64": r"\block\b|\bxchg\b|\bmfence\b",
+          "aarch64": r"\bldadd\w*|\bstadd\w*|\bldx\w+|\bstx\w+|\bcas\w*"
+                     r"|\bldax\w*|\bstlx\w*|\bswp\w*"}
+CALL = {"x86-64": r"\bcall", "aarch64": r"\bbl\b|\bblr\b"}
+VECTOR = {"x86-64": r"[xyz]mm", "aarch64": r"\b[qvd]\d+\b"}
+failures = []
+
+
+def check(ok, what):
+    if not ok:
+        failures.append(what)
+        print("FAILED:", what)
+
+
+def functions(compiler, objdump, level, directory):
+    obj = os.path.join(directory, "update.o")
+    subprocess.run(compiler + ["-std=c11", "-Wall", "-Wextra", "-Werror", level,
+                               "-DPERCORE_BUILDING", "-I" + INCLUDE, "-c",
+                               SOURCE, "-o", obj], check=True)
+    text = subprocess.run(objdump + ["-d", "--no-show-raw-insn", obj],
+                          check=True, capture_output=True, text=True).stdout
+    found, name = {}, None
+    for line in text.splitlines():
+        start = re.match(r"[0-9a-f]+ <(\w+)>:", line)
+        if start:
+            name = start.group(1)
+            found[name] = []
+        elif name and ":\t" in line:
+            found[name].append(line.split(":\t", 1)[1].strip())
+    return found
+
+
+def loads_and_stores(code, machine):
+    if machine == "x86-64":
+        memory = [i for i in code if "(%" in i
+                  and not re.match(r"lea|.*nop", i)]
+        adds = [i for i in memory
+                if re.match(r"(add|inc|sub|dec)", i) and i.rstrip().endswith(")")]
+        loads = [i for i in memory if i not in adds
+                 and not re.search(r",\s*-?(0x)?[0-9a-f]*\(%\w+\)$", i)]
+        stores = [i for i in memory if i not in adds and i not in loads]
+        return len(loads) + len(adds), len(stores) + len(adds)
+    return (sum(i.startswith("ldr") for i in code),
+            sum(i.startswith("str") for i in code))
+
+
+def check_target(compiler, machine, objdump, level, directory):
+    where = "%s %s %s" % (" ".join(compiler), machine, level)
+    code = functions(compiler, objdump, level, directory)
+    plain = [f for f in code if f != "shared_add"]
+    for name in plain:
+        text = "\n".join(code[name])
+        for what, pattern in (("an atomic read-modify-write", ATOMIC),
+                              ("a call", CALL), ("a vector", VECTOR)):
+            check(not re.search(pattern[machine], text),
+                  "%s: %s has %s:\n%s" % (where, name, what, text))
+    check(re.search(ATOMIC[machine] + r"|\bbl\b", "\n".join(code["shared_add"])),
+          where + ": shared_add is not atomic")
+    for name, count in (("core_add", 1), ("core_add_one", 1),
+                        ("core_add_four", 4), ("core_gauge", 1)):
+        loads, stores = loads_and_stores(code[name], machine)
+        check((loads, stores) == (count, count),
+              "%s: %s has %d loads and %d stores:\n%s"
+              % (where, name, loads, stores, "\n".join(code[name])))
+    if machine == "aarch64":
+        check_section_on_aarch64(where, code["section"])
+
+
+def check_section_on_aarch64(where, code):
+    """The odd value by a plain store, a barrier, the data, the even value by a
+    store-release: a store-release of the odd one would order nothing after."""
+    kinds = []
+    for line in code:
+        for kind in ("stlr", "dmb", "str"):
+            if line.startswith(kind):
+                kinds.append(kind)
+                break
+    check(kinds == ["str", "dmb", "str", "str", "stlr"],
+          "%s: section stores as %s" % (where, kinds))
+
+
+def compiles(command, *flags):
+    run = subprocess.run(command + ["-DPERCORE_BUILDING", "-I" + INCLUDE,
+                                    "-fsyntax-only", *flags, SOURCE],
+                         capture_output=True, text=True)
+    return run.returncode == 0, run.stderr
+
+
+def check_languages():
+    c11 = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+    check(*compiles(c11))
+    languages = [c11]
+    if shutil.which("g++"):
+        cxx = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-xc++"]
+        check(*compiles(cxx))
+        languages.append(cxx)
+    else:
+        print("skipped: no g++, C++17 is not compiled")
+    for language in languages:
+        for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
+            check(not compiles(language, wrong)[0],
+                  "%s compiles with %s" % (language[0], wrong))
+
+
+def check_abi(directory):
+    """A header of another ABI finds no library to link with."""
+    for name in ("percore.h", "percore_update.h"):
+        with open(os.path.join(INCLUDE, name)) as file:
+            text = file.read()
+        with open(os.path.join(directory, name), "w") as file:
+            file.write(text.replace("percore_abi_1", "percore_abi_2"))
+    program = os.path.join(directory, "main.c")
+    with open(program, "w") as file:
+        file.write("#include <percore.h>\n"
+                   "int main(void) { return percore_destroy(0); }\n")
+    library = os.path.join(os.getcwd(), ".libs")
+    if not os.path.exists(os.path.join(library, "libpercore.so")):
+        print("skipped: no libpercore.so in", library)
+        return
+    for include, links in ((INCLUDE, True), (directory, False)):
+        for level in ("-O0", "-O2"):
+            run = subprocess.run(
+                ["gcc", level, "-I" + include, program, "-L" + library,
+                 "-lpercore", "-o", os.path.join(directory, "main")],
+                capture_output=True, text=True)
+            check((run.returncode == 0) == links,
+                  "linking with %s: %s" % (include, run.stderr))
+
+
+def main():
+    with tempfile.TemporaryDirectory() as directory:
+        for compiler, machine, objdump in TARGETS:
+            if not shutil.which(compiler[0]) or not shutil.which(objdump[0]):
+                print("skipped: no %s or %s" % (compiler[0], objdump[0]))
+                continue
+            for level in ("-O2", "-O3"):
+                try:
+                    check_target(compiler, machine, objdump, level, directory)
+                except subprocess.CalledProcessError as error:
+                    check(False, str(error))
+        check_languages()
+        check_abi(directory)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

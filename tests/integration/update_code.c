@@ -1,0 +1,72 @@
+/* Each update path as a function of its own, to look at what it compiles to.
+ * Compiled as C11 and as C++17. */
+#include <percore.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+void core_add(percore_core_row_t row, uint64_t n);
+void core_add_one(percore_core_row_t row);
+void core_add_four(percore_core_row_t row, uint64_t n);
+void core_gauge(percore_core_row_t row, int64_t n);
+void core_set(percore_core_row_t row, uint64_t n);
+void owned_add(percore_owned_table_t table, uint32_t row, uint64_t n);
+void shared_add(percore_shared_row_t row, uint64_t n);
+void section(percore_slot_t slot, percore_core_row_t row, uint64_t n);
+void poll_round(percore_slot_t slot, uint64_t n);
+void hist_add(percore_core_row_t row, percore_histogram_t histogram,
+              uint64_t value);
+
+void core_add(percore_core_row_t row, uint64_t n) { percore_add(row, 3, n); }
+
+void core_add_one(percore_core_row_t row) { percore_add(row, 0, 1); }
+
+/* Neighbours: tempting to do as one vector. */
+void core_add_four(percore_core_row_t row, uint64_t n) {
+  percore_add(row, 0, n);
+  percore_add(row, 1, n);
+  percore_add(row, 2, n);
+  percore_add(row, 3, n);
+}
+
+void core_gauge(percore_core_row_t row, int64_t n) {
+  percore_gauge_add(row, 2, n);
+}
+
+void core_set(percore_core_row_t row, uint64_t n) { percore_set(row, 1, n); }
+
+void owned_add(percore_owned_table_t table, uint32_t row, uint64_t n) {
+  percore_add(percore_owned_row(table, row), 1, n);
+}
+
+void shared_add(percore_shared_row_t row, uint64_t n) {
+  percore_shared_add(row, 0, n);
+}
+
+void section(percore_slot_t slot, percore_core_row_t row, uint64_t n) {
+  percore_begin(slot);
+  percore_add(row, 0, 1);
+  percore_add(row, 1, n);
+  percore_end(slot);
+}
+
+void poll_round(percore_slot_t slot, uint64_t n) { percore_poll(slot, n); }
+
+void hist_add(percore_core_row_t row, percore_histogram_t histogram,
+              uint64_t value) {
+  percore_hist_add(row, histogram, value);
+}
+
+#ifdef WRONG_MIX
+void wrong_mix(percore_shared_row_t row);
+void wrong_mix(percore_shared_row_t row) { percore_add(row, 0, 1); }
+#endif
+#ifdef WRONG_MIX_SHARED
+void wrong_mix(percore_core_row_t row);
+void wrong_mix(percore_core_row_t row) { percore_shared_add(row, 0, 1); }
+#endif
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,57 @@
+"""What percore load --compare showed in a guest that has /proc/schedstat and
+the msr module, with a hog on its core: one document per line of the console."""
+
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../integration"))
+from harness import Results, check, say  # noqa: E402
+
+documents = [json.loads(line)
+             for line in open(sys.argv[1], errors="replace").read().split("\n")
+             if line.startswith('{"')]
+
+
+def last():
+    check(documents, "nothing was printed")
+    return documents[-1]
+
+
+def load(method):
+    return next(core["load"][method] for core in last()["cores"]
+                if core["core"] == 0)
+
+
+def two_tables():
+    """percore load --compare prints as many documents as it is asked for"""
+    check(len(documents) == 2, f"{len(documents)}")
+    for method in last()["methods"]:
+        value = load(method["name"])
+        say(f'{method["title"]:<42}'
+            + (method["unavailable"] if value is None else f"{value:8.4f}"))
+
+
+def schedstat():
+    """Where the kernel has /proc/schedstat, its run time is compared"""
+    check(0.7 < load("schedstat") < 1, load("schedstat"))
+
+
+def the_tick_is_blind():
+    """In the guest, too, the busy columns miss a hog that the idle columns,
+    schedstat and percore see"""
+    check(load("stat_busy") < 0.2, load("stat_busy"))
+    for method in ("stat_not_idle", "percore"):
+        check(abs(load(method) - load("schedstat")) < 0.1, method)
+
+
+def msr():
+    """With the msr PMU of a guest without MPERF, that method says so"""
+    check(load("mperf") is None, load("mperf"))
+    check(any(m["name"] == "mperf" and m.get("unavailable")
+              for m in last()["methods"]), "it does not")
+
+
+results = Results()
+for test in (two_tables, schedstat, the_tick_is_blind, msr):
+    results.run(test)

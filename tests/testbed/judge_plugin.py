@@ -1,0 +1,182 @@
+"""What the plugin dispatched in a guest while cores went and came; a burner
+kept core 1 busy for 60 % of the time that it was there."""
+
+import collections
+import math
+import os
+import re
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../integration"))
+from harness import Results, check, say  # noqa: E402
+
+VALUE = re.compile(r"PUTVAL guest/(\S+) interval=\S+ ([0-9.]+):(\S+)")
+TOLERANCE = 10  # points: waking up costs much in a guest in real time
+
+values = collections.defaultdict(list)  # identifier: (time, value)...
+truths = {}  # second: share of it that the burner was busy, in percent
+marks, notifications, texts = [], [], []
+for line in open(sys.argv[1], errors="replace"):
+    line = line.strip()
+    if match := VALUE.match(line):
+        for part in match[3].split(":"):
+            values[match[1]].append((float(match[2]), part))
+    elif line.startswith("MARK "):
+        time, text = line[5:].split(" ", 1)
+        marks.append((float(time), text))
+    elif line.startswith("TRUTH "):
+        time, share = line.split()[1:]
+        truths[int(float(time))] = float(share)
+    elif "Notification:" in line:
+        notifications.append(line)
+    elif line.startswith("percore:"):
+        texts.append(line)
+
+
+def numbers(identifier):
+    return [(time, float(value)) for time, value in values[identifier]]
+
+
+def away():
+    """Pairs of times between which core 1 was not there."""
+    gone = [time for time, text in marks if text.startswith("gone")]
+    back = [time for time, text in marks if text.startswith("back")]
+    check(len(gone) == 3 and len(back) == 3, "the guest did not do its part")
+    return list(zip(gone, back))
+
+
+def at(text):
+    return next(time for time, mark in marks if mark == text)
+
+
+def busy():
+    seen = numbers("percore-1/percent-busy")
+    check(len(seen) > 15, f"only {len(seen)} values")
+    return seen
+
+
+def values_stop():
+    """While a core is away no value of it is dispatched"""
+    for name, seen in values.items():
+        if name.startswith("percore-1/"):
+            for gone, back in away():
+                late = [time for time, _ in seen if gone < time < back]
+                check(not late, f"{name} at {late}, away {gone} to {back}")
+
+
+def whole_seconds():
+    """(time, load, truth) of the seconds in which core 1 was there all the
+    time; with the tick of the guest's clock the burner's second may end late."""
+    changes = [time for time, text in marks
+               if text.split()[0] in ("gone", "back", "flips", "stat")]
+    begin, end = at("flips begin"), at("flips end")
+    for time, value in busy():
+        if (time == int(time) and int(time) in truths and int(time) - 1 in truths
+                and not any(time - 1.1 < change < time + 0.1
+                            for change in changes)
+                and not begin < time < end + 1):
+            yield time, value, truths[int(time)]
+
+
+def is_right(load, truth):
+    return -TOLERANCE / 2 < load - truth < TOLERANCE
+
+
+def values_come_back():
+    """A core that comes back has a right value within three intervals"""
+    for _, back in away():
+        fresh = [(time, load, truth) for time, load, truth in whole_seconds()
+                 if back < time <= back + 3.2]
+        check(fresh, f"no value after {back}")
+        for time, load, truth in fresh:
+            say(f"{time - back:.2f} s after it came back: load {load:.1f}, "
+                f"truth {truth:.1f}")
+        check(all(is_right(load, truth) for _, load, truth in fresh),
+              f"{fresh}")
+
+
+def no_spike():
+    """However often a core goes and comes, its load is never far from the
+    truth"""
+    seen = list(whole_seconds())
+    wrong = [each for each in seen if not is_right(*each[1:])]
+    say(f"{len(seen)} seconds, worst error "
+        f"{max((load - truth for _, load, truth in seen), key=abs):+.2f}")
+    check(len(seen) >= 8 and not wrong, f"{wrong} of {len(seen)}")
+
+
+def flips():
+    """A core that came and went within every interval has values again at the
+    second whole interval after that"""
+    end = at("flips end")
+    seen = [time for time, _ in busy() if end < time < end + 2.2]
+    check(seen, f"none until {end + 2.2}")
+
+
+def all_finite():
+    """No value is NaN, infinite or out of range"""
+    count = 0
+    for name, seen in values.items():
+        for time, text in seen:
+            count += 1
+            check(math.isfinite(float(text)), f"{name} {text} at {time}")
+            if "/percent-" in name:
+                check(0 <= float(text) <= 100, f"{name} {text} at {time}")
+    say(f"{count} values of {len(values)} identifiers")
+
+
+def others_go_on():
+    """The other cores' values go on at every interval meanwhile"""
+    times = [time for time, _ in numbers("percore-0/percent-busy")
+             if time < at("stat lost") or time > at("stat found") + 2]
+    gaps = [(a, b) for a, b in zip(times, times[1:])
+            if b - a > 1.5 and not a <= at("stat found") <= b]
+    check(not gaps, f"{gaps}")
+
+
+def counts_cores():
+    """percore tells how many cores are online"""
+    online = numbers("percore_host-self/gauge-cores_online")
+    gone, back = away()[2]
+    check(online[0][1] == 3, f"{online[0]}")
+    seen = [value for time, value in online if gone < time < back]
+    check(seen and all(value == 1 for value in seen), f"{seen}")
+
+
+def no_notification_of_hotplug():
+    """Cores that go and come are no change of source, and no notification"""
+    early = [text for text in notifications if "idle to none" not in text
+             and "none to idle" not in text]
+    check(not early, f"{early}")
+
+
+def one_notification_each():
+    """Losing the source of all cores is one notification, and having it again
+    is one"""
+    for line in notifications + texts:
+        say(line)
+    lost = [text for text in notifications if "idle to none" in text]
+    found = [text for text in notifications if "none to idle" in text]
+    check(len(lost) == 1 and "FAILURE" in lost[0], f"{lost}")
+    check(len(found) == 1 and "OKAY" in found[0], f"{found}")
+
+
+def nothing_without_source():
+    """Without any source no load is dispatched, and afterwards right ones"""
+    lost, found = at("stat lost"), at("stat found")
+    seen = [time for time, _ in busy() if lost + 1 < time < found]
+    check(not seen, f"{seen}")
+    check([time for time, _ in busy() if found < time < found + 3.2],
+          "no value in three intervals")
+
+
+def ends_well():
+    """collectd ends within a second, and well"""
+    check(at("end 0") - at("stop") < 1, f'{at("end 0") - at("stop")}')
+
+
+results = Results()
+for test in (values_stop, values_come_back, no_spike, flips, all_finite,
+             others_go_on, counts_cores, no_notification_of_hotplug,
+             one_notification_each, nothing_without_source, ends_well):
+    results.run(test)

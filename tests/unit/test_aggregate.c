@@ -1,0 +1,249 @@
+#include "unit.h"
+
+#include "cycles/aggregate.h"
+#include "fake_machine.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define NODE "/sys/devices/system/node"
+#define CPU "/sys/devices/system/cpu"
+
+/* A snapshot of cores that are all online and this busy. */
+static struct snapshot *make(const double *busy, size_t len) {
+  struct snapshot *snapshot = calloc(1, sizeof *snapshot);
+  snapshot->cores_len = len;
+  snapshot->cores = calloc(len, sizeof *snapshot->cores);
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i] =
+        (struct core_figures){.core = (int)i, .online = true, .busy = busy[i]};
+  return snapshot;
+}
+
+static const struct aggregate_figures *find(const struct snapshot *snapshot,
+                                            const char *name) {
+  for (size_t i = 0; i < snapshot->aggregates_len; i++)
+    if (strcmp(snapshot->aggregates[i].name, name) == 0)
+      return &snapshot->aggregates[i];
+  return NULL;
+}
+
+static void mean_least_most_and_stddev_are_those_of_the_loads(void **state) {
+  (void)state;
+  static const double busy[] = {0.2, 0.4, 0.4, 0.4, 0.5, 0.5, 0.7, 0.9};
+  struct snapshot *snapshot = make(busy, 8);
+  struct aggregate_figures all = {0};
+  struct core_set set;
+  core_set_parse(&set, "0-7");
+  aggregate_cores(&all, snapshot, &set);
+  assert_int_equal(all.cores_len, 8);
+  assert_near(all.mean, 0.5, 1e-12);
+  assert_near(all.least, 0.2, 0);
+  assert_near(all.most, 0.9, 0);
+  assert_near(all.stddev, 0.2, 1e-12); /* of the population: /n, not /(n-1) */
+  snapshot_free(snapshot);
+}
+
+static void one_core_has_no_spread(void **state) {
+  (void)state;
+  static const double busy[] = {0.3};
+  struct snapshot *snapshot = make(busy, 1);
+  struct aggregate_figures all = {0};
+  struct core_set set;
+  core_set_parse(&set, "0");
+  aggregate_cores(&all, snapshot, &set);
+  assert_near(all.mean, 0.3, 0);
+  assert_near(all.stddev, 0, 0);
+  snapshot_free(snapshot);
+}
+
+static void cores_without_value_are_counted_and_left_out(void **state) {
+  (void)state;
+  static const double busy[] = {0.2, NAN, 0.6, 0.9};
+  struct snapshot *snapshot = make(busy, 4);
+  struct aggregate_figures all = {0};
+  struct core_set set;
+  core_set_parse(&set, "0-3");
+  snapshot->cores[3].online = false;
+  aggregate_cores(&all, snapshot, &set);
+  assert_int_equal(all.cores_len, 2);
+  assert_int_equal(all.cores_without_value, 1);
+  assert_near(all.mean, 0.4, 1e-12);
+  assert_near(all.most, 0.6, 0);
+  snapshot_free(snapshot);
+}
+
+static void without_any_value_nothing_is_known(void **state) {
+  (void)state;
+  static const double busy[] = {NAN, NAN};
+  struct snapshot *snapshot = make(busy, 2);
+  struct aggregate_figures all = {0};
+  struct core_set set;
+  core_set_parse(&set, "0-1");
+  aggregate_cores(&all, snapshot, &set);
+  assert_int_equal(all.cores_len, 0);
+  assert_int_equal(all.cores_without_value, 2);
+  assert_nan(all.mean);
+  assert_nan(all.least);
+  assert_nan(all.most);
+  assert_nan(all.stddev);
+  snapshot_free(snapshot);
+}
+
+/* ---------------------------------------------------------------------------
+ * Which sets
+ */
+
+static struct topology read_topology(struct fake_machine *fake) {
+  struct topology topology;
+  assert_int_equal(topology_read(&topology, &fake->machine), 0);
+  return topology;
+}
+
+static const double eighths[] = {0,   0.125, 0.25, 0.375,
+                                 0.5, 0.625, 0.75, 0.875};
+
+static void a_plain_machine_has_all_and_its_node(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 2);
+  assert_near(find(snapshot, "all")->mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "node0")->mean, 0.4375, 1e-12);
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void isolated_and_housekeeping_cores_stand_apart(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_file(fake, CPU "/isolated", "6-7\n");
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_near(find(snapshot, "isolated")->least, 0.75, 1e-12);
+  assert_int_equal(find(snapshot, "isolated")->cores_len, 2);
+  assert_near(find(snapshot, "housekeeping")->most, 0.625, 1e-12);
+  assert_int_equal(find(snapshot, "housekeeping")->cores_len, 6);
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void set_packages(struct fake_machine *fake, int cores_each) {
+  char text[16];
+  for (int core = 0; core < 8; core++) {
+    snprintf(text, sizeof text, "%d\n", core / cores_each);
+    fake_machine_filef(fake, text, CPU "/cpu%d/topology/physical_package_id",
+                       core);
+  }
+}
+
+static void two_nodes_each_have_their_own(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
+  fake_machine_file(fake, NODE "/node1/cpulist", "4-7\n");
+  set_packages(fake, 4);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_near(find(snapshot, "node0")->mean, 0.1875, 1e-12);
+  assert_near(find(snapshot, "node1")->mean, 0.6875, 1e-12);
+  assert_null(find(snapshot, "package0")); /* would be node0 again */
+  assert_null(find(snapshot, "package1"));
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void a_package_of_several_nodes_has_its_own(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  for (int node = 0; node < 4; node++) {
+    char list[16];
+    snprintf(list, sizeof list, "%d-%d\n", 2 * node, 2 * node + 1);
+    fake_machine_filef(fake, list, NODE "/node%d/cpulist", node);
+  }
+  set_packages(fake, 4);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 7);
+  assert_near(find(snapshot, "package1")->mean, 0.6875, 1e-12);
+  assert_near(find(snapshot, "node3")->mean, 0.8125, 1e-12);
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void without_nodes_packages_stand_for_themselves(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  fake_machine_remove(fake, NODE "/node0/cpulist");
+  set_packages(fake, 4);
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(snapshot->aggregates_len, 3);
+  assert_near(find(snapshot, "package0")->mean, 0.1875, 1e-12);
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void groups_come_under_their_names(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(8);
+  struct figures_group groups[3] = {
+      {.name = "dataplane"}, {.name = "control"}, {.name = "nowhere"}};
+  core_set_parse(&groups[0].cores, "2-5,100-200");
+  core_set_parse(&groups[1].cores, "0");
+  core_set_parse(&groups[2].cores, "500");
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(eighths, 8);
+  assert_int_equal(aggregate_all(snapshot, &topology, groups, 3), 0);
+  assert_int_equal(find(snapshot, "dataplane")->cores_len, 4);
+  assert_near(find(snapshot, "dataplane")->mean, 0.4375, 1e-12);
+  assert_near(find(snapshot, "control")->mean, 0, 0);
+  assert_null(find(snapshot, "nowhere"));
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+static void
+a_set_whose_cores_have_no_value_is_there_all_the_same(void **state) {
+  (void)state;
+  static const double busy[] = {0.5, NAN};
+  struct fake_machine *fake = fake_machine_new(2);
+  fake_machine_file(fake, CPU "/isolated", "1\n");
+  struct topology topology = read_topology(fake);
+  struct snapshot *snapshot = make(busy, 2);
+  assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
+  assert_int_equal(find(snapshot, "isolated")->cores_without_value, 1);
+  assert_nan(find(snapshot, "isolated")->mean);
+  snapshot_free(snapshot);
+  topology_free(&topology);
+  fake_machine_free(fake);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(mean_least_most_and_stddev_are_those_of_the_loads),
+      cmocka_unit_test(one_core_has_no_spread),
+      cmocka_unit_test(cores_without_value_are_counted_and_left_out),
+      cmocka_unit_test(without_any_value_nothing_is_known),
+      cmocka_unit_test(a_plain_machine_has_all_and_its_node),
+      cmocka_unit_test(isolated_and_housekeeping_cores_stand_apart),
+      cmocka_unit_test(two_nodes_each_have_their_own),
+      cmocka_unit_test(a_package_of_several_nodes_has_its_own),
+      cmocka_unit_test(without_nodes_packages_stand_for_themselves),
+      cmocka_unit_test(groups_come_under_their_names),
+      cmocka_unit_test(a_set_whose_cores_have_no_value_is_there_all_the_same),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

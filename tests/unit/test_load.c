@@ -1,0 +1,185 @@
+/* The public calls for schedulers, on this very machine. What the loads are
+ * depends on who else works here; what is checked is all the rest. */
+#include "unit.h"
+
+#include "percore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static uint64_t now_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+static void work_for(uint64_t ns) {
+  for (uint64_t end_ns = now_ns() + ns; now_ns() < end_ns;)
+    ;
+}
+
+static bool is_load(double load) {
+  return load == -1 || (load >= 0 && load <= 1);
+}
+
+/* All tests share one handle: to open it means to prove the sources. */
+static struct percore_load *shared;
+static cpu_set_t affinity_before;
+
+static int open_shared(void **state) {
+  (void)state;
+  sched_getaffinity(0, sizeof affinity_before, &affinity_before);
+  if (percore_load_open(&shared) == 0)
+    return 0;
+  print_message("percore_load_open: %s; all tests of it are skipped\n",
+                strerror(errno));
+  return 0;
+}
+
+static int close_shared(void **state) {
+  (void)state;
+  if (shared != NULL)
+    percore_load_close(shared);
+  return 0;
+}
+
+static void need_a_source(void) {
+  if (shared == NULL)
+    skip(); /* open_shared has said why */
+}
+
+static void every_online_core_gets_a_load_with_a_source(void **state) {
+  (void)state;
+  need_a_source();
+  work_for(250000000);
+  assert_int_equal(percore_load_update(shared), 0);
+  int with_value = 0;
+  for (int core = 0; core < percore_load_count(shared); core++) {
+    double load = percore_load_get(shared, core);
+    const char *source = percore_load_source(shared, core);
+    assert_true(is_load(load));
+    if (load >= 0) {
+      assert_string_not_equal(source, "none");
+      with_value++;
+    }
+  }
+  assert_true(with_value > 0);
+  assert_true(percore_load_count(shared) >= sysconf(_SC_NPROCESSORS_ONLN));
+}
+
+static void cores_that_do_not_exist_have_no_load(void **state) {
+  (void)state;
+  need_a_source();
+  static const int cores[] = {-1, -1000, 8192, INT32_MAX, INT32_MIN};
+  for (size_t i = 0; i < sizeof cores / sizeof cores[0]; i++) {
+    assert_near(percore_load_get(shared, cores[i]), -1, 0);
+    assert_near(percore_load_get_sibling(shared, cores[i]), -1, 0);
+    assert_string_equal(percore_load_source(shared, cores[i]), "none");
+  }
+  int count = percore_load_count(shared);
+  assert_near(percore_load_get(shared, count), -1, 0);
+}
+
+static void a_siblings_load_is_that_of_another_core_or_none(void **state) {
+  (void)state;
+  need_a_source();
+  work_for(50000000);
+  assert_int_equal(percore_load_update(shared), 0);
+  int count = percore_load_count(shared);
+  for (int core = 0; core < count; core++) {
+    double sibling = percore_load_get_sibling(shared, core);
+    bool found = sibling == -1;
+    for (int other = 0; other < count; other++)
+      found = found ||
+              (other != core && percore_load_get(shared, other) == sibling);
+    assert_true(found);
+  }
+}
+
+static void in_its_first_window_no_core_has_a_load(void **state) {
+  (void)state;
+  need_a_source();
+  struct percore_load *load = NULL;
+  assert_int_equal(percore_load_open(&load), 0);
+  for (int core = 0; core < percore_load_count(load); core++)
+    assert_near(percore_load_get(load, core), -1, 0);
+  percore_load_close(load);
+}
+
+static void the_callers_affinity_is_as_it_was(void **state) {
+  (void)state;
+  need_a_source();
+  cpu_set_t now;
+  percore_load_update(shared);
+  assert_int_equal(sched_getaffinity(0, sizeof now, &now), 0);
+  assert_true(CPU_EQUAL(&now, &affinity_before));
+}
+
+static int open_descriptors(void) {
+  int count = 0;
+  for (int fd = 0; fd < 4096; fd++)
+    count += fcntl(fd, F_GETFD) >= 0;
+  return count;
+}
+
+static void closing_gives_all_descriptors_back(void **state) {
+  (void)state;
+  need_a_source();
+  int before = open_descriptors();
+  struct percore_load *load = NULL;
+  assert_int_equal(percore_load_open(&load), 0);
+  percore_load_update(load);
+  percore_load_close(load);
+  assert_int_equal(open_descriptors(), before);
+}
+
+static void *update_often(void *argument) {
+  for (int i = 0; i < 50; i++)
+    percore_load_update(argument);
+  return NULL;
+}
+
+static void *get_often(void *argument) {
+  long bad = 0;
+  for (int i = 0; i < 20000; i++) {
+    int core = i % percore_load_count(argument);
+    bad += !is_load(percore_load_get(argument, core));
+    bad += !is_load(percore_load_get_sibling(argument, core));
+    bad += percore_load_source(argument, core)[0] == 0;
+  }
+  return (void *)bad;
+}
+
+static void many_threads_may_update_and_get_at_once(void **state) {
+  (void)state;
+  need_a_source();
+  pthread_t threads[4];
+  for (int i = 0; i < 4; i++)
+    assert_int_equal(pthread_create(&threads[i], NULL,
+                                    i < 2 ? update_often : get_often, shared),
+                     0);
+  for (int i = 0; i < 4; i++) {
+    void *bad;
+    assert_int_equal(pthread_join(threads[i], &bad), 0);
+    assert_null(bad);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_online_core_gets_a_load_with_a_source),
+      cmocka_unit_test(cores_that_do_not_exist_have_no_load),
+      cmocka_unit_test(a_siblings_load_is_that_of_another_core_or_none),
+      cmocka_unit_test(in_its_first_window_no_core_has_a_load),
+      cmocka_unit_test(the_callers_affinity_is_as_it_was),
+      cmocka_unit_test(closing_gives_all_descriptors_back),
+      cmocka_unit_test(many_threads_may_update_and_get_at_once),
+  };
+  return cmocka_run_group_tests(tests, open_shared, close_shared);
+}

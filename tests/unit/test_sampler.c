@@ -1,0 +1,172 @@
+/* The sampling thread, on a machine whose clock runs as fast as it is looked
+ * at: every look takes 2 ms, and no deadline is ever in the future of the real
+ * clock that the thread sleeps by. */
+#include "unit.h"
+
+#include "cycles/sampler.h"
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+
+#define INTERVAL_NS (FAKE_SECOND / 2)
+#define LOOK_NS (2 * FAKE_MS)
+
+static struct fake_machine *fake;
+static uint64_t (*fake_clock)(void *context, clockid_t clock);
+static atomic_long looks;
+
+static uint64_t counted_clock(void *context, clockid_t clock) {
+  atomic_fetch_add(&looks, 1);
+  return fake_clock(context, clock);
+}
+
+static int setup(void **state) {
+  (void)state;
+  fake = fake_machine_new(2);
+  fake->monotonic_ns = FAKE_SECOND;
+  fake->clock_step_ns = LOOK_NS;
+  fake_machine_load(fake, 0.5);
+  fake_clock = fake->machine.clock_ns;
+  fake->machine.clock_ns = counted_clock;
+  atomic_store(&looks, 0);
+  return 0;
+}
+
+static int teardown(void **state) {
+  (void)state;
+  fake_machine_free(fake);
+  return 0;
+}
+
+static struct sampler *start(void) {
+  struct sampler *sampler = NULL;
+  const struct sampler_options options = {
+      .engine = {.machine = &fake->machine, .source = SOURCE_AUTO},
+      .figures = {.run_queue = true},
+      .interval_ns = INTERVAL_NS,
+  };
+  assert_int_equal(sampler_start(&sampler, &options), 0);
+  return sampler;
+}
+
+static struct snapshot *wait_for_one(struct sampler *sampler) {
+  struct snapshot *snapshot = sampler_wait(sampler, 20 * FAKE_SECOND);
+  assert_non_null(snapshot);
+  return snapshot;
+}
+
+static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
+  (void)state;
+  struct sampler *sampler = start();
+  uint64_t last_ns = 0;
+  for (int i = 0; i < 10; i++) {
+    struct snapshot *snapshot = wait_for_one(sampler);
+    assert_int_equal(snapshot->interval_ns, INTERVAL_NS);
+    assert_true(snapshot->time_ns > last_ns);
+    /* more than 1 % late (5 ms) it may be stamped with the true time */
+    assert_true(snapshot->time_ns % INTERVAL_NS < 20 * LOOK_NS);
+    if (last_ns != 0)
+      assert_int_equal(snapshot->time_ns / INTERVAL_NS,
+                       last_ns / INTERVAL_NS + 1);
+    last_ns = snapshot->time_ns;
+    snapshot_free(snapshot);
+  }
+  sampler_stop(sampler);
+}
+
+static void snapshots_hold_loads_and_what_the_sampling_cost(void **state) {
+  (void)state;
+  struct sampler *sampler = start();
+  snapshot_free(wait_for_one(sampler));
+  struct snapshot *snapshot = wait_for_one(sampler);
+  assert_int_equal(snapshot->cores_len, 2);
+  assert_near(snapshot->cores[0].busy, 0.5, 0.05);
+  assert_int_equal(snapshot->cores[0].proof, PROOF_UNPROVEN);
+  assert_true(snapshot->self.sample_cost_s > 0);
+  assert_true(snapshot->self.lateness_s >= 0);
+  assert_true(snapshot->self.lateness_s < 1);
+  assert_true(snapshot->self.sampler_cpu >= 0);
+  snapshot_free(snapshot);
+  assert_true(sampler_has_source(sampler));
+  sampler_stop(sampler);
+}
+
+static void who_is_late_loses_the_oldest_and_is_told_how_many(void **state) {
+  (void)state;
+  struct sampler *sampler = start();
+  long enough = (long)(3 * SAMPLER_QUEUE * INTERVAL_NS / LOOK_NS);
+  while (atomic_load(&looks) < enough)
+    sched_yield();
+  struct snapshot *snapshot = wait_for_one(sampler);
+  uint64_t last_ns = snapshot->time_ns;
+  snapshot_free(snapshot);
+  uint64_t dropped = 0;
+  for (int i = 1; i < SAMPLER_QUEUE; i++) {
+    snapshot = wait_for_one(sampler);
+    assert_true(snapshot->time_ns > last_ns);
+    last_ns = snapshot->time_ns;
+    dropped = snapshot->self.snapshots_dropped;
+    snapshot_free(snapshot);
+  }
+  assert_true(dropped >= SAMPLER_QUEUE);
+  sampler_stop(sampler);
+}
+
+static void stopping_frees_what_nobody_took(void **state) {
+  (void)state;
+  struct sampler *sampler = start();
+  while (atomic_load(&looks) < (long)(4 * INTERVAL_NS / LOOK_NS))
+    sched_yield();
+  sampler_stop(sampler);
+  sampler_stop(NULL);
+}
+
+static void taking_never_waits(void **state) {
+  (void)state;
+  /* As long as the thread has no time to pass, nothing can come. */
+  fake->clock_step_ns = 0;
+  struct sampler *sampler = start();
+  assert_null(sampler_take(sampler));
+  assert_null(sampler_wait(sampler, 0));
+  sampler_stop(sampler);
+}
+
+static void a_machine_without_cores_starts_no_thread(void **state) {
+  (void)state;
+  struct fake_machine *empty = fake_machine_new(0);
+  struct sampler *sampler = NULL;
+  empty->procstat = false;
+  const struct sampler_options options = {
+      .engine = {.machine = &empty->machine, .source = SOURCE_AUTO},
+      .interval_ns = INTERVAL_NS};
+  assert_int_equal(sampler_start(&sampler, &options), -ENOENT);
+  fake_machine_free(empty);
+}
+
+static void the_callers_signal_mask_is_as_it_was(void **state) {
+  (void)state;
+  sigset_t before, after;
+  pthread_sigmask(SIG_SETMASK, NULL, &before);
+  struct sampler *sampler = start();
+  pthread_sigmask(SIG_SETMASK, NULL, &after);
+  for (int number = 1; number < 65; number++)
+    assert_int_equal(sigismember(&before, number), sigismember(&after, number));
+  sampler_stop(sampler);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+  const struct CMUnitTest tests[] = {
+      TEST(snapshots_come_at_each_multiple_of_the_interval),
+      TEST(snapshots_hold_loads_and_what_the_sampling_cost),
+      TEST(who_is_late_loses_the_oldest_and_is_told_how_many),
+      TEST(stopping_frees_what_nobody_took),
+      TEST(taking_never_waits),
+      TEST(a_machine_without_cores_starts_no_thread),
+      TEST(the_callers_signal_mask_is_as_it_was),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
