@@ -119,6 +119,8 @@ def check_fake(store, csv):
         if metric.type in ('cpufreq', 'ipc') or metric.counter or \
                 metric.type_instance in ('ipc_running', 'cores_mperf'):
             continue  # needs a processor, or is no rate everywhere
+        if metric.plugin not in ('percore', 'percore_host') or 'useful' in metric.type_instance:
+            continue  # the made-up host has no fast path
         if metric.identifier.startswith('percore_host-self'):
             continue  # these move from second to second; covered by the known ones
         for index in range(len(stores.value_names(metric))):
