@@ -243,7 +243,7 @@ static const char *core_fault(const struct region_directory *directory) {
   const struct percore_table *core = &directory->described[0];
   if (strcmp(core->name, "core") != 0 || core->storage != PERCORE_PER_CORE ||
       table->slot_offset != REGION_CORE_ROW_OFFSET ||
-      !(table->flags & REGION_TABLE_SINGLE) ||
+      table->flags != REGION_TABLE_SINGLE || table->row_name_size != 0 ||
       table->columns < REGION_CORE_COLUMNS || table->columns > 8)
     return "its first table is not `core`";
   for (uint32_t f = 0; f < core->field_count; f++)

@@ -140,8 +140,9 @@ struct region_tile {
   uint8_t *core_used; /* [core]: has a slot that was used */
 };
 
-/* 0, or -1 with ENODEV or ENOMEM. A tile is of one directory: free it when
- * another producer comes. */
+/* The tile may get a smaller capacity than asked for. 0, or -1 with ENODEV,
+ * ENOMEM, or EFBIG (cores are wanted and one row of all cores takes more than
+ * 16 MiB). A tile is of one directory: free it when another producer comes. */
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);

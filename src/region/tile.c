@@ -8,6 +8,22 @@
 #include "reader.h"
 #include "view.h"
 
+/* A region may claim 16384 cores and 4096 columns: its rows are then not read
+ * core by core. */
+enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
+
+/* How many rows of all cores a tile may hold, at most capacity; 0: not even
+ * one. */
+static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
+                               uint64_t cores) {
+  uint64_t row = columns * cores * sizeof(uint64_t);
+  if (row > MAX_CORES_PER_ROW)
+    return 0;
+  return capacity < MAX_CORES_PER_TILE / row
+             ? capacity
+             : (uint32_t)(MAX_CORES_PER_TILE / row);
+}
+
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want) {
@@ -21,6 +37,12 @@ int region_tile_init(struct region_tile *tile,
     tile->want &= ~(uint32_t)REGION_WANT_CORES;
   if (capacity > record->max_rows)
     capacity = record->max_rows;
+  if (tile->want & REGION_WANT_CORES)
+    capacity =
+        limit_capacity(capacity, record->columns, directory->header.core_count);
+  errno = EFBIG;
+  if (capacity == 0)
+    return -1;
   tile->capacity = capacity;
   tile->columns = record->columns;
   tile->core_count = directory->header.core_count;
@@ -59,9 +81,17 @@ void region_tile_free(struct region_tile *tile) {
  * Cells of one copy
  */
 
+/* Relaxed atomic loads are neither merged nor unrolled by compilers. */
 static void load_cells(const uint64_t *cells, uint32_t from, uint32_t to,
                        uint64_t *values) {
-  for (uint32_t c = from; c < to; c++)
+  uint32_t c = from;
+  for (; c + 4 <= to; c += 4) {
+    values[c] = region_load(&cells[c]);
+    values[c + 1] = region_load(&cells[c + 1]);
+    values[c + 2] = region_load(&cells[c + 2]);
+    values[c + 3] = region_load(&cells[c + 3]);
+  }
+  for (; c < to; c++)
     values[c] = region_load(&cells[c]);
 }
 
@@ -215,9 +245,25 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
   }
 }
 
+/* Most rows of large tables are here: no sequence counter, one after another.
+ */
+static void read_plain(const struct copy *copy, uint32_t stride,
+                       struct region_tile *tile, uint32_t at) {
+  uint32_t columns = tile->columns;
+  const unsigned char *row = copy->rows;
+  uint64_t *into = tile->totals + (size_t)at * columns;
+  for (uint32_t i = 0; i < copy->count; i++, row += stride, into += columns)
+    load_cells((const uint64_t *)(const void *)row, 0, columns, into);
+}
+
 static void read_single(struct region_view *view, struct region_tile *tile,
                         uint32_t first, uint32_t count, uint32_t at) {
+  const struct region_table *table = &view->directory.tables[tile->table];
   struct copy copy = single_copy(view, tile->table, first, count);
+  if (!(table->flags & REGION_TABLE_CONSISTENT)) {
+    read_plain(&copy, table->row_stride, tile, at);
+    return;
+  }
   for (uint32_t i = 0; i < copy.count; i++)
     if (!load_row(view, tile->table, &copy, i,
                   tile->totals + (size_t)(at + i) * tile->columns))
@@ -237,15 +283,17 @@ static void read_base(struct region_view *view, struct region_tile *tile,
                tile->columns, into + (size_t)(at + i) * tile->columns);
 }
 
+/* Sums begin at 0; so do rows that are not memory. */
 static void clear_rows(struct region_tile *tile, uint32_t at, uint32_t count) {
   size_t cell = (size_t)at * tile->columns;
   size_t size = (size_t)count * tile->columns * sizeof(uint64_t);
   memset(tile->totals + cell, 0, size);
   memset(tile->torn + at, 0, count);
+  if (!(tile->want & REGION_WANT_CORES))
+    return;
   for (uint32_t c = 0; c < tile->core_count; c++)
-    if (tile->want & REGION_WANT_CORES)
-      memset(tile->cores + cell + (size_t)c * tile->capacity * tile->columns, 0,
-             size);
+    memset(tile->cores + cell + (size_t)c * tile->capacity * tile->columns, 0,
+           size);
 }
 
 static void read_rows(struct region_reader *reader, struct region_tile *tile,

@@ -58,7 +58,8 @@ def functions(compiler, objdump, level, directory):
 
 def loads_and_stores(code, machine):
     if machine == "x86-64":
-        memory = [i for i in code if "(%" in i and not i.startswith(("lea", "nop"))]
+        memory = [i for i in code if "(%" in i
+                  and not re.match(r"lea|.*nop", i)]
         adds = [i for i in memory
                 if re.match(r"(add|inc|sub|dec)", i) and i.rstrip().endswith(")")]
         loads = [i for i in memory if i not in adds

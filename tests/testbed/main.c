@@ -19,10 +19,11 @@ static const struct {
   const char *name;
   void (*run)(void);
 } chapters[] = {
-    {"duty", chapter_duty},         {"tsc", chapter_tsc},
-    {"refusal", chapter_refusal},   {"sharing", chapter_sharing},
-    {"isolated", chapter_isolated}, {"hotplug", chapter_hotplug},
-    {"suspend", chapter_suspend},   {"tick", chapter_tick},
+    {"duty", chapter_duty},       {"tsc", chapter_tsc},
+    {"ipc", chapter_ipc},         {"refusal", chapter_refusal},
+    {"sharing", chapter_sharing}, {"isolated", chapter_isolated},
+    {"hotplug", chapter_hotplug}, {"library", chapter_library},
+    {"suspend", chapter_suspend}, {"tick", chapter_tick},
 };
 
 static int run(const char *name) {

@@ -4,3 +4,4 @@ include tests/unit/plugin.mk
 include tests/unit/region.mk
 include tests/unit/tool.mk
 include tests/unit/plugin_region.mk
+include tests/unit/region_command.mk

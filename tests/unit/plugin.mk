@@ -4,7 +4,8 @@ if PLUGIN
 plugin_unit_tests = \
 	tests/unit/test_plugin_config \
 	tests/unit/test_plugin_dispatch \
-	tests/unit/test_plugin_life
+	tests/unit/test_plugin_life \
+	tests/unit/test_plugin_notify
 check_PROGRAMS += $(plugin_unit_tests)
 TESTS += $(plugin_unit_tests)
 
@@ -24,5 +25,9 @@ tests_unit_test_plugin_life_SOURCES = \
 	tests/unit/test_plugin_life.c $(fake_collectd)
 tests_unit_test_plugin_life_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_life_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_notify_SOURCES = \
+	tests/unit/test_plugin_notify.c $(fake_collectd)
+tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_notify_LDADD = $(plugin_unit_ldadd)
 endif
 endif

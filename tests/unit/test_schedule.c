@@ -86,6 +86,20 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
 }
 
+/* What is left of an interval at the start may be too short for a load. */
+static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
+  (void)state;
+  for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
+    struct play play;
+    start(&play, 0, 1700000000 * SECOND + off_ms * MS);
+    uint64_t start_ns = play.realtime_ns;
+    run(&play, 20 * SECOND, 0);
+    assert_in_range(play.stamps[0] - start_ns, INTERVAL / 2,
+                    INTERVAL + INTERVAL / 2 - 1);
+    assert_int_equal(play.stamps[0] % INTERVAL, 0);
+  }
+}
+
 /* Wakes up to 1 % of the interval late neither lose nor move a grid point. */
 static void a_little_jitter_moves_no_stamp(void **state) {
   (void)state;
@@ -159,16 +173,19 @@ static void a_clock_set_forward_is_no_lateness(void **state) {
 static void a_clock_set_back_far_goes_on_at_the_new_multiples(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0, 1700000005 * SECOND);
-  run(&play, 6 * SECOND, 0);
-  play.realtime_ns -= 3600 * SECOND;
-  size_t before = play.stamps_len;
-  run(&play, 60 * SECOND, 0);
-  assert_in_range(play.stamps_len - before, 5, 7);
-  for (size_t i = before; i < play.stamps_len; i++)
-    assert_int_equal(play.stamps[i] % INTERVAL, 0);
-  for (size_t i = before + 1; i < play.stamps_len; i++)
-    assert_int_equal(play.stamps[i], play.stamps[i - 1] + INTERVAL);
+  static const uint64_t back_s[] = {25, 40, 200, 3600, 1000000};
+  for (size_t n = 0; n < sizeof back_s / sizeof back_s[0]; n++) {
+    start(&play, 0, 1700000005 * SECOND);
+    run(&play, 6 * SECOND, 0);
+    play.realtime_ns -= back_s[n] * SECOND;
+    size_t before = play.stamps_len;
+    run(&play, 60 * SECOND, 0);
+    assert_in_range(play.stamps_len - before, 5, 7);
+    for (size_t i = before; i < play.stamps_len; i++)
+      assert_int_equal(play.stamps[i] % INTERVAL, 0);
+    for (size_t i = before + 1; i < play.stamps_len; i++)
+      assert_int_equal(play.stamps[i], play.stamps[i - 1] + INTERVAL);
+  }
 }
 
 /* By less than an interval: the time of the last stamp comes again. */
@@ -327,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(snapshots_are_stamped_with_each_multiple_in_turn),
       cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
+      cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
       cmocka_unit_test(a_little_jitter_moves_no_stamp),
       cmocka_unit_test(more_than_1_percent_late_gets_the_true_time),
       cmocka_unit_test(intervals_slept_over_give_one_snapshot),

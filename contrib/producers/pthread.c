@@ -1,0 +1,137 @@
+/* A fast path that publishes what it does: pinned workers poll simulated ports,
+ * count packets and bytes per core and port, and the time that a packet takes.
+ *
+ *   cc -D_GNU_SOURCE pthread.c $(pkg-config --cflags --libs percore) -pthread
+ *   ./a.out 0 1        # a worker on core 0 and one on core 1
+ *   percore top pthread
+ *
+ * It ends after so many seconds as DURATION says, or by SIGINT. */
+#include <percore.h>
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Describe once: fields by name, unit and kind; tables by what a row is. */
+enum port_field { PACKETS, BYTES, QUEUED, PACKET_TIME };
+static const struct percore_field port_fields[] = {
+    [PACKETS] = {.name = "rx_packets", .unit = "packets"},
+    [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
+    [QUEUED] = {.name = "queued",
+                .unit = "packets",
+                .kind = PERCORE_GAUGE,
+                .help = "taken in and not yet sent"},
+    [PACKET_TIME] = {.name = "packet_time",
+                     .unit = "cycles",
+                     .kind = PERCORE_HISTOGRAM,
+                     .sub_bits = 2,
+                     .max_bits = 24},
+};
+
+enum tables { PORT, TABLES };
+static const struct percore_table tables[TABLES] = {
+    [PORT] = {.name = "port",
+              .help = "where packets come in",
+              .fields = port_fields,
+              .field_count = 4,
+              .max_rows = 16,
+              .row_name_size = 24},
+};
+
+enum { PORTS = 2, BATCH = 32, MAX_WORKERS = 64 };
+
+static struct percore_region *region;
+static uint32_t port_rows[PORTS];
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) {
+  (void)number;
+  stop = 1;
+}
+
+/* A batch of packets of one port, or none: what a driver would hand over. */
+static unsigned receive(unsigned *seed, uint32_t sizes[BATCH]) {
+  unsigned n = rand_r(seed) % 4 == 0 ? (unsigned)rand_r(seed) % BATCH : 0;
+  for (unsigned i = 0; i < n; i++)
+    sizes[i] = 64 + (uint32_t)rand_r(seed) % 1400;
+  return n;
+}
+
+static void *work(void *argument) {
+  int core = (int)(intptr_t)argument;
+  unsigned seed = (unsigned)core + 1;
+  uint32_t sizes[BATCH];
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET((size_t)core, &cpus);
+  pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+
+  /* Handles, once per thread. If anything failed they count into nothing, and
+   * the packets go their way all the same. */
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  percore_histogram_t packet_time;
+  if (percore_attach(region, "worker", core, &slot) != 0)
+    perror("percore_attach");
+  percore_core_table(region, PORT, &ports);
+  percore_histogram(region, PORT, PACKET_TIME, &packet_time);
+
+  for (unsigned port = 0; !stop; port = (port + 1) % PORTS) {
+    unsigned n = receive(&seed, sizes);
+    percore_core_row_t row = percore_core_row(slot, ports, port_rows[port]);
+    percore_gauge_add(row, QUEUED, n);
+    for (unsigned i = 0; i < n; i++) {
+      uint64_t start = percore_tsc();
+      /* packets and bytes are always read as of one moment */
+      percore_begin(slot);
+      percore_add(row, PACKETS, 1);
+      percore_add(row, BYTES, sizes[i]);
+      percore_end(slot);
+      percore_hist_add(row, packet_time, percore_tsc() - start);
+    }
+    percore_gauge_add(row, QUEUED, -(int64_t)n);
+    /* once per round: the core was busy if it handled something */
+    percore_poll(slot, n);
+    if (n == 0) {
+      percore_sleep(slot);
+      usleep(50);
+      percore_wake(slot);
+    }
+  }
+  percore_detach(region, slot);
+  return NULL;
+}
+
+int main(int argc, char **argv) {
+  const char *duration = getenv("DURATION"), *instance = getenv("INSTANCE");
+  struct percore_options options = {.size = sizeof(options),
+                                    .instance = instance};
+  pthread_t workers[MAX_WORKERS];
+  int count = 0;
+  if (argc < 2 || argc > MAX_WORKERS) {
+    fprintf(stderr, "usage: %s CORE ...\n", argv[0]);
+    return 2;
+  }
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  signal(SIGALRM, on_signal);
+  if (percore_create(&region, "pthread", tables, TABLES, &options) != 0)
+    perror("percore_create"); /* go on: the region is a sink */
+  for (int p = 0; p < PORTS; p++) {
+    char name[24];
+    snprintf(name, sizeof(name), "port%d", p);
+    percore_row_add(region, PORT, name, &port_rows[p]);
+  }
+  alarm(duration != NULL ? (unsigned)atoi(duration) : 0);
+  for (int i = 1; i < argc; i++)
+    if (pthread_create(&workers[count], NULL, work,
+                       (void *)(intptr_t)atoi(argv[i])) == 0)
+      count++;
+  for (int i = 0; i < count; i++)
+    pthread_join(workers[i], NULL);
+  return percore_destroy(region) == 0 ? 0 : 1;
+}

@@ -1,0 +1,279 @@
+/* What updates of a region cost, beside the same done by hand in the same run.
+ *
+ *   percore_add          a hand-written relaxed load, add and store
+ *   begin, 4 adds, end   four adds
+ *   1e6 OWNED rows       the same work without counters; with a prefetch some
+ *                        packets ahead
+ *
+ * Times are the medians of interleaved blocks, in nanoseconds and, by a chain
+ * of dependent adds, in core cycles. */
+#include "percore_config.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "percore.h"
+
+enum { BLOCKS = 61, FLOWS = 1000000, AHEAD = 16 };
+
+/* CPU time of this thread, so that others on the machine do not count. */
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+static double median(double *values, size_t count) {
+  qsort(values, count, sizeof(*values), compare);
+  return values[count / 2];
+}
+
+/* Nanoseconds of one dependent add: a core cycle, on what is built today. */
+static double cycle_ns(void) {
+  enum { ADDS = 1000000 };
+  double best = 1e9;
+  for (int i = 0; i < 20; i++) {
+    uint64_t x = 1, start = now_ns();
+    for (int k = 0; k < ADDS; k++) {
+      x += (uint64_t)k;
+      __asm__ volatile("" : "+r"(x));
+    }
+    double ns = (double)(now_ns() - start) / ADDS;
+    best = ns < best ? ns : best;
+  }
+  return best;
+}
+
+/* ---------------------------------------------------------------------------
+ * Tight loops on one row of four counters
+ */
+
+static const struct percore_field fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "bytes", .unit = "bytes"},
+    {.name = "drops", .unit = "packets"},
+    {.name = "errors", .unit = "errors"},
+};
+
+enum { PORT, FLOW, TABLES };
+static const struct percore_table tables[TABLES] = {
+    [PORT] = {.name = "port", .fields = fields, .field_count = 4},
+    [FLOW] = {.name = "flow",
+              .storage = PERCORE_OWNED,
+              .fields = fields,
+              .field_count = 4,
+              .max_rows = FLOWS,
+              .flags = PERCORE_NO_BASES},
+};
+
+struct bench {
+  percore_slot_t slot;
+  percore_core_row_t row;
+  percore_owned_table_t flows;
+  uint32_t *order; /* of flows */
+};
+
+enum { ROUNDS = 200000, ADDS_PER_ROUND = 4 };
+
+static void by_hand(struct bench *bench) {
+  uint64_t *cells = bench->row.core_cells;
+  for (uint64_t i = 0; i < ROUNDS; i++)
+    for (int c = 0; c < ADDS_PER_ROUND; c++)
+      __atomic_store_n(&cells[c],
+                       __atomic_load_n(&cells[c], __ATOMIC_RELAXED) + i,
+                       __ATOMIC_RELAXED);
+}
+
+/* A handle is kept in a local variable, as a worker does: behind a pointer it
+ * would be loaded again after each store. */
+static void by_add(struct bench *bench) {
+  percore_core_row_t row = bench->row;
+  for (uint64_t i = 0; i < ROUNDS; i++) {
+    percore_add(row, 0, i);
+    percore_add(row, 1, i);
+    percore_add(row, 2, i);
+    percore_add(row, 3, i);
+  }
+}
+
+static void in_sections(struct bench *bench) {
+  percore_core_row_t row = bench->row;
+  percore_slot_t slot = bench->slot;
+  for (uint64_t i = 0; i < ROUNDS; i++) {
+    percore_begin(slot);
+    percore_add(row, 0, i);
+    percore_add(row, 1, i);
+    percore_add(row, 2, i);
+    percore_add(row, 3, i);
+    percore_end(slot);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Random flows beside some 1000 cycles of other work
+ */
+
+static uint64_t other_work(uint64_t x) {
+  for (int i = 0; i < 200; i++) {
+    x *= 0x9e3779b97f4a7c15u;
+    x ^= x >> 29;
+  }
+  return x;
+}
+
+enum { PACKETS = 32000 };
+
+static void without_counters(struct bench *bench) {
+  uint64_t x = 1;
+  for (uint32_t p = 0; p < PACKETS; p++) {
+    x = other_work(x);
+    __asm__ volatile("" ::"r"(bench->order[p]), "r"(x));
+  }
+}
+
+static void count_flow(const struct bench *bench, uint32_t flow, uint64_t x) {
+  percore_owned_row_t row = percore_owned_row(bench->flows, flow);
+  percore_add(row, 0, 1);
+  percore_add(row, 1, x & 1023);
+  percore_add(row, 2, x & 1);
+  percore_add(row, 3, 0);
+}
+
+static void without_prefetch(struct bench *bench) {
+  uint64_t x = 1;
+  for (uint32_t p = 0; p < PACKETS; p++) {
+    x = other_work(x);
+    count_flow(bench, bench->order[p], x);
+  }
+}
+
+static void with_prefetch(struct bench *bench) {
+  uint64_t x = 1;
+  for (uint32_t p = 0; p < PACKETS; p++) {
+    percore_prefetch(percore_owned_row(bench->flows, bench->order[p + AHEAD]));
+    x = other_work(x);
+    count_flow(bench, bench->order[p], x);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Running
+ */
+
+typedef void (*variant)(struct bench *bench);
+
+/* Medians of each variant, run in turn; ns per step. */
+static void measure(struct bench *bench, const variant *variants, int count,
+                    double steps, double *medians) {
+  static double times[4][BLOCKS];
+  for (int block = 0; block < BLOCKS; block++)
+    for (int v = 0; v < count; v++) {
+      /* rows not seen for long: their place in the cache is not left over */
+      if (bench->order != NULL)
+        for (uint32_t p = 0; p < PACKETS + AHEAD; p++)
+          bench->order[p] = (bench->order[p] * 1103515245u + 12345u) % FLOWS;
+      uint64_t start = now_ns();
+      variants[v](bench);
+      times[v][block] = (double)(now_ns() - start) / steps;
+    }
+  for (int v = 0; v < count; v++)
+    medians[v] = median(times[v], BLOCKS);
+}
+
+struct tight {
+  struct percore_region *region;
+  int core;
+  pthread_barrier_t *start;
+  double medians[3];
+};
+
+static void *run_tight(void *argument) {
+  static const variant variants[] = {by_hand, by_add, in_sections};
+  struct tight *tight = argument;
+  struct bench bench = {0};
+  percore_core_table_t table;
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET((size_t)tight->core, &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+  percore_attach(tight->region, "bench", tight->core, &bench.slot);
+  percore_core_table(tight->region, PORT, &table);
+  bench.row = percore_core_row(bench.slot, table, 0);
+  pthread_barrier_wait(tight->start);
+  measure(&bench, variants, 3, (double)ROUNDS * ADDS_PER_ROUND, tight->medians);
+  percore_detach(tight->region, bench.slot);
+  return NULL;
+}
+
+static void print_tight(struct percore_region *region, int workers,
+                        double cycle) {
+  struct tight tights[2];
+  pthread_t threads[2];
+  pthread_barrier_t start;
+  pthread_barrier_init(&start, NULL, (unsigned)workers);
+  for (int i = 0; i < workers; i++) {
+    tights[i] = (struct tight){.region = region, .core = i, .start = &start};
+    pthread_create(&threads[i], NULL, run_tight, &tights[i]);
+  }
+  for (int i = 0; i < workers; i++) {
+    pthread_join(threads[i], NULL);
+    const double *m = tights[i].medians;
+    printf("%d worker(s), core %d: by hand %.2f cycles, percore_add %.2f "
+           "(ratio %.3f), in sections of 4 %.2f (+%.2f a counter)\n",
+           workers, i, m[0] / cycle, m[1] / cycle, m[1] / m[0], m[2] / cycle,
+           (m[2] - m[1]) / cycle);
+  }
+}
+
+static void print_flows(struct percore_region *region, double cycle) {
+  static const variant variants[] = {without_counters, without_prefetch,
+                                     with_prefetch};
+  struct bench bench = {.order = calloc(PACKETS + AHEAD, sizeof(uint32_t))};
+  double medians[3];
+  uint64_t x = 88172645463325252u;
+  percore_owned_table(region, FLOW, &bench.flows);
+  for (uint32_t f = 0; f < FLOWS; f++)
+    percore_row_add_at(region, FLOW, f, NULL, f);
+  for (uint32_t p = 0; p < PACKETS + AHEAD; p++) {
+    x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+    bench.order[p] = (uint32_t)(x % FLOWS);
+  }
+  measure(&bench, variants, 3, PACKETS, medians);
+  printf("1e6 OWNED rows of 4, random, beside %.0f cycles a packet: "
+         "%.1f cycles an update, with prefetch %.1f\n",
+         medians[0] / cycle, (medians[1] - medians[0]) / cycle / 4,
+         (medians[2] - medians[0]) / cycle / 4);
+  free(bench.order);
+}
+
+int main(void) {
+  struct percore_region *region;
+  struct percore_options options = {.size = sizeof(options)};
+  char dir[] = "/tmp/percore-bench-XXXXXX", path[64];
+  options.runtime_dir = mkdtemp(dir);
+  if (percore_create(&region, "bench", tables, TABLES, &options) != 0) {
+    perror("percore_create");
+    return 1;
+  }
+  double cycle = cycle_ns();
+  printf("a core cycle is %.3f ns\n", cycle);
+  print_tight(region, 1, cycle);
+  if (sysconf(_SC_NPROCESSORS_ONLN) >= 2)
+    print_tight(region, 2, cycle);
+  print_flows(region, cycle);
+  percore_destroy(region);
+  snprintf(path, sizeof(path), "%s/bench.lock", dir);
+  unlink(path);
+  rmdir(dir);
+  return 0;
+}

@@ -1,0 +1,96 @@
+/* Fuzz target: what a producer hands over, whatever it is.
+ *
+ * The input is the start of a region; the rest is zeros, or, where the first
+ * byte is odd, the input again and again. The size of the region is what its
+ * header claims, within 1 MiB, so that inputs reach beyond that check. What is
+ * accepted is read in every way a reader knows. */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "region/directory.h"
+#include "region/view.h"
+
+enum { MAX_SIZE = 1 << 20 };
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static uint64_t claimed_size(const uint8_t *data, size_t size) {
+  struct region_header header;
+  if (size < sizeof(header))
+    return 4096;
+  memcpy(&header, data, sizeof(header));
+  return header.region_size <= MAX_SIZE ? header.region_size : MAX_SIZE;
+}
+
+static void read_table(struct region_reader *reader, uint32_t t) {
+  struct region_tile tile;
+  char name[REGION_ROW_NAME_SIZE];
+  uint64_t values[PERCORE_MAX_COLUMNS];
+  if (region_tile_init(&tile, reader, t, 16,
+                       REGION_WANT_BIRTHS | REGION_WANT_RESETS |
+                           REGION_WANT_CORES) != 0)
+    return;
+  region_tile_read(reader, &tile, 0);
+  for (uint32_t i = 0; i < tile.rows; i++) {
+    region_reader_row_name(reader, t, i, tile.generations[i], name);
+    if (memchr(name, '\0', sizeof(name)) == NULL)
+      abort();
+    region_row_shown(region_reader_directory(reader), &tile, i,
+                     tile.columns - 1);
+  }
+  region_reader_slot_row(reader, t, 0, 0, values);
+  region_reader_single_row(reader, t, 0, values);
+  region_tile_free(&tile);
+}
+
+static void read_region(const uint8_t *data, size_t size,
+                        uint64_t region_size) {
+  const char *why;
+  struct region_reader reader = {.producer = 1};
+  int fd = memfd_create("fuzz", MFD_CLOEXEC);
+  if (fd < 0 || ftruncate(fd, (off_t)region_size) != 0)
+    abort();
+  size_t length = size < region_size ? size : region_size;
+  if (pwrite(fd, data, length, 0) != (ssize_t)length)
+    abort();
+  for (uint64_t at = length; (data[size - 1] & 1) && at < region_size;
+       at += length)
+    if (pwrite(fd, data, region_size - at < length ? region_size - at : length,
+               (off_t)at) < 0)
+      abort();
+  if (region_view_open(&reader.view, fd, region_size, MAX_SIZE, &why) != 0)
+    return;
+  for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
+    struct region_slot_view slot;
+    region_reader_slot(&reader, s, &slot);
+    if (memchr(slot.name, '\0', sizeof(slot.name)) == NULL)
+      abort();
+  }
+  uint32_t tables = region_reader_directory(&reader)->table_count;
+  /* core_count may be 16384 by claim; keep the work of one input bounded */
+  if (region_reader_directory(&reader)->header.core_count <= 64)
+    for (uint32_t t = 0; t < tables; t++)
+      read_table(&reader, t);
+  region_view_close(&reader.view);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  const char *why;
+  struct region_directory directory;
+  uint64_t region_size = claimed_size(data, size);
+  if (size == 0)
+    return 0;
+  /* from memory of exactly this size, so that any step beyond is seen */
+  uint8_t *copy = malloc(size);
+  memcpy(copy, data, size);
+  if (region_directory_parse(&directory, copy, size, region_size, MAX_SIZE,
+                             &why) == 0) {
+    region_directory_free(&directory);
+    read_region(data, size, region_size);
+  }
+  free(copy);
+  return 0;
+}
