@@ -4,7 +4,7 @@ dashboard in front, until Ctrl-C. contrib/demo --graphite and --influxdb build
 what is needed and call it:
 
     demo.py --plugin-dir DIR [--hog PROGRAM] [--graphite] [--influxdb]
-            [--seconds N] [--pictures DIR]
+            [--simulate CORES] [--seconds N] [--pictures DIR]
 """
 import argparse
 import contextlib
@@ -25,6 +25,7 @@ sys.path.insert(0, HERE)
 import graphite_dashboard  # noqa: E402
 import panels  # noqa: E402
 import servers  # noqa: E402
+from fakehost import FakeHost, example  # noqa: E402
 from servers import sample  # noqa: E402
 
 HOST = 'demo'
@@ -34,6 +35,7 @@ PluginDir "{plugin}"
 LoadPlugin percore
 PluginDir "{collectd}"
 <Plugin percore>
+  SysRoot "{root}"
   <Load>
     SampleInterval 0.25
     ReportMinimum true
@@ -103,7 +105,7 @@ def loads(hog):
 class Demo:
     """The running stack: .graphite and .influxdb are servers, or None."""
 
-    def __init__(self, stack, plugin_folder, graphite, influxdb):
+    def __init__(self, stack, plugin_folder, graphite, influxdb, root='/'):
         self.stack, self.graphite, self.influxdb = stack, None, None
         body = sample('queue.conf')
         if graphite:
@@ -122,7 +124,7 @@ class Demo:
             self.influxdb.ready()
         if self.graphite:
             self.graphite.ready()
-        body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder())
+        body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder(), root=root)
         self.collectd = stack.collectd(body, host=HOST)
 
     def graphite_address(self):
@@ -183,6 +185,8 @@ def main():
     parser.add_argument('--hog')
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
+    parser.add_argument('--simulate', type=int, metavar='CORES',
+                        help='not this machine, but a made-up one of at least 8 cores')
     parser.add_argument('--seconds', type=float, default=math.inf)
     parser.add_argument('--pictures', help='draw pictures into this directory, then end')
     options = parser.parse_args()
@@ -191,10 +195,15 @@ def main():
         with contextlib.ExitStack() as end:
             folder = end.enter_context(tempfile.TemporaryDirectory(prefix='percore-demo-'))
             stack = end.enter_context(servers.Stack(folder))
-            end.enter_context(loads(options.hog))
+            root = '/'
+            if options.simulate:
+                fake = FakeHost(example(options.simulate), nodes=2)
+                root = end.enter_context(fake).root
+            else:
+                end.enter_context(loads(options.hog))
             began = time.monotonic()
             demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
-                        options.influxdb)
+                        options.influxdb, root)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
 
