@@ -1,12 +1,11 @@
 /* A fast path that publishes what it does: pinned workers poll simulated ports,
  * count packets and bytes per core and port, and the time that a packet takes.
  *
- *   cc pthread.c $(pkg-config --cflags --libs percore) -pthread
+ *   cc -D_GNU_SOURCE pthread.c $(pkg-config --cflags --libs percore) -pthread
  *   ./a.out 0 1        # a worker on core 0 and one on core 1
  *   percore top pthread
  *
  * It ends after so many seconds as DURATION says, or by SIGINT. */
-#define _GNU_SOURCE
 #include <percore.h>
 
 #include <pthread.h>

@@ -55,3 +55,9 @@ libpercore.a: libregion.la libcycles.la
 
 pkgconfigdir = $(libdir)/pkgconfig
 pkgconfig_DATA = src/region/percore.pc
+
+man_MANS += src/region/percore.3 src/region/percore-region.7
+CLEANFILES += src/region/percore.3 src/region/percore-region.7
+EXTRA_DIST += src/region/percore.pod src/region/percore-region.pod
+src/region/percore.3: src/region/percore.pod
+src/region/percore-region.7: src/region/percore-region.pod

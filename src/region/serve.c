@@ -20,11 +20,12 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "writer.h"
 
-enum { MAX_CONNECTIONS = 16, MESSAGES_PER_TURN = 8, STACK_SIZE = 512 << 10 };
+enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
 
 struct connection {
   int fd; /* -1 if unused */
@@ -95,21 +96,24 @@ static bool send_message(int fd, struct region_message *message, int passed) {
 }
 
 /* With the region locked, so that a fork finds every connection in its place.
- */
-static void accept_one(struct percore_region *region) {
+ * false if there is no descriptor or memory for it: it would be asked again at
+ * once. */
+static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
   int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
   if (fd < 0)
-    return;
+    return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
+           errno != ENOBUFS;
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
   if (!send_message(fd, &hello, region->memfd) || watch(server, fd) != 0) {
     close(fd);
-    return;
+    return true;
   }
   struct connection *connection = make_place(server);
   connection->fd = fd;
   connection->number = server->accepted++;
+  return true;
 }
 
 static bool may_reset(int fd) {
@@ -143,10 +147,12 @@ static bool handle_message(struct percore_region *region, int fd) {
   return send_message(fd, &message, -1);
 }
 
-/* Everything that is ready, without waiting; at most a fair share of each. */
-static void serve_turn(struct percore_region *region, int timeout) {
+/* Everything that is ready, one step of each. false if it is no use to look
+ * again at once. */
+static bool serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
   struct epoll_event events[MAX_CONNECTIONS + 2];
+  bool useful = true;
   int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
@@ -154,7 +160,7 @@ static void serve_turn(struct percore_region *region, int timeout) {
       continue;
     if (fd == server->listener) {
       if (region_lock(region)) {
-        accept_one(region);
+        useful = accept_one(region);
         region_unlock(region);
       }
       continue;
@@ -166,6 +172,7 @@ static void serve_turn(struct percore_region *region, int timeout) {
           close_fd(&server->connections[c].fd);
       }
   }
+  return useful;
 }
 
 /* ---------------------------------------------------------------------------
@@ -185,8 +192,10 @@ static void *serve_thread(void *argument) {
   region_lock(region);
   region_server_avoid_slots(region);
   region_unlock(region);
+  struct timespec pause = {.tv_nsec = 100000000};
   while (!is_stopped(server))
-    serve_turn(region, -1);
+    if (!serve_turn(region, -1))
+      nanosleep(&pause, NULL);
   return NULL;
 }
 

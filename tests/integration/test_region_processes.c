@@ -659,6 +659,47 @@ static void a_producer_in_other_namespaces_is_read(void **state) {
   read_producer_after(enter_namespaces);
 }
 
+/* ---------------------------------------------------------------------------
+ * The example of percore(3)
+ */
+
+static uint64_t read_packets(struct percore_reader *reader, uint32_t row) {
+  uint64_t values[64] = {0};
+  assert_true(percore_read_row(reader, 1, row, PERCORE_TOTAL, NULL, 0, values,
+                               64) >= 0);
+  return values[0];
+}
+
+static void the_tutorial_publishes_packets_of_two_ports(void **state) {
+  (void)state;
+  struct percore_reader *reader;
+  int status;
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    die_with_parent();
+    execl("contrib/producers/pthread", "pthread", "0", "1", NULL);
+    _exit(126);
+  }
+  assert_return_code(percore_open(&reader, "pthread", NULL), 0);
+  for (int i = 0; i < 1000 && percore_refresh(reader) < 0; i++)
+    pause_ms(10);
+  assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
+  assert_string_equal(percore_reader_table(reader, 1)->name, "port");
+  for (int i = 0; i < 1000 && (percore_reader_rows(reader, 1) < 2 ||
+                               read_packets(reader, 1) == 0);
+       i++)
+    pause_ms(10);
+  assert_true(read_packets(reader, 0) > 0);
+  assert_true(read_packets(reader, 1) > 0);
+  kill(pid, SIGINT);
+  waitpid(pid, &status, 0);
+  assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  assert_int_equal(percore_refresh(reader), -1);
+  assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
+  percore_close(reader);
+}
+
 int main(void) {
   alarm(300); /* whatever hangs ends */
   const struct CMUnitTest tests[] = {
@@ -674,6 +715,7 @@ int main(void) {
       cmocka_unit_test(who_is_not_of_the_group_connects_not_and_resets_not),
       cmocka_unit_test(a_reader_in_other_namespaces_reads_by_the_connection),
       cmocka_unit_test(a_producer_in_other_namespaces_is_read),
+      cmocka_unit_test(the_tutorial_publishes_packets_of_two_ports),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MS UINT64_C(1000000)
 #define CORE 1
@@ -39,9 +38,7 @@ static bool is_right(const struct means *means, const struct window *window) {
 }
 
 static struct means choose_means(void) {
-  bool pmu = access("/sys/bus/event_source/devices/armv8_pmuv3", F_OK) == 0 ||
-             access("/sys/bus/event_source/devices/armv8_pmuv3_0", F_OK) == 0;
-  if (!pmu)
+  if (!core_pmu_present())
     return (struct means){
         {.hardware = true, .source = SOURCE_AUTO}, 240 * MS, 0.15, false};
   return (struct means){{.hardware = true,

@@ -4,7 +4,8 @@ REGION_TESTS = \
 	tests/unit/test_region_layout \
 	tests/unit/test_region_writer \
 	tests/unit/test_region_directory \
-	tests/unit/test_region_reader
+	tests/unit/test_region_reader \
+	tests/unit/test_region_grace
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
@@ -20,4 +21,6 @@ tests_unit_test_region_directory_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_grace_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 endif

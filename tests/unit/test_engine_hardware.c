@@ -555,7 +555,10 @@ static void a_core_that_cannot_be_read_leaves_the_others_alone(void **state) {
   play_seconds(&play, 2);
   uint64_t epoch = play_core(&play, 1)->total.epoch;
   play.fake->cores[2].read_error = EIO;
-  play_seconds(&play, 20);
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 2));
+  assert_int_equal(play_source(&play, 2), SOURCE_NONE);
+  play_seconds(&play, 19);
   for (int core = 0; core < 4; core++)
     if (core != 2) {
       assert_int_equal(play_core(&play, core)->total.epoch, epoch);

@@ -613,6 +613,52 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+static unsigned long free_huge_pages(void) {
+  char line[256];
+  unsigned long pages = 0;
+  FILE *file = fopen("/proc/meminfo", "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file) != NULL)
+    if (sscanf(line, "HugePages_Free: %lu", &pages) == 1)
+      break;
+  fclose(file);
+  return pages;
+}
+
+static void huge_pages_are_all_there_or_enomem(void **state) {
+  (void)state;
+  struct percore_options options = {
+      .size = sizeof(options), .cores = 2, .extra_slots = 1, .huge_pages = 1};
+  struct percore_region *region;
+  unsigned long pages = free_huge_pages();
+  errno = 0;
+  int rc = percore_create(&region, "unit", unit_tables, TABLES, &options);
+  if (rc != 0) {
+    assert_int_equal(errno, ENOMEM);
+    use_sinks(region);
+    if (pages < 5) {
+      print_message("no huge pages here: only the lack of them was tested\n");
+      return;
+    }
+  }
+  assert_return_code(rc, errno);
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  uint32_t port;
+  uint64_t values[64];
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_attach(region, NULL, 1, &slot), 0);
+  percore_add(percore_core_row(slot, ports, port), PACKETS, 8);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, PORT, port, values);
+  assert_int_equal(values[PACKETS], 8);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(free_huge_pages(), pages);
+}
+
 /* ---------------------------------------------------------------------------
  * Serving
  */
@@ -692,6 +738,7 @@ int main(void) {
           remove_memory_root),
       cmocka_unit_test(a_file_size_limit_is_an_errno_and_no_signal),
       cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
+      cmocka_unit_test(huge_pages_are_all_there_or_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),

@@ -86,6 +86,20 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
 }
 
+/* What is left of an interval at the start may be too short for a load. */
+static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
+  (void)state;
+  for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
+    struct play play;
+    start(&play, 0, 1700000000 * SECOND + off_ms * MS);
+    uint64_t start_ns = play.realtime_ns;
+    run(&play, 20 * SECOND, 0);
+    assert_in_range(play.stamps[0] - start_ns, INTERVAL / 2,
+                    INTERVAL + INTERVAL / 2 - 1);
+    assert_int_equal(play.stamps[0] % INTERVAL, 0);
+  }
+}
+
 /* Wakes up to 1 % of the interval late neither lose nor move a grid point. */
 static void a_little_jitter_moves_no_stamp(void **state) {
   (void)state;
@@ -330,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(snapshots_are_stamped_with_each_multiple_in_turn),
       cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
+      cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
       cmocka_unit_test(a_little_jitter_moves_no_stamp),
       cmocka_unit_test(more_than_1_percent_late_gets_the_true_time),
       cmocka_unit_test(intervals_slept_over_give_one_snapshot),

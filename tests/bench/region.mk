@@ -1,0 +1,5 @@
+BENCHES += tests/bench/region_updates tests/bench/region_reads
+tests_bench_region_updates_SOURCES = tests/bench/region_updates.c
+tests_bench_region_updates_LDADD = libregion.la
+tests_bench_region_reads_SOURCES = tests/bench/region_reads.c
+tests_bench_region_reads_LDADD = libregion.la

@@ -1,0 +1,4 @@
+# One list for each room of src/.
+include tests/fuzz/cycles.mk
+include tests/fuzz/region.mk
+EXTRA_DIST += tests/fuzz/README tests/fuzz/run

@@ -1,0 +1,123 @@
+/* Rows are used again while workers still hold the old ones: every count is the
+ * right row's. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "region/writer.h"
+#include "region_unit.h"
+
+enum { WORKERS = 2, NAMES = 3000, BETWEEN_QUIESCENT = 50 };
+
+struct stage {
+  struct percore_region *region;
+  pthread_barrier_t attached;
+  uint64_t current; /* what workers count for: name number, row */
+  bool stop;
+  uint64_t counted[WORKERS][NAMES]; /* what each counted for each name */
+};
+
+struct worker {
+  struct stage *stage;
+  int number;
+};
+
+static void *count_for_current(void *argument) {
+  struct worker *worker = argument;
+  struct stage *stage = worker->stage;
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  percore_core_table(stage->region, PORT, &ports);
+  percore_attach(stage->region, NULL, worker->number, &slot);
+  pthread_barrier_wait(&stage->attached);
+  while (!__atomic_load_n(&stage->stop, __ATOMIC_ACQUIRE)) {
+    /* one look, then many updates: the row may be removed meanwhile */
+    uint64_t current = __atomic_load_n(&stage->current, __ATOMIC_RELAXED);
+    percore_core_row_t row = percore_core_row(slot, ports, (uint32_t)current);
+    for (int i = 0; i < BETWEEN_QUIESCENT; i++)
+      percore_add(row, PACKETS, 1);
+    stage->counted[worker->number][current >> 32] += BETWEEN_QUIESCENT;
+    percore_quiescent(slot);
+  }
+  percore_detach(stage->region, slot);
+  return NULL;
+}
+
+/* Adds a row for a name, as soon as there is one. */
+static uint32_t add_name(struct stage *stage, unsigned name, unsigned *waits) {
+  uint32_t row;
+  char text[16];
+  snprintf(text, sizeof(text), "n%u", name);
+  while (percore_row_add(stage->region, PORT, text, &row) != 0) {
+    assert_int_equal(errno, EAGAIN);
+    ++*waits;
+    sched_yield();
+  }
+  return row;
+}
+
+static uint64_t birth_of(const struct percore_region *region, uint32_t row) {
+  const struct region_table *table = &region->tables[PORT + 1];
+  return region_base(region, table, table->birth_offset, row)[PACKETS];
+}
+
+static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
+  (void)state;
+  static struct stage stage;
+  static uint64_t kept[NAMES]; /* what the region counted for each name */
+  struct worker workers[WORKERS];
+  pthread_t threads[WORKERS];
+  unsigned holder[PORT_ROWS] = {0}, waits = 0;
+  uint64_t births[PORT_ROWS] = {0};
+  stage.region = unit_create(PERCORE_SERVE_THREAD);
+  uint32_t before = add_name(&stage, 0, &waits);
+  __atomic_store_n(&stage.current, before, __ATOMIC_RELAXED);
+  pthread_barrier_init(&stage.attached, NULL, WORKERS + 1);
+  for (int w = 0; w < WORKERS; w++) {
+    workers[w] = (struct worker){&stage, w};
+    pthread_create(&threads[w], NULL, count_for_current, &workers[w]);
+  }
+  pthread_barrier_wait(&stage.attached);
+  for (unsigned name = 1; name < NAMES; name++) {
+    uint32_t row = add_name(&stage, name, &waits);
+    /* the birth of the new is all that was counted for those before it */
+    kept[holder[row]] = birth_of(stage.region, row) - births[row];
+    births[row] = birth_of(stage.region, row);
+    holder[row] = name;
+    __atomic_store_n(&stage.current, (uint64_t)name << 32 | row,
+                     __ATOMIC_RELEASE);
+    assert_return_code(percore_row_remove(stage.region, PORT, before, 0),
+                       errno);
+    before = row;
+    usleep(50); /* workers take it up, and are stopped in the middle */
+  }
+  __atomic_store_n(&stage.stop, true, __ATOMIC_RELEASE);
+  for (int w = 0; w < WORKERS; w++)
+    pthread_join(threads[w], NULL);
+  unsigned held[NAMES] = {0}, counted = 0;
+  for (int r = 0; r < PORT_ROWS; r++)
+    held[holder[r]] = 1; /* not used again: no next birth */
+  for (unsigned name = 1; name < NAMES; name++) {
+    uint64_t total = stage.counted[0][name] + stage.counted[1][name];
+    if (!held[name])
+      assert_int_equal(kept[name], total);
+    counted += total > 0;
+  }
+  print_message("%u of %d names were counted for, %u waits\n", counted, NAMES,
+                waits);
+  assert_true(counted > NAMES / 100);
+  assert_return_code(percore_destroy(stage.region), errno);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(no_count_of_a_removed_row_goes_to_the_next),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
