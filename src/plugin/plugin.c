@@ -22,6 +22,8 @@ static struct {
   struct dispatch dispatch;
   struct notify notify;
   struct region_sampler *region_sampler; /* NULL: as above */
+  /* Not freed: that could take seconds, and the process ends here. */
+  struct region_sampler *ended_region_sampler;
   struct region_dispatch region_dispatch;
   size_t region_room; /* what MaxValues left for regions last */
   bool has_read;
@@ -182,6 +184,7 @@ static int percore_init(void) {
 static int percore_shutdown(void) {
   stop_sampler();
   region_sampler_stop(plugin.region_sampler);
+  plugin.ended_region_sampler = plugin.region_sampler;
   plugin.region_sampler = NULL;
   config_free(&plugin.config);
   return 0;

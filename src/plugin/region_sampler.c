@@ -167,7 +167,11 @@ void region_sampler_stop(struct region_sampler *sampler) {
   pthread_cond_broadcast(&sampler->stopped);
   pthread_mutex_unlock(&sampler->mutex);
   pthread_join(sampler->thread, NULL);
-  destroy(sampler);
+}
+
+void region_sampler_free(struct region_sampler *sampler) {
+  if (sampler != NULL)
+    destroy(sampler);
 }
 
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {

@@ -19,8 +19,12 @@ int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);
 
-/* Joins the thread (within 100 ms) and frees everything. NULL is nothing. */
+/* Joins the thread, within 100 ms. NULL is nothing. */
 void region_sampler_stop(struct region_sampler *sampler);
+
+/* Frees a stopped one, which takes a second and more with a million rows. NULL
+ * is nothing. */
+void region_sampler_free(struct region_sampler *sampler);
 
 /* The oldest snapshot not yet taken, now the caller's to free; or NULL. */
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler);

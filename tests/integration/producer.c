@@ -98,6 +98,12 @@ static const struct percore_table schema_many[] = {
     SESSION(30000),
 };
 
+static const struct percore_table schema_million[] = {
+    GLOBALS,
+    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    SESSION(1000000),
+};
+
 static const struct {
   const char *name;
   const struct percore_table *tables;
@@ -106,6 +112,7 @@ static const struct {
     {"1", schema_1, COUNT_OF(schema_1)},
     {"2", schema_2, COUNT_OF(schema_2)},
     {"many", schema_many, COUNT_OF(schema_many)},
+    {"million", schema_million, COUNT_OF(schema_million)},
 };
 
 static struct percore_region *region;

@@ -479,6 +479,32 @@ def max_values():
             check(said == 1, f"said {said} times")
 
 
+def a_million_rows():
+    """A region of a million rows delays no load, Top keeps its series few, and
+    shutdown still takes less than 100 ms"""
+    options = ('<Region "gtpu">\n<Table "session">\nTop 10 "bytes"\n</Table>\n'
+               "</Region>")
+    busy = f"percore-{online_cores()[0]}/percent-busy"
+    with RuntimeDir(), Producer("gtpu", "million") as producer:
+        producer.do(f"rows {SESSION} 0 1000000",
+                    f"add {SESSION} 77 {BYTES} 5 -1")
+        with Collectd(options, plugins=("before", "after")).start() as collectd:
+            collectd.wait_for_value(host("bytes", "other", "session"), 60)
+            producer.do(f"add {SESSION} 77 {BYTES} 5 -1")
+            wait_for_number(collectd, host("bytes", "s77", "session"), 5, 20)
+            series = identifiers_of(collectd, "percore_host_gtpu_session_bytes")
+            check(len(series) <= 12, f"{len(series)} series")
+            times = [value.time for value in collectd.of(busy)]
+            check(all(after - before < 1.5 for before, after
+                      in zip(times, times[1:])), f"loads at {times}")
+            collectd.stop()
+            stopped = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)",
+                                      collectd.log()))
+            own = float(stopped["after"]) - float(stopped["before"])
+            say(f"percore ended in {own * 1e3:.1f} ms")
+            check(own < 0.1, f"{own * 1e3:.1f} ms to end")
+
+
 if __name__ == "__main__":
     run_all([
         names_and_values,
@@ -495,4 +521,5 @@ if __name__ == "__main__":
         max_region_size,
         garbage_on_the_socket,
         max_values,
+        a_million_rows,
     ])

@@ -35,6 +35,11 @@ static void start(void) {
   assert_int_equal(region_sampler_start(&sampler, &options, INTERVAL_NS), 0);
 }
 
+static void stop(void) {
+  region_sampler_stop(sampler);
+  region_sampler_free(sampler);
+}
+
 /* The next snapshot, or the test has failed after 20 s. */
 static struct region_snapshot *await_snapshot(void) {
   for (int i = 0; i < 4000; i++) {
@@ -57,7 +62,7 @@ static void each_snapshot_is_of_a_later_moment(void **state) {
     last_ns = snapshot->time_ns;
     region_snapshot_free(snapshot);
   }
-  region_sampler_stop(sampler);
+  stop();
 }
 
 static void a_region_is_read_by_the_thread(void **state) {
@@ -71,7 +76,7 @@ static void a_region_is_read_by_the_thread(void **state) {
     region_snapshot_free(snapshot);
   }
   assert_int_equal(regions, 1);
-  region_sampler_stop(sampler);
+  stop();
   assert_int_equal(percore_destroy(region), 0);
 }
 
@@ -80,14 +85,14 @@ static void it_stops_while_a_producer_does_not_answer(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   start();
   region_snapshot_free(await_snapshot());
-  region_sampler_stop(sampler);
+  stop();
   assert_int_equal(percore_destroy(region), 0);
 }
 
 static void it_stops_before_its_first_snapshot(void **state) {
   (void)state;
   start();
-  region_sampler_stop(sampler);
+  stop();
 }
 
 int main(void) {
