@@ -107,8 +107,10 @@ void region_sum_drop(struct region_sum *sum, const void *owner);
  * then. */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
 
-/* Ends the round: region_values.c. */
-void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot);
+/* Ends the round: region_values.c. Leaves off as soon as is_wanted(argument)
+ * is false; the sum is then good for nothing but region_sum_free. */
+void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
+                    bool (*is_wanted)(void *argument), void *argument);
 
 /* Private to the two files. */
 static inline bool region_sum_grows(uint32_t kind) {

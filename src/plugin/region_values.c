@@ -249,9 +249,14 @@ static bool is_unused(const struct region_sum *sum) {
   return sum->is_core && (sum->rows_len == 0 || sum->rows[0]->now[0] == 0);
 }
 
-void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot) {
+void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
+                    bool (*is_wanted)(void *argument), void *argument) {
+  if (!is_wanted(argument))
+    return;
   if (sum->other != NULL && !choose_top(sum))
     snapshot->memory_short = true;
+  if (!is_wanted(argument))
+    return;
   grow_all(sum);
   sum->round_put = sum->round;
   if (is_unused(sum))
@@ -259,7 +264,7 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot) {
   name_rows(sum, snapshot);
   for (uint32_t f = 0; f < sum->field_count; f++) {
     const struct region_sum_field *field = &sum->fields[f];
-    if (!field->wanted)
+    if (!field->wanted || !is_wanted(argument))
       continue;
     if (sum->region_config->report_host)
       put_copy(sum, snapshot, REGION_RANK_HOST, field, 0);

@@ -512,7 +512,8 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_self(watch, snapshot);
   for (size_t i = 0; i < watch->sums.len; i++)
     if (watch->sums.list[i].sum->round == watch->round)
-      region_sum_put(watch->sums.list[i].sum, snapshot);
+      region_sum_put(watch->sums.list[i].sum, snapshot,
+                     watch->options.is_wanted, watch->options.argument);
   put_useful(watch, now, snapshot);
   forget(watch, now->monotonic_ns);
   watch->last = *now;
