@@ -14,7 +14,7 @@ static void free_table(struct region_instance_table *table) {
   region_accounts_free(table->accounts);
   region_tile_free(&table->tile);
   free(table->found);
-  free(table->cache);
+  free(table->places);
   free(table->name);
 }
 
@@ -143,9 +143,9 @@ static bool is_in_use(const struct region_watch *watch,
   return false;
 }
 
-static void clear_cache(struct region_instance_table *table) {
-  if (table->cache != NULL)
-    memset(table->cache, 0, table->cache_len * sizeof(table->cache[0]));
+static void clear_places(struct region_instance_table *table) {
+  if (table->places != NULL)
+    memset(table->places, 0, table->places_len * sizeof(*table->places));
 }
 
 /* Nobody adds to it any more. */
@@ -156,7 +156,7 @@ static void abandon(struct region_watch *watch, const struct region_sum *sum) {
       if (instance->tables[t].sum == sum) {
         instance->tables[t].sum = NULL;
         instance->tables[t].joined = false;
-        clear_cache(&instance->tables[t]);
+        clear_places(&instance->tables[t]);
       }
 }
 
@@ -237,18 +237,18 @@ static bool make_tile(struct region_instance *instance, uint32_t t) {
   return false;
 }
 
-static bool make_cache(struct region_instance_table *table, uint32_t rows) {
-  if (rows <= table->cache_len)
+static bool make_places(struct region_instance_table *table, uint32_t rows) {
+  if (rows <= table->places_len)
     return true;
-  uint32_t len = MAX(rows, 2 * table->cache_len);
-  struct region_sum_row **cache =
-      realloc(table->cache, len * sizeof(struct region_sum_row *));
-  if (cache == NULL)
+  uint32_t len = MAX(rows, 2 * table->places_len);
+  struct region_sum_place *places =
+      realloc(table->places, len * sizeof(*places));
+  if (places == NULL)
     return false;
-  memset(cache + table->cache_len, 0,
-         (len - table->cache_len) * sizeof(struct region_sum_row *));
-  table->cache = cache;
-  table->cache_len = len;
+  memset(places + table->places_len, 0,
+         (len - table->places_len) * sizeof(*places));
+  table->places = places;
+  table->places_len = len;
   return true;
 }
 
@@ -266,19 +266,15 @@ static bool read_tile(struct region_watch *watch,
                       bool count) {
   struct region_tile *tile = &table->tile;
   region_tile_read(instance->reader, tile, first);
-  bool complete = make_cache(table, first + tile->rows) &&
+  bool complete = make_places(table, first + tile->rows) &&
                   region_accounts_take(table->accounts, instance->reader, tile,
                                        watch->round, table->found) == 0;
   if (!complete)
     return false;
-  for (uint32_t i = 0; i < tile->rows; i++) {
-    if (table->found[i] == NULL)
-      continue;
-    struct region_sum_row **cache = &table->cache[first + i];
-    *cache =
-        region_sum_add(table->sum, instance, table->found[i], count, *cache);
-    complete &= *cache != NULL;
-  }
+  for (uint32_t i = 0; i < tile->rows; i++)
+    if (table->found[i] != NULL)
+      complete &= region_sum_add(table->sum, instance, table->found[i], count,
+                                 &table->places[first + i]);
   if (tile->core_used != NULL)
     region_sum_use_cores(table->sum, tile->core_used);
   return complete;
@@ -329,6 +325,6 @@ void region_instance_forget(struct region_instance *instance, uint64_t round) {
     struct region_instance_table *table = &instance->tables[t];
     if (table->accounts != NULL)
       region_accounts_forget(table->accounts, round);
-    clear_cache(table);
+    clear_places(table);
   }
 }

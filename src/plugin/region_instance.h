@@ -16,8 +16,8 @@ struct region_instance_table {
   struct region_accounts *accounts;
   struct region_tile tile;
   const struct region_account **found; /* by place in the tile */
-  struct region_sum_row **cache;       /* by row */
-  uint32_t cache_len;
+  struct region_sum_place *places;     /* by row */
+  uint32_t places_len;
 };
 
 enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };

@@ -401,21 +401,30 @@ void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
     sum->core_used[core] |= core_used[core];
 }
 
-struct region_sum_row *region_sum_add(struct region_sum *sum, const void *owner,
-                                      const struct region_account *account,
-                                      bool count,
-                                      struct region_sum_row *cache) {
-  struct region_sum_row *row = cache;
-  if (row == NULL || strcmp(row->name, account->name) != 0)
-    row = find_or_make_row(sum, account->name);
-  if (row != NULL && !row->wanted) {
+static bool find_place(struct region_sum *sum, const void *owner,
+                       const struct region_account *account,
+                       struct region_sum_place *place) {
+  struct region_sum_row *row = find_or_make_row(sum, account->name);
+  struct region_sum_part *part = NULL;
+  if (row == NULL)
+    return false;
+  if (row->wanted && (part = find_or_make_part(sum, row, owner)) == NULL)
+    return false;
+  *place = (struct region_sum_place){account, row, part};
+  return true;
+}
+
+bool region_sum_add(struct region_sum *sum, const void *owner,
+                    const struct region_account *account, bool count,
+                    struct region_sum_place *place) {
+  if (place->account != account && !find_place(sum, owner, account, place))
+    return false;
+  struct region_sum_row *row = place->row;
+  struct region_sum_part *part = place->part;
+  if (part == NULL) {
     row->round = sum->round;
-    return row;
+    return true;
   }
-  struct region_sum_part *part =
-      row != NULL ? find_or_make_part(sum, row, owner) : NULL;
-  if (part == NULL)
-    return NULL;
   size_t cells = (size_t)sum->copies * sum->columns;
   bool first = row->round != sum->round;
   if (row->round == 0)
@@ -441,7 +450,7 @@ struct region_sum_row *region_sum_add(struct region_sum *sum, const void *owner,
              row->now + at, row->delta + at, count, first,
              row->born == sum->round);
   }
-  return row;
+  return true;
 }
 
 /* ---------------------------------------------------------------------------

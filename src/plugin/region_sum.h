@@ -92,19 +92,26 @@ uint32_t region_sum_want(const struct region_sum *sum);
 void region_sum_begin(struct region_sum *sum, uint64_t round);
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
+/* Where an account was added last, so that it need not be looked for. */
+struct region_sum_place {
+  const struct region_account *account;
+  struct region_sum_row *row;
+  struct region_sum_part *part; /* NULL: the row is not wanted */
+};
+
 /* Adds what an account of an owner grew by. With `count` false only from now
- * on: what it holds was counted long before. cache: what this returned for the
- * same row of the owner before, or NULL. NULL if out of memory. */
-struct region_sum_row *region_sum_add(struct region_sum *sum, const void *owner,
-                                      const struct region_account *account,
-                                      bool count, struct region_sum_row *cache);
+ * on: what it holds was counted long before. *place is that of the same row of
+ * the owner in the round before, or zeroed. False if out of memory. */
+bool region_sum_add(struct region_sum *sum, const void *owner,
+                    const struct region_account *account, bool count,
+                    struct region_sum_place *place);
 
 /* Forgets what an owner brought; its accounts are gone. */
 void region_sum_drop(struct region_sum *sum, const void *owner);
 
 /* Forgets rows and parts whose accounts were not there in that round or later;
- * region_accounts_forget of the same round must follow. Returned rows are void
- * then. */
+ * region_accounts_forget of the same round must follow. Places are void then.
+ */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
 
 /* Ends the round: region_values.c. Leaves off as soon as is_wanted(argument)

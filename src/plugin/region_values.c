@@ -5,6 +5,9 @@
 #include "utils/common/common.h"
 
 #define NS_PER_S UINT64_C(1000000000)
+/* Rows whose fields are put one after the other: few enough to stay in the
+ * first cache, enough for neighbours that share all but the row. */
+#define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
  * Top: the rows of the greatest growth (of counters) or value (of the others)
@@ -212,24 +215,40 @@ static void put_cell(const struct region_sum *sum,
   }
 }
 
+/* Rows from `from` to `to` - 1, and with the last of them the rest. */
 static void put_copy(const struct region_sum *sum,
                      struct region_snapshot *snapshot, enum region_rank rank,
-                     const struct region_sum_field *field, uint32_t copy) {
+                     const struct region_sum_field *field, uint32_t copy,
+                     size_t from, size_t to) {
   struct region_value value = {
       .plugin = region_snapshot_text(snapshot, copy == 0 ? field->plugin_host
                                                          : field->plugin_core),
       .plugin_instance = region_snapshot_text(snapshot, sum->labels[copy]),
   };
-  for (size_t i = 0; i < sum->rows_len; i++) {
+  for (size_t i = from; i < to; i++) {
     const struct region_sum_row *row = sum->rows[i];
     if (row->text == NULL)
       continue;
     value.type_instance = row->text;
     put_cell(sum, snapshot, rank, field, &value, row, copy);
   }
-  if (sum->other != NULL) {
+  if (sum->other != NULL && to == sum->rows_len) {
     value.type_instance = sum->other->text;
     put_cell(sum, snapshot, rank, field, &value, sum->other, copy);
+  }
+}
+
+static void put_rows(const struct region_sum *sum,
+                     struct region_snapshot *snapshot, size_t from, size_t to) {
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
+    if (!field->wanted)
+      continue;
+    if (sum->region_config->report_host)
+      put_copy(sum, snapshot, REGION_RANK_HOST, field, 0, from, to);
+    for (uint32_t copy = 1; copy < sum->copies; copy++)
+      if (sum->core_used[copy - 1])
+        put_copy(sum, snapshot, REGION_RANK_CORE, field, copy, from, to);
   }
 }
 
@@ -262,14 +281,10 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
   if (is_unused(sum))
     return;
   name_rows(sum, snapshot);
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    if (!field->wanted || !is_wanted(argument))
-      continue;
-    if (sum->region_config->report_host)
-      put_copy(sum, snapshot, REGION_RANK_HOST, field, 0);
-    for (uint32_t copy = 1; copy < sum->copies; copy++)
-      if (sum->core_used[copy - 1])
-        put_copy(sum, snapshot, REGION_RANK_CORE, field, copy);
-  }
+  size_t from = 0;
+  do {
+    size_t to = MIN(from + ROWS_AT_ONCE, sum->rows_len);
+    put_rows(sum, snapshot, from, to);
+    from = to;
+  } while (from < sum->rows_len && is_wanted(argument));
 }
