@@ -59,6 +59,14 @@ class Example:
         check(done.returncode == 0, f"{arguments}: {done.stderr}")
         return json.loads(done.stdout.splitlines()[-1])
 
+    def wait_until_alive(self):
+        """Where it says nothing by itself."""
+        end = time.monotonic() + 20
+        while not any(region["state"] == "alive" for region
+                      in self.percore("regions")["regions"]):
+            check(time.monotonic() < end, "no region came")
+            time.sleep(0.05)
+
     def rows(self, region, table):
         document = self.percore("dump", region)
         rows = next(t for t in document["tables"] if t["name"] == table)["rows"]
@@ -86,10 +94,7 @@ def test_pthread():
     path = need("pthread", "it was not built")
     core = online_cores()[-1]
     with Example(path, str(core)) as example:
-        end = time.monotonic() + 10
-        while not os.path.exists(f"{example.directory}/pthread.sock"):
-            check(time.monotonic() < end, "no region came")
-            time.sleep(0.05)
+        example.wait_until_alive()
         got = example.percore("top", "pthread", "-i", "1", "-n", "1")
         worker = got["workers"][0]
         check(len(got["workers"]) == 1 and worker["core"] == core
