@@ -48,28 +48,6 @@ static void put_values(value_list_t *list, const struct region_value *values,
   }
 }
 
-static void put_self(value_list_t *list,
-                     const struct region_snapshot *snapshot) {
-  const struct {
-    const char *name;
-    int count;
-  } figures[] = {
-      {"regions", snapshot->regions},
-      {"regions_silent", snapshot->regions_silent},
-      {"regions_stale", snapshot->regions_stale},
-      {"workers_stuck", snapshot->workers_stuck},
-  };
-  set(list->plugin, PLUGIN_HOST);
-  set(list->plugin_instance, INSTANCE_SELF);
-  set(list->type, "gauge");
-  for (size_t i = 0; i < STATIC_ARRAY_SIZE(figures); i++) {
-    set(list->type_instance, figures[i].name);
-    list->values = &(value_t){.gauge = figures[i].count};
-    list->values_len = 1;
-    plugin_dispatch_values(list);
-  }
-}
-
 /* Values of no rank fit whose room is used up by those before. */
 static void put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
@@ -141,6 +119,5 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
     return; /* the clock was set back, which the loads tell */
   dispatch->last = time;
   value_list_t list = {.time = time, .interval = dispatch->interval};
-  put_self(&list, snapshot);
   put_all(dispatch, &list, snapshot, values_max);
 }

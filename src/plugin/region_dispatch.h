@@ -20,8 +20,8 @@ struct region_dispatch {
 
 /* Dispatches and tells everything, once; nothing whose time is not after that
  * of the snapshot before. At most values_max values: beyond them those of
- * single cores are left out first, then those of the host, then useful loads;
- * percore's own (four) are always there. */
+ * single cores are left out first, then those of the host, then useful loads,
+ * then percore's own. */
 void region_dispatch_snapshot(struct region_dispatch *dispatch,
                               const struct region_snapshot *snapshot,
                               size_t values_max);

@@ -130,15 +130,15 @@ static struct region_sum *add_entry(struct region_sums *sums,
   return sum;
 }
 
-/* Whether another instance has been added to it in this round. */
+/* Whether another instance that is alive is added to it. */
 static bool is_in_use(const struct region_watch *watch,
                       const struct region_sum *sum,
                       const struct region_instance *but) {
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next)
     for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance != but && instance->round_read == watch->round &&
-          instance->tables[t].sum == sum)
+      if (instance != but && instance->tables[t].sum == sum &&
+          region_reader_presence(instance->reader) == REGION_ALIVE)
         return true;
   return false;
 }
@@ -161,7 +161,8 @@ static void abandon(struct region_watch *watch, const struct region_sum *sum) {
 }
 
 /* A sum for table t. An old one with other fields is replaced, unless another
- * instance uses it: then this table is left out. */
+ * instance uses it: then this table is left out for as long as that one lives.
+ */
 static bool join(struct region_watch *watch, struct region_instance *instance,
                  uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
@@ -313,7 +314,6 @@ bool region_instance_read(struct region_watch *watch,
   instance->postponed = false;
   for (uint32_t t = 0; t < instance->table_count; t++)
     complete &= read_table(watch, instance, t);
-  instance->round_read = watch->round;
   watch->useful->host |= config->report_host;
   complete &=
       region_workers_look(&instance->workers, instance->reader,

@@ -7,8 +7,6 @@
 #include "region_watch.h"
 #include "region_workers.h"
 
-#include "utils_complain.h"
-
 /* A table of the producer that is read now. */
 struct region_instance_table {
   char *name;
@@ -34,7 +32,6 @@ struct region_instance {
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  uint64_t round_read;
   bool postponed;    /* a table waits for the next round */
   bool began_lately; /* its producer was started since the round before */
   enum region_health health;
@@ -42,8 +39,8 @@ struct region_instance {
   bool restarted; /* another producer since the round before */
   bool silent;    /* somebody listens and does not answer */
   uint64_t silent_since_ns;
-  uint64_t listed_ns;     /* last time, CLOCK_MONOTONIC */
-  c_complain_t complaint; /* why it is not read */
+  uint64_t listed_ns; /* last time, CLOCK_MONOTONIC */
+  bool complained;    /* why it is not read has been logged */
 };
 
 /* What regions are summed in, by region, table, and instance if told apart. */
@@ -67,6 +64,7 @@ struct region_watch {
   uint64_t round;
   struct region_moment last;    /* round */
   uint64_t mark_round, mark_ns; /* what was not there since is forgotten */
+  bool any_met;                 /* since start */
   bool crowd_told, absent_told;
 };
 

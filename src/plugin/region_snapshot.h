@@ -10,6 +10,7 @@
 
 /* From the most to the least important: beyond MaxValues the end is cut. */
 enum region_rank {
+  REGION_RANK_SELF,   /* how many regions there are */
   REGION_RANK_USEFUL, /* useful loads and what is made of them */
   REGION_RANK_HOST,   /* over all cores */
   REGION_RANK_CORE,   /* of one core */

@@ -417,7 +417,9 @@ struct region_sum_row *region_sum_add(struct region_sum *sum, const void *owner,
   if (part == NULL)
     return NULL;
   size_t cells = (size_t)sum->copies * sum->columns;
-  bool is_new = row->round == 0, first = row->round != sum->round;
+  bool first = row->round != sum->round;
+  if (row->round == 0)
+    row->born = sum->round;
   if (first) {
     memset(row->delta, 0, cells * sizeof(*row->delta));
     row->several = false;
@@ -432,11 +434,12 @@ struct region_sum_row *region_sum_add(struct region_sum *sum, const void *owner,
   }
   part->round = row->round = sum->round;
   add_copy(sum, account->totals, part->seen, row->now, row->delta, count, first,
-           is_new);
+           row->born == sum->round);
   for (uint32_t copy = 1; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->columns;
     add_copy(sum, account->cores + at - sum->columns, part->seen + at,
-             row->now + at, row->delta + at, count, first, is_new);
+             row->now + at, row->delta + at, count, first,
+             row->born == sum->round);
   }
   return row;
 }

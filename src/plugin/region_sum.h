@@ -37,6 +37,7 @@ struct region_sum_row {
   char *name, *clean;
   const char *text; /* clean, in the snapshot in work */
   uint64_t round;   /* the last in which it was there; 0: never */
+  uint64_t born;    /* the first in which it was there */
   bool wanted;      /* by the option Row */
   bool clashes;     /* another row has the same clean name */
   bool several;     /* several instances have it now */

@@ -14,6 +14,7 @@
 #define HELLO_WAITS 20
 #define HELLO_WAIT_NS UINT64_C(1000000)
 #define SILENT_NS UINT64_C(1000000000)
+#define LABEL_SIZE 194 /* region@instance */
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
@@ -122,6 +123,7 @@ static struct region_instance *make_instance(struct region_watch *watch,
   sstrncpy(instance->name, name, sizeof(instance->name));
   instance->config = config;
   insert(watch, instance);
+  watch->any_met = true;
   return instance;
 }
 
@@ -260,15 +262,26 @@ static const char *label(const struct region_instance *instance, char *text,
   return text;
 }
 
+/* Once, until it is read. c_complain is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
+  char name[LABEL_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
     return; /* nobody is there, which is told otherwise */
-  c_complain_once(LOG_WARNING, &instance->complaint,
-                  "percore: region %s%s%s is not read: %s", instance->region,
-                  instance->name[0] != '\0' ? "@" : "", instance->name,
-                  region_reader_error(instance->reader));
+  if (!instance->complained)
+    WARNING("percore: region %s is not read: %s",
+            label(instance, name, sizeof(name)),
+            error == ETIMEDOUT ? "its producer listens and does not answer"
+                               : region_reader_error(instance->reader));
+  instance->complained = true;
+}
+
+static void no_longer_complain(struct region_instance *instance) {
+  char name[LABEL_SIZE];
+  if (instance->complained)
+    INFO("percore: region %s is read.", label(instance, name, sizeof(name)));
+  instance->complained = false;
 }
 
 static void judge_silence(struct region_instance *instance, uint64_t now_ns) {
@@ -314,7 +327,7 @@ static void tell_workers(const struct region_instance *instance,
 static void tell(struct region_instance *instance,
                  struct region_snapshot *snapshot) {
   enum region_health before = instance->health, now = health_of(instance);
-  char name[sizeof(instance->region) + sizeof(instance->name) + 2];
+  char name[LABEL_SIZE];
   label(instance, name, sizeof(name));
   instance->health = now;
   bool restarted = instance->restarted;
@@ -346,9 +359,7 @@ static void conclude(struct region_instance *instance,
   bool alive = region_reader_presence(instance->reader) == REGION_ALIVE;
   judge_silence(instance, now->monotonic_ns);
   if (alive)
-    c_release(LOG_INFO, &instance->complaint, "percore: region %s%s%s is read.",
-              instance->region, instance->name[0] != '\0' ? "@" : "",
-              instance->name);
+    no_longer_complain(instance);
   else
     complain(instance);
   tell(instance, snapshot);
@@ -452,6 +463,31 @@ static void put_useful(struct region_watch *watch,
     snapshot->memory_short = true;
 }
 
+/* From the first region on, so that a host without any pays for no series. */
+static void put_self(const struct region_watch *watch,
+                     struct region_snapshot *snapshot) {
+  const struct {
+    const char *name;
+    int count;
+  } figures[] = {
+      {"regions", snapshot->regions},
+      {"regions_silent", snapshot->regions_silent},
+      {"regions_stale", snapshot->regions_stale},
+      {"workers_stuck", snapshot->workers_stuck},
+  };
+  if (watch->options.configs->len == 0 && !watch->any_met)
+    return;
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(figures); i++)
+    region_snapshot_put(snapshot, REGION_RANK_SELF,
+                        &(struct region_value){
+                            .plugin = "percore_host",
+                            .plugin_instance = "self",
+                            .type_instance = figures[i].name,
+                            .type = REGION_GAUGE,
+                            .gauge = figures[i].count,
+                        });
+}
+
 struct region_snapshot *region_watch_round(struct region_watch *watch,
                                            const struct region_moment *now) {
   struct region_snapshot *snapshot =
@@ -473,6 +509,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     conclude(instance, now, snapshot);
+  put_self(watch, snapshot);
   for (size_t i = 0; i < watch->sums.len; i++)
     if (watch->sums.list[i].sum->round == watch->round)
       region_sum_put(watch->sums.list[i].sum, snapshot);

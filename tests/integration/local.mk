@@ -2,6 +2,7 @@
 # run beside other tests: each waits for the one before.
 EXTRA_DIST += \
 	tests/integration/harness.py \
+	tests/integration/producers.py \
 	tests/integration/sysroot.py
 
 if PLUGIN
@@ -10,13 +11,15 @@ integration_tests = \
 	tests/integration/test_size.py \
 	tests/integration/test_grid.py \
 	tests/integration/test_truth.py \
-	tests/integration/test_region.py
+	tests/integration/test_region.py \
+	tests/integration/test_region_kill.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
 
 tests/integration/test_size.log: tests/integration/test_daemon.log
 tests/integration/test_grid.log: tests/integration/test_size.log
 tests/integration/test_region.log: tests/integration/test_grid.log
+tests/integration/test_region_kill.log: tests/integration/test_region.log
 # What this one measures needs the machine for itself: it runs last and alone.
 tests/integration/test_truth.log: \
 	$(filter-out tests/integration/test_truth.log,$(TEST_LOGS))

@@ -16,6 +16,8 @@
  *   poll CORE BUSY IDLE                rounds with and without work, 1 ms each
  *   sleep CORE | wake CORE
  *   reset                              all tables
+ *   tally FILE                         where runners say what they are about to
+ *                                      count: a file of 64 words
  *   run CORE SLEEP_US                  a thread: one packet a round, for ever
  *   begin CORE                         a section that never ends
  *   serve                              where it is polled
@@ -23,10 +25,12 @@
 #include "percore.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,6 +111,8 @@ static const struct {
 static struct percore_region *region;
 static const struct percore_table *tables;
 static percore_slot_t slots[CORES];
+static uint64_t no_tally[CORES];
+static uint64_t *tally = no_tally;
 
 static void wait_us(long us) {
   struct timespec time = {.tv_sec = us / 1000000,
@@ -190,6 +196,7 @@ static void *run(void *argument) {
   percore_attach(region, "runner", core, &slot);
   uint32_t packets = strcmp(tables[1].fields[0].name, "packets") == 0 ? 0 : 2;
   for (uint64_t i = 0;; i++) {
+    __atomic_store_n(&tally[core], i + 1, __ATOMIC_SEQ_CST);
     percore_begin(slot);
     percore_add(percore_core_row(slot, port, 0), packets, 1);
     percore_add(percore_core_row(slot, port, 0), 1, 100);
@@ -199,6 +206,23 @@ static void *run(void *argument) {
       wait_us(sleep_us);
   }
   return NULL;
+}
+
+/* The file outlives a producer that is killed. */
+static int do_tally(const char *line) {
+  char path[512];
+  if (sscanf(line, "%511s", path) != 1)
+    return -1;
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  void *map = mmap(NULL, CORES * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+                   MAP_SHARED, fd, 0);
+  close(fd);
+  if (map == MAP_FAILED)
+    return -1;
+  tally = map;
+  return 0;
 }
 
 static int do_run(const char *line) {
@@ -293,7 +317,7 @@ static const struct {
     {"rows", do_rows},   {"add", do_add},     {"set", do_set},
     {"hist", do_hist},   {"poll", do_poll},   {"sleep", do_sleep},
     {"wake", do_wake},   {"reset", do_reset}, {"run", do_run},
-    {"begin", do_begin}, {"serve", do_serve},
+    {"begin", do_begin}, {"serve", do_serve}, {"tally", do_tally},
 };
 
 static int obey(const char *line) {
