@@ -112,6 +112,35 @@ def test_pthread():
         example.end()
 
 
+def manual_examples():
+    """The command lines of percore(1) for the region of the pthread one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(f"{here}/../../src/tool/percore.pod", encoding="utf8") as file:
+        for line in file:
+            words = line.replace("$ ", "").split("|")[0].split()
+            if line.startswith("    ") and words[:1] == ["percore"] and (
+                    "pthread" in words or words[1] == "regions"):
+                yield words[1:]
+
+
+def test_manual():
+    """the examples for regions in percore(1) work as they are typed there"""
+    path = need("pthread", "it was not built")
+    examples = list(manual_examples())
+    check({words[0] for words in examples}
+          == {"regions", "top", "dump", "reset"}, str(examples))
+    with Example(path, str(online_cores()[-1])) as example:
+        example.wait_until_alive()
+        for words in examples:
+            if words[0] == "top" and "--count" not in words:
+                words += ["--count", "1", "--interval", "0.2"]
+            done = subprocess.run([PERCORE, *words], capture_output=True,
+                                  text=True, check=False, timeout=TIMEOUT,
+                                  env=example.environment)
+            check(done.returncode == 0, f"{words}: {done.stderr}")
+            check(words[0] == "reset" or "pthread" in done.stdout, done.stdout)
+
+
 # ---------------------------------------------------------------------------
 # DPDK
 
