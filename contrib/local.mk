@@ -5,3 +5,5 @@ noinst_PROGRAMS += contrib/producers/pthread
 contrib_producers_pthread_SOURCES = contrib/producers/pthread.c
 contrib_producers_pthread_LDADD = libpercore.la
 include contrib/producers/network.mk
+EXTRA_DIST += contrib/demo-backends contrib/backends contrib/collectd \
+	contrib/dashboards tests/backends

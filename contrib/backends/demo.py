@@ -3,7 +3,7 @@
 dashboard in front, until Ctrl-C. contrib/demo --graphite and --influxdb build
 what is needed and call it:
 
-    demo.py --plugin-dir DIR [--hog PROGRAM] [--graphite] [--influxdb]
+    demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
             [--simulate CORES] [--seconds N] [--pictures DIR]
 """
 import argparse
@@ -105,7 +105,7 @@ def loads(hog):
 class Demo:
     """The running stack: .graphite and .influxdb are servers, or None."""
 
-    def __init__(self, stack, plugin_folder, graphite, influxdb, root='/'):
+    def __init__(self, stack, plugin_folder, graphite, influxdb, root, producer):
         self.stack, self.graphite, self.influxdb = stack, None, None
         body = sample('queue.conf')
         if graphite:
@@ -125,14 +125,18 @@ class Demo:
         if self.graphite:
             self.graphite.ready()
         body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder(), root=root)
-        self.collectd = stack.collectd(body, host=HOST)
+        env = {'PERCORE_RUNTIME_DIR': stack.runtime_folder()}
+        self.collectd = stack.collectd(body, host=HOST, env=env)
+        if producer:
+            cores = [str(core) for core in sorted(os.sched_getaffinity(0))[:2]]
+            stack.program('producer', [producer, *cores], env)
 
-    def graphite_address(self):
+    def graphite_address(self, refresh_s=5):
         """Puts the dashboard there, for the last minutes."""
         state = graphite_dashboard.of_host(HOST)
         state['timeConfig']['relativeStartQuantity'] = str(MINUTES)
         state['defaultGraphParams']['from'] = f'-{MINUTES}minutes'
-        state['refreshConfig']['interval'] = 5000
+        state['refreshConfig']['interval'] = refresh_s * 1000
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
@@ -183,6 +187,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--plugin-dir', required=True)
     parser.add_argument('--hog')
+    parser.add_argument('--producer', help='a fast path: takes cores as arguments')
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
     parser.add_argument('--simulate', type=int, metavar='CORES',
@@ -203,7 +208,7 @@ def main():
                 end.enter_context(loads(options.hog))
             began = time.monotonic()
             demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
-                        options.influxdb, root)
+                        options.influxdb, root, options.producer)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
 

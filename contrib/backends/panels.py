@@ -124,6 +124,7 @@ def look(script, config):
 PICTURES = {
     'grafana-room.png': ('Which cores have room',),
     'grafana-loads.png': ('Load per core',),
+    'grafana-regions.png': ('Fast path: regions',),
     'grafana-averages.png': ('Load averages', 'Hidden and unaccounted work',
                              'Hidden and unaccounted work of each core (ReportHidden true)'),
 }
@@ -140,7 +141,7 @@ def take_pictures(demo, serve, folder, minutes):
     time.sleep(max(0, minutes * 60 - (time.monotonic() - began)))
     faults = []
     found = look('graphite_web.mjs', {
-        'url': demo.graphite_address(), 'graphs': 9, 'width': 1230, 'height': 990,
+        'url': demo.graphite_address(refresh_s=600), 'graphs': 9, 'width': 1230, 'height': 990,
         'picture': os.path.join(folder, 'graphite-web.png')})
     faults += found['faults']
     found = look('panels.mjs', {
