@@ -4,3 +4,6 @@ EXTRA_DIST += contrib/demo contrib/check contrib/setup.sh .ci/run
 noinst_PROGRAMS += contrib/producers/pthread
 contrib_producers_pthread_SOURCES = contrib/producers/pthread.c
 contrib_producers_pthread_LDADD = libpercore.la
+include contrib/producers/network.mk
+EXTRA_DIST += contrib/demo-backends contrib/backends contrib/collectd \
+	contrib/dashboards tests/backends

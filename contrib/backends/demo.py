@@ -3,8 +3,8 @@
 dashboard in front, until Ctrl-C. contrib/demo --graphite and --influxdb build
 what is needed and call it:
 
-    demo.py --plugin-dir DIR [--hog PROGRAM] [--graphite] [--influxdb]
-            [--seconds N] [--pictures DIR]
+    demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
+            [--simulate CORES] [--seconds N] [--pictures DIR]
 """
 import argparse
 import contextlib
@@ -25,6 +25,7 @@ sys.path.insert(0, HERE)
 import graphite_dashboard  # noqa: E402
 import panels  # noqa: E402
 import servers  # noqa: E402
+from fakehost import FakeHost, example  # noqa: E402
 from servers import sample  # noqa: E402
 
 HOST = 'demo'
@@ -34,6 +35,7 @@ PluginDir "{plugin}"
 LoadPlugin percore
 PluginDir "{collectd}"
 <Plugin percore>
+  SysRoot "{root}"
   <Load>
     SampleInterval 0.25
     ReportMinimum true
@@ -103,7 +105,7 @@ def loads(hog):
 class Demo:
     """The running stack: .graphite and .influxdb are servers, or None."""
 
-    def __init__(self, stack, plugin_folder, graphite, influxdb):
+    def __init__(self, stack, plugin_folder, graphite, influxdb, root, producer):
         self.stack, self.graphite, self.influxdb = stack, None, None
         body = sample('queue.conf')
         if graphite:
@@ -122,15 +124,19 @@ class Demo:
             self.influxdb.ready()
         if self.graphite:
             self.graphite.ready()
-        body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder())
-        self.collectd = stack.collectd(body, host=HOST)
+        body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder(), root=root)
+        env = {'PERCORE_RUNTIME_DIR': stack.runtime_folder()}
+        self.collectd = stack.collectd(body, host=HOST, env=env)
+        if producer:
+            cores = [str(core) for core in sorted(os.sched_getaffinity(0))[:2]]
+            stack.program('producer', [producer, *cores], env)
 
-    def graphite_address(self):
+    def graphite_address(self, refresh_s=5):
         """Puts the dashboard there, for the last minutes."""
         state = graphite_dashboard.of_host(HOST)
         state['timeConfig']['relativeStartQuantity'] = str(MINUTES)
         state['defaultGraphParams']['from'] = f'-{MINUTES}minutes'
-        state['refreshConfig']['interval'] = 5000
+        state['refreshConfig']['interval'] = refresh_s * 1000
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
@@ -181,8 +187,11 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--plugin-dir', required=True)
     parser.add_argument('--hog')
+    parser.add_argument('--producer', help='a fast path: takes cores as arguments')
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
+    parser.add_argument('--simulate', type=int, metavar='CORES',
+                        help='not this machine, but a made-up one of at least 8 cores')
     parser.add_argument('--seconds', type=float, default=math.inf)
     parser.add_argument('--pictures', help='draw pictures into this directory, then end')
     options = parser.parse_args()
@@ -191,10 +200,15 @@ def main():
         with contextlib.ExitStack() as end:
             folder = end.enter_context(tempfile.TemporaryDirectory(prefix='percore-demo-'))
             stack = end.enter_context(servers.Stack(folder))
-            end.enter_context(loads(options.hog))
+            root = '/'
+            if options.simulate:
+                fake = FakeHost(example(options.simulate), nodes=2)
+                root = end.enter_context(fake).root
+            else:
+                end.enter_context(loads(options.hog))
             began = time.monotonic()
             demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
-                        options.influxdb)
+                        options.influxdb, root, options.producer)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
 

@@ -6,10 +6,17 @@ import shutil
 import subprocess
 
 
-def missing():
+def missing(source=None, name=None):
+    """Why npm's packages are not to be had, or None. With a package, installs
+    it to find out."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'
+    try:
+        if source:
+            install(source, name)
+    except subprocess.CalledProcessError:
+        return f'npm cannot install what {os.path.basename(source)}/package.json names'
     return None
 
 

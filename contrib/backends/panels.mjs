@@ -22,7 +22,12 @@ try {
   const page = await browser.newPage({ viewport: { width: config.width, height: 900 } });
   page.on('pageerror', (error) => faults.push(`page: ${error.message}`));
   page.on('console', (message) => {
-    if (message.type() === 'error') faults.push(`console: ${message.text().slice(0, 300)}`);
+    if (message.type() === 'error' && !message.text().startsWith('Failed to load resource'))
+      faults.push(`console: ${message.text().slice(0, 300)}`);
+  });
+  page.on('response', (response) => {
+    // Grafana's server brings its own font; any other will do.
+    if (response.status() >= 400 && !response.url().includes('/public/fonts/')) faults.push(`${response.status()} ${response.url()}`);
   });
   await page.goto(config.url);
 
@@ -41,14 +46,16 @@ try {
 
   const size = await page.evaluate(() => ({
     height: document.documentElement.scrollHeight,
-    rows: [...document.querySelectorAll('#root div')].filter((div) => div.style.font.includes('500'))
-      .map((div) => ({ title: div.textContent, top: div.offsetTop })),
+    rows: [...document.querySelectorAll('.percore-row')].map((row) => ({ title: row.textContent, top: row.offsetTop })),
   }));
   await page.setViewportSize({ width: config.width, height: size.height });
   await page.waitForTimeout(500);
   for (const [path, wanted] of Object.entries(config.pictures)) {
     const tops = size.rows.filter((row) => wanted.includes(row.title)).map((row) => row.top);
-    if (tops.length !== wanted.length) faults.push(`${path}: rows ${tops.length} of ${wanted.length}`);
+    if (tops.length !== wanted.length) {
+      faults.push(`${path}: ${tops.length} of ${wanted.length} rows are there`);
+      continue;
+    }
     const top = Math.min(...tops);
     const last = Math.max(...tops);
     const next = size.rows.map((row) => row.top).filter((t) => t > last);

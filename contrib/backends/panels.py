@@ -22,7 +22,7 @@ DASHBOARD = os.path.join(ROOT, 'contrib', 'dashboards', 'grafana-influxdb.json')
 BROWSER_PACKAGES = os.path.join(ROOT, 'tests', 'backends')  # has playwright-core
 
 ESBUILD = ['--bundle', '--format=esm', '--splitting', '--minify', '--jsx=automatic',
-           '--target=es2022', '--define:process.env.NODE_ENV="production"',
+           '--target=es2022', '--define:process.env.NODE_ENV="development"',
            '--define:global=globalThis', '--loader:.woff=dataurl', '--loader:.woff2=dataurl',
            '--loader:.svg=dataurl', '--loader:.ttf=dataurl', '--log-level=error']
 
@@ -57,9 +57,18 @@ class Server:
         with open(DASHBOARD, 'rb') as file:
             fixed = {'/config.json': json.dumps(config).encode(), '/dashboard.json': file.read()}
 
+        icons = os.path.join(os.path.dirname(page), 'node_modules/@grafana/ui/dist/public/img')
+
         class Handler(http.server.SimpleHTTPRequestHandler):
             def __init__(self, *arguments):
                 super().__init__(*arguments, directory=page)
+
+            def translate_path(self, path):
+                # Where Grafana's server has what its components ask for.
+                prefix = '/public/build/img/'
+                if path.startswith(prefix):
+                    return os.path.join(icons, os.path.normpath('/' + path[len(prefix):])[1:])
+                return super().translate_path(path)
 
             def do_GET(self):
                 if self.path in fixed:
@@ -81,7 +90,10 @@ class Server:
                 self.send_header('Content-Type', 'application/json')
                 self.send_header('Content-Length', str(len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                try:
+                    self.wfile.write(body)
+                except ConnectionError:
+                    pass  # the browser has gone elsewhere
 
             def log_message(self, *unused):
                 pass
@@ -110,7 +122,9 @@ def look(script, config):
 
 # Which rows of the dashboard each picture shows.
 PICTURES = {
-    'grafana-loads.png': ('Which cores have room', 'Load per core'),
+    'grafana-room.png': ('Which cores have room',),
+    'grafana-loads.png': ('Load per core',),
+    'grafana-regions.png': ('Fast path: regions',),
     'grafana-averages.png': ('Load averages', 'Hidden and unaccounted work',
                              'Hidden and unaccounted work of each core (ReportHidden true)'),
 }
@@ -127,7 +141,7 @@ def take_pictures(demo, serve, folder, minutes):
     time.sleep(max(0, minutes * 60 - (time.monotonic() - began)))
     faults = []
     found = look('graphite_web.mjs', {
-        'url': demo.graphite_address(), 'graphs': 9, 'width': 1230, 'height': 990,
+        'url': demo.graphite_address(refresh_s=600), 'graphs': 9, 'width': 1230, 'height': 990,
         'picture': os.path.join(folder, 'graphite-web.png')})
     faults += found['faults']
     found = look('panels.mjs', {
@@ -136,4 +150,8 @@ def take_pictures(demo, serve, folder, minutes):
     faults += found['faults']
     if faults:
         raise RuntimeError('\n'.join(faults))
+    # A page of curves has few colours: a third of the size.
+    subprocess.run(['pngquant', '--force', '--ext', '.png', '--speed', '1', '--strip',
+                    *(os.path.join(folder, name) for name in ('graphite-web.png', *PICTURES))],
+                   check=True)
     print(f'Pictures are in {folder}.')

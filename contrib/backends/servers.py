@@ -11,7 +11,6 @@ and the tests use it alike.
 import ctypes
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -283,19 +282,24 @@ class Stack:
 
     # -- collectd ---------------------------------------------------------
 
-    def collectd(self, body, host='percore-test', interval=1, name='collectd'):
+    def collectd(self, body, host='percore-test', interval=1, name='collectd', env=None):
         """collectd with what every configuration here needs, then `body`.
         .socket is its unixsock."""
         folder = self._folder(name)
         config = self._write(folder, 'collectd.conf', COLLECTD_CONF.format(
             folder=folder, host=host, interval=interval, types=TYPES_DB) + body)
-        server = self._start(name, [PROGRAMS['collectd'][0], '-f', '-C', config])
+        server = self._start(name, [PROGRAMS['collectd'][0], '-f', '-C', config], env=env)
         server.socket = os.path.join(folder, 'socket')
         return server
 
-    def forget(self):
-        """Removes what the servers have stored; they must have ended."""
-        shutil.rmtree(self.directory, ignore_errors=True)
+    # -- fast paths -------------------------------------------------------
+
+    def runtime_folder(self):
+        """Where regions are found, for PERCORE_RUNTIME_DIR."""
+        return self._folder('regions')
+
+    def program(self, name, argv, env):
+        return self._start(name, argv, env=env)
 
 
 CARBON_CONF = """\

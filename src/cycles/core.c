@@ -180,6 +180,14 @@ void core_choose(struct core *core, struct engine_core *state,
 static void read_counter(struct core *core, struct engine_core *state,
                          const struct core_context *context);
 
+/* Until the next sample chooses again, the core has no source. */
+static void give_up(struct core *core, struct engine_core *state,
+                    const struct core_context *context) {
+  rest(core, core->candidate, context->now_ns);
+  core->candidate = -1;
+  state->source = SOURCE_NONE;
+}
+
 /* The group is of no use any more. Another is opened at once and its first
  * reading taken, so that the next sample has a value again. */
 static void reopen(struct core *core, struct engine_core *state,
@@ -194,8 +202,7 @@ static void reopen(struct core *core, struct engine_core *state,
     read_counter(core, state, context);
     return;
   }
-  rest(core, core->candidate, context->now_ns);
-  core->candidate = -1;
+  give_up(core, state, context);
 }
 
 /* A pinned group whose counter is taken by another user of the PMU reads end of
@@ -224,8 +231,7 @@ static void read_failed(struct core *core, struct engine_core *state,
   context->counts->errors++;
   perf_group_close(&core->group, context->machine);
   begin_epoch(core, state);
-  rest(core, core->candidate, context->now_ns);
-  core->candidate = -1;
+  give_up(core, state, context);
 }
 
 static void read_counter(struct core *core, struct engine_core *state,

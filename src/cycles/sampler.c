@@ -132,9 +132,10 @@ static void *run(void *argument) {
     wait_until_due(sampler);
     if (atomic_load(&sampler->stop))
       break;
+    sample(sampler);
+    /* Behind the sample, so that none is late for it. */
     if (engine_proof_due(sampler->engine))
       engine_prove(sampler->engine);
-    sample(sampler);
   }
   return NULL;
 }

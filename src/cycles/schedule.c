@@ -23,7 +23,10 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
-      .next_grid_ns = next_multiple(realtime_ns, interval_ns),
+      /* Not a sliver of time before the first: its loads would be mostly
+       * rounding. */
+      .next_grid_ns =
+          next_multiple(realtime_ns + interval_ns / 2 - 1, interval_ns),
   };
 }
 

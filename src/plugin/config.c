@@ -49,16 +49,19 @@ static void format_values_of(const oconfig_item_t *item, char *text,
   }
 }
 
-/* "percore: SampleInterval 0: must be one number from ...". Returns -1. */
-static int refuse(const struct option *option, const oconfig_item_t *item,
-                  const char *reason) {
+int config_refuse(const char *key, const oconfig_item_t *item,
+                  const char *reason, const char *allowed) {
   char values[256];
   format_values_of(item, values, sizeof(values));
-  ERROR("percore: %s%s%s: %s%smust be %s.", option->key,
+  ERROR("percore: %s%s%s: %s%smust be %s.", key,
         item->values_num > 0 ? "" : " (without a value)", values,
-        reason != NULL ? reason : "", reason != NULL ? "; " : "",
-        option->allowed);
+        reason != NULL ? reason : "", reason != NULL ? "; " : "", allowed);
   return -1;
+}
+
+static int refuse(const struct option *option, const oconfig_item_t *item,
+                  const char *reason) {
+  return config_refuse(option->key, item, reason, option->allowed);
 }
 
 /* ---------------------------------------------------------------------------
@@ -237,6 +240,12 @@ static int read_group(struct config *config, const struct option *option,
   return 0;
 }
 
+static int read_region(struct config *config,
+                       __attribute__((unused)) const struct option *option,
+                       const oconfig_item_t *item) {
+  return region_config_read(&config->regions, item);
+}
+
 static int read_sys_root(struct config *config, const struct option *option,
                          const oconfig_item_t *item) {
   const char *path = one_string(item);
@@ -395,6 +404,7 @@ static const struct option plugin_options[] = {
     {"Load", read_block, 0, "a block, <Load> to </Load>", 0, 0, load_options},
     {"LoadAverage", read_block, 0, "a block, <LoadAverage> to </LoadAverage>",
      0, 0, load_average_options},
+    {"Region", read_region, 0, "", 0, 0, NULL},
     {NULL, NULL, 0, NULL, 0, 0, NULL},
 };
 
@@ -453,6 +463,7 @@ void config_free(struct config *config) {
   sfree(config->groups);
   sfree(config->sys_root);
   sfree(config->load.event);
+  region_configs_free(&config->regions);
   config_init(config);
 }
 

@@ -7,6 +7,7 @@
  *   plugin    the life cycle: module_register, init, read, shutdown
  *   dispatch  a snapshot becomes value lists
  *   notify    what changed since the last snapshot becomes notifications
+ *   region_*  the same for regions: options, a thread of its own, dispatch
  */
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
@@ -16,6 +17,7 @@
 #include "plugin.h"
 
 #include "cycles/sampler.h"
+#include "region_config.h"
 
 /* Load averages are always kept over 60, 300 and 900 s (type `load`). */
 #define CONFIG_PERIODS_STANDARD 3
@@ -53,6 +55,8 @@ struct config {
     bool run_queue;
     bool count_blocked;
   } load_average;
+
+  struct region_configs regions;
 };
 
 /* Sets every option to its default. */
@@ -64,6 +68,11 @@ void config_free(struct config *config);
  * Returns 0, or -1 after an error that names the option, its value and what is
  * allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
+
+/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>." Reason may be
+ * NULL. Returns -1. */
+int config_refuse(const char *key, const oconfig_item_t *item,
+                  const char *reason, const char *allowed);
 
 /* What the sampler needs to know; pointers into *config, which must live as
  * long as *options is used. interval_ns, machine and journal are left to the

@@ -8,12 +8,22 @@ libplugin_la_SOURCES = \
 	src/plugin/config.c src/plugin/config.h \
 	src/plugin/dispatch.c src/plugin/dispatch.h \
 	src/plugin/notify.c src/plugin/notify.h \
-	src/plugin/plugin.c
+	src/plugin/plugin.c \
+	src/plugin/region_config.c src/plugin/region_config.h \
+	src/plugin/region_dispatch.c src/plugin/region_dispatch.h \
+	src/plugin/region_instance.c src/plugin/region_instance.h \
+	src/plugin/region_name.c src/plugin/region_name.h \
+	src/plugin/region_sampler.c src/plugin/region_sampler.h \
+	src/plugin/region_snapshot.c src/plugin/region_snapshot.h \
+	src/plugin/region_sum.c src/plugin/region_sum.h \
+	src/plugin/region_values.c \
+	src/plugin/region_watch.c src/plugin/region_watch.h \
+	src/plugin/region_workers.c src/plugin/region_workers.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 
 plugin_LTLIBRARIES = percore.la
 percore_la_SOURCES =
-percore_la_LIBADD = libplugin.la libcycles.la
+percore_la_LIBADD = libplugin.la libregion.la libcycles.la
 percore_la_LDFLAGS = -module -avoid-version -shared \
 	-export-symbols-regex '^module_register$$'
 

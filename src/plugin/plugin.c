@@ -3,6 +3,8 @@
 #include "config.h"
 #include "dispatch.h"
 #include "notify.h"
+#include "region_dispatch.h"
+#include "region_sampler.h"
 
 #include "utils/common/common.h"
 
@@ -19,6 +21,9 @@ static struct {
   struct sampler *sampler; /* NULL: could not be started, tried again */
   struct dispatch dispatch;
   struct notify notify;
+  struct region_sampler *region_sampler; /* NULL: as above */
+  struct region_dispatch region_dispatch;
+  size_t region_room; /* what MaxValues left for regions last */
   bool has_read;
   cdtime_t retry_time;
   cdtime_t retry_delay;
@@ -92,6 +97,35 @@ static void try_to_start(void) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Regions
+ */
+
+/* Only a host that can make no more threads has none; the next read tries
+ * again. */
+static void start_region_sampler(void) {
+  struct region_watch_options options = {
+      .configs = &plugin.config.regions,
+      .sys_root = plugin.config.sys_root,
+      .groups = plugin.config.groups,
+      .groups_len = plugin.config.groups_len,
+      .values_max = (size_t)plugin.config.max_values,
+  };
+  if (region_sampler_start(&plugin.region_sampler, &options,
+                           interval_ns(plugin.dispatch.interval)) != 0)
+    plugin.region_sampler = NULL;
+}
+
+static void dispatch_regions(void) {
+  struct region_snapshot *snapshot;
+  while ((snapshot = region_sampler_take(plugin.region_sampler)) != NULL) {
+    region_dispatch_snapshot(&plugin.region_dispatch, snapshot,
+                             plugin.region_room);
+    plugin.dispatch.values_dropped += plugin.region_dispatch.values_dropped;
+    region_snapshot_free(snapshot);
+  }
+}
+
+/* ---------------------------------------------------------------------------
  * Callbacks
  */
 
@@ -100,7 +134,7 @@ static void try_to_start(void) {
 static void dispatch_new(void) {
   struct snapshot *snapshot;
   while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
-    dispatch_snapshot(&plugin.dispatch, snapshot);
+    plugin.region_room = dispatch_snapshot(&plugin.dispatch, snapshot);
     notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
     snapshot_free(snapshot);
   }
@@ -118,6 +152,9 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
     try_to_start();
   if (plugin.sampler != NULL)
     dispatch_new();
+  if (plugin.region_sampler == NULL)
+    start_region_sampler();
+  dispatch_regions();
 
   if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
     return 0;
@@ -132,14 +169,20 @@ static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
                                       .interval = plugin_get_interval()};
   memset(&plugin.notify, 0, sizeof(plugin.notify));
+  plugin.region_dispatch = (struct region_dispatch){
+      .config = &plugin.config, .interval = plugin.dispatch.interval};
+  plugin.region_room = (size_t)plugin.config.max_values;
   plugin.has_read = false;
   plugin.retry_delay = 0;
   try_to_start();
+  start_region_sampler();
   return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
 }
 
 static int percore_shutdown(void) {
   stop_sampler();
+  region_sampler_stop(plugin.region_sampler);
+  plugin.region_sampler = NULL;
   config_free(&plugin.config);
   return 0;
 }

@@ -24,9 +24,12 @@ static void check(struct json *json, yajl_gen_status status) {
     json->broken = true;
 }
 
+/* Names and keys are short and many, so most need no memory. */
 static void put_text(struct json *json, const char *text) {
+  char small[512], *clean = small;
   size_t length = strlen(text), size = length * TEXT_GROWTH + 1;
-  char *clean = malloc(size);
+  if (size > sizeof(small))
+    clean = malloc(size);
   if (clean == NULL) {
     json->broken = true;
     check(json, yajl_gen_null(json->generator));
@@ -35,7 +38,8 @@ static void put_text(struct json *json, const char *text) {
   size_t clean_length = text_clean(clean, size, text, length);
   check(json, yajl_gen_string(json->generator, (const unsigned char *)clean,
                               clean_length));
-  free(clean);
+  if (clean != small)
+    free(clean);
 }
 
 static void put_key(struct json *json, const char *key) {

@@ -185,7 +185,7 @@ function faultsOfNames(panel, names) {
   if (names.some((name) => name.includes('$') || name.includes('collectd.')))
     faults.push(`panel ${panel.id} has a legend nobody wants to read: ${names}`);
   for (const { matcher } of panel.fieldConfig.overrides)
-    if (matcher.id === 'byName' && !names.includes(matcher.options))
+    if (matcher.id === 'byName' && panel.type !== 'table' && !names.includes(matcher.options))
       faults.push(`panel ${panel.id} has no series "${matcher.options}" to override`);
   return faults;
 }

@@ -41,6 +41,7 @@ def _core_metrics(core):
     yield metric('gauge', 'hidden', lambda k: core - 1.25)
     yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
+    yield metric('percent', 'useful', lambda k: 12.5 * core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
     yield metric('percent', 'ipc_running', lambda k: 100.0)
@@ -53,6 +54,8 @@ def _set_metrics(name):
     for index, figure in enumerate(('mean', 'least', 'most', 'stddev')):
         yield Metric('percore_host', name, 'percent', f'cores_{figure}',
                      lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
+        yield Metric('percore_host', name, 'percent', f'cores_useful_{figure}',
+                     lambda k, index=index: (18.75, 0.0, 37.5, 13.975)[index])
 
 
 def _host_metrics():
@@ -73,7 +76,9 @@ def _self_metrics():
 
     for name, value in (('cores_online', 4.0), ('cores_without_value', 0.0),
                         ('cores_unproven', 1.0), ('cores_tick_sampled', 0.0),
-                        ('cores_mperf', 3.0), ('cores_idle', 1.0)):
+                        ('cores_mperf', 3.0), ('cores_idle', 1.0), ('regions', 1.0),
+                        ('regions_silent', 0.0), ('regions_stale', 0.0),
+                        ('workers_stuck', 0.0)):
         yield metric('gauge', name, lambda k, value=value: value)
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'values_dropped')):
@@ -83,9 +88,22 @@ def _self_metrics():
     yield metric('percent', 'sampler_cpu', lambda k: 0.0625)
 
 
+def _region_metrics():
+    """A region gtpu with a table port of two rows: counters and a histogram."""
+    for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('rx_errors', 1)):
+        for row, factor in (('eth0', 1), ('eth1', 2)):
+            for core in CORES:
+                yield Metric(f'percore_gtpu_port_{field}', str(core), 'derive', row,
+                             lambda k, n=step * factor * (core + 1): 50 + n * k, True)
+            yield Metric(f'percore_host_gtpu_port_{field}', 'all', 'derive', row,
+                         lambda k, n=step * factor * 10: 200 + n * k, True)
+    yield Metric('percore_host_gtpu_port_packet_time', 'all', 'gauge', 'eth0_p99',
+                 lambda k: 812.5)
+
+
 METRICS = [metric for core in CORES for metric in _core_metrics(core)]
 METRICS += [metric for name in SETS for metric in _set_metrics(name)]
-METRICS += list(_host_metrics()) + list(_self_metrics())
+METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
 
 
 class Unixsock:

@@ -24,7 +24,7 @@ def look(modules, url, graphs, picture=None):
 
 
 def run(context):
-    missing = node_packages.missing() or servers.missing_package('chromium')
+    missing = node_packages.missing(HERE, 'backends') or servers.missing_package('chromium')
     if 'graphite' not in context.servers:
         missing = 'graphite-web is not installed'
     if missing:

@@ -64,7 +64,7 @@ def run(context):
                                 '--check'], capture_output=True, text=True)
     with report.proves('the dashboards are what contrib/dashboards/generate writes'):
         assert generated.returncode == 0, generated.stderr
-    missing = node_packages.missing()
+    missing = node_packages.missing(HERE, 'backends')
     if not missing and not {'influxdb', 'graphite'} <= set(context.servers):
         missing = 'influxdb or graphite-web is not installed'
     if missing:

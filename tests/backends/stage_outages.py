@@ -64,7 +64,7 @@ def run(context):
     folder = os.path.join(context.folder, 'outages')
     flood.build(folder)
     with Stack(folder) as stack, stalled_server() as stalled, \
-            FakeHost(os.path.join(folder, 'fakehost'), [Core(user=0.5)]) as fake:
+            FakeHost([Core(user=0.5)]) as fake:
         stalled_port = stalled.getsockname()[1]
         influxdb = stack.influxdb().ready()
         influx = stores.Influx(influxdb.url)

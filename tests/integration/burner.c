@@ -87,7 +87,7 @@ static bool prepare(int core) {
     exit(1);
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  struct sched_param priority = {.sched_priority = 10};
+  struct sched_param priority = {.sched_priority = 60};
   return sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
 }
 

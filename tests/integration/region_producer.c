@@ -13,7 +13,7 @@
  *   port        what it has counted on port 0: packets, bytes
  *   log         "SECONDS PACKETS,..." of all looks at port 0 so far, one every
  *               10 ms, by CLOCK_REALTIME
- *   reset       resets the table `port` itself
+ *   stop        the workers end
  *   serve       serves for 1 s
  *   stick, go   the last worker stops polling without saying so, and goes on
  *   sleep, wake the same, but it says so
@@ -199,9 +199,16 @@ static void start_workers(void) {
   }
 }
 
+static void stop_workers(void) {
+  atomic_store(&stop, true);
+  for (int w = 0; w < options.workers; w++)
+    pthread_join(workers[w].thread, NULL);
+  options.workers = 0;
+}
+
 static uint64_t packets_so_far(void) {
   uint64_t packets = 0;
-  for (int w = 0; w < options.workers; w++)
+  for (int w = 0; w < MAX_WORKERS; w++)
     packets += atomic_load(&workers[w].packets);
   return packets;
 }
@@ -305,8 +312,8 @@ static void obey(const char *line) {
     printf("%" PRIu64 " %" PRIu64 "\n", packets, packets * 100);
     return;
   }
-  if (strcmp(line, "reset\n") == 0)
-    percore_reset(region, PORT, PERCORE_ALL_ROWS);
+  if (strcmp(line, "stop\n") == 0)
+    stop_workers();
   else if (strcmp(line, "serve\n") == 0)
     serve_for_a_second();
   else if (strcmp(line, "stick\n") == 0 || strcmp(line, "go\n") == 0)
@@ -365,10 +372,8 @@ int main(int argc, char **argv) {
   puts("ready");
   for (char line[64]; fgets(line, sizeof(line), stdin) != NULL;)
     obey(line);
-  atomic_store(&stop, true);
+  stop_workers();
   pthread_join(log, NULL);
-  for (int w = 0; w < options.workers; w++)
-    pthread_join(workers[w].thread, NULL);
   percore_destroy(region);
   return 0;
 }

@@ -69,9 +69,10 @@ uint64_t find_tick(int core) {
  * Rounds
  */
 
-static bool begin_round(struct burner *burner, uint64_t now) {
+static bool begin_round(struct burner *burner, uint64_t due, uint64_t now) {
   pthread_mutex_lock(&burner->mutex);
   bool stop = burner->stop;
+  burner->late_ns += now - due;
   burner->since_ns = stop ? 0 : now;
   pthread_mutex_unlock(&burner->mutex);
   return !stop;
@@ -103,19 +104,21 @@ static void *burn(void *argument) {
   struct burner *burner = argument;
   const struct pattern *pattern = &burner->pattern;
   is_at_home(burner);
+  uint64_t due = now_ns();
   if (pattern->tick_locked)
-    sleep_until(next_round(burner, now_ns()));
+    due = next_round(burner, due);
   for (;;) {
+    sleep_until(due);
     uint64_t begin = now_ns(), now = begin;
-    if (!begin_round(burner, begin))
+    if (!begin_round(burner, due, begin))
       return NULL;
     while (now - begin < pattern->busy_ns && is_at_home(burner))
       now = now_ns();
     end_round(burner, now);
-    if (pattern->tick_locked)
-      sleep_until(next_round(burner, now));
-    else
-      sleep_until(begin + pattern->period_ns);
+    due = pattern->tick_locked ? next_round(burner, now)
+                               : begin + pattern->period_ns;
+    if (due < now)
+      due = now;
   }
 }
 
@@ -156,6 +159,13 @@ uint64_t burner_busy_ns(struct burner *burner) {
     busy += now_ns() - burner->since_ns;
   pthread_mutex_unlock(&burner->mutex);
   return busy;
+}
+
+uint64_t burner_late_ns(struct burner *burner) {
+  pthread_mutex_lock(&burner->mutex);
+  uint64_t late = burner->late_ns;
+  pthread_mutex_unlock(&burner->mutex);
+  return late;
 }
 
 void burner_wait_for_rest(struct burner *burner) {

@@ -35,6 +35,7 @@ struct burner {
   bool stop;
   uint64_t busy_ns;  /* of the rounds that ended */
   uint64_t since_ns; /* when the one in progress began; 0: none */
+  uint64_t late_ns;  /* how much later than they should rounds began, in all */
 };
 
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
@@ -52,6 +53,10 @@ void burner_start(struct burner *burner, int core,
 void burner_stop(struct burner *burner);
 /* Time spent busy so far, the round in progress included. */
 uint64_t burner_busy_ns(struct burner *burner);
+/* By how much its rounds have begun too late so far: time in which the core may
+ * or may not have idled, no one knows. It is much where a guest in real time
+ * has a busy host. */
+uint64_t burner_late_ns(struct burner *burner);
 /* Waits (a second at most) for the end of a round. */
 void burner_wait_for_rest(struct burner *burner);
 

@@ -5,12 +5,14 @@
 /* arm64, INSTRUCTIONS being an exact unhalted clock */
 void chapter_duty(void);
 void chapter_tsc(void); /* at one instruction a nanosecond */
+void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
 /* arm64, also booted with isolcpus=1 */
 void chapter_isolated(void);
 /* either */
 void chapter_hotplug(void);
+void chapter_library(void);
 /* amd64 */
 void chapter_suspend(void);
 void chapter_tick(void);

@@ -7,6 +7,8 @@
 #include "report.h"
 #include "watch.h"
 
+#include <math.h>
+
 #define CORE 1
 
 void chapter_duty(void) {
@@ -29,6 +31,33 @@ void chapter_duty(void) {
                                   .slow = true,
                                   .exact = true,
                               });
+  watch_close(&watch);
+}
+
+/* Here CPU_CYCLES count 1 GHz at all times and INSTRUCTIONS 125 MHz while a
+ * core runs, so that a busy core has one instruction in eight cycles. */
+void chapter_ipc(void) {
+  static const struct pattern half = {"50 %", 30000000, 60000000,
+                                      false,  0,        false};
+  struct watch watch;
+  struct burner burner;
+  run_on(0);
+  watch_open(&watch, (struct engine_options){
+                         .hardware = true, .source = SOURCE_IDLE, .ipc = true});
+  burner_start(&burner, CORE, &half);
+  burner_wait_for_rest(&burner);
+  struct core_total from = watch_total(&watch, CORE);
+  sleep_ns(1000000000);
+  burner_wait_for_rest(&burner);
+  struct core_total to = watch_total(&watch, CORE);
+  burner_stop(&burner);
+  double ipc =
+      (to.instructions - from.instructions) / (to.cycles - from.cycles);
+  double running =
+      (to.ipc_running - from.ipc_running) / (to.ipc_enabled - from.ipc_enabled);
+  note("instructions per cycle %.4f, running %.3f", ipc, running);
+  result(fabs(ipc - 0.5 / 8) < 0.015 / 8 && running == 1,
+         "instructions per cycle come from a group of their own beside idle");
   watch_close(&watch);
 }
 

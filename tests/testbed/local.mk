@@ -10,6 +10,7 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/duty_cycles.c tests/testbed/duty_cycles.h \
 	tests/testbed/hotplug.c \
 	tests/testbed/isolated.c \
+	tests/testbed/library.c \
 	tests/testbed/main.c \
 	tests/testbed/overlay.c tests/testbed/overlay.h \
 	tests/testbed/pmu.c tests/testbed/pmu.h \
@@ -22,7 +23,20 @@ tests_testbed_guest_SOURCES = \
 tests_testbed_guest_LDFLAGS = -all-static
 tests_testbed_guest_LDADD = libcycles.la
 
-testbed_guests = tests/testbed/arm64 tests/testbed/amd64
+testbed_guests = \
+	tests/testbed/arm64 \
+	tests/testbed/amd64 \
+	tests/testbed/plugin
 TESTS += $(testbed_guests)
 EXTRA_DIST += $(testbed_guests) \
-	tests/testbed/init tests/testbed/packages tests/testbed/testbed.sh
+	tests/testbed/compare.guest tests/testbed/plugin.guest \
+	tests/testbed/init \
+	tests/testbed/judge_compare.py tests/testbed/judge_plugin.py \
+	tests/testbed/packages \
+	tests/testbed/plugin.conf \
+	tests/testbed/testbed.sh
+
+clean-local: clean-testbed
+clean-testbed:
+	rm -rf testbed.d
+.PHONY: clean-testbed

@@ -7,16 +7,31 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* False, and the name that it should have, if there is none. */
+static bool find_core_pmu(char pmu[64]) {
+  bool found = false;
+  strcpy(pmu, "armv8_pmuv3");
+  DIR *directory = opendir("/sys/bus/event_source/devices");
+  if (directory == NULL)
+    return false;
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    if (strncmp(entry->d_name, "armv8", 5) == 0) {
+      snprintf(pmu, 64, "%.63s", entry->d_name);
+      found = true;
+    }
+  closedir(directory);
+  return found;
+}
+
+bool core_pmu_present(void) {
+  char pmu[64];
+  return find_core_pmu(pmu);
+}
+
 const char *core_pmu_event(const char *event) {
   static char text[128];
-  char pmu[64] = "armv8_pmuv3";
-  DIR *directory = opendir("/sys/bus/event_source/devices");
-  for (struct dirent *entry;
-       directory != NULL && (entry = readdir(directory)) != NULL;)
-    if (strncmp(entry->d_name, "armv8", 5) == 0)
-      snprintf(pmu, sizeof(pmu), "%.63s", entry->d_name);
-  if (directory != NULL)
-    closedir(directory);
+  char pmu[64];
+  find_core_pmu(pmu);
   snprintf(text, sizeof(text), "%s/%s/", pmu, event);
   return text;
 }

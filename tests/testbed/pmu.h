@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+bool core_pmu_present(void);
+
 /* "armv8_pmuv3/inst_retired/" and the like; a static string. Without such a
  * PMU in sysfs the name is that which it should have. */
 const char *core_pmu_event(const char *event);

@@ -87,7 +87,7 @@ struct core_total watch_total(struct watch *watch, int core) {
  * the middle taken. */
 struct edge {
   struct core_total total;
-  double time_ns, busy_ns;
+  double time_ns, busy_ns, late_ns;
 };
 
 static struct edge take_edge(struct watch *watch, int core,
@@ -99,6 +99,7 @@ static struct edge take_edge(struct watch *watch, int core,
   edge.time_ns = (double)(time + now_ns()) / 2;
   busy += burner != NULL ? burner_busy_ns(burner) : 0;
   edge.busy_ns = (double)busy / 2;
+  edge.late_ns = burner != NULL ? (double)burner_late_ns(burner) : 0;
   return edge;
 }
 
@@ -108,6 +109,7 @@ static struct window between(const struct edge *from, const struct edge *to) {
   return (struct window){
       .load = engine_load(a, b),
       .truth = (to->busy_ns - from->busy_ns) / (to->time_ns - from->time_ns),
+      .late = (to->late_ns - from->late_ns) / (to->time_ns - from->time_ns),
       .busy_columns = (b->stat_busy - a->stat_busy) / wall,
       .idle_columns = (b->stat_idle - a->stat_idle) / wall,
       .sum_columns = (b->stat_sum - a->stat_sum) / wall,

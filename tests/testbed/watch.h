@@ -35,6 +35,7 @@ struct core_total watch_total(struct watch *watch, int core);
 struct window {
   double load;  /* of the engine; NAN: no value */
   double truth; /* of the burner's log */
+  double late;  /* likewise: burner_late_ns */
   double busy_columns, idle_columns, sum_columns; /* of /proc/stat */
 };
 

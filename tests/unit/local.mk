@@ -3,3 +3,5 @@ include tests/unit/cycles.mk
 include tests/unit/plugin.mk
 include tests/unit/region.mk
 include tests/unit/tool.mk
+include tests/unit/plugin_region.mk
+include tests/unit/region_command.mk

@@ -4,13 +4,14 @@ if PLUGIN
 plugin_unit_tests = \
 	tests/unit/test_plugin_config \
 	tests/unit/test_plugin_dispatch \
-	tests/unit/test_plugin_life
+	tests/unit/test_plugin_life \
+	tests/unit/test_plugin_notify
 check_PROGRAMS += $(plugin_unit_tests)
 TESTS += $(plugin_unit_tests)
 
 fake_collectd = tests/unit/fake_collectd.c tests/unit/fake_collectd.h
 plugin_unit_cppflags = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS) $(CMOCKA_CFLAGS)
-plugin_unit_ldadd = libplugin.la libcycles.la $(CMOCKA_LIBS) -lm
+plugin_unit_ldadd = libplugin.la libregion.la libcycles.la $(CMOCKA_LIBS) -lm
 
 tests_unit_test_plugin_config_SOURCES = \
 	tests/unit/test_plugin_config.c $(fake_collectd)
@@ -24,5 +25,9 @@ tests_unit_test_plugin_life_SOURCES = \
 	tests/unit/test_plugin_life.c $(fake_collectd)
 tests_unit_test_plugin_life_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_life_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_notify_SOURCES = \
+	tests/unit/test_plugin_notify.c $(fake_collectd)
+tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_notify_LDADD = $(plugin_unit_ldadd)
 endif
 endif

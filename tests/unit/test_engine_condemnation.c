@@ -283,6 +283,20 @@ static void hotplug_and_suspend_condemn_nobody(void **state) {
   play_end(&play);
 }
 
+static void windows_before_and_after_an_absence_are_no_row(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5, 0.4);
+  for (int i = 0; i < 20; i++) {
+    play_seconds(&play, 12);
+    fake_machine_online(play.fake, 1, false);
+    play_seconds(&play, 1);
+    fake_machine_online(play.fake, 1, true);
+  }
+  assert_int_equal(fake_journal_count(&play.journal, "gives way", NULL), 0);
+  play_end(&play);
+}
+
 static void a_condemned_core_that_was_away_begins_anew(void **state) {
   (void)state;
   struct play play;
@@ -324,6 +338,7 @@ int main(void) {
       cmocka_unit_test(tick_sampled_idle_time_condemns_nobody),
       cmocka_unit_test(renumbered_rows_condemn_nobody),
       cmocka_unit_test(hotplug_and_suspend_condemn_nobody),
+      cmocka_unit_test(windows_before_and_after_an_absence_are_no_row),
       cmocka_unit_test(a_condemned_core_that_was_away_begins_anew),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

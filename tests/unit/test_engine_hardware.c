@@ -297,6 +297,10 @@ shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
   play_seconds(&play, 3);
   assert_near(play_load(&play, 1), 1, EXACT);
   assert_near(play_core(&play, 1)->multiplexed, 0.574, EXACT);
+  assert_near(
+      (play_core(&play, 1)->total.base_cycles - play.before[1].base_cycles) /
+          1e9,
+      PLAY_TSC_HZ / 1e9, EXACT);
   assert_near(play_core(&play, 0)->multiplexed, 1, EXACT);
   play_end(&play);
 }
@@ -329,6 +333,7 @@ static void a_counter_that_never_ran_has_no_value(void **state) {
     play.fake->cores[1].running = 0;
     play_seconds(&play, 1);
     assert_nan(play_load(&play, 1));
+    assert_near(play_core(&play, 1)->multiplexed, 0, 0);
     assert_near(play_load(&play, 0), 0.8, EXACT);
     play.fake->cores[1].running = 0.5;
     play_seconds(&play, 2);
@@ -399,6 +404,17 @@ static void far_over_one_is_no_value_but_an_error(void **state) {
   assert_near(play_load(&play, 0), 1, 0);
   assert_nan(play_load(&play, 1));
   assert_int_equal(play_counts(&play)->errors, 3);
+  struct core_total begin = play_core(&play, 1)->total;
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
+      PLAY_TSC_HZ;
+  play_seconds(&play, 1);
+  struct core_total middle = play_core(&play, 1)->total;
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
+      PLAY_TSC_HZ * 2;
+  play_seconds(&play, 1);
+  assert_near(engine_load(&begin, &middle), 1, 0);
+  /* a window that holds a bad sample has no value as a whole */
+  assert_nan(engine_load(&begin, &play_core(&play, 1)->total));
   play_end(&play);
 }
 
@@ -466,6 +482,27 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
   play_end(&play);
 }
 
+/* There it would open, and count something else. */
+static void
+no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
+  fake_machine_file(play.fake, DEVICES "cpu_core/cpus", "0-1\n");
+  fake_machine_counter(play.fake, PERF_TYPE_HARDWARE,
+                       UINT64_C(4) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
+                       FAKE_PER_UNHALTED, PLAY_TSC_HZ);
+  fake_machine_load(play.fake, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
+  assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
+  play_end(&play);
+}
+
 static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
   (void)state;
   struct play play;
@@ -518,7 +555,10 @@ static void a_core_that_cannot_be_read_leaves_the_others_alone(void **state) {
   play_seconds(&play, 2);
   uint64_t epoch = play_core(&play, 1)->total.epoch;
   play.fake->cores[2].read_error = EIO;
-  play_seconds(&play, 20);
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 2));
+  assert_int_equal(play_source(&play, 2), SOURCE_NONE);
+  play_seconds(&play, 19);
   for (int core = 0; core < 4; core++)
     if (core != 2) {
       assert_int_equal(play_core(&play, core)->total.epoch, epoch);
@@ -554,6 +594,24 @@ static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)
       ->open_error = 0;
   play_seconds(&play, 62);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void success_makes_up_for_earlier_failures(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.4);
+  play_open(&play);
+  play.fake->cores[1].read_error = EIO;
+  play_seconds(&play, 600); /* by now it is tried once a minute */
+  play.fake->cores[1].read_error = 0;
+  play_seconds(&play, 62);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  play.fake->cores[1].read_error = EIO;
+  play_seconds(&play, 1);
+  play.fake->cores[1].read_error = 0;
+  play_seconds(&play, 3);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_end(&play);
 }
@@ -596,6 +654,15 @@ static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
  * Isolated cores
  */
 
+static void start_ipc(struct play *play) {
+  start_mperf(play, 2, 0.5);
+  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
+                       FAKE_PER_UNHALTED, 3e9);
+  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
+  play->options.ipc = true;
+}
+
 static void isolate(struct play *play, const char *list) {
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", list);
 }
@@ -603,19 +670,28 @@ static void isolate(struct play *play, const char *list) {
 static void isolated_cores_are_not_disturbed(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 4, 0.4);
+  start_ipc(&play);
   isolate(&play, "1\n");
-  fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "2\n");
-  play.options.ipc = true;
   play_open(&play);
   play_seconds(&play, 3);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  for (int core = 1; core <= 2; core++) {
-    assert_int_equal(play_source(&play, core), SOURCE_IDLE);
-    assert_true(play_core(&play, core)->isolated);
-    assert_int_equal(fake_machine_descriptors(play.fake, core), 0);
-    assert_near(play_load(&play, core), 0.4, 0.0201);
-  }
+  assert_int_equal(fake_machine_descriptors(play.fake, 0), 5);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_true(play_core(&play, 1)->isolated);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  assert_near(play_load(&play, 1), 0.5, 0.0201);
+  play_end(&play);
+}
+
+static void cores_without_tick_are_not_disturbed_either(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "1\n");
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
   play_end(&play);
 }
 
@@ -637,10 +713,9 @@ isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
 static void isolated_cores_may_be_skipped(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.4);
+  start_ipc(&play);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_SKIP;
-  play.options.ipc = true;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_NONE);
@@ -653,15 +728,6 @@ static void isolated_cores_may_be_skipped(void **state) {
 /* ---------------------------------------------------------------------------
  * Instructions per cycle, and a TSC that changes
  */
-
-static void start_ipc(struct play *play) {
-  start_mperf(play, 2, 0.5);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
-                       FAKE_PER_UNHALTED, 3e9);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
-  play->options.ipc = true;
-}
 
 static void
 instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
@@ -786,13 +852,16 @@ int main(void) {
       cmocka_unit_test(stolen_time_is_not_in_a_counter_either),
       cmocka_unit_test(aperf_over_mperf_is_the_boost_of_the_base_frequency),
       cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
+      cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
       cmocka_unit_test(one_pmu_of_a_hybrid_that_fails_leaves_the_other),
       cmocka_unit_test(a_core_that_cannot_be_opened_leaves_the_others_alone),
       cmocka_unit_test(a_core_that_cannot_be_read_leaves_the_others_alone),
       cmocka_unit_test(a_core_that_fails_is_tried_again_ever_more_rarely),
+      cmocka_unit_test(success_makes_up_for_earlier_failures),
       cmocka_unit_test(a_counter_that_keeps_failing_does_not_flood_the_journal),
       cmocka_unit_test(a_pinned_counter_that_is_lost_is_shared_from_then_on),
       cmocka_unit_test(isolated_cores_are_not_disturbed),
+      cmocka_unit_test(cores_without_tick_are_not_disturbed_either),
       cmocka_unit_test(
           isolated_cores_are_read_by_hardware_where_that_is_wanted),
       cmocka_unit_test(isolated_cores_may_be_skipped),

@@ -4,6 +4,7 @@
 #include "play.h"
 
 #include <errno.h>
+#include <string.h>
 
 #define EXACT 1e-6
 #define SECOND_ERROR 0.0201
@@ -250,16 +251,33 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
   play_end(&play);
 }
 
-/* A sample in which /proc/stat already lacks a row that sysfs still had. */
+/* Between the list of sysfs and the rows of /proc/stat. */
+static bool goes_now;
+static ssize_t (*plain_read_file)(void *context, const char *path, char *buffer,
+                                  size_t size);
+
+static ssize_t core_2_goes(void *context, const char *path, char *buffer,
+                           size_t size) {
+  if (goes_now && strcmp(path, "/proc/stat") == 0) {
+    fake_machine_online(context, 2, false);
+    goes_now = false;
+  }
+  return plain_read_file(context, path, buffer, size);
+}
+
 static void a_core_that_goes_during_a_sample_is_gone_in_it(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 3);
+  plain_read_file = play.fake->machine.read_file;
+  play.fake->machine.read_file = core_2_goes;
+  goes_now = false;
   fake_machine_load(play.fake, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
-  fake_machine_online(play.fake, 2, false);
+  goes_now = true;
   play_seconds(&play, 1);
+  assert_false(play_core(&play, 2)->online);
   assert_near(play_load(&play, 0), 0.5, SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "withheld", NULL), 0);
   play_end(&play);

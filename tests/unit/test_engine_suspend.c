@@ -101,18 +101,48 @@ static void the_scatter_of_the_clocks_is_no_suspend(void **state) {
   play_end(&play);
 }
 
-/* The sampling thread loses its core between two of the three clocks. */
+/* The sampling thread loses its core right before or after it looks at
+ * BOOTTIME. */
+static uint64_t before_boottime_ns, after_boottime_ns;
+static uint64_t (*even_clock)(void *context, clockid_t clock);
+
+static uint64_t uneven_clock(void *context, clockid_t clock) {
+  if (clock != CLOCK_BOOTTIME)
+    return even_clock(context, clock);
+  fake_machine_run(context, before_boottime_ns);
+  uint64_t now_ns = even_clock(context, clock);
+  fake_machine_run(context, after_boottime_ns);
+  return now_ns;
+}
+
 static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5);
+  even_clock = play.fake->machine.clock_ns;
+  play.fake->machine.clock_ns = uneven_clock;
+  before_boottime_ns = after_boottime_ns = 0;
+  play_open(&play);
+  for (int i = 0; i < 20; i++) {
+    before_boottime_ns = i % 3 == 0 ? 300 * FAKE_MS : 0;
+    after_boottime_ns = i % 4 == 0 ? 300 * FAKE_MS : 0;
+    play_seconds(&play, 1);
+    assert_loads(&play, 0.5, EXACT);
+  }
+  assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  play_end(&play);
+}
+
+static void a_suspend_before_the_start_is_nobodys_business(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.5);
+  play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
   play_open(&play);
   play_seconds(&play, 2);
-  play.fake->clock_step_ns = 400 * FAKE_MS;
-  play_seconds(&play, 1);
-  play.fake->clock_step_ns = 0;
-  play_seconds(&play, 1);
+  assert_loads(&play, 0.5, EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
+  assert_int_equal(play_counts(&play)->windows_discarded, 0);
   play_end(&play);
 }
 
@@ -221,6 +251,7 @@ int main(void) {
       cmocka_unit_test(each_suspend_is_seen_once),
       cmocka_unit_test(the_scatter_of_the_clocks_is_no_suspend),
       cmocka_unit_test(a_slow_look_at_the_clocks_is_no_suspend),
+      cmocka_unit_test(a_suspend_before_the_start_is_nobodys_business),
       cmocka_unit_test(a_clock_that_is_set_is_no_suspend),
       cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
       cmocka_unit_test(the_same_holds_for_the_source_idle),

@@ -314,6 +314,23 @@ the_host_has_an_average_when_every_online_core_has_one(void **state) {
  * The run queue
  */
 
+static void a_host_without_selected_cores_online_has_no_average(void **state) {
+  (void)state;
+  struct figures_play it;
+  struct core_set set;
+  prepare(&it, 4, 0.5);
+  core_set_parse(&set, "3");
+  it.play.options.cores = &set;
+  start(&it);
+  windows(&it, 2);
+  fake_machine_online(it.play.fake, 3, false);
+  windows(&it, 1);
+  struct snapshot *snapshot = interval(&it);
+  assert_nan(snapshot->host.load_average[0]);
+  snapshot_free(snapshot);
+  end(&it);
+}
+
 static void the_run_queue_starts_from_the_kernels_averages(void **state) {
   (void)state;
   struct figures_play it;
@@ -374,6 +391,23 @@ static double run_queue_of(int running, int blocked, bool count_blocked) {
   snapshot_free(snapshot);
   end(&it);
   return average;
+}
+
+static void the_run_queue_is_averaged_as_loads_are(void **state) {
+  (void)state;
+  struct figures_play it;
+  prepare(&it, 1, 0);
+  start(&it);
+  windows(&it, 26);
+  it.play.fake->procs_running = 5;
+  for (int i = 1; i <= 13; i++) {
+    windows(&it, 1);
+    struct snapshot *snapshot = interval(&it);
+    assert_near(snapshot->host.run_queue_average[1],
+                4 * step_answer(26 * WINDOW_S, i * WINDOW_S, 300), EXACT);
+    snapshot_free(snapshot);
+  }
+  end(&it);
 }
 
 static void our_own_thread_is_not_in_the_run_queue(void **state) {
@@ -445,6 +479,7 @@ static void steal_is_its_share_of_wall_time(void **state) {
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
+  assert_near(snapshot->cores[1].unaccounted, 0, 1e-3); /* a column, too */
   snapshot_free(snapshot);
   end(&it);
 }
@@ -542,6 +577,17 @@ instructions_per_cycle_tell_how_long_they_were_counted(void **state) {
   assert_near(snapshot->cores[0].ipc_running, 1, EXACT);
   assert_near(snapshot->cores[1].ipc, 1.5, EXACT);
   assert_near(snapshot->cores[1].ipc_running, 0.25, EXACT);
+  snapshot_free(snapshot);
+  sample(&it, FAKE_SECOND);
+  fake_machine_online(it.play.fake, 1, false);
+  fake_machine_online(it.play.fake, 1, true);
+  sample(&it, FAKE_SECOND);
+  sample(&it, FAKE_SECOND);
+  snapshot = interval(&it);
+  assert_near(snapshot->cores[0].ipc, 1.5, EXACT);
+  assert_nan(snapshot->cores[1].ipc); /* it was away in this interval */
+  assert_nan(snapshot->cores[1].ipc_running);
+  assert_nan(snapshot->cores[1].frequency_hz);
   snapshot_free(snapshot);
   end(&it);
 }
@@ -685,8 +731,10 @@ int main(void) {
       cmocka_unit_test(
           a_core_that_was_away_for_longer_than_a_period_starts_anew),
       cmocka_unit_test(the_host_has_an_average_when_every_online_core_has_one),
+      cmocka_unit_test(a_host_without_selected_cores_online_has_no_average),
       cmocka_unit_test(the_run_queue_starts_from_the_kernels_averages),
       cmocka_unit_test(without_them_it_starts_from_nothing),
+      cmocka_unit_test(the_run_queue_is_averaged_as_loads_are),
       cmocka_unit_test(our_own_thread_is_not_in_the_run_queue),
       cmocka_unit_test(blocked_processes_count_where_that_is_wanted),
       cmocka_unit_test(the_run_queue_may_be_left_out),

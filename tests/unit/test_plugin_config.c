@@ -284,12 +284,12 @@ an_option_that_is_unknown_is_a_warning_and_nothing_more(void **state) {
   (void)state;
   assert_accepted("Colour \"red\"\n"
                   "<Load>\nSauce \"idle\"\nSource \"idle\"\n</Load>\n"
-                  "<Region \"gtpu\">\nReportHost true\n</Region>\n");
+                  "<Wake \"gtpu\">\nReportHost true\n</Wake>\n");
   assert_int_equal(config.load.source, SOURCE_IDLE);
   assert_int_equal(fake_count_logged(LOG_WARNING), 3);
   assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Plugin>"));
   assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Load>"));
-  assert_non_null(fake_logged(LOG_WARNING, "\"Region\" in <Plugin>"));
+  assert_non_null(fake_logged(LOG_WARNING, "\"Wake\" in <Plugin>"));
   assert_int_equal(fake_count_logged(LOG_ERR), 0);
 }
 

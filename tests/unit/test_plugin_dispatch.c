@@ -1,8 +1,7 @@
-/* From snapshots to value lists and notifications. */
+/* From snapshots to value lists. */
 #include "fake_collectd.h"
 
 #include "plugin/dispatch.h"
-#include "plugin/notify.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,7 +13,6 @@
 
 static struct config config;
 static struct dispatch dispatch;
-static struct notify notify;
 static const double periods[] = {60, 300, 900, 10, 1800};
 
 static int set_up(void **state) {
@@ -23,7 +21,6 @@ static int set_up(void **state) {
   config_init(&config);
   dispatch = (struct dispatch){.config = &config,
                                .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
-  memset(&notify, 0, sizeof(notify));
   return 0;
 }
 
@@ -513,86 +510,6 @@ static void what_is_left_of_max_values_is_handed_on(void **state) {
   assert_int_equal(left, 1000 - fake.values_len);
 }
 
-/* ---------------------------------------------------------------------------
- * Notifications
- */
-
-static void notify_sources(const enum source *sources, size_t len, unsigned n) {
-  struct snapshot *snapshot = make_snapshot(len, n);
-  for (size_t i = 0; i < len; i++)
-    snapshot->cores[i].source = sources[i];
-  notify_snapshot(&notify, snapshot, config.send_notifications);
-  free_snapshot(snapshot);
-}
-
-static void
-a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
-  (void)state;
-  enum source before[8], after[8];
-  for (int i = 0; i < 8; i++) {
-    before[i] = SOURCE_REF_CYCLES;
-    after[i] = i < 6 ? SOURCE_IDLE : SOURCE_NONE;
-  }
-  notify_sources(before, 8, 0);
-  assert_int_equal(fake.notifications_len, 0);
-  notify_sources(after, 8, 1);
-  notify_sources(after, 8, 2);
-  assert_int_equal(fake.notifications_len, 2);
-  const notification_t *lost = &fake.notifications[0];
-  const notification_t *worse = &fake.notifications[1];
-  assert_int_equal(lost->severity, NOTIF_FAILURE);
-  assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
-  assert_int_equal(worse->severity, NOTIF_WARNING);
-  assert_non_null(strstr(worse->message, "from ref-cycles to idle: cores 0-5"));
-  assert_string_equal(worse->host, "host");
-  assert_string_equal(worse->plugin, "percore_host");
-  assert_string_equal(worse->plugin_instance, "self");
-  assert_true(worse->time == NS_TO_CDTIME_T(START + 10 * SECOND));
-  notify_sources(before, 8, 3);
-  assert_int_equal(fake.notifications_len, 4);
-  assert_int_equal(fake.notifications[2].severity, NOTIF_OKAY);
-  assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
-}
-
-static void a_first_source_and_hotplug_are_no_change(void **state) {
-  (void)state;
-  notify_sources((enum source[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
-  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
-  struct snapshot *snapshot = make_snapshot(2, 2);
-  snapshot->cores[1].online = false;
-  snapshot->cores[1].source = SOURCE_NONE;
-  notify_snapshot(&notify, snapshot, true);
-  free_snapshot(snapshot);
-  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
-  assert_int_equal(fake.notifications_len, 0);
-}
-
-static void without_send_notifications_changes_are_only_noted(void **state) {
-  (void)state;
-  config.send_notifications = false;
-  notify_sources((enum source[]){SOURCE_MPERF}, 1, 0);
-  notify_sources((enum source[]){SOURCE_IDLE}, 1, 1);
-  config.send_notifications = true;
-  notify_sources((enum source[]){SOURCE_IDLE}, 1, 2);
-  assert_int_equal(fake.notifications_len, 0);
-}
-
-static void
-a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
-  (void)state;
-  enum source before[256], after[256];
-  for (int i = 0; i < 256; i++) {
-    before[i] = SOURCE_MPERF;
-    after[i] = i % 2 == 0 ? SOURCE_IDLE : SOURCE_MPERF;
-  }
-  notify_sources(before, 256, 0);
-  notify_sources(after, 256, 1);
-  assert_int_equal(fake.notifications_len, 1);
-  const char *message = fake.notifications[0].message;
-  assert_non_null(strstr(message, "of 128 cores"));
-  assert_non_null(strstr(message, " and more."));
-}
-
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -614,10 +531,6 @@ int main(void) {
       TEST(beyond_max_values_details_go_before_averages_before_the_host),
       TEST(what_max_values_leaves_out_is_counted_and_said_once),
       TEST(what_is_left_of_max_values_is_handed_on),
-      TEST(a_change_of_source_is_notified_once_for_all_its_cores),
-      TEST(a_first_source_and_hotplug_are_no_change),
-      TEST(without_send_notifications_changes_are_only_noted),
-      TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
   };
   return cmocka_run_group_tests_name("plugin_dispatch", tests, NULL, NULL);
 }

@@ -2,11 +2,13 @@
 import { lastValueFrom } from 'rxjs';
 import { useEffect, useRef, useState } from 'react';
 import { dateTime, standardTransformers, standardTransformersRegistry, transformDataFrame } from '@grafana/data';
-import { BarGauge, BigValue, Table, TimeSeries, VizRepeater } from '@grafana/ui';
+import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
+import { TableNG } from '@grafana/ui/unstable';
 import { dress } from './query.js';
 
-standardTransformersRegistry.setInit(() => Object.values(standardTransformers).map(
-  (transformation) => ({ id: transformation.id, name: transformation.name, transformation, editor: () => null })));
+const { reduceTransformer, organizeFieldsTransformer, sortByTransformer } = standardTransformers;
+standardTransformersRegistry.setInit(() => [reduceTransformer, organizeFieldsTransformer, sortByTransformer].map(
+  (transformation) => ({ id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null })));
 
 const last = (field) => field.values.findLast((value) => value !== null);
 const valueOf = (frame) => frame.fields[1];
@@ -48,7 +50,7 @@ function Rows({ panel, frames, width, height, theme }) {
       setFrame(sorted);
     });
   }, [frames]);
-  return frame ? <Table data={frame} width={width} height={height} /> : null;
+  return frame ? <TableNG data={frame} width={width} height={height} /> : null;
 }
 
 function Curves({ panel, frames, range, width, height }) {

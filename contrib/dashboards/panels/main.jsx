@@ -53,7 +53,7 @@ function Panel({ panel, config, variables, tick }) {
 
 function Row({ panel }) {
   return (
-    <div style={{ ...box(panel.gridPos), color: '#ccccdc', font: '500 15px/30px Inter, sans-serif' }}>
+    <div className="percore-row" style={{ ...box(panel.gridPos), color: '#ccccdc', font: '500 15px/30px Inter, sans-serif' }}>
       {panel.title}
     </div>
   );

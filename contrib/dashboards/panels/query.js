@@ -55,7 +55,7 @@ function configOf(panel, name) {
 export function dress(frames, panel, theme) {
   frames.forEach((frame, index) => {
     for (const field of frame.fields) {
-      if (field.type === FieldType.number)
+      if (field.type !== FieldType.time)
         field.config = { ...field.config, ...configOf(panel, field.config.displayName ?? field.name) };
       field.state = { ...field.state, seriesIndex: index, displayName: field.config.displayName ?? field.name };
       field.display = getDisplayProcessor({ field, theme });

@@ -1,32 +1,47 @@
 """A host made of files, for percore's SysRoot: as many cores as wanted, each
 with a load that is known because this module makes it."""
 import ctypes
+import math
 import multiprocessing
 import os
+import shutil
 import signal
+import tempfile
 import time
 
 TICKS_PER_S = 100
 
 
 class Core:
-    """Shares of wall time, 0 to 1. What `user` and `idle` leave of 1 is in no
-    column: percore counts it as load, and calls it hidden and unaccounted."""
+    """Shares of wall time, 0 to 1, each a number or a function of the seconds
+    since the start: `user` is in the columns of /proc/stat, and `hidden` in
+    none, though the core is not idle."""
 
-    def __init__(self, user, idle=None, deep=0.5):
-        self.user = user
-        self.idle = 1 - user if idle is None else idle
+    def __init__(self, user, hidden=0, deep=0.5):
+        self.user, self.hidden = map(self._function, (user, hidden))
         self.deep = deep  # share of the idle time in the deeper C-state
+        # In seconds, since the machine was started, which is a while ago.
+        self.user_s = self.idle_s = 1000.0
 
-    @property
-    def busy(self):
-        return 1 - self.idle
+    @staticmethod
+    def _function(share):
+        return share if callable(share) else lambda t: share
+
+    def busy(self, t=0):
+        return self.user(t) + self.hidden(t)
+
+    def advance(self, t, dt):
+        self.user_s += self.user(t) * dt
+        self.idle_s += (1 - self.busy(t)) * dt
 
 
 class FakeHost:
-    def __init__(self, root, cores, nodes=1):
-        self.root, self.cores, self.nodes = os.path.abspath(root), cores, nodes
-        self.start = time.monotonic()
+    def __init__(self, cores, nodes=1):
+        # In memory: a file system on a disk may make a rename wait for it.
+        memory = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
+        self.root = tempfile.mkdtemp(prefix='percore-host-', dir=memory)
+        self.cores, self.nodes = cores, nodes
+        self.start = self.now = time.monotonic()
         self.usage = 0
         self._process = multiprocessing.get_context('fork').Process(target=self._drive,
                                                                     daemon=True)
@@ -39,6 +54,7 @@ class FakeHost:
     def __exit__(self, *unused):
         self._process.terminate()
         self._process.join()
+        shutil.rmtree(self.root, ignore_errors=True)
 
     def _write(self, path, text):
         """As a whole or not at all: readers open it at any time."""
@@ -71,9 +87,11 @@ class FakeHost:
         self._update()
 
     def _update(self):
-        elapsed_s = time.monotonic() - self.start
-        ticks = [(int((1000 + elapsed_s * core.user) * TICKS_PER_S),
-                  int((1000 + elapsed_s * core.idle) * TICKS_PER_S)) for core in self.cores]
+        before, self.now = self.now, time.monotonic()
+        for core in self.cores:
+            core.advance(self.now - self.start, self.now - before)
+        ticks = [(int(core.user_s * TICKS_PER_S), int(core.idle_s * TICKS_PER_S))
+                 for core in self.cores]
         rows = [f'cpu{number} {user} 0 0 {idle} 0 0 0 0 0 0\n'
                 for number, (user, idle) in enumerate(ticks)]
         total = f'cpu  {sum(t[0] for t in ticks)} 0 0 {sum(t[1] for t in ticks)} 0 0 0 0 0 0\n'
@@ -82,10 +100,9 @@ class FakeHost:
                     'procs_running 3\nprocs_blocked 1\n')
 
     def _update_cstates(self):
-        elapsed_us = (time.monotonic() - self.start) * 1e6
         self.usage += 10
         for number, core in enumerate(self.cores):
-            idle_us = elapsed_us * core.idle
+            idle_us = core.idle_s * 1e6
             for state, share in enumerate((0, 1 - core.deep, core.deep)):
                 folder = f'/sys/devices/system/cpu/cpu{number}/cpuidle/state{state}'
                 self._write(f'{folder}/time', f'{int(idle_us * share)}\n')
@@ -108,3 +125,22 @@ class FakeHost:
                 self._update_cstates()
             turn += 1
             time.sleep(0.01)
+
+
+def example(cores=16):
+    """A host such as one with a packet pipeline: two cores for housekeeping,
+    workers whose load goes up and down, one that is full, some with nothing to
+    do, and on the last one a load that the timer tick does not see."""
+
+    def wave(middle, swing, period_s, phase):
+        return lambda t: middle + swing * math.sin(2 * math.pi * (t / period_s + phase))
+
+    def now_and_then(share, period_s, part):
+        return lambda t: share if t % period_s < part * period_s else 0.02
+
+    found = [Core(wave(0.12, 0.05, 37, 0)), Core(wave(0.18, 0.08, 53, 0.3))]
+    workers = cores - 6
+    found += [Core(wave(0.5, 0.3, 150, k / workers)) for k in range(workers)]
+    found += [Core(0.965), Core(now_and_then(0.9, 70, 0.2)), Core(0.01),
+              Core(0.03, hidden=now_and_then(0.75, 110, 0.4))]
+    return found

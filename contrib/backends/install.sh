@@ -1,0 +1,37 @@
+# shellcheck shell=bash
+# Installs packages of servers without starting their services, now or at the
+# next boot. To be sourced after contrib/setup.sh.
+
+# Of the packages in tests/backends/packages.
+SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)
+
+as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
+
+is_missing() {
+  local package
+  for package in "$@"; do is_installed "$package" || return 0; done
+  return 1
+}
+
+# install_without_services LOG PACKAGE...
+install_without_services() {
+  local log=$1 policy=/usr/sbin/policy-rc.d service new=() forbidden=0 status=0
+  shift
+  is_missing "$@" || return 0
+  for service in "${SERVICES[@]}"; do
+    [[ -e /etc/init.d/$service ]] || new+=("$service")
+  done
+  # Debian asks this file before it starts anything.
+  if [[ ! -e $policy ]]; then
+    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+    as_root chmod 755 "$policy"
+    forbidden=1
+  fi
+  (install_missing "$log" "$@") || status=$?
+  [[ $forbidden -eq 0 ]] || as_root rm -f "$policy"
+  [[ $status -eq 0 ]] || return "$status"
+  for service in ${new[@]+"${new[@]}"}; do
+    [[ ! -e /etc/init.d/$service ]] ||
+      as_root update-rc.d "$service" disable >/dev/null 2>&1 || true
+  done
+}

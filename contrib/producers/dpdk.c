@@ -1,0 +1,245 @@
+/* dpdk: packets forwarded between two DPDK ports, counted with percore.
+ *
+ * Runs without huge pages, PCI devices and networks: net_null gives packets
+ * (at a rate of our choice), net_ring takes them and gives them back, and
+ * net_null swallows them again:
+ *
+ *   dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
+ *     -- --rate 200000 --seconds 10
+ *
+ * The main lcore waits, every other lcore polls a queue of its own of both
+ * ports. Watch it with `percore top dpdk`. At the end it prints what DPDK
+ * counted on each port, which is what percore counted; with --hold it then
+ * keeps the region until its standard input ends.
+ *
+ * What belongs to percore: describe, create, attach in each lcore, count
+ * in each round, percore_poll once per round.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <rte_cycles.h>
+#include <rte_eal.h>
+#include <rte_ethdev.h>
+#include <rte_lcore.h>
+#include <rte_mbuf.h>
+
+#include <percore.h>
+
+enum { BURST = 32, DESCRIPTORS = 512, BUFFERS = 4095, CACHE = 128, PORTS = 2 };
+
+/* ---------------------------------------------------------------------------
+ * What is counted
+ */
+
+enum { RX_PACKETS, RX_BYTES, TX_PACKETS, TX_DROPS, RX_BURST };
+
+static const struct percore_field port_fields[] = {
+    [RX_PACKETS] = {.name = "rx_packets", .unit = "packets"},
+    [RX_BYTES] = {.name = "rx_bytes", .unit = "bytes"},
+    [TX_PACKETS] = {.name = "tx_packets", .unit = "packets"},
+    [TX_DROPS] = {.name = "tx_drops",
+                  .unit = "packets",
+                  .help = "the other port had no room for them"},
+    [RX_BURST] = {.name = "rx_burst",
+                  .unit = "packets",
+                  .help = "how many packets came at once",
+                  .kind = PERCORE_HISTOGRAM,
+                  .sub_bits = 5, /* a bucket for each size of burst */
+                  .max_bits = 6},
+};
+
+static const struct percore_table tables[] = {
+    {.name = "port",
+     .help = "the ports packets come in by",
+     .storage = PERCORE_PER_CORE,
+     .fields = port_fields,
+     .field_count = 5,
+     .max_rows = PORTS,
+     .row_name_size = 56},
+};
+
+static struct percore_region *region;
+static percore_core_table_t port_table;
+static percore_histogram_t rx_burst;
+static uint32_t port_row[PORTS];
+
+/* Counting may fail, forwarding goes on: every handle is usable all the same.
+ */
+static void make_region(void) {
+  if (percore_create(&region, "dpdk", tables, 1, NULL) != 0)
+    perror("percore_create");
+  percore_core_table(region, 0, &port_table);
+  percore_histogram(region, 0, RX_BURST, &rx_burst);
+  for (uint16_t port = 0; port < PORTS; port++) {
+    char name[RTE_ETH_NAME_MAX_LEN];
+    rte_eth_dev_get_name_by_port(port, name);
+    if (percore_row_add(region, 0, name, &port_row[port]) != 0)
+      perror("percore_row_add");
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * The fast path
+ */
+
+static volatile bool stop;
+static double rate = 1e5; /* packets per second from port 0, on each lcore */
+
+/* How many packets may be taken from port 0 by now. */
+struct source {
+  uint64_t start_tsc, taken;
+  double per_tick;
+};
+
+static uint16_t allowed(const struct source *source) {
+  double due = (double)(rte_rdtsc() - source->start_tsc) * source->per_tick -
+               (double)source->taken;
+  return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
+}
+
+/* From a port to the other one. Returns how many came. */
+static uint16_t forward(uint16_t port, uint16_t queue, uint16_t most,
+                        percore_slot_t slot) {
+  struct rte_mbuf *packets[BURST];
+  uint16_t other = port ^ 1;
+  uint16_t received = rte_eth_rx_burst(port, queue, packets, most);
+  if (received == 0)
+    return 0;
+  uint64_t bytes = 0;
+  for (uint16_t i = 0; i < received; i++)
+    bytes += rte_pktmbuf_pkt_len(packets[i]);
+  uint16_t sent = rte_eth_tx_burst(other, queue, packets, received);
+  rte_pktmbuf_free_bulk(packets + sent, received - sent);
+
+  percore_core_row_t in = percore_core_row(slot, port_table, port_row[port]);
+  percore_core_row_t out = percore_core_row(slot, port_table, port_row[other]);
+  percore_begin(slot); /* readers see all of these or none */
+  percore_add(in, RX_PACKETS, received);
+  percore_add(in, RX_BYTES, bytes);
+  percore_add(out, TX_PACKETS, sent);
+  percore_add(out, TX_DROPS, received - sent);
+  percore_end(slot);
+  percore_hist_add(in, rx_burst, received);
+  return received;
+}
+
+static int work(void *argument) {
+  uint16_t queue = (uint16_t)(uintptr_t)argument;
+  char name[40];
+  percore_slot_t slot;
+  snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
+  if (percore_attach(region, name, -1, &slot) != 0)
+    perror("percore_attach");
+  struct source source = {.start_tsc = rte_rdtsc(),
+                          .per_tick = rate / (double)rte_get_tsc_hz()};
+  while (!stop) {
+    uint16_t most = allowed(&source), n = 0;
+    if (most > 0)
+      n = forward(0, queue, most, slot);
+    source.taken += n;
+    n += forward(1, queue, BURST, slot);
+    percore_poll(slot, n);
+  }
+  percore_detach(region, slot);
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * DPDK
+ */
+
+static void check(int status, const char *what) {
+  if (status >= 0)
+    return;
+  fprintf(stderr, "dpdk: %s: %s\n", what, rte_strerror(-status));
+  exit(EXIT_FAILURE);
+}
+
+static void start_port(uint16_t port, uint16_t queues,
+                       struct rte_mempool *buffers) {
+  struct rte_eth_conf conf = {0};
+  check(rte_eth_dev_configure(port, queues, queues, &conf), "configure");
+  for (uint16_t q = 0; q < queues; q++) {
+    check(rte_eth_rx_queue_setup(port, q, DESCRIPTORS, SOCKET_ID_ANY, NULL,
+                                 buffers),
+          "rx queue");
+    check(rte_eth_tx_queue_setup(port, q, DESCRIPTORS, SOCKET_ID_ANY, NULL),
+          "tx queue");
+  }
+  check(rte_eth_dev_start(port), "start");
+}
+
+static void print_counts(void) {
+  for (uint16_t port = 0; port < PORTS; port++) {
+    struct rte_eth_stats stats;
+    char name[RTE_ETH_NAME_MAX_LEN];
+    rte_eth_dev_get_name_by_port(port, name);
+    check(rte_eth_stats_get(port, &stats), "stats");
+    printf("counted %s rx_packets %" PRIu64 " tx_packets %" PRIu64 "\n", name,
+           stats.ipackets, stats.opackets);
+  }
+  fflush(stdout);
+}
+
+static void on_signal(int number) {
+  (void)number;
+  stop = true;
+}
+
+static void run(double seconds) {
+  unsigned lcore;
+  uintptr_t queue = 0;
+  RTE_LCORE_FOREACH_WORKER(lcore)
+  check(rte_eal_remote_launch(work, (void *)queue++, lcore), "launch");
+  printf("forwarding\n");
+  fflush(stdout);
+  for (double passed = 0; !stop && passed < seconds; passed += 0.01)
+    usleep(10000);
+  stop = true;
+  rte_eal_mp_wait_lcore();
+}
+
+int main(int argc, char **argv) {
+  int used = rte_eal_init(argc, argv);
+  double seconds = 1e9;
+  bool hold = false;
+  check(used, "rte_eal_init");
+  for (int i = used + 1; i < argc; i++)
+    if (strcmp(argv[i], "--hold") == 0)
+      hold = true;
+    else if (i + 1 < argc && strcmp(argv[i], "--seconds") == 0)
+      seconds = atof(argv[++i]);
+    else if (i + 1 < argc && strcmp(argv[i], "--rate") == 0)
+      rate = atof(argv[++i]);
+    else
+      rte_exit(2, "unknown option %s: --rate PPS, --seconds S, --hold\n",
+               argv[i]);
+  uint16_t queues = (uint16_t)(rte_lcore_count() - 1);
+  if (rte_eth_dev_count_avail() < PORTS || queues == 0)
+    rte_exit(2, "needs two ports and two lcores: --vdev net_null0 --vdev "
+                "net_ring0 -l 0,1\n");
+  struct rte_mempool *buffers = rte_pktmbuf_pool_create(
+      "buffers", BUFFERS, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+  if (buffers == NULL)
+    check(-rte_errno, "buffers");
+  for (uint16_t port = 0; port < PORTS; port++)
+    start_port(port, queues, buffers);
+  make_region();
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  run(seconds);
+  print_counts();
+  while (hold && getchar() != EOF)
+    ;
+  percore_destroy(region);
+  for (uint16_t port = 0; port < PORTS; port++)
+    rte_eth_dev_stop(port);
+  rte_eal_cleanup();
+  return 0;
+}

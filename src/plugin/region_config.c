@@ -1,0 +1,422 @@
+#include "region_config.h"
+
+#include "config.h"
+#include "region/layout.h"
+
+#include "utils/common/common.h"
+
+#include <math.h>
+#include <pwd.h>
+
+#define MAX_REGION_SIZE_DEFAULT (UINT64_C(4) << 30)
+#define MAX_REGION_SIZE_LEAST 4096
+#define MAX_REGION_SIZE_MOST (UINT64_C(1) << 46)
+#define TOP_MOST 1000000
+
+static const struct region_config defaults = {
+    .report_host = true,
+    .max_region_size = MAX_REGION_SIZE_DEFAULT,
+};
+
+struct option {
+  const char *key;
+  /* into: the region's or the table's options */
+  int (*read)(void *into, const struct option *option,
+              const oconfig_item_t *item);
+  const char *allowed; /* completes the sentence "must be ..." */
+};
+
+static int refuse(const struct option *option, const oconfig_item_t *item,
+                  const char *reason) {
+  return config_refuse(option->key, item, reason, option->allowed);
+}
+
+/* ---------------------------------------------------------------------------
+ * Lists that grow
+ */
+
+/* Makes room for one more at the end, zeroed. NULL if out of memory. */
+static void *append(void *list_pointer, size_t *len, size_t size) {
+  void *list;
+  memcpy(&list, list_pointer, sizeof(list));
+  list = realloc(list, (*len + 1) * size);
+  if (list == NULL) {
+    ERROR("percore: out of memory.");
+    return NULL;
+  }
+  memcpy(list_pointer, &list, sizeof(list));
+  return memset((char *)list + (*len)++ * size, 0, size);
+}
+
+static char *copy_of(const char *text) {
+  char *copy = strdup(text);
+  if (copy == NULL)
+    ERROR("percore: out of memory.");
+  return copy;
+}
+
+static bool has_strings_only(const oconfig_item_t *item) {
+  if (item->children_num != 0 || item->values_num < 1)
+    return false;
+  for (int i = 0; i < item->values_num; i++)
+    if (item->values[i].type != OCONFIG_TYPE_STRING)
+      return false;
+  return true;
+}
+
+static const char *one_string(const oconfig_item_t *item) {
+  bool one =
+      item->values_num == 1 && item->values[0].type == OCONFIG_TYPE_STRING;
+  return one ? item->values[0].value.string : NULL;
+}
+
+static int read_options(void *into, const struct option *options,
+                        const oconfig_item_t *block) {
+  for (int i = 0; i < block->children_num; i++) {
+    const oconfig_item_t *item = &block->children[i];
+    const struct option *option = options;
+    while (option->key != NULL && strcasecmp(option->key, item->key) != 0)
+      option++;
+    if (option->key == NULL) {
+      WARNING("percore: there is no option \"%s\" in <%s>; it is ignored.",
+              item->key, block->key);
+      continue;
+    }
+    if (option->read(into, option, item) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Options of <Table>
+ */
+
+static int read_field(void *into, const struct option *option,
+                      const oconfig_item_t *item) {
+  struct region_table_config *table = into;
+  if (!has_strings_only(item))
+    return refuse(option, item, NULL);
+  for (int i = 0; i < item->values_num; i++) {
+    const char *name = item->values[i].value.string;
+    if (!region_name_is_valid(name, true))
+      return refuse(option, item, NULL);
+    char **field = append(&table->fields, &table->fields_len, sizeof(*field));
+    if (field == NULL || (*field = copy_of(name)) == NULL)
+      return -1;
+  }
+  return 0;
+}
+
+/* As collectd's ignore lists: /between slashes/ is an extended regular
+ * expression, all else a name. */
+static int read_row_match(struct region_row_match *match,
+                          const struct option *option,
+                          const oconfig_item_t *item, const char *text) {
+  size_t length = strlen(text);
+  if (length == 0)
+    return refuse(option, item, "an empty one matches nothing");
+  if (length < 2 || text[0] != '/' || text[length - 1] != '/')
+    return (match->name = copy_of(text)) != NULL ? 0 : -1;
+  char *expression = strndup(text + 1, length - 2);
+  if (expression == NULL)
+    return -1;
+  int status = regcomp(&match->regex, expression, REG_EXTENDED | REG_NOSUB);
+  free(expression);
+  match->is_regex = status == 0;
+  if (status == 0)
+    return 0;
+  char reason[128];
+  regerror(status, &match->regex, reason, sizeof(reason));
+  return refuse(option, item, reason);
+}
+
+static int read_row(void *into, const struct option *option,
+                    const oconfig_item_t *item) {
+  struct region_table_config *table = into;
+  if (!has_strings_only(item))
+    return refuse(option, item, NULL);
+  for (int i = 0; i < item->values_num; i++) {
+    struct region_row_match *match =
+        append(&table->rows, &table->rows_len, sizeof(*match));
+    if (match == NULL ||
+        read_row_match(match, option, item, item->values[i].value.string) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int read_top(void *into, const struct option *option,
+                    const oconfig_item_t *item) {
+  struct region_table_config *table = into;
+  if (item->children_num != 0 || item->values_num != 2 ||
+      item->values[0].type != OCONFIG_TYPE_NUMBER ||
+      item->values[1].type != OCONFIG_TYPE_STRING)
+    return refuse(option, item, NULL);
+  double number = item->values[0].value.number;
+  const char *field = item->values[1].value.string;
+  if (!(number >= 1 && number <= TOP_MOST) || number != floor(number) ||
+      !region_name_is_valid(field, true))
+    return refuse(option, item, NULL);
+  char *copy = copy_of(field);
+  if (copy == NULL)
+    return -1;
+  free(table->top_field);
+  table->top_field = copy;
+  table->top = (uint32_t)number;
+  return 0;
+}
+
+static const struct option table_options[] = {
+    {"Field", read_field,
+     "names of fields (lower-case letters, digits and _), each in quotes"},
+    {"Row", read_row,
+     "names of rows or extended regular expressions between slashes, each in "
+     "quotes"},
+    {"Top", read_top,
+     "a whole number from 1 to 1000000 without quotes and the name of a field "
+     "in quotes, such as 100 \"rx_bytes\""},
+    {NULL, NULL, NULL},
+};
+
+/* ---------------------------------------------------------------------------
+ * Options of <Region>
+ */
+
+static int read_boolean(bool *value, const struct option *option,
+                        const oconfig_item_t *item) {
+  const oconfig_value_t *given = &item->values[0];
+  if (item->children_num != 0 || item->values_num != 1)
+    return refuse(option, item, NULL);
+  if (given->type == OCONFIG_TYPE_BOOLEAN)
+    *value = given->value.boolean;
+  else if (given->type == OCONFIG_TYPE_STRING && IS_TRUE(given->value.string))
+    *value = true;
+  else if (given->type == OCONFIG_TYPE_STRING && IS_FALSE(given->value.string))
+    *value = false;
+  else
+    return refuse(option, item, NULL);
+  return 0;
+}
+
+static int read_per_core(void *into, const struct option *option,
+                         const oconfig_item_t *item) {
+  struct region_config *region = into;
+  bool all;
+  if (read_boolean(&all, option, item) != 0)
+    return -1;
+  region->report_per_core = all ? REGION_PER_CORE_ALL : REGION_PER_CORE_NONE;
+  return 0;
+}
+
+static int read_host(void *into, const struct option *option,
+                     const oconfig_item_t *item) {
+  return read_boolean(&((struct region_config *)into)->report_host, option,
+                      item);
+}
+
+static int read_per_instance(void *into, const struct option *option,
+                             const oconfig_item_t *item) {
+  return read_boolean(&((struct region_config *)into)->report_per_instance,
+                      option, item);
+}
+
+/* Users are looked up once, here. One that this host does not have is no
+ * error, since one file serves many hosts; nobody is him then. */
+static int add_user(struct region_config *region, const char *name) {
+  char *end;
+  unsigned long number = strtoul(name, &end, 10);
+  bool is_number =
+      isdigit((unsigned char)name[0]) && *end == '\0' && number < UINT32_MAX;
+  struct passwd *entry = is_number ? NULL : getpwnam(name);
+  region->users_given = true;
+  if (!is_number && entry == NULL) {
+    WARNING("percore: AllowUser \"%s\": there is no such user; no producer is "
+            "read on his account until collectd is restarted.",
+            name);
+    return 0;
+  }
+  uid_t *user = append(&region->users, &region->users_len, sizeof(*user));
+  if (user == NULL)
+    return -1;
+  *user = is_number ? (uid_t)number : entry->pw_uid;
+  return 0;
+}
+
+static int read_allow_user(void *into, const struct option *option,
+                           const oconfig_item_t *item) {
+  if (!has_strings_only(item))
+    return refuse(option, item, NULL);
+  for (int i = 0; i < item->values_num; i++)
+    if (item->values[i].value.string[0] == '\0')
+      return refuse(option, item, NULL);
+    else if (add_user(into, item->values[i].value.string) != 0)
+      return -1;
+  return 0;
+}
+
+static int read_max_region_size(void *into, const struct option *option,
+                                const oconfig_item_t *item) {
+  struct region_config *region = into;
+  if (item->children_num != 0 || item->values_num != 1 ||
+      item->values[0].type != OCONFIG_TYPE_NUMBER)
+    return refuse(option, item, NULL);
+  double number = item->values[0].value.number;
+  if (!(number >= MAX_REGION_SIZE_LEAST &&
+        number <= (double)MAX_REGION_SIZE_MOST) ||
+      number != floor(number))
+    return refuse(option, item, NULL);
+  region->max_region_size = (uint64_t)number;
+  return 0;
+}
+
+static int read_table(void *into, const struct option *option,
+                      const oconfig_item_t *item) {
+  struct region_config *region = into;
+  const char *name = one_string(item);
+  if (name == NULL || !region_name_is_valid(name, false))
+    return refuse(option, item, NULL);
+  struct region_table_config *table =
+      (struct region_table_config *)region_config_table(region, name);
+  if (table == NULL) {
+    table = append(&region->tables, &region->tables_len, sizeof(*table));
+    if (table == NULL || (table->name = copy_of(name)) == NULL)
+      return -1;
+  }
+  return read_options(table, table_options, item);
+}
+
+static const struct option region_options[] = {
+    {"ReportPerCore", read_per_core, "true or false"},
+    {"ReportHost", read_host, "true or false"},
+    {"ReportPerInstance", read_per_instance, "true or false"},
+    {"AllowUser", read_allow_user, "names or numbers of users, each in quotes"},
+    {"MaxRegionSize", read_max_region_size,
+     "a whole number of bytes from 4096 to 70368744177664, without quotes"},
+    {"Table", read_table,
+     "a block with the name of a table, <Table \"session\"> to </Table>"},
+    {NULL, NULL, NULL},
+};
+
+/* The block of that name (NULL: "*"), made if there is none. */
+static struct region_config *find_or_make(struct region_configs *configs,
+                                          const char *name) {
+  for (size_t i = 0; i < configs->len; i++) {
+    const char *other = configs->list[i].name;
+    if (name == other ||
+        (name != NULL && other != NULL && strcmp(name, other) == 0))
+      return &configs->list[i];
+  }
+  struct region_config *region =
+      append(&configs->list, &configs->len, sizeof(*region));
+  if (region == NULL)
+    return NULL;
+  *region = defaults;
+  if (name != NULL && (region->name = copy_of(name)) == NULL) {
+    configs->len--;
+    return NULL;
+  }
+  return region;
+}
+
+int region_config_read(struct region_configs *configs,
+                       const oconfig_item_t *block) {
+  static const struct option region = {
+      "Region", NULL,
+      "a block with the name of a region or \"*\", <Region \"gtpu\"> to "
+      "</Region>"};
+  const char *name = one_string(block);
+  bool every = name != NULL && strcmp(name, "*") == 0;
+  if (name == NULL || (!every && !region_name_is_valid(name, false)))
+    return refuse(&region, block, NULL);
+  struct region_config *config = find_or_make(configs, every ? NULL : name);
+  return config != NULL ? read_options(config, region_options, block) : -1;
+}
+
+/* ---------------------------------------------------------------------------
+ * Freeing
+ */
+
+static void free_table(struct region_table_config *table) {
+  for (size_t i = 0; i < table->fields_len; i++)
+    free(table->fields[i]);
+  for (size_t i = 0; i < table->rows_len; i++) {
+    free(table->rows[i].name);
+    if (table->rows[i].is_regex)
+      regfree(&table->rows[i].regex);
+  }
+  free(table->fields);
+  free(table->rows);
+  free(table->top_field);
+  free(table->name);
+}
+
+void region_configs_free(struct region_configs *configs) {
+  for (size_t i = 0; i < configs->len; i++) {
+    struct region_config *region = &configs->list[i];
+    for (size_t t = 0; t < region->tables_len; t++)
+      free_table(&region->tables[t]);
+    free(region->tables);
+    free(region->users);
+    free(region->name);
+  }
+  free(configs->list);
+  *configs = (struct region_configs){0};
+}
+
+/* ---------------------------------------------------------------------------
+ * Questions
+ */
+
+const struct region_config *
+region_config_of(const struct region_configs *configs, const char *region) {
+  const struct region_config *every = configs->len == 0 ? &defaults : NULL;
+  for (size_t i = 0; i < configs->len; i++) {
+    if (configs->list[i].name == NULL)
+      every = &configs->list[i];
+    else if (strcmp(configs->list[i].name, region) == 0)
+      return &configs->list[i];
+  }
+  return every;
+}
+
+const struct region_table_config *
+region_config_table(const struct region_config *config, const char *table) {
+  for (size_t i = 0; i < config->tables_len; i++)
+    if (strcmp(config->tables[i].name, table) == 0)
+      return &config->tables[i];
+  return NULL;
+}
+
+bool region_config_wants_field(const struct region_table_config *config,
+                               const char *field) {
+  if (config == NULL || config->fields_len == 0)
+    return true;
+  for (size_t i = 0; i < config->fields_len; i++)
+    if (strcmp(config->fields[i], field) == 0)
+      return true;
+  return false;
+}
+
+bool region_config_wants_row(const struct region_table_config *config,
+                             const char *row) {
+  if (config == NULL || config->rows_len == 0)
+    return true;
+  for (size_t i = 0; i < config->rows_len; i++) {
+    const struct region_row_match *match = &config->rows[i];
+    if (match->is_regex ? regexec(&match->regex, row, 0, NULL, 0) == 0
+                        : strcmp(match->name, row) == 0)
+      return true;
+  }
+  return false;
+}
+
+bool region_config_may_read(uid_t uid, void *argument) {
+  const struct region_config *config = argument;
+  if (!config->users_given)
+    return true;
+  for (size_t i = 0; i < config->users_len; i++)
+    if (config->users[i] == uid)
+      return true;
+  return false;
+}

@@ -1,0 +1,83 @@
+/* region_config: the options of <Region> and <Table>: which regions are read,
+ * and what of them is reported. */
+#ifndef PERCORE_PLUGIN_REGION_CONFIG_H
+#define PERCORE_PLUGIN_REGION_CONFIG_H
+
+#include "collectd.h"
+
+#include "plugin.h"
+
+#include <regex.h>
+
+/* A row that is wanted: a plain name or an expression. */
+struct region_row_match {
+  char *name;
+  bool is_regex;
+  regex_t regex;
+};
+
+/* One <Table>. */
+struct region_table_config {
+  char *name;
+  char **fields; /* none: all */
+  size_t fields_len;
+  struct region_row_match *rows; /* none: all */
+  size_t rows_len;
+  uint32_t top; /* 0: no Top; else the rows shown, the rest is `other` */
+  char *top_field;
+};
+
+enum region_per_core {
+  REGION_PER_CORE_FEW = 0, /* not said: tables of at most 16 rows */
+  REGION_PER_CORE_ALL,
+  REGION_PER_CORE_NONE,
+};
+
+#define REGION_PER_CORE_ROWS 16
+
+/* One <Region>; several of one name are one. */
+struct region_config {
+  char *name; /* NULL: "*", every region without a block of its own */
+  enum region_per_core report_per_core;
+  bool report_host;
+  bool report_per_instance;
+  bool users_given; /* else producers of any user are read */
+  uid_t *users;
+  size_t users_len;
+  uint64_t max_region_size;
+  struct region_table_config *tables;
+  size_t tables_len;
+};
+
+struct region_configs {
+  struct region_config *list;
+  size_t len;
+};
+
+void region_configs_free(struct region_configs *configs);
+
+/* Takes one <Region> block. Unknown options are warned of and left alone.
+ * Returns 0, or -1 after an error that names the option, its value and what is
+ * allowed. */
+int region_config_read(struct region_configs *configs,
+                       const oconfig_item_t *block);
+
+/* The options for a region: its own block, else that of "*", else, where there
+ * is no block at all, the defaults; NULL: it is not to be read. */
+const struct region_config *
+region_config_of(const struct region_configs *configs, const char *region);
+
+/* The options for a table, or NULL. */
+const struct region_table_config *
+region_config_table(const struct region_config *config, const char *table);
+
+bool region_config_wants_field(const struct region_table_config *config,
+                               const char *field);
+bool region_config_wants_row(const struct region_table_config *config,
+                             const char *row);
+
+/* Whether the producer may be one of that user. argument: the struct
+ * region_config. */
+bool region_config_may_read(uid_t uid, void *argument);
+
+#endif

@@ -1,0 +1,123 @@
+#include "region_dispatch.h"
+
+#include "globals.h"
+#include "utils/common/common.h"
+
+#define PLUGIN_HOST "percore_host"
+#define INSTANCE_SELF "self"
+
+/* Copies a name into one of the arrays of a value list. They are as long as a
+ * name of ours can be and longer. */
+static void set(char *part, const char *name) {
+  size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
+  memcpy(part, name, length);
+  part[length] = '\0';
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+static const char *const types[] = {
+    [REGION_DERIVE] = "derive",
+    [REGION_GAUGE] = "gauge",
+    [REGION_PERCENT] = "percent",
+};
+
+/* Neighbours mostly share all but the row, so a part is copied when it is
+ * another pointer. */
+static void put_values(value_list_t *list, const struct region_value *values,
+                       size_t len) {
+  const struct region_value *before = NULL;
+  for (size_t i = 0; i < len; i++) {
+    const struct region_value *value = &values[i];
+    if (before == NULL || before->plugin != value->plugin)
+      set(list->plugin, value->plugin);
+    if (before == NULL || before->plugin_instance != value->plugin_instance)
+      set(list->plugin_instance, value->plugin_instance);
+    if (before == NULL || before->type != value->type)
+      set(list->type, types[value->type]);
+    set(list->type_instance, value->type_instance);
+    value_t number = {.gauge = value->gauge};
+    if (value->type == REGION_DERIVE)
+      number.derive = value->derive;
+    list->values = &number;
+    list->values_len = 1;
+    plugin_dispatch_values(list);
+    before = value;
+  }
+}
+
+/* Values of no rank fit whose room is used up by those before. */
+static void put_all(struct region_dispatch *dispatch, value_list_t *list,
+                    const struct region_snapshot *snapshot, size_t values_max) {
+  size_t wanted = 0, room = values_max;
+  dispatch->values_dropped = 0;
+  for (int rank = 0; rank < REGION_RANKS; rank++) {
+    const struct region_values *values = &snapshot->values[rank];
+    size_t len = MIN(values->len, room);
+    put_values(list, values->list, len);
+    room -= len;
+    wanted += values->len + values->cut;
+    dispatch->values_dropped += values->len - len + values->cut;
+  }
+  if (dispatch->values_dropped == 0)
+    c_release(LOG_INFO, &dispatch->too_many,
+              "percore: the values of the regions are again within MaxValues "
+              "%d.",
+              dispatch->config->max_values);
+  else
+    c_complain_once(LOG_WARNING, &dispatch->too_many,
+                    "percore: the regions have %zu values in one interval, for "
+                    "which MaxValues %d leaves room for %zu; those of single "
+                    "cores are left out first. Field, Row and Top in <Table> "
+                    "choose what is worth it.",
+                    wanted, dispatch->config->max_values, values_max);
+}
+
+/* ---------------------------------------------------------------------------
+ * Events
+ */
+
+static void tell(const struct region_dispatch *dispatch,
+                 const struct region_notice *event, cdtime_t time) {
+  static const struct {
+    int log, notification;
+  } severities[] = {
+      [REGION_OKAY] = {LOG_NOTICE, NOTIF_OKAY},
+      [REGION_WARNING] = {LOG_WARNING, NOTIF_WARNING},
+      [REGION_FAILURE] = {LOG_WARNING, NOTIF_FAILURE},
+  };
+  plugin_log(severities[event->severity].log, "percore: %s", event->text);
+  if (!dispatch->config->send_notifications)
+    return;
+  notification_t note = {.severity = severities[event->severity].notification,
+                         .time = time};
+  sstrncpy(note.message, event->text, sizeof(note.message));
+  sstrncpy(note.host, hostname_g, sizeof(note.host));
+  sstrncpy(note.plugin, PLUGIN_HOST, sizeof(note.plugin));
+  sstrncpy(note.plugin_instance, INSTANCE_SELF, sizeof(note.plugin_instance));
+  sstrncpy(note.type, "gauge", sizeof(note.type));
+  sstrncpy(note.type_instance, "regions", sizeof(note.type_instance));
+  plugin_dispatch_notification(&note);
+}
+
+void region_dispatch_snapshot(struct region_dispatch *dispatch,
+                              const struct region_snapshot *snapshot,
+                              size_t values_max) {
+  cdtime_t time = NS_TO_CDTIME_T(snapshot->time_ns);
+  for (size_t i = 0; i < snapshot->events_len; i++)
+    tell(dispatch, &snapshot->events[i], time);
+  if (snapshot->memory_short)
+    c_complain_once(LOG_ERR, &dispatch->memory_short,
+                    "percore: out of memory; values of regions are missing.");
+  else
+    c_release(LOG_INFO, &dispatch->memory_short,
+              "percore: there is memory for the values of regions again.");
+  dispatch->values_dropped = 0;
+  if (time <= dispatch->last)
+    return; /* the clock was set back, which the loads tell */
+  dispatch->last = time;
+  value_list_t list = {.time = time, .interval = dispatch->interval};
+  put_all(dispatch, &list, snapshot, values_max);
+}

@@ -1,0 +1,28 @@
+/* region_sampler: a thread that reads regions at the multiples of the plugin's
+ * interval, beside the one that samples cores, so that a large region delays no
+ * load. It runs with all signals blocked, is never pinned, and never waits for
+ * its consumer: who does not take snapshots loses the oldest. */
+#ifndef PERCORE_PLUGIN_REGION_SAMPLER_H
+#define PERCORE_PLUGIN_REGION_SAMPLER_H
+
+#include "region_watch.h"
+
+/* Snapshots kept for a consumer that is late. */
+#define REGION_SAMPLER_QUEUE 4
+
+struct region_sampler;
+
+/* options: without interval, wait, is_wanted and argument, which are the
+ * sampler's. What it points to must live until region_sampler_stop. Returns 0
+ * or -errno. */
+int region_sampler_start(struct region_sampler **sampler,
+                         const struct region_watch_options *options,
+                         uint64_t interval_ns);
+
+/* Joins the thread (within 100 ms) and frees everything. NULL is nothing. */
+void region_sampler_stop(struct region_sampler *sampler);
+
+/* The oldest snapshot not yet taken, now the caller's to free; or NULL. */
+struct region_snapshot *region_sampler_take(struct region_sampler *sampler);
+
+#endif

@@ -1,0 +1,176 @@
+#include "region_workers.h"
+
+#include "cycles/aggregate.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Columns of the table `core`. */
+enum { TOTAL_CYCLES, BUSY_CYCLES, POLLS = 3, COLUMNS = 6 };
+
+void region_workers_reset(struct region_workers *workers) {
+  free(workers->list);
+  *workers = (struct region_workers){0};
+}
+
+/* ---------------------------------------------------------------------------
+ * Looking
+ */
+
+static void count_cycles(struct region_worker *worker, const uint64_t *values,
+                         bool count, struct region_useful *useful) {
+  uint64_t total = values[TOTAL_CYCLES] - worker->total_cycles;
+  uint64_t busy = values[BUSY_CYCLES] - worker->busy_cycles;
+  bool sane = (int64_t)total >= 0 && (int64_t)busy >= 0;
+  if ((worker->known || count) && sane) {
+    useful->total[worker->core] += total;
+    useful->busy[worker->core] += busy < total ? busy : total;
+  }
+  worker->known = true;
+  worker->total_cycles = values[TOTAL_CYCLES];
+  worker->busy_cycles = values[BUSY_CYCLES];
+}
+
+static void judge(struct region_worker *worker,
+                  const struct region_slot_view *slot, bool moved, bool polls,
+                  uint64_t now_ns, struct region_workers *workers) {
+  bool working = slot->state == REGION_LIVE && polls && !slot->asleep;
+  worker->was_stuck = worker->stuck;
+  worker->stuck = false;
+  if (moved || !working || worker->since_boottime_ns != slot->since_boottime_ns)
+    worker->moved_ns = now_ns;
+  worker->since_boottime_ns = slot->since_boottime_ns;
+  if (!working)
+    return;
+  workers->polling++;
+  worker->stuck = now_ns - worker->moved_ns >= REGION_STUCK_NS;
+  workers->stuck += worker->stuck;
+}
+
+static void look_at(struct region_workers *workers, uint32_t s,
+                    struct region_reader *reader, uint64_t now_ns, bool count,
+                    bool per_core, struct region_useful *useful) {
+  struct region_worker *worker = &workers->list[s];
+  struct region_slot_view slot;
+  uint64_t values[COLUMNS];
+  region_reader_slot(reader, s, &slot);
+  if (slot.state == REGION_FREE || slot.core < 0 || slot.core >= CORES_MAX ||
+      region_reader_slot_row(reader, 0, 0, s, values) < 0) {
+    *worker = (struct region_worker){0};
+    return;
+  }
+  if (worker->core != slot.core)
+    *worker = (struct region_worker){.core = slot.core};
+  bool polls = values[POLLS] != 0;
+  bool moved = !worker->known || values[TOTAL_CYCLES] != worker->total_cycles;
+  count_cycles(worker, values, count, useful);
+  judge(worker, &slot, moved, polls, now_ns, workers);
+  if (slot.state == REGION_LIVE && polls && slot.asleep)
+    useful->asleep[slot.core] = true;
+  if (polls && per_core)
+    useful->per_core[slot.core] = true;
+}
+
+int region_workers_look(struct region_workers *workers,
+                        struct region_reader *reader, uint64_t now_ns,
+                        bool count, bool ended, bool per_core,
+                        struct region_useful *useful) {
+  uint32_t slots = region_reader_slots(reader);
+  if (workers->len != slots) {
+    region_workers_reset(workers);
+    workers->list = calloc(slots, sizeof(*workers->list));
+    if (workers->list == NULL)
+      return -1;
+    workers->len = slots;
+  }
+  workers->polling = workers->stuck = 0;
+  for (uint32_t s = 0; s < slots; s++)
+    look_at(workers, s, reader, now_ns, count, per_core, useful);
+  if (ended)
+    workers->polling = workers->stuck = 0;
+  return 0;
+}
+
+bool region_workers_changed(const struct region_workers *workers, bool were,
+                            struct core_set *cores) {
+  core_set_clear(cores);
+  for (uint32_t s = 0; s < workers->len; s++) {
+    const struct region_worker *worker = &workers->list[s];
+    if (worker->stuck != worker->was_stuck && worker->was_stuck == were)
+      core_set_add(cores, worker->core);
+  }
+  return core_set_next(cores, -1) >= 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Useful load
+ */
+
+/* NAN where no worker polls. A worker that sleeps tells only when it wakes how
+ * long it slept; until then it is known to have done nothing. */
+static double useful_load(const struct region_useful *useful, int core) {
+  if (useful->total[core] > 0)
+    return (double)useful->busy[core] / (double)useful->total[core];
+  return useful->asleep[core] ? 0 : NAN;
+}
+
+bool region_useful_any(const struct region_useful *useful) {
+  for (int core = 0; core < CORES_MAX; core++)
+    if (!isnan(useful_load(useful, core)))
+      return true;
+  return false;
+}
+
+static void put_percent(struct region_snapshot *snapshot, const char *plugin,
+                        const char *instance, const char *name, double share) {
+  struct region_value value = {.plugin = plugin,
+                               .plugin_instance = instance,
+                               .type_instance = name,
+                               .type = REGION_PERCENT,
+                               .gauge = share >= 1 ? 100 : share * 100};
+  region_snapshot_put(snapshot, REGION_RANK_USEFUL, &value);
+}
+
+static void put_aggregate(struct region_snapshot *snapshot,
+                          const struct aggregate_figures *aggregate) {
+  const char *name = region_snapshot_text(snapshot, aggregate->name);
+  if (aggregate->cores_len == 0)
+    return;
+  put_percent(snapshot, "percore_host", name, "cores_useful_mean",
+              aggregate->mean);
+  put_percent(snapshot, "percore_host", name, "cores_useful_least",
+              aggregate->least);
+  put_percent(snapshot, "percore_host", name, "cores_useful_most",
+              aggregate->most);
+  put_percent(snapshot, "percore_host", name, "cores_useful_stddev",
+              aggregate->stddev);
+}
+
+int region_useful_put(const struct region_useful *useful,
+                      const struct topology *topology,
+                      const struct figures_group *groups, size_t groups_len,
+                      struct region_snapshot *snapshot) {
+  struct snapshot loads = {.cores = calloc(CORES_MAX, sizeof(*loads.cores))};
+  if (loads.cores == NULL)
+    return -ENOMEM;
+  for (int core = 0; core < CORES_MAX; core++) {
+    double load = useful_load(useful, core);
+    if (isnan(load))
+      continue;
+    loads.cores[loads.cores_len++] =
+        (struct core_figures){.core = core, .online = true, .busy = load};
+    if (useful->per_core[core])
+      put_percent(snapshot, "percore",
+                  region_snapshot_format(snapshot, "%d", core), "useful", load);
+  }
+  int status = 0;
+  if (useful->host)
+    status = aggregate_all(&loads, topology, groups, groups_len);
+  for (size_t i = 0; status == 0 && i < loads.aggregates_len; i++)
+    put_aggregate(snapshot, &loads.aggregates[i]);
+  free(loads.aggregates);
+  free(loads.cores);
+  return status;
+}

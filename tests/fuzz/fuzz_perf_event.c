@@ -1,0 +1,43 @@
+/* Fuzz target: names of perf events, and the files of sysfs that explain them.
+ * Pieces: the event, the PMU's type, what every events file and what every
+ * format file holds. */
+#include "cycles/perf_event.h"
+
+#include "pieces.h"
+
+#include <errno.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static ssize_t read_piece(void *context, const char *path, char *buffer,
+                          size_t size) {
+  const struct pieces *pieces = context;
+  static const char folder[] = "/sys/bus/event_source/devices/";
+  if (strncmp(path, folder, strlen(folder)) != 0 || strstr(path, "/../"))
+    abort(); /* led astray */
+  const char *text = strstr(path, "/events/")   ? pieces_get(pieces, 2)
+                     : strstr(path, "/format/") ? pieces_get(pieces, 3)
+                                                : pieces_get(pieces, 1);
+  if (text == NULL)
+    return -ENOENT;
+  size_t length = strlen(text);
+  if (length >= size)
+    return -EFBIG;
+  memcpy(buffer, text, length + 1);
+  return (ssize_t)length;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct pieces pieces;
+  struct perf_event event;
+  char why[80] = "";
+  pieces_cut(&pieces, data, size);
+  const struct machine machine = {.context = &pieces, .read_file = read_piece};
+  int status =
+      perf_event_parse(&event, pieces.piece[0], &machine, why, sizeof(why));
+  if (status > 0 || memchr(why, '\0', sizeof(why)) == NULL ||
+      (status < 0 && why[0] == '\0'))
+    abort();
+  free(pieces.text);
+  return 0;
+}

@@ -1,0 +1,41 @@
+/* pieces: an input as several texts, parted by lines of "--". Shared by the
+ * fuzz targets whose parsers read several files. */
+#ifndef PERCORE_FUZZ_PIECES_H
+#define PERCORE_FUZZ_PIECES_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define PIECES_MAX 64
+
+struct pieces {
+  int len;
+  char *text; /* owned */
+  char *piece[PIECES_MAX];
+};
+
+static inline void pieces_cut(struct pieces *pieces, const uint8_t *data,
+                              size_t size) {
+  pieces->len = 0;
+  pieces->text = malloc(size + 1);
+  memcpy(pieces->text, data, size);
+  pieces->text[size] = '\0';
+  for (char *at = pieces->text; at != NULL && pieces->len < PIECES_MAX;) {
+    char *end = strstr(at, "--\n");
+    pieces->piece[pieces->len++] = at;
+    if (end != NULL) {
+      *end = '\0';
+      end += 3;
+    }
+    at = end;
+  }
+}
+
+/* NULL where the input has no such piece: a file that is missing. */
+static inline const char *pieces_get(const struct pieces *pieces, int number) {
+  return number < pieces->len ? pieces->piece[number] : NULL;
+}
+
+#endif

@@ -1,0 +1,367 @@
+/* A producer that does what a test tells it.
+ *
+ *   producer REGION[@INSTANCE] SCHEMA [polled]
+ *
+ * Commands come by standard input, one in a line; each is answered by a line.
+ * Tables are numbered as in the schema; rows by what `row` answered; a core of
+ * -1 is a table with a single copy.
+ *
+ *   core CORE                          attach a slot for the core
+ *   row TABLE HEX                      add the row of that name
+ *   remove TABLE ROW
+ *   rows TABLE FIRST COUNT             add rows s<FIRST> ...
+ *   add TABLE ROW COLUMN N CORE        a counter or a gauge
+ *   set TABLE ROW COLUMN N CORE        a level
+ *   hist TABLE ROW FIELD VALUE TIMES CORE
+ *   poll CORE BUSY IDLE                rounds with and without work, 1 ms each
+ *   sleep CORE | wake CORE
+ *   reset                              all tables
+ *   tally FILE                         where runners say what they are about to
+ *                                      count: a file of 64 words
+ *   run CORE SLEEP_US                  a thread: one packet a round, for ever
+ *   begin CORE                         a section that never ends
+ *   serve                              where it is polled
+ */
+#include "percore.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+#define FIELDS(array) .fields = array, .field_count = COUNT_OF(array)
+#define CORES 64
+
+static const struct percore_field global_fields[] = {
+    {.name = "rounds", .unit = "operations"},
+    {.name = "queue",
+     .unit = "1",
+     .kind = PERCORE_LEVEL,
+     .aggregation = PERCORE_MAX},
+    {.name = "time", .unit = "cycles"},
+};
+
+static const struct percore_field port_fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "bytes", .unit = "bytes"},
+    {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "latency",
+     .unit = "ns",
+     .kind = PERCORE_HISTOGRAM,
+     .sub_bits = 2,
+     .max_bits = 20},
+};
+
+/* The same names in another order, and others. */
+static const struct percore_field port_fields_2[] = {
+    {.name = "errors", .unit = "errors"},
+    {.name = "bytes", .unit = "bytes"},
+    {.name = "packets", .unit = "packets"},
+};
+
+static const struct percore_field session_fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "bytes", .unit = "bytes"},
+    {.name = "drops", .unit = "packets"},
+    {.name = "errors", .unit = "errors"},
+};
+
+#define GLOBALS                                                                \
+  { .name = "globals", FIELDS(global_fields) }
+#define SESSION(most)                                                          \
+  {                                                                            \
+    .name = "session", .storage = PERCORE_OWNED, FIELDS(session_fields),       \
+    .max_rows = most, .row_name_size = 120                                     \
+  }
+
+static const struct percore_table schema_1[] = {
+    GLOBALS,
+    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    SESSION(1000),
+};
+
+static const struct percore_table schema_2[] = {
+    GLOBALS,
+    {.name = "port", FIELDS(port_fields_2), .max_rows = 4, .row_name_size = 24},
+    SESSION(1000),
+};
+
+static const struct percore_table schema_many[] = {
+    GLOBALS,
+    {.name = "port", FIELDS(port_fields), .max_rows = 100, .row_name_size = 24},
+    SESSION(30000),
+};
+
+static const struct {
+  const char *name;
+  const struct percore_table *tables;
+  uint32_t len;
+} schemas[] = {
+    {"1", schema_1, COUNT_OF(schema_1)},
+    {"2", schema_2, COUNT_OF(schema_2)},
+    {"many", schema_many, COUNT_OF(schema_many)},
+};
+
+static struct percore_region *region;
+static const struct percore_table *tables;
+static percore_slot_t slots[CORES];
+static uint64_t no_tally[CORES];
+static uint64_t *tally = no_tally;
+
+static void wait_us(long us) {
+  struct timespec time = {.tv_sec = us / 1000000,
+                          .tv_nsec = us % 1000000 * 1000};
+  nanosleep(&time, NULL);
+}
+
+/* ---------------------------------------------------------------------------
+ * Updates
+ */
+
+static percore_core_row_t core_row(unsigned table, unsigned row, int core) {
+  percore_core_table_t handle;
+  percore_core_table(region, table, &handle);
+  return percore_core_row(slots[core], handle, row);
+}
+
+static percore_owned_row_t owned_row(unsigned table, unsigned row) {
+  percore_owned_table_t handle;
+  percore_owned_table(region, table, &handle);
+  return percore_owned_row(handle, row);
+}
+
+static int do_add(const char *line) {
+  unsigned table, row, column;
+  long long n;
+  int core;
+  if (sscanf(line, "%u %u %u %lld %d", &table, &row, &column, &n, &core) != 5)
+    return -1;
+  if (core < 0)
+    percore_gauge_add(owned_row(table, row), column, n);
+  else
+    percore_gauge_add(core_row(table, row, core), column, n);
+  return 0;
+}
+
+static int do_set(const char *line) {
+  unsigned table, row, column;
+  long long n;
+  int core;
+  if (sscanf(line, "%u %u %u %lld %d", &table, &row, &column, &n, &core) != 5)
+    return -1;
+  if (core < 0)
+    percore_set(owned_row(table, row), column, n);
+  else
+    percore_set(core_row(table, row, core), column, n);
+  return 0;
+}
+
+static int do_hist(const char *line) {
+  unsigned table, row, field, times;
+  unsigned long long value;
+  int core;
+  percore_histogram_t histogram;
+  if (sscanf(line, "%u %u %u %llu %u %d", &table, &row, &field, &value, &times,
+             &core) != 6 ||
+      percore_histogram(region, table, field, &histogram) != 0)
+    return -1;
+  for (unsigned i = 0; i < times; i++)
+    percore_hist_add(core_row(table, row, core), histogram, value);
+  return 0;
+}
+
+static int do_poll(const char *line) {
+  int core, busy, idle;
+  if (sscanf(line, "%d %d %d", &core, &busy, &idle) != 3)
+    return -1;
+  for (int i = 0; i < busy + idle; i++) {
+    wait_us(1000);
+    percore_poll(slots[core], i < busy);
+  }
+  return 0;
+}
+
+/* A round: a packet of 100 bytes, read together or not at all. */
+static void *run(void *argument) {
+  int core = ((int *)argument)[0], sleep_us = ((int *)argument)[1];
+  percore_slot_t slot;
+  percore_core_table_t port;
+  percore_core_table(region, 1, &port);
+  percore_attach(region, "runner", core, &slot);
+  uint32_t packets = strcmp(tables[1].fields[0].name, "packets") == 0 ? 0 : 2;
+  for (uint64_t i = 0;; i++) {
+    __atomic_store_n(&tally[core], i + 1, __ATOMIC_SEQ_CST);
+    percore_begin(slot);
+    percore_add(percore_core_row(slot, port, 0), packets, 1);
+    percore_add(percore_core_row(slot, port, 0), 1, 100);
+    percore_end(slot);
+    percore_poll(slot, i & 1);
+    if (sleep_us > 0)
+      wait_us(sleep_us);
+  }
+  return NULL;
+}
+
+/* The file outlives a producer that is killed. */
+static int do_tally(const char *line) {
+  char path[512];
+  if (sscanf(line, "%511s", path) != 1)
+    return -1;
+  int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0)
+    return -1;
+  void *map = mmap(NULL, CORES * sizeof(uint64_t), PROT_READ | PROT_WRITE,
+                   MAP_SHARED, fd, 0);
+  close(fd);
+  if (map == MAP_FAILED)
+    return -1;
+  tally = map;
+  return 0;
+}
+
+static int do_run(const char *line) {
+  static int arguments[CORES][2];
+  static unsigned started;
+  pthread_t thread;
+  int *mine = arguments[started++ % CORES];
+  if (sscanf(line, "%d %d", &mine[0], &mine[1]) != 2)
+    return -1;
+  return pthread_create(&thread, NULL, run, mine);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows and slots
+ */
+
+static int do_row(const char *line) {
+  unsigned table, byte;
+  char hex[512], name[256] = "";
+  uint32_t row;
+  if (sscanf(line, "%u %511s", &table, hex) != 2)
+    return -1;
+  for (size_t i = 0; sscanf(hex + 2 * i, "%2x", &byte) == 1; i++)
+    name[i] = (char)byte;
+  if (percore_row_add(region, table, name, &row) != 0)
+    return -1;
+  printf("%u ", row);
+  return 0;
+}
+
+static int do_rows(const char *line) {
+  unsigned table, first, count;
+  uint32_t row;
+  if (sscanf(line, "%u %u %u", &table, &first, &count) != 3)
+    return -1;
+  for (unsigned i = first; i < first + count; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "s%u", i);
+    if (percore_row_add(region, table, name, &row) != 0)
+      return -1;
+  }
+  return 0;
+}
+
+static int do_remove(const char *line) {
+  unsigned table, row;
+  if (sscanf(line, "%u %u", &table, &row) != 2)
+    return -1;
+  return percore_row_remove(region, table, row, PERCORE_NO_UPDATE_IN_FLIGHT);
+}
+
+static int do_core(const char *line) {
+  int core = atoi(line);
+  return core >= 0 && core < CORES
+             ? percore_attach(region, "hand", core, &slots[core])
+             : -1;
+}
+
+static int do_sleep(const char *line) {
+  percore_sleep(slots[atoi(line)]);
+  return 0;
+}
+
+static int do_wake(const char *line) {
+  percore_wake(slots[atoi(line)]);
+  return 0;
+}
+
+static int do_begin(const char *line) {
+  percore_begin(slots[atoi(line)]);
+  return 0;
+}
+
+static int do_reset(const char *line) {
+  (void)line;
+  return percore_reset(region, PERCORE_ALL_TABLES, PERCORE_ALL_ROWS);
+}
+
+static int do_serve(const char *line) {
+  (void)line;
+  return percore_serve(region);
+}
+
+/* ---------------------------------------------------------------------------
+ */
+
+static const struct {
+  const char *name;
+  int (*run)(const char *line);
+} commands[] = {
+    {"core", do_core},   {"row", do_row},     {"remove", do_remove},
+    {"rows", do_rows},   {"add", do_add},     {"set", do_set},
+    {"hist", do_hist},   {"poll", do_poll},   {"sleep", do_sleep},
+    {"wake", do_wake},   {"reset", do_reset}, {"run", do_run},
+    {"begin", do_begin}, {"serve", do_serve}, {"tally", do_tally},
+};
+
+static int obey(const char *line) {
+  size_t length = strcspn(line, " \n");
+  for (size_t i = 0; i < COUNT_OF(commands); i++)
+    if (strlen(commands[i].name) == length &&
+        strncmp(commands[i].name, line, length) == 0)
+      return commands[i].run(line + length);
+  errno = EINVAL;
+  return -1;
+}
+
+static int create(char *name, const char *schema, int polled) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .serving = polled ? PERCORE_SERVE_POLLED
+                                                      : PERCORE_SERVE_THREAD};
+  char *at = strchr(name, '@');
+  if (at != NULL) {
+    *at = '\0';
+    options.instance = at + 1;
+  }
+  for (size_t i = 0; i < COUNT_OF(schemas); i++)
+    if (strcmp(schemas[i].name, schema) == 0) {
+      tables = schemas[i].tables;
+      return percore_create(&region, name, tables, schemas[i].len, &options);
+    }
+  errno = EINVAL;
+  return -1;
+}
+
+int main(int count, char **arguments) {
+  char line[1024];
+  if (count < 3 || create(arguments[1], arguments[2], count > 3) != 0) {
+    perror("producer");
+    return 1;
+  }
+  puts("ok");
+  fflush(stdout);
+  while (fgets(line, sizeof(line), stdin) != NULL) {
+    if (obey(line) == 0)
+      puts("ok");
+    else
+      printf("error %s\n", strerror(errno));
+    fflush(stdout);
+  }
+  return 0;
+}

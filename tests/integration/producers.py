@@ -1,0 +1,157 @@
+"""Producers of regions for the integration tests, and what they make of
+sockets."""
+
+import array
+import atexit
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+
+from harness import BUILD, check
+
+GLOBALS, PORT, SESSION = range(3)  # tables of every schema
+PACKETS, BYTES, DEPTH, LATENCY = range(4)  # fields of `port` in schema 1
+ROUNDS, QUEUE, TIME = range(3)  # fields of `globals`
+
+
+class RuntimeDir:
+    """A runtime directory of a test's own, for all that it starts."""
+
+    def __enter__(self):
+        self.path = tempfile.mkdtemp(prefix="percore-run-")
+        os.chmod(self.path, 0o777)
+        os.environ["PERCORE_RUNTIME_DIR"] = self.path
+        return self
+
+    def __exit__(self, *_):
+        del os.environ["PERCORE_RUNTIME_DIR"]
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def socket(self, name):
+        return f"{self.path}/{name}.sock"
+
+
+class Producer:
+    """A process that serves a region and does what it is told."""
+
+    def __init__(self, name, schema="1", *options, user=None):
+        self.process = subprocess.Popen(
+            [f"{BUILD}/tests/integration/producer", name, schema, *options],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            user=user, group=user, extra_groups=[] if user else None)
+        atexit.register(self.kill)
+        self.answer("the start")
+
+    def answer(self, what):
+        line = self.process.stdout.readline().strip()
+        check(line.endswith("ok"), f"{what}: {line or 'no answer'}")
+        return line
+
+    def do(self, *lines):
+        """Returns the answer to the last one."""
+        answer = ""
+        for line in lines:
+            self.process.stdin.write(f"{line}\n")
+            self.process.stdin.flush()
+            answer = self.answer(line)
+        return answer
+
+    def add_row(self, table, name):
+        """name: bytes. Returns its number."""
+        name = name.encode() if isinstance(name, str) else name
+        return int(self.do(f"row {table} {name.hex()}").split()[0])
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGKILL)
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            try:
+                pipe.close()
+            except BrokenPipeError:
+                pass
+        atexit.unregister(self.kill)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.kill()
+
+
+class Tally:
+    """What runners of a producer were about to count, whatever became of
+    them."""
+
+    def __init__(self, directory):
+        self.path = f"{directory}/tally"
+        self.clear()
+
+    def clear(self):
+        with open(self.path, "wb") as file:
+            file.write(bytes(64 * 8))
+
+    def packets(self):
+        with open(self.path, "rb") as file:
+            return sum(struct.unpack("64Q", file.read()))
+
+
+def hello(size):
+    return struct.pack("=IHHIIQII", 0x50435231, 1, 1, 32, 0, size, 0, 0)
+
+
+def memory_of(content, seal):
+    fd = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, content)
+    if seal:
+        seals = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
+                 0x10)  # F_SEAL_FUTURE_WRITE
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+    return fd
+
+
+class Impostor:
+    """Listens where a region would be served, and answers everyone with the
+    same message and descriptor; with no message at all if that is None."""
+
+    def __init__(self, path, message, fd=None):
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.listener.bind(path)
+        self.listener.listen(16)
+        self.message, self.fd = message, fd
+        self.kept = []
+        if message is not None:
+            threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                peer, _ = self.listener.accept()
+            except OSError:
+                return
+            self.kept = self.kept[-8:] + [peer]
+            rights = []
+            if self.fd is not None:
+                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                           array.array("i", [self.fd]))]
+            try:
+                peer.sendmsg([self.message], rights)
+            except OSError:
+                pass
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        for peer in self.kept:
+            peer.close()
+        if self.fd is not None:
+            os.close(self.fd)

@@ -1,0 +1,280 @@
+#!/usr/bin/python3
+"""The example fast paths of contrib/producers: what percore shows of them is
+what they, and those who know better, counted."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import (BUILD, Results, Skip, check, is_root,  # noqa: E402
+                     online_cores, say)
+
+PERCORE = f"{BUILD}/percore"
+PRODUCERS = f"{BUILD}/contrib/producers"
+TIMEOUT = 60
+
+
+class Example:
+    """An example in a runtime directory of its own, until it is left."""
+
+    def __init__(self, *command, before=()):
+        self.directory = tempfile.mkdtemp(prefix="percore-test-")
+        self.environment = {**os.environ,
+                            "PERCORE_RUNTIME_DIR": self.directory}
+        # pylint: disable=consider-using-with
+        self.errors = open(f"{self.directory}/stderr", "w+", encoding="utf8")
+        self.process = subprocess.Popen(
+            [*before, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self.errors, text=True, env=self.environment)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        self.errors.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def wait_for(self, start):
+        """The first line that begins so."""
+        for line in self.process.stdout:
+            if line.startswith(start):
+                return line
+        self.errors.seek(0)
+        raise AssertionError(f"it never said {start}: {self.errors.read()}")
+
+    def percore(self, *arguments):
+        done = subprocess.run([PERCORE, *arguments, "--json"],
+                              capture_output=True, text=True, check=False,
+                              timeout=TIMEOUT, env=self.environment)
+        check(done.returncode == 0, f"{arguments}: {done.stderr}")
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def rows(self, region, table):
+        document = self.percore("dump", region)
+        rows = next(t for t in document["tables"] if t["name"] == table)["rows"]
+        return {row["row"]: row["values"] for row in rows}
+
+    def end(self):
+        self.process.stdin.close()
+        check(self.process.wait(TIMEOUT) == 0, "it failed")
+
+
+def need(name, reason):
+    path = f"{PRODUCERS}/{name}"
+    if not os.path.exists(path):
+        raise Skip(reason)
+    return path
+
+
+# ---------------------------------------------------------------------------
+# Threads
+
+
+def test_pthread():
+    """the pthread producer publishes a row for each port, whose packets and
+    bytes are of one moment, and a worker that sleeps more than it works"""
+    path = need("pthread", "it was not built")
+    core = online_cores()[-1]
+    with Example(path, str(core)) as example:
+        end = time.monotonic() + 10
+        while not os.path.exists(f"{example.directory}/pthread.sock"):
+            check(time.monotonic() < end, "no region came")
+            time.sleep(0.05)
+        got = example.percore("top", "pthread", "-i", "1", "-n", "1")
+        worker = got["workers"][0]
+        check(len(got["workers"]) == 1 and worker["core"] == core
+              and not worker["stuck"], str(got["workers"]))
+        check(0 < worker["useful"] < worker["slept"] < 1, str(worker))
+        rows = example.rows("pthread", "port")
+        check(set(rows) == {"port0", "port1"}, str(rows))
+        for row in rows.values():
+            packets = row["rx_packets"]
+            check(packets > 100, str(row))
+            check(64 <= row["rx_bytes"] / packets < 1464, str(row))
+            # The time of a packet is counted just after it.
+            check(0 <= packets - row["packet_time"]["count"] <= 1, str(row))
+        example.process.send_signal(signal.SIGTERM)
+        example.end()
+
+
+# ---------------------------------------------------------------------------
+# DPDK
+
+
+def dpdk(seconds, rate):
+    path = need("dpdk", "configure found no libdpdk-dev")
+    cores = online_cores()
+    if len(cores) < 2:
+        raise Skip("DPDK needs two cores, one of them to poll")
+    if not is_root():
+        raise Skip("DPDK keeps files where only root may write")
+    return Example(
+        path, "-l", f"{cores[0]},{cores[1]}", "--no-huge", "-m", "64",
+        "--no-pci", "--no-telemetry", f"--file-prefix=percore{os.getpid()}",
+        "--vdev", "net_null0", "--vdev", "net_ring0", "--", "--hold",
+        "--rate", str(rate), "--seconds", str(seconds))
+
+
+def test_dpdk():
+    """the DPDK producer counts to the last packet what DPDK counts, and its
+    lcore shows how much of its polling is useful"""
+    with dpdk(3, 100000) as example:
+        example.wait_for("forwarding")
+        got = example.percore("top", "dpdk", "-i", "1.5", "-n", "1")
+        counted = {}
+        for _ in range(2):
+            words = example.wait_for("counted").split()
+            counted[words[1]] = {words[2]: int(words[3]),
+                                 words[4]: int(words[5])}
+        rows = example.rows("dpdk", "port")
+        example.end()
+    check(set(rows) == {"net_null0", "net_ring0"} == set(counted), str(rows))
+    for port, counts in counted.items():
+        for field, count in counts.items():
+            check(rows[port][field] == count > 0,
+                  f"{port} {field}: {rows[port][field]}, DPDK says {count}")
+        values = rows[port]
+        check(values["rx_bytes"] == 64 * values["rx_packets"], str(values))
+        bursts = values["rx_burst"]["buckets"]
+        check(sum(size * count for size, count in bursts)
+              == values["rx_packets"], str(bursts))
+    check(len(got["workers"]) == 1, str(got["workers"]))
+    worker = got["workers"][0]
+    say(f"useful {worker['useful']:.3f}, {worker['polls_per_s']:.3g} polls/s, "
+        f"{worker['items_per_s']:.0f} items/s")
+    check(worker["core"] == online_cores()[1], str(worker))
+    check(0 < worker["useful"] < 0.99 and not worker["stuck"], str(worker))
+    check(worker["polls_per_s"] > worker["items_per_s"] > 0, str(worker))
+
+
+# ---------------------------------------------------------------------------
+# Raw packets
+
+
+class Cable:
+    """Two network namespaces with a veth pair between them, a0 and b0; no
+    addresses, so that nobody but us sends."""
+
+    def __init__(self):
+        self.names = [f"percore{os.getpid()}{end}" for end in "ab"]
+
+    def __enter__(self):
+        try:
+            for name in self.names:
+                self.ip("netns", "add", name)
+            self.ip("-n", self.names[0], "link", "add", "a0", "type", "veth",
+                    "peer", "name", "b0", "netns", self.names[1])
+            for name, link in zip(self.names, ("a0", "b0")):
+                # No address, so no neighbour or router is looked for.
+                self.ip("netns", "exec", name, "sh", "-c",
+                        "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
+                self.ip("-n", name, "link", "set", link, "up")
+        except Exception as error:
+            self.__exit__()
+            raise Skip(f"no network namespaces here: {error}") from error
+        return self
+
+    def __exit__(self, *_):
+        for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False,
+                           capture_output=True)
+
+    @staticmethod
+    def ip(*arguments):
+        done = subprocess.run(["ip", *arguments], capture_output=True,
+                              text=True, timeout=TIMEOUT, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"ip {' '.join(arguments)}: {done.stderr}")
+
+    def in_b(self):
+        return ["ip", "netns", "exec", self.names[1]]
+
+    def send(self, frames):
+        """Sends frames from a0; in a process of that namespace."""
+        pid = os.fork()
+        if pid == 0:
+            status = 1
+            try:
+                with open(f"/run/netns/{self.names[0]}", "rb") as namespace:
+                    os_setns(namespace.fileno())
+                with socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as out:
+                    out.bind(("a0", 0))
+                    for number, frame in enumerate(frames):
+                        out.send(frame)
+                        if number % 50 == 49:
+                            time.sleep(0.001)  # none may be dropped
+                status = 0
+            finally:
+                os._exit(status)
+        check(os.waitpid(pid, 0)[1] == 0, "the frames could not be sent")
+
+
+def os_setns(descriptor):
+    import ctypes  # Python 3.11 has no os.setns
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.setns(descriptor, 0) != 0:
+        raise OSError(ctypes.get_errno(), "setns")
+
+
+def frame(kind, size):
+    return b"\xff" * 6 + b"\x02" * 6 + kind.to_bytes(2, "big") + bytes(
+        size - 14)
+
+
+def test_packet():
+    """the raw-packet producer counts every frame over a veth pair, by protocol
+    and size, and is asleep rather than stuck when none come"""
+    path = need("packet", "it was not built")
+    if not is_root() or shutil.which("ip") is None:
+        raise Skip("needs root and ip(8) (apt-get install iproute2)")
+    sent = {"ipv4": [frame(0x0800, 60)] * 2000,
+            "ipv6": [frame(0x86dd, 100)] * 300,
+            "arp": [frame(0x0806, 60)] * 40,
+            "other": [frame(0x88b5, 1000)] * 5}
+    with Cable() as cable, Example(path, "b0", before=cable.in_b()) as example:
+        example.wait_for("receiving")
+        for frames in sent.values():
+            cable.send(frames)
+        end = time.monotonic() + 10
+        total = sum(map(len, sent.values()))
+        while time.monotonic() < end:
+            rows = example.rows("packet@b0", "protocol")
+            if sum(row["rx_packets"] for row in rows.values()) >= total:
+                break
+            time.sleep(0.1)
+        for name, frames in sent.items():
+            check(rows[name] == {"rx_packets": len(frames),
+                                 "rx_bytes": sum(map(len, frames))},
+                  f"{name}: {rows[name]}, sent {len(frames)}")
+        row = example.rows("packet@b0", "interface")["b0"]
+        check(row["rx_packets"] == row["size"]["count"] == total
+              and row["rx_drops"] == 0, str(row))
+        worker = example.percore("top", "packet@b0", "-i", "1.5", "-n",
+                                 "1")["workers"][0]
+        say(f"idle: useful {worker['useful']}, slept {worker['slept']}")
+        check(not worker["stuck"] and worker["slept"] > 0.5, str(worker))
+        example.process.send_signal(signal.SIGTERM)
+        counted = example.wait_for("counted").split()
+        check(int(counted[2]) == total, f"{counted}, sent {total}")
+        example.end()
+
+
+if __name__ == "__main__":
+    if not os.path.exists(PERCORE):
+        print(f"ok - example producers # SKIP there is no {PERCORE}")
+        sys.exit(77)
+    results = Results()
+    for test in [value for name, value in list(globals().items())
+                 if name.startswith("test_")]:
+        results.run(test)
+    results.finish()

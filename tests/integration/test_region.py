@@ -1,0 +1,495 @@
+"""Regions in the real collectd, with real producers."""
+
+import os
+import pwd
+import re
+import signal
+import time
+
+from harness import Collectd, Skip, check, is_root, online_cores, run_all, say
+from producers import (BYTES, DEPTH, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
+                       ROUNDS, SESSION, TIME, Impostor, Producer, RuntimeDir,
+                       hello, memory_of)
+
+REGIONS = "percore_host-self/gauge-regions"
+FAST = 0.2  # the interval of most tests, in seconds
+
+
+def wait_for_number(collectd, identifier, number, seconds=10):
+    """Waits until the newest value is that number."""
+    collectd.wait_for(
+        lambda: collectd.of(identifier)
+        and collectd.of(identifier)[-1].value == number,
+        seconds, f"{identifier} {number} (the last is "
+        f"{[each.value for each in collectd.of(identifier)][-3:]})")
+
+
+def host(field, row, table="port", kind="derive", region="gtpu", where="all"):
+    return f"percore_host_{region}_{table}_{field}-{where}/{kind}-{row}"
+
+
+def of_core(core, field, row, table="port", kind="derive", region="gtpu"):
+    return f"percore_{region}_{table}_{field}-{core}/{kind}-{row}"
+
+
+def identifiers_of(collectd, prefix):
+    return sorted({value.identifier for value in list(collectd.values)
+                   if value.identifier.startswith(prefix)})
+
+
+def told(collectd, text):
+    """How often percore itself logged it."""
+    return sum(line.startswith("percore: ") and text in line
+               for line in collectd.log().splitlines())
+
+
+def check_never_back(collectd, identifier):
+    counts = [value.value for value in collectd.of(identifier)]
+    for before, after in zip(counts, counts[1:]):
+        check(after >= before, f"{identifier} went from {before} to {after}")
+    return counts
+
+
+# ---------------------------------------------------------------------------
+# Names and values
+
+
+def names_and_values():
+    """Every kind of value has its name, type and number per core and for the
+    host: counters are derive, gauges and levels gauge, histograms percentiles
+    of the interval, cycles nanoseconds"""
+    with RuntimeDir(), Producer("gtpu") as producer:
+        producer.do("core 0", "core 1")
+        row = producer.add_row(PORT, "eth0")
+        producer.do(f"add {PORT} {row} {PACKETS} 10 0",
+                    f"add {PORT} {row} {PACKETS} 7 1",
+                    f"add {PORT} {row} {DEPTH} 5 0",
+                    f"add {PORT} {row} {DEPTH} -8 1",
+                    f"set {GLOBALS} 0 {QUEUE} 3 0",
+                    f"set {GLOBALS} 0 {QUEUE} 9 1",
+                    f"add {GLOBALS} 0 {TIME} 1000000000 0")
+        session = producer.add_row(SESSION, "alice")
+        producer.do(f"add {SESSION} {session} {BYTES} 1500 -1")
+        with Collectd(interval=FAST).start() as collectd:
+            wait_for_number(collectd, host("packets", "eth0"), 17)
+            wait_for_number(collectd, of_core(0, "packets", "eth0"), 10)
+            wait_for_number(collectd, of_core(1, "packets", "eth0"), 7)
+            wait_for_number(collectd, host("depth", "eth0", kind="gauge"), -3)
+            wait_for_number(collectd,
+                            of_core(1, "depth", "eth0", kind="gauge"), -8)
+            wait_for_number(
+                collectd, host("queue", "all", "globals", "gauge"), 9)
+            wait_for_number(
+                collectd, of_core(0, "queue", "all", "globals", "gauge"), 3)
+            wait_for_number(collectd, host("bytes", "alice", "session"), 1500)
+            wait_for_number(collectd, REGIONS, 1)
+            nanoseconds = collectd.wait_for_value(
+                host("time", "all", "globals")).value
+            check(5e7 < nanoseconds < 1e9, f"1e9 cycles are {nanoseconds} ns")
+            check(not identifiers_of(collectd, "percore_gtpu_session"),
+                  "a table with one copy per core")
+            check(not identifiers_of(collectd, "percore_host_gtpu_core"),
+                  "the table core without a poll")
+            check(not identifiers_of(collectd,
+                                     "percore_host_gtpu_port_latency"),
+                  "percentiles of nothing")
+            producer.do(f"hist {PORT} {row} {LATENCY} 8 90 0",
+                        f"hist {PORT} {row} {LATENCY} 100 10 1")
+            for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
+                value = collectd.wait_for_value(
+                    host("latency", f"eth0_{name}", kind="gauge")).value
+                check(8 <= value <= most, f"{name} is {value}")
+            collectd.wait_for_value(
+                of_core(1, "latency", "eth0_p50", kind="gauge"))
+            time.sleep(3 * FAST)
+            seen = len(collectd.of(host("latency", "eth0_max", kind="gauge")))
+            check(seen <= 2, f"percentiles of {seen} intervals")
+            collectd.stop()
+        for value in collectd.values:
+            check(value.interval == FAST, str(vars(value)))
+
+
+def few_rows_per_core():
+    """By default only tables of at most 16 rows are reported per core; and
+    ReportPerCore and ReportHost say otherwise"""
+    with RuntimeDir(), Producer("gtpu", "many") as producer:
+        producer.do("core 0")
+        row = producer.add_row(PORT, "eth0")
+        producer.do(f"add {PORT} {row} {PACKETS} 10 0")
+        with Collectd(interval=FAST).start() as collectd:
+            wait_for_number(collectd, host("packets", "eth0"), 10)
+            collectd.wait_for_value(of_core(0, "rounds", "all", "globals"))
+            check(not identifiers_of(collectd, "percore_gtpu_port"), "port")
+        options = ('<Region "gtpu">\nReportPerCore true\nReportHost false\n'
+                   "</Region>")
+        with Collectd(options, FAST).start() as collectd:
+            wait_for_number(collectd, of_core(0, "packets", "eth0"), 10)
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "host")
+        options = '<Region "*">\nReportPerCore false\n</Region>'
+        with Collectd(options, FAST).start() as collectd:
+            wait_for_number(collectd, host("packets", "eth0"), 10)
+            check(not identifiers_of(collectd, "percore_gtpu"), "core")
+        options = '<Region "other">\n</Region>'
+        with Collectd(options, FAST).start() as collectd:
+            collectd.wait_for_value(REGIONS, count=3)
+            check(not identifiers_of(collectd, "percore_host_gtpu"),
+                  "a region that nobody asked for")
+            check("nobody serves region other" in collectd.log(),
+                  collectd.log())
+
+
+def useful_load():
+    """A core that polls has a useful load, and so have the sets of cores; the
+    table core is reported as soon as somebody polls"""
+    core = online_cores()[0]
+    with RuntimeDir(), Producer("gtpu") as producer, \
+            Collectd(interval=0.5).start() as collectd:
+        producer.do(f"core {core}", f"poll {core} 1 1")
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            # a poll ends the round before: of 100 rounds 30 have work
+            producer.do(f"poll {core} 6 14")
+        collectd.wait_for_value(f"percore-{core}/percent-useful", count=4)
+        collectd.wait_for_value("percore_host-all/percent-cores_useful_mean")
+        collectd.wait_for_value(of_core(core, "polls", "all", "core"))
+        useful = [each.value for each in
+                  collectd.of(f"percore-{core}/percent-useful")[1:-1]]
+        say(f"useful {[round(each, 1) for each in useful]}, worked 30")
+        mean = sum(useful) / len(useful)
+        check(24 < mean < 36, f"useful is {mean}, not 30")
+        producer.do(f"sleep {core}")
+        wait_for_number(collectd, f"percore-{core}/percent-useful", 0)
+
+
+def hostile_row_names():
+    """Names of rows become names that a backend can take; two that fall
+    together are reported once and neither is dispatched"""
+    names = {b"x y;z=\"q\"": "x_y_z__q_", b"\xffab\xc3": "_ab_",
+             b"a\tb\x7f": "a_b_", "zoë".encode(): "zoë"}
+    with RuntimeDir(), Producer("gtpu") as producer, \
+            Collectd(interval=FAST).start() as collectd:
+        for number, name in enumerate(names):
+            row = producer.add_row(SESSION, name)
+            producer.do(f"add {SESSION} {row} {BYTES} {number + 1} -1")
+        for name in ("eth/0", "eth_0", "eth1"):
+            row = producer.add_row(PORT, name)
+        for number, name in enumerate(names.values()):
+            wait_for_number(collectd, host("bytes", name, "session"),
+                            number + 1)
+        collectd.wait_for_value(host("packets", "eth1"))
+        time.sleep(3 * FAST)
+        clashes = [each for each in identifiers_of(collectd,
+                                                   "percore_host_gtpu_port")
+                   if each.endswith("eth_0")]
+        said = collectd.log().count('be called "eth_0"')
+        check(said == 1, f"said {said} times: {collectd.log()}")
+        # eth_0 was there alone for a moment if the reader came in between
+        for identifier in clashes:
+            check(len(collectd.of(identifier)) <= 1, identifier)
+
+
+def top_and_other():
+    """Top reports the rows that grew most and sums all others as `other`, so
+    that every count is in exactly one of them"""
+    options = ('<Region "gtpu">\n<Table "session">\nField "bytes" "packets"\n'
+               'Row "/^vip-/"\nTop 2 "bytes"\n</Table>\n</Region>')
+    with RuntimeDir(), Producer("gtpu") as producer, \
+            Collectd(options, FAST).start() as collectd:
+        rows = [producer.add_row(SESSION, name) for name in
+                ("vip-a", "vip-b", "vip-c", "vip-d", "other", "mob")]
+        wait_for_number(collectd, host("bytes", "other", "session"), 0)
+        total = 0
+        for turn in range(8):
+            for number, row in enumerate(rows):
+                n = 1000 if number in (turn % 4, (turn + 1) % 4) else 10
+                total += n if number < 4 else 0
+                producer.do(f"add {SESSION} {row} {BYTES} {n} -1")
+            time.sleep(1.6 * FAST)
+        time.sleep(2 * FAST)
+        collectd.stop()
+        found = identifiers_of(collectd, "percore_host_gtpu_session")
+        check(found == sorted(
+            f"percore_host_gtpu_session_{field}-all/derive-{row}"
+            for field in ("bytes", "packets")
+            for row in ("other", "vip-a", "vip-b", "vip-c", "vip-d")),
+            str(found))
+        counted = 0
+        for identifier in found:
+            counts = check_never_back(collectd, identifier)
+            counted += counts[-1] if "bytes" in identifier else 0
+        check(counted == total, f"{counted} of {total} counted")
+        rest = collectd.of(host("bytes", "other", "session"))[-1].value
+        check(rest < total / 4, f"{rest} of {total} are in `other`")
+        times = {}
+        for value in collectd.values:
+            if "session_bytes" in value.identifier:
+                times.setdefault(value.time, []).append(value.identifier)
+        check(all(len(each) <= 3 for each in times.values()), "more than two")
+
+
+# ---------------------------------------------------------------------------
+# Instances
+
+
+def instances_summed_and_apart():
+    """Instances of one region are summed, never step back when one ends, and
+    are told apart with ReportPerInstance"""
+    apart = '<Region "gtpu">\nReportPerInstance true\n</Region>'
+    with RuntimeDir(), Producer("gtpu@east") as east, \
+            Producer("gtpu@west") as west:
+        for producer, n in ((east, 100), (west, 23)):
+            producer.do("core 0")
+            row = producer.add_row(PORT, "eth0")
+            producer.do(f"add {PORT} {row} {PACKETS} {n} 0")
+        with Collectd(interval=FAST).start() as summed, \
+                Collectd(apart, FAST).start() as told_apart:
+            wait_for_number(summed, host("packets", "eth0"), 123)
+            wait_for_number(summed, of_core(0, "packets", "eth0"), 123)
+            wait_for_number(summed, REGIONS, 2)
+            for name, n in (("east", 100), ("west", 23)):
+                wait_for_number(told_apart, host(
+                    "packets", "eth0", where=f"all@{name}"), n)
+                wait_for_number(told_apart, of_core(
+                    f"0@{name}", "packets", "eth0"), n)
+            check(not told_apart.of(host("packets", "eth0")), "a sum, too")
+            west.do(f"add {PORT} 0 {PACKETS} 1000 0")
+            west.kill()
+            wait_for_number(summed, host("packets", "eth0"), 1123)
+            east.do(f"add {PORT} 0 {PACKETS} 1 0")
+            wait_for_number(summed, host("packets", "eth0"), 1124)
+            with Producer("gtpu@west") as again:
+                again.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                         f"add {PORT} 0 {PACKETS} 5 0")
+                wait_for_number(summed, host("packets", "eth0"), 1129)
+                wait_for_number(told_apart, host(
+                    "packets", "eth0", where="all@west"), 1028)
+            check_never_back(summed, host("packets", "eth0"))
+
+
+def instances_of_two_schemas():
+    """A later instance whose table has other fields is left out of the sum,
+    with one message, until the one that was there first has ended"""
+    with RuntimeDir(), Producer("gtpu@b") as first, \
+            Collectd(interval=FAST).start() as collectd:
+        first.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                 f"add {PORT} 0 {PACKETS} 100 0")
+        wait_for_number(collectd, host("packets", "eth0"), 100)
+        with Producer("gtpu@a", "2") as second:
+            second.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                      f"add {PORT} 0 2 23 0")
+            wait_for_number(collectd, REGIONS, 2)
+            time.sleep(3 * FAST)
+            check(told(collectd, "has other fields") == 1, collectd.log())
+            first.kill()
+            collectd.wait_for_value(host("errors", "eth0"))
+            second.do(f"add {PORT} 0 2 1 0")
+            wait_for_number(collectd, host("packets", "eth0"), 101)
+            check_never_back(collectd, host("packets", "eth0"))
+
+
+# ---------------------------------------------------------------------------
+# Coming and going
+
+
+def reader_first_producer_later():
+    """A producer that comes later is read within an interval or two; killed,
+    its last counts are dispatched once and then nothing; and it is told once
+    that it is gone and back"""
+    packets = host("packets", "eth0")
+    with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
+        collectd.wait_for_value("percore_host-self/gauge-cores_online")
+        check(not collectd.of(REGIONS), "regions without a region")
+        with Producer("gtpu") as producer:
+            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                        f"add {PORT} 0 {PACKETS} 5 0")
+            begin = time.monotonic()
+            wait_for_number(collectd, packets, 5)
+            say(f"values after {time.monotonic() - begin:.2f} s, with an "
+                f"interval of {FAST} s")
+            time.sleep(4 * FAST)
+            producer.do(f"add {PORT} 0 {PACKETS} 7 0")
+        wait_for_number(collectd, packets, 12)
+        wait_for_number(collectd, REGIONS, 0)
+        seen = len(collectd.of(packets))
+        time.sleep(4 * FAST)
+        check(len(collectd.of(packets)) == seen, "values of a producer gone")
+        check(collectd.of(packets)[-1].value == 12, "more than was counted")
+        with Producer("gtpu") as producer:
+            producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                        f"add {PORT} 0 {PACKETS} 1 0")
+            wait_for_number(collectd, packets, 13)
+        collectd.wait_for(lambda: told(collectd, "gtpu is gone") == 2, 5,
+                          "the second end")
+        check(told(collectd, "gtpu is back") == 1, collectd.log())
+
+
+def reset_changes_no_rate():
+    """A reset of the counters by the producer changes no value here"""
+    with RuntimeDir(), Producer("gtpu") as producer, \
+            Collectd(interval=FAST).start() as collectd:
+        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                    f"add {PORT} 0 {PACKETS} 5 0")
+        wait_for_number(collectd, host("packets", "eth0"), 5)
+        producer.do("reset", f"add {PORT} 0 {PACKETS} 3 0")
+        wait_for_number(collectd, host("packets", "eth0"), 8)
+        producer.do(f"remove {PORT} 0")
+        count = len(collectd.of(host("packets", "eth0")))
+        time.sleep(4 * FAST)
+        check(len(collectd.of(host("packets", "eth0"))) <= count + 2,
+              "a row that was removed goes on")
+        producer.do(f"row {PORT} {b'eth0'.hex()}",
+                    f"add {PORT} 0 {PACKETS} 2 0")
+        wait_for_number(collectd, host("packets", "eth0"), 10)
+
+
+def silent_and_stale():
+    """Who listens and does not answer is silent; a producer that is stopped is
+    stale and its workers stuck, each told once, and both end again"""
+    with RuntimeDir(), Producer("quiet", "1", "polled") as quiet, \
+            Producer("gtpu") as producer, \
+            Collectd(interval=FAST).start() as collectd:
+        wait_for_number(collectd, REGIONS, 1)
+        wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 1)
+        quiet.do("serve")
+        wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
+        wait_for_number(collectd, REGIONS, 2)
+        # One of two workers stands still, then both do.
+        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "poll 0 1 1",
+                    "run 1 1000")
+        wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
+        wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
+        producer.signal(signal.SIGSTOP)
+        wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 1)
+        wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 2)
+        time.sleep(3 * FAST)
+        producer.signal(signal.SIGCONT)
+        wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
+        producer.do("poll 0 1 1", "sleep 0")
+        wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 0)
+        for line in ("gtpu stand still on cores 0", "gtpu is stale",
+                     "no longer stale", "no longer stand still on cores 0"):
+            check(told(collectd, line) == 1, f"{line}: {collectd.log()}")
+        check("Unable to determine Interval" not in collectd.log(),
+              collectd.log())
+
+
+# ---------------------------------------------------------------------------
+# What is refused
+
+
+def other_users():
+    """AllowUser refuses producers of other users and lets its own in"""
+    if not is_root():
+        raise Skip("needs root, to start a producer as another user")
+    nobody = pwd.getpwnam("nobody").pw_uid
+    refuses = '<Region "gtpu">\nAllowUser "root"\n</Region>'
+    allows = f'<Region "gtpu">\nAllowUser "{nobody}"\n</Region>'
+    with RuntimeDir(), Producer("gtpu", user=nobody) as producer:
+        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                    f"add {PORT} 0 {PACKETS} 5 0")
+        with Collectd(refuses, FAST).start() as collectd:
+            collectd.wait_for_value(REGIONS, count=5)
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "read")
+            said = collectd.log().count("a user that is not allowed")
+            check(said == 1, f"said {said} times: {collectd.log()}")
+        with Collectd(allows, FAST).start() as collectd:
+            wait_for_number(collectd, host("packets", "eth0"), 5)
+
+
+def max_region_size():
+    """A region that is larger than MaxRegionSize is refused with one message,
+    and others go on"""
+    options = ('<Region "gtpu">\nMaxRegionSize 65536\n</Region>\n'
+               '<Region "small">\n</Region>')
+    with RuntimeDir(), Producer("gtpu", "many"), Producer("small") as small:
+        small.do("core 0", f"row {PORT} {b'eth0'.hex()}",
+                 f"add {PORT} 0 {PACKETS} 5 0")
+        with Collectd(options, FAST).start() as collectd:
+            wait_for_number(collectd, host("packets", "eth0", region="small"),
+                            5)
+            collectd.wait_for_value(REGIONS, count=5)
+            check(not identifiers_of(collectd, "percore_host_gtpu"), "read")
+            said = collectd.log().count("region gtpu is not read")
+            check(said == 1, f"said {said} times: {collectd.log()}")
+
+
+def garbage_on_the_socket():
+    """Garbage, foreign descriptors, unsealed memory and silence on a socket
+    harm no other region, and shutdown still takes less than 100 ms"""
+    impostors = {
+        "noise": (os.urandom(32), None),
+        "short": (b"x", None),
+        "nofd": (hello(4096), None),
+        "devnull": (hello(4096), os.open("/dev/null", os.O_RDWR)),
+        "unsealed": (hello(8192), memory_of(os.urandom(8192), False)),
+        "random": (hello(8192), memory_of(os.urandom(8192), True)),
+        "claims": (hello(1 << 40), memory_of(b"PERCORE1" + bytes(8184), True)),
+        "mute": (None, None),
+    }
+    with RuntimeDir() as runtime, Producer("good") as producer, \
+            Collectd(interval=FAST, plugins=("before", "after")) as collectd:
+        with open(runtime.socket("file"), "w", encoding="ascii") as file:
+            file.write("no socket")
+        open_ones = [Impostor(runtime.socket(name), *answer)
+                     for name, answer in impostors.items()]
+        producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        collectd.start()
+        packets = host("packets", "eth0", region="good")
+        collectd.wait_for_value(packets, 20, count=15)
+        times = [value.time for value in collectd.of(packets)]
+        gaps = [after - before for before, after in zip(times, times[1:])]
+        check(max(gaps) < 3 * FAST, f"gaps {gaps}")
+        wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 1)
+        collectd.stop()
+        log = collectd.log()
+        for name in impostors:
+            said = log.count(f"region {name} is not read")
+            check(said == 1, f"{name}: said {said} times: {log}")
+        stopped = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", log))
+        own = float(stopped["after"]) - float(stopped["before"])
+        say(f"percore ended in {own * 1e3:.1f} ms")
+        check(own < 0.1, f"{own * 1e3:.1f} ms to end")
+        for impostor in open_ones:
+            impostor.close()
+
+
+def max_values():
+    """Beyond MaxValues rows go first: the loads of the cores and the host's
+    values stay, it is said once, and values_dropped counts the rest"""
+    with RuntimeDir(), Producer("gtpu", "many") as producer:
+        producer.do("core 0", f"rows {SESSION} 0 3000")
+        with Collectd("MaxValues 500", 0.5).start() as collectd:
+            dropped = "percore_host-self/derive-values_dropped"
+            collectd.wait_for(lambda: len(collectd.of(dropped)) > 5
+                              and collectd.of(dropped)[-1].value > 0, 15,
+                              "values that were dropped")
+            collectd.stop()
+            last = collectd.of(dropped)[-2].time
+            count = sum(value.time == last for value in collectd.values)
+            check(count <= 500, f"{count} values")
+            for core in online_cores():
+                check(collectd.of(f"percore-{core}/percent-busy"),
+                      f"no load of core {core}")
+            check_never_back(collectd, dropped)
+            check(collectd.of(REGIONS), "percore's own are gone")
+            said = collectd.log().count("which MaxValues 500 leaves")
+            check(said == 1, f"said {said} times")
+
+
+if __name__ == "__main__":
+    run_all([
+        names_and_values,
+        few_rows_per_core,
+        useful_load,
+        hostile_row_names,
+        top_and_other,
+        instances_summed_and_apart,
+        instances_of_two_schemas,
+        reader_first_producer_later,
+        reset_changes_no_rate,
+        silent_and_stale,
+        other_users,
+        max_region_size,
+        garbage_on_the_socket,
+        max_values,
+    ])

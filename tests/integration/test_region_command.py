@@ -1,0 +1,356 @@
+#!/usr/bin/python3
+"""percore regions, dump and reset with producers of known counts."""
+
+import grp
+import json
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import BUILD, Skip, check, is_root, say  # noqa: E402
+from region_harness import (PERCORE, PRODUCER, TIMEOUT,  # noqa: E402
+                            Producer, RuntimeDir, row_of, run_tests,
+                            tables_of)
+
+
+# ---------------------------------------------------------------------------
+# The command line
+
+
+def test_help():
+    """regions, top, dump and reset have --help, and their errors name it"""
+    with RuntimeDir() as place:
+        for command in ("regions", "top", "dump", "reset"):
+            said = place.succeed(command, "--help")
+            check(said.startswith(f"Usage: percore {command}"), said)
+            place.fail(command, "--nonsense", status=2, says="--help")
+        for wrong in (["regions", "x"], ["top"], ["dump"], ["dump", "a", "b"],
+                      ["reset", "a"], ["reset", "a", "b", "c", "d"],
+                      ["top", "a", "--interval", "0"],
+                      ["top", "a", "--count", "none"],
+                      ["top", "a", "--rows", "0"], ["dump", "A/../b"],
+                      ["dump", "a@../b"], ["top", "\033[2J"]):
+            said = place.fail(*wrong, status=2, says="--help")
+            check("\033" not in said, repr(said))
+
+
+def test_absent():
+    """a region, table, row or field that is not there is an error that says
+    what there is"""
+    with RuntimeDir() as place:
+        place.fail("dump", "demo", says="percore regions")
+        producer = place.produce("demo@7")
+        place.fail("top", "demo", says="demo@7")
+        place.fail("dump", "demo@7", "--table", "no", says="session")
+        place.fail("top", "demo@7", "--table", "no", says="session")
+        place.fail("top", "demo@7", "--sort", "no", says="rx_packets")
+        place.fail("reset", "demo@7", "port", "no", says="percore dump")
+        producer.end()
+        shutil.rmtree(place.path)
+        place.fail("regions", says="PERCORE_RUNTIME_DIR")
+
+
+# ---------------------------------------------------------------------------
+# regions
+
+
+def leave_socket(path):
+    """A socket of somebody who ended without a word."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
+        left.bind(path)
+
+
+def test_regions():
+    """regions tells alive, silent, gone and refused ones apart, and why"""
+    with RuntimeDir() as place:
+        check(place.succeed("regions").startswith("There is no region"), "")
+        alive = place.produce("alive", "--rows", "10")
+        place.produce("silent@1", "--polled")
+        killed = place.produce("killed")
+        killed.kill()
+        leave_socket(f"{place.path}/left.sock")
+        with open(f"{place.path}/plain.sock", "w", encoding="ascii"):
+            pass
+        with open(f"{place.path}/UPPER.sock", "w", encoding="ascii"):
+            pass
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as liar:
+            liar.bind(f"{place.path}/liar.sock")
+            liar.listen()
+            pid = os.fork()
+            if pid == 0:  # sends what is no message
+                liar.accept()[0].send(b"hello")
+                time.sleep(2)
+                os._exit(0)
+            found = place.regions()
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+        states = {name: region["state"] for name, region in found.items()}
+        check(states == {"alive": "alive", "silent@1": "silent",
+                         "killed": "gone", "left": "gone", "plain": "gone",
+                         "UPPER": "refused", "liar": "refused"}, str(found))
+        got = found["alive"]
+        check(got["pid"] == alive.process.pid and got["uid"] == os.getuid(),
+              str(got))
+        check(got["tables"] == 4 and got["rows"] == 14, str(got))
+        check(got["size"] > 4096 and "why" not in got, str(got))
+        for name in states:
+            check(name == "alive" or found[name]["why"], str(found[name]))
+        check("percore_serve" in found["silent@1"]["why"], str(found))
+        check("start it again" in found["killed"]["why"], str(found))
+        table = place.succeed("regions").splitlines()
+        check(len(table) == 1 + len(found), str(table))
+
+
+def test_polled_producer():
+    """a producer that serves only now and then is silent between, and read
+    when it serves"""
+    with RuntimeDir() as place:
+        producer = place.produce("polled", "--polled")
+        said = place.fail("dump", "polled", says="percore_serve")
+        check("polled.sock" in said, said)
+        producer.tell("serve")
+        check(row_of(place.dump("polled")["session"], "10.0.0.3")["values"]
+              == {"packets": 9, "bytes": 3000}, "")
+        check(producer.process.stdout.readline() == "done\n", "no answer")
+
+
+# ---------------------------------------------------------------------------
+# dump
+
+
+def test_dump_is_exact():
+    """dump's values are exact, to the last of 64 bits"""
+    with RuntimeDir() as place:
+        producer = place.produce("demo", "--rows", "1000", "--workers", "2")
+        time.sleep(0.3)
+        producer.ask("stop")
+        packets, size = map(int, producer.ask("port").split())
+        check(packets > 0, "nothing was counted")
+        got = place.dump("demo")
+        values = row_of(got["port"], "eth0")["values"]
+        check(values["rx_packets"] == packets and values["rx_bytes"] == size,
+              f"{values}, not {packets} and {size}")
+        histogram = values["latency"]
+        check(histogram["count"] == packets // 64 ==
+              sum(count for _, count in histogram["buckets"]), str(histogram))
+        check(row_of(got["port"], "eth1")["values"]["in_flight"] == -3, "")
+        check(row_of(got["odd"], "")["values"]
+              == {"errors": 2**64 - 2, "balance": -42}, str(got["odd"]))
+        check([row["values"] for row in got["session"]["rows"]]
+              == [{"packets": 3 * k, "bytes": 1000 * k} for k in range(1000)],
+              "the sessions differ")
+        worker = row_of(got["worker"], "")
+        check(worker["values"] == {"queue": 11}, str(worker))
+        check(sorted(core["link"] for core in worker["cores"].values())
+              == ["down", "up"], str(worker))
+        check_lines_say_the_same(place, packets, size)
+        producer.end()
+
+
+def check_lines_say_the_same(place, packets, size):
+    lines = [line.split() for line
+             in place.succeed("dump", "demo").splitlines()
+             if not line.startswith("#")]
+    for line in (["port", "eth0", "all", "rx_packets", str(packets),
+                  "packets"],
+                 ["port", "eth0", "all", "rx_bytes", str(size), "bytes"],
+                 ["odd", "-", "all", "errors", str(2**64 - 2), "errors"],
+                 ["session", "10.0.3.231", "all", "bytes", "999000", "bytes"]):
+        check(lines.count(line) == 1, f"{lines.count(line)} of {line}")
+    count = int(next(line[4] for line in lines
+                     if line[3] == "latency_count" and line[1] == "eth0"))
+    check(count == packets // 64, f"{count} latencies")
+
+
+def test_dump_per_core():
+    """with --per-core the cores of a row come to its total"""
+    with RuntimeDir() as place:
+        producer = place.produce("demo", "--workers", "2")
+        time.sleep(0.2)
+        producer.ask("stop")
+        got = tables_of(place.documents("dump", "demo", "--per-core")[0])
+        row = row_of(got["port"], "eth0")
+        counts = [core["rx_packets"] for core in row["cores"].values()]
+        check(len(counts) == min(2, len(os.sched_getaffinity(0))), str(row))
+        check(sum(counts) == row["values"]["rx_packets"] > 0, str(row))
+
+
+def test_dump_removed_rows():
+    """a removed row is not dumped, and one that takes its place starts at 0"""
+    with RuntimeDir() as place:
+        producer = place.produce("demo", "--rows", "5")
+        producer.ask("remove 2")
+        table = place.dump("demo")["session"]
+        check([row["row"] for row in table["rows"]]
+              == ["10.0.0.0", "10.0.0.1", "10.0.0.3", "10.0.0.4"], str(table))
+        producer.ask("add 9")
+        table = place.dump("demo")["session"]
+        check(row_of(table, "10.0.0.9")["values"]
+              == {"packets": 0, "bytes": 0}, str(table))
+
+
+def peak_memory(pid):
+    with open(f"/proc/{pid}/status", encoding="ascii") as file:
+        for line in file:
+            if line.startswith("RssAnon:"):
+                return int(line.split()[1]) << 10
+    return 0
+
+
+def test_dump_streams():
+    """a dump of 300 000 rows uses no memory for them"""
+    rows = 300000
+    with RuntimeDir() as place:
+        place.produce("large", "--rows", str(rows))
+        for arguments in (["--json"], []):
+            begin = time.monotonic()
+            with subprocess.Popen([PERCORE, "dump", "large", *arguments],
+                                  stdout=subprocess.PIPE,
+                                  env=place.environment) as process:
+                size = peak = looks = 0
+                for block in iter(lambda: process.stdout.read(1 << 16), b""):
+                    if looks % 64 == 0:
+                        peak = max(peak, peak_memory(process.pid))
+                    looks += 1
+                    size += len(block)
+                check(process.wait(TIMEOUT) == 0, "dump failed")
+            say(f"dump {' '.join(arguments)}: {size >> 20} MiB in "
+                f"{time.monotonic() - begin:.1f} s, anonymous memory "
+                f"{peak >> 10} KiB")
+            check(size > 20 * rows, f"only {size} bytes")
+            check(0 < peak < 8 << 20, f"{peak} bytes")
+
+
+def test_reader_gone():
+    """a reader that goes away (| head) ends dump and top quietly"""
+    with RuntimeDir() as place:
+        place.produce("demo", "--rows", "100000")
+        for command in (["dump", "demo"], ["dump", "demo", "--json"],
+                        ["top", "demo", "-i", "0.1"]):
+            with subprocess.Popen([PERCORE, *command], text=True,
+                                  stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE,
+                                  env=place.environment) as process:
+                process.stdout.read(100)
+                process.stdout.close()
+                status = process.wait(TIMEOUT)
+                said = process.stderr.read()
+                check(status == 0 and said == "", f"{command}: {status} {said}")
+
+
+# ---------------------------------------------------------------------------
+# Hostile bytes
+
+
+def has_control_bytes(text):
+    return any((ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160
+               or c in "\u202e\u2028" for c in text)
+
+
+def test_hostile_names():
+    """names of rows, threads and states with escape sequences, quotes and
+    broken UTF-8 harm neither terminal nor JSON"""
+    with RuntimeDir() as place:
+        place.produce("hostile", "--hostile")
+        with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
+                  encoding="ascii"):
+            pass
+        for command in (["dump", "hostile"], ["regions"],
+                        ["top", "hostile", "-n", "1", "-i", "0.1"]):
+            text = place.succeed(*command)
+            check(not has_control_bytes(text), repr(text))
+            for document in place.documents(*command):
+                check(not has_control_bytes(
+                    json.dumps(document, ensure_ascii=False)), str(document))
+        got = place.dump("hostile")
+        names = [row["row"] for row in got["port"]["rows"]]
+        check(len(names) == 2 and 'a"b\\c' in names[1], str(names))
+
+
+# ---------------------------------------------------------------------------
+# Others' producers
+
+
+def test_other_users():
+    """another user is refused with advice, one of the socket's group reads,
+    and neither of them may reset"""
+    if not is_root():
+        raise Skip("only root can be another user")
+    nobody = pwd.getpwnam("nobody")
+    group = grp.getgrnam("daemon").gr_gid
+    with RuntimeDir() as place:
+        os.chmod(place.path, 0o755)
+        place.produce("demo")
+        os.chown(f"{place.path}/demo.sock", 0, group)
+        # The build may lie where only root may look.
+        tool = f"{place.path}/percore"
+        shutil.copy(f"{BUILD}/.libs/percore"
+                    if os.path.exists(f"{BUILD}/.libs/percore") else PERCORE,
+                    tool)
+
+        def run(groups, *arguments):
+            return subprocess.run(
+                [tool, *arguments], user=nobody.pw_uid, group=nobody.pw_gid,
+                extra_groups=groups, capture_output=True, text=True,
+                timeout=TIMEOUT, check=False, env=place.environment, cwd="/")
+
+        done = run([], "dump", "demo")
+        check(done.returncode == 1 and "group" in done.stderr, done.stderr)
+        found = json.loads(run([], "regions", "--json").stdout)["regions"][0]
+        check(found["state"] == "refused" and "denied" in found["why"],
+              str(found))
+        done = run([group], "dump", "demo", "--json")
+        check(done.returncode == 0, done.stderr)
+        check(json.loads(done.stdout)["user"] == "root", done.stdout[:200])
+        done = run([group], "reset", "demo", "port")
+        check(done.returncode == 1 and "only root" in done.stderr,
+              f"{done.returncode} {done.stderr}")
+
+
+def test_root_reads_and_resets_others():
+    """root reads and resets the region of another user, and sees whose it is
+    """
+    if not is_root():
+        raise Skip("only root can be another user")
+    nobody = pwd.getpwnam("nobody")
+    with RuntimeDir() as place:
+        os.chmod(place.path, 0o777)
+        program = f"{place.path}/producer"
+        shutil.copy(PRODUCER, program)
+        producer = Producer([program, "theirs", "--rows", "3"],
+                            place.environment, user=nobody.pw_uid,
+                            group=nobody.pw_gid, extra_groups=[], cwd="/")
+        place.producers.append(producer)
+        check(place.regions()["theirs"]["user"] == "nobody",
+              str(place.regions()))
+        place.succeed("reset", "theirs", "session")
+        check(all(row["values"]["packets"] == 0 for row
+                  in place.dump("theirs")["session"]["rows"]), "not reset")
+
+
+def test_reset_without_answer():
+    """a reset that a stopped producer does not answer fails within 3 s and
+    says so"""
+    with RuntimeDir() as place:
+        producer = place.produce("demo")
+        with subprocess.Popen([PERCORE, "top", "demo", "-i", "0.2", "-n", "9"],
+                              stdout=subprocess.DEVNULL,
+                              env=place.environment) as top:
+            time.sleep(0.3)
+            producer.process.send_signal(signal.SIGSTOP)
+            begin = time.monotonic()
+            place.fail("reset", "demo", "port", says="does not answer")
+            check(time.monotonic() - begin < 3, "took too long")
+            # What is mapped can be read all the same.
+            check(top.wait(TIMEOUT) == 0, "top failed")
+        producer.process.send_signal(signal.SIGCONT)
+
+
+if __name__ == "__main__":
+    run_tests(globals())

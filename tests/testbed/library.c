@@ -1,0 +1,63 @@
+/* What a scheduler is given (percore.h), in a guest: the loads of all cores
+ * while one goes and comes. */
+#include "percore.h"
+
+#include "burner.h"
+#include "chapters.h"
+#include "cores.h"
+#include "report.h"
+
+#include <math.h>
+#include <sched.h>
+#include <string.h>
+
+#define MS UINT64_C(1000000)
+#define CORE 1
+
+void chapter_library(void) {
+  static const struct pattern pattern = {"70 %", 14 * MS, 20 * MS,
+                                         false,  0,       false};
+  struct burner burner;
+  struct percore_load *load;
+  cpu_set_t before, after;
+  run_on(0);
+  sched_getaffinity(0, sizeof(before), &before);
+  int status = percore_load_open(&load);
+  sched_getaffinity(0, sizeof(after), &after);
+  result(status == 0, "percore_load_open works in a guest");
+  if (status != 0)
+    return;
+  result(CPU_EQUAL(&before, &after),
+         "percore_load_open leaves the caller's affinity alone");
+  burner_start(&burner, CORE, &pattern);
+  sleep_ns(100 * MS);
+  percore_load_update(load);
+  sleep_ns(1000 * MS);
+  percore_load_update(load);
+  double busy = percore_load_get(load, CORE);
+  note("library: core 1 %.3f from %s", busy, percore_load_source(load, CORE));
+  result(fabs(busy - 0.7) < 0.05, "percore_load_get is within 5 points");
+  core_set_online(CORE, false);
+  percore_load_update(load);
+  sleep_ns(300 * MS);
+  percore_load_update(load);
+  result(percore_load_get(load, CORE) == -1 &&
+             strcmp(percore_load_source(load, CORE), "none") == 0,
+         "percore_load_get is -1 for a core that is away");
+  result(percore_load_get(load, 0) >= 0,
+         "the other core has a value while one is away");
+  core_set_online(CORE, true);
+  sleep_ns(50 * MS);
+  percore_load_update(load);
+  sleep_ns(1000 * MS);
+  percore_load_update(load);
+  busy = percore_load_get(load, CORE);
+  note("library: core 1 %.3f when it is back", busy);
+  result(fabs(busy - 0.7) < 0.05,
+         "percore_load_get is right at the second update after a core is back");
+  result(percore_load_get(load, -1) == -1 &&
+             percore_load_get(load, 99999) == -1,
+         "percore_load_get is -1 for a core that does not exist");
+  burner_stop(&burner);
+  percore_load_close(load);
+}

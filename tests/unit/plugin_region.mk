@@ -1,0 +1,32 @@
+# Unit tests of the regions in src/plugin. Producers are in the same process and
+# served in turns of the test, so that no thread and no clock is in the way.
+if TESTS_ENABLED
+if PLUGIN
+plugin_region_tests = \
+	tests/unit/test_plugin_region_config \
+	tests/unit/test_plugin_region_dispatch \
+	tests/unit/test_plugin_region_name \
+	tests/unit/test_plugin_region_watch
+check_PROGRAMS += $(plugin_region_tests)
+TESTS += $(plugin_region_tests)
+
+tests_unit_test_plugin_region_config_SOURCES = \
+	tests/unit/test_plugin_region_config.c $(fake_collectd)
+tests_unit_test_plugin_region_config_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_config_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_dispatch_SOURCES = \
+	tests/unit/test_plugin_region_dispatch.c $(fake_collectd)
+tests_unit_test_plugin_region_dispatch_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_dispatch_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_name_SOURCES = \
+	tests/unit/test_plugin_region_name.c $(fake_collectd)
+tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_watch_SOURCES = \
+	tests/unit/test_plugin_region_watch.c $(fake_collectd)
+tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_watch_LDADD = \
+	libplugin.la libregionunit.la libregion.la libcycles.la \
+	$(CMOCKA_LIBS) -lm
+endif
+endif

@@ -1,0 +1,137 @@
+/* From snapshots to notifications. */
+#include "fake_collectd.h"
+
+#include "plugin/notify.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+#define SECOND UINT64_C(1000000000)
+#define START (UINT64_C(1700000000) * SECOND)
+
+static struct notify notify;
+static bool sending;
+
+static int set_up(void **state) {
+  (void)state;
+  fake_reset();
+  memset(&notify, 0, sizeof(notify));
+  sending = true;
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  fake_reset();
+  return 0;
+}
+
+/* Cores of these sources in the nth interval. */
+static struct snapshot *make_snapshot(const enum source *sources, size_t len,
+                                      unsigned n) {
+  struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
+  assert_non_null(snapshot);
+  snapshot->time_ns = START + n * 10 * SECOND;
+  snapshot->cores_len = len;
+  snapshot->cores = calloc(len, sizeof(*snapshot->cores));
+  assert_non_null(snapshot->cores);
+  for (size_t i = 0; i < len; i++)
+    snapshot->cores[i] = (struct core_figures){
+        .core = (int)i, .online = true, .source = sources[i]};
+  return snapshot;
+}
+
+static void free_snapshot(struct snapshot *snapshot) {
+  free(snapshot->cores);
+  free(snapshot);
+}
+
+static void notify_sources(const enum source *sources, size_t len, unsigned n) {
+  struct snapshot *snapshot = make_snapshot(sources, len, n);
+  notify_snapshot(&notify, snapshot, sending);
+  free_snapshot(snapshot);
+}
+
+/* ---------------------------------------------------------------------------
+ */
+
+static void
+a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
+  (void)state;
+  enum source before[8], after[8];
+  for (int i = 0; i < 8; i++) {
+    before[i] = SOURCE_REF_CYCLES;
+    after[i] = i < 6 ? SOURCE_IDLE : SOURCE_NONE;
+  }
+  notify_sources(before, 8, 0);
+  assert_int_equal(fake.notifications_len, 0);
+  notify_sources(after, 8, 1);
+  notify_sources(after, 8, 2);
+  assert_int_equal(fake.notifications_len, 2);
+  const notification_t *lost = &fake.notifications[0];
+  const notification_t *worse = &fake.notifications[1];
+  assert_int_equal(lost->severity, NOTIF_FAILURE);
+  assert_non_null(strstr(lost->message, "from ref-cycles to none: cores 6-7"));
+  assert_int_equal(worse->severity, NOTIF_WARNING);
+  assert_non_null(strstr(worse->message, "from ref-cycles to idle: cores 0-5"));
+  assert_string_equal(worse->host, "host");
+  assert_string_equal(worse->plugin, "percore_host");
+  assert_string_equal(worse->plugin_instance, "self");
+  assert_true(worse->time == NS_TO_CDTIME_T(START + 10 * SECOND));
+  notify_sources(before, 8, 3);
+  assert_int_equal(fake.notifications_len, 4);
+  assert_int_equal(fake.notifications[2].severity, NOTIF_OKAY);
+  assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
+}
+
+static void a_first_source_and_hotplug_are_no_change(void **state) {
+  (void)state;
+  notify_sources((enum source[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
+  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
+  const enum source same[] = {SOURCE_IDLE, SOURCE_IDLE};
+  struct snapshot *snapshot = make_snapshot(same, 2, 2);
+  snapshot->cores[1].online = false;
+  snapshot->cores[1].source = SOURCE_NONE;
+  notify_snapshot(&notify, snapshot, true);
+  free_snapshot(snapshot);
+  notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 3);
+  assert_int_equal(fake.notifications_len, 0);
+}
+
+static void without_send_notifications_changes_are_only_noted(void **state) {
+  (void)state;
+  sending = false;
+  notify_sources((enum source[]){SOURCE_MPERF}, 1, 0);
+  notify_sources((enum source[]){SOURCE_IDLE}, 1, 1);
+  sending = true;
+  notify_sources((enum source[]){SOURCE_IDLE}, 1, 2);
+  assert_int_equal(fake.notifications_len, 0);
+}
+
+static void
+a_list_of_cores_that_is_too_long_ends_after_a_whole_range(void **state) {
+  (void)state;
+  enum source before[256], after[256];
+  for (int i = 0; i < 256; i++) {
+    before[i] = SOURCE_MPERF;
+    after[i] = i % 2 == 0 ? SOURCE_IDLE : SOURCE_MPERF;
+  }
+  notify_sources(before, 256, 0);
+  notify_sources(after, 256, 1);
+  assert_int_equal(fake.notifications_len, 1);
+  const char *message = fake.notifications[0].message;
+  assert_non_null(strstr(message, "of 128 cores"));
+  assert_non_null(strstr(message, " and more."));
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(a_change_of_source_is_notified_once_for_all_its_cores),
+      TEST(a_first_source_and_hotplug_are_no_change),
+      TEST(without_send_notifications_changes_are_only_noted),
+      TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
+  };
+  return cmocka_run_group_tests_name("plugin_notify", tests, NULL, NULL);
+}

@@ -1,0 +1,192 @@
+/* The options of <Region> and <Table>. */
+#include "fake_collectd.h"
+
+#include "plugin/config.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+
+static struct config config;
+
+static int set_up(void **state) {
+  (void)state;
+  fake_reset();
+  config_init(&config);
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  config_free(&config);
+  fake_reset();
+  return 0;
+}
+
+static int read_lines(const char *lines) {
+  oconfig_item_t *block = fake_config(lines);
+  int status = config_read(&config, block);
+  fake_config_free(block);
+  return status;
+}
+
+static void assert_accepted(const char *lines) {
+  if (read_lines(lines) != 0)
+    fail_msg("refused: %s: %s", lines,
+             fake.lines_len > 0 ? fake.lines[fake.lines_len - 1].text : "");
+}
+
+static const struct region_config *of(const char *region) {
+  return region_config_of(&config.regions, region);
+}
+
+static void without_a_block_every_region_is_read(void **state) {
+  (void)state;
+  assert_accepted("");
+  const struct region_config *gtpu = of("gtpu");
+  assert_non_null(gtpu);
+  assert_int_equal(gtpu->report_per_core, REGION_PER_CORE_FEW);
+  assert_true(gtpu->report_host);
+  assert_false(gtpu->report_per_instance);
+  assert_true(gtpu->max_region_size == UINT64_C(4294967296));
+  assert_true(region_config_may_read(4711, (void *)gtpu));
+  assert_null(region_config_table(gtpu, "session"));
+}
+
+static void with_blocks_only_their_regions_are_read(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\nReportHost false\n</Region>\n");
+  assert_false(of("gtpu")->report_host);
+  assert_null(of("upf"));
+}
+
+static void a_star_is_every_region_without_a_block_of_its_own(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\nReportPerCore true\n</Region>\n"
+                  "<Region \"*\">\nReportPerCore false\n</Region>\n");
+  assert_int_equal(of("gtpu")->report_per_core, REGION_PER_CORE_ALL);
+  assert_int_equal(of("upf")->report_per_core, REGION_PER_CORE_NONE);
+}
+
+static void blocks_of_one_name_add_up(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\nReportPerInstance true\n"
+                  "<Table \"session\">\nField \"rx\"\n</Table>\n</Region>\n");
+  assert_accepted("<Region \"gtpu\">\nMaxRegionSize 65536\n"
+                  "<Table \"session\">\nField \"tx\" \"drops\"\n</Table>\n"
+                  "</Region>\n");
+  const struct region_config *gtpu = of("gtpu");
+  const struct region_table_config *session =
+      region_config_table(gtpu, "session");
+  assert_true(gtpu->report_per_instance);
+  assert_true(gtpu->max_region_size == 65536);
+  assert_true(region_config_wants_field(session, "rx"));
+  assert_true(region_config_wants_field(session, "drops"));
+  assert_false(region_config_wants_field(session, "errors"));
+  assert_true(region_config_wants_row(session, "any"));
+}
+
+static void rows_are_chosen_by_name_or_expression(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\n<Table \"session\">\n"
+                  "Row \"alice\" \"/^vip-[0-9]+$/\"\nRow \"a/b\"\n"
+                  "Top 100 \"rx\"\n</Table>\n</Region>\n");
+  const struct region_table_config *session =
+      region_config_table(of("gtpu"), "session");
+  assert_true(region_config_wants_row(session, "alice"));
+  assert_false(region_config_wants_row(session, "alice2"));
+  assert_true(region_config_wants_row(session, "vip-42"));
+  assert_false(region_config_wants_row(session, "vip-x"));
+  assert_true(region_config_wants_row(session, "a/b"));
+  assert_int_equal(session->top, 100);
+  assert_string_equal(session->top_field, "rx");
+}
+
+static void only_allowed_users_may_serve(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\nAllowUser \"root\" \"4711\"\n"
+                  "</Region>\n");
+  assert_true(region_config_may_read(0, (void *)of("gtpu")));
+  assert_true(region_config_may_read(4711, (void *)of("gtpu")));
+  assert_false(region_config_may_read(4712, (void *)of("gtpu")));
+}
+
+static void a_user_that_this_host_does_not_have_lets_nobody_in(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\nAllowUser \"no-such-user\"\n"
+                  "</Region>\n");
+  assert_non_null(fake_logged(LOG_WARNING, "no-such-user"));
+  assert_false(region_config_may_read(0, (void *)of("gtpu")));
+}
+
+static void a_bad_value_is_an_error_that_names_option_and_value(void **state) {
+  (void)state;
+  static const struct {
+    const char *lines, *option, *value;
+  } bad[] = {
+      {"<Region>\n</Region>\n", "Region", "without a value"},
+      {"<Region \"Gtpu\">\n</Region>\n", "Region", "\"Gtpu\""},
+      {"<Region \"a_b\">\n</Region>\n", "Region", "\"a_b\""},
+      {"<Region \"a\" \"b\">\n</Region>\n", "Region", "\"b\""},
+      {"<Region \"a\">\nReportPerCore 2\n</Region>\n", "ReportPerCore", "2"},
+      {"<Region \"a\">\nReportHost \"x\"\n</Region>\n", "ReportHost", "\"x\""},
+      {"<Region \"a\">\nReportPerInstance 1\n</Region>\n", "ReportPerInstance",
+       "1"},
+      {"<Region \"a\">\nAllowUser 0\n</Region>\n", "AllowUser", "0"},
+      {"<Region \"a\">\nAllowUser \"\"\n</Region>\n", "AllowUser", "\"\""},
+      {"<Region \"a\">\nMaxRegionSize 0\n</Region>\n", "MaxRegionSize", "0"},
+      {"<Region \"a\">\nMaxRegionSize \"4G\"\n</Region>\n", "MaxRegionSize",
+       "\"4G\""},
+      {"<Region \"a\">\n<Table \"T\">\n</Table>\n</Region>\n", "Table",
+       "\"T\""},
+      {"<Region \"a\">\n<Table \"t\">\nField 3\n</Table>\n</Region>\n", "Field",
+       "3"},
+      {"<Region \"a\">\n<Table \"t\">\nField \"a-b\"\n</Table>\n</Region>\n",
+       "Field", "\"a-b\""},
+      {"<Region \"a\">\n<Table \"t\">\nRow \"/(/\"\n</Table>\n</Region>\n",
+       "Row", "\"/(/\""},
+      {"<Region \"a\">\n<Table \"t\">\nRow \"\"\n</Table>\n</Region>\n", "Row",
+       "\"\""},
+      {"<Region \"a\">\n<Table \"t\">\nTop 0 \"rx\"\n</Table>\n</Region>\n",
+       "Top", "0"},
+      {"<Region \"a\">\n<Table \"t\">\nTop \"rx\" 3\n</Table>\n</Region>\n",
+       "Top", "\"rx\" 3"},
+      {"<Region \"a\">\n<Table \"t\">\nTop 3\n</Table>\n</Region>\n", "Top",
+       "3"},
+  };
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+    fake_reset();
+    if (read_lines(bad[i].lines) == 0)
+      fail_msg("accepted: %s", bad[i].lines);
+    assert_int_equal(fake_count_logged(LOG_ERR), 1);
+    const char *line = fake_logged(LOG_ERR, bad[i].option);
+    if (line == NULL || strstr(line, bad[i].value) == NULL ||
+        strstr(line, "must be ") == NULL)
+      fail_msg("%s: says \"%s\"", bad[i].lines, fake.lines[0].text);
+  }
+}
+
+static void an_option_that_is_unknown_is_a_warning(void **state) {
+  (void)state;
+  assert_accepted("<Region \"gtpu\">\nColour 5\n<Table \"t\">\nSauce 1\n"
+                  "</Table>\n</Region>\n");
+  assert_non_null(fake_logged(LOG_WARNING, "\"Colour\" in <Region>"));
+  assert_non_null(fake_logged(LOG_WARNING, "\"Sauce\" in <Table>"));
+  assert_int_equal(fake_count_logged(LOG_ERR), 0);
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(without_a_block_every_region_is_read),
+      TEST(with_blocks_only_their_regions_are_read),
+      TEST(a_star_is_every_region_without_a_block_of_its_own),
+      TEST(blocks_of_one_name_add_up),
+      TEST(rows_are_chosen_by_name_or_expression),
+      TEST(only_allowed_users_may_serve),
+      TEST(a_user_that_this_host_does_not_have_lets_nobody_in),
+      TEST(a_bad_value_is_an_error_that_names_option_and_value),
+      TEST(an_option_that_is_unknown_is_a_warning),
+  };
+  return cmocka_run_group_tests_name("plugin_region_config", tests, NULL, NULL);
+}

@@ -1,0 +1,175 @@
+/* A snapshot of the regions becomes value lists and notifications. */
+#include "fake_collectd.h"
+
+#include "plugin/region_dispatch.h"
+
+#include <setjmp.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+#define SECOND UINT64_C(1000000000)
+
+static struct config config;
+static struct region_dispatch dispatch;
+
+static int set_up(void **state) {
+  (void)state;
+  fake_reset();
+  config_init(&config);
+  dispatch = (struct region_dispatch){
+      .config = &config, .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
+  return 0;
+}
+
+static int tear_down(void **state) {
+  (void)state;
+  config_free(&config);
+  fake_reset();
+  return 0;
+}
+
+static struct region_snapshot *snapshot_at(uint64_t time_s) {
+  struct region_snapshot *snapshot =
+      region_snapshot_new(time_s * SECOND, 100000);
+  assert_non_null(snapshot);
+  return snapshot;
+}
+
+static void put(struct region_snapshot *snapshot, enum region_rank rank,
+                enum region_type type, const char *row, double number) {
+  struct region_value value = {.plugin = "percore_gtpu_port_packets",
+                               .plugin_instance = "3",
+                               .type_instance = row,
+                               .type = type,
+                               .gauge = number};
+  if (type == REGION_DERIVE)
+    value.derive = (int64_t)number;
+  region_snapshot_put(snapshot, rank, &value);
+}
+
+static void dispatch_and_free(struct region_snapshot *snapshot,
+                              size_t values_max) {
+  region_dispatch_snapshot(&dispatch, snapshot, values_max);
+  region_snapshot_free(snapshot);
+}
+
+static void each_value_has_its_identifier_time_and_interval(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  put(snapshot, REGION_RANK_CORE, REGION_DERIVE, "eth0", 42);
+  put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "eth0_p50", 1.5);
+  put(snapshot, REGION_RANK_USEFUL, REGION_PERCENT, "useful", 30);
+  dispatch_and_free(snapshot, 100);
+  assert_int_equal(fake.values_len, 3);
+  const struct fake_value *value =
+      fake_find("percore_gtpu_port_packets-3/derive-eth0");
+  assert_non_null(value);
+  assert_int_equal(value->values[0].derive, 42);
+  assert_true(value->list.time == TIME_T_TO_CDTIME_T_STATIC(1000));
+  assert_true(value->list.interval == TIME_T_TO_CDTIME_T_STATIC(10));
+  value = fake_find("percore_gtpu_port_packets-3/gauge-eth0_p50");
+  assert_true(value->values[0].gauge == 1.5);
+  value = fake_find("percore_gtpu_port_packets-3/percent-useful");
+  assert_true(value->values[0].gauge == 30);
+}
+
+static void a_gauge_that_is_no_number_is_left_out(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "a", NAN);
+  put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "b", INFINITY);
+  put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "c", -1e19);
+  dispatch_and_free(snapshot, 100);
+  assert_int_equal(fake.values_len, 0);
+}
+
+static void beyond_max_values_single_cores_go_first(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  for (int i = 0; i < 5; i++) {
+    put(snapshot, REGION_RANK_CORE, REGION_GAUGE, "core", i);
+    put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "host", i);
+  }
+  put(snapshot, REGION_RANK_SELF, REGION_GAUGE, "self", 1);
+  dispatch_and_free(snapshot, 7);
+  assert_int_equal(fake.values_len, 7);
+  assert_string_equal(fake.values[0].list.type_instance, "self");
+  for (int i = 1; i < 6; i++)
+    assert_string_equal(fake.values[i].list.type_instance, "host");
+  assert_string_equal(fake.values[6].list.type_instance, "core");
+  assert_int_equal(dispatch.values_dropped, 4);
+}
+
+static void values_that_a_snapshot_did_not_keep_are_counted(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = region_snapshot_new(1000 * SECOND, 10);
+  assert_non_null(snapshot);
+  for (int i = 0; i < 25; i++)
+    put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "row", i);
+  dispatch_and_free(snapshot, 10);
+  assert_int_equal(fake.values_len, 10);
+  assert_int_equal(dispatch.values_dropped, 15);
+}
+
+static void that_values_were_dropped_is_said_once(void **state) {
+  (void)state;
+  for (unsigned time = 1000; time < 1003; time++) {
+    struct region_snapshot *snapshot = snapshot_at(time);
+    put(snapshot, REGION_RANK_CORE, REGION_GAUGE, "row", 1);
+    dispatch_and_free(snapshot, time < 1002 ? 0 : 1);
+  }
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_INFO, "again within MaxValues"));
+}
+
+static void no_time_is_dispatched_twice_or_backwards(void **state) {
+  (void)state;
+  static const uint64_t times_s[] = {1000, 1000, 990, 1010};
+  for (size_t i = 0; i < sizeof(times_s) / sizeof(times_s[0]); i++) {
+    struct region_snapshot *snapshot = snapshot_at(times_s[i]);
+    put(snapshot, REGION_RANK_CORE, REGION_GAUGE, "row", 1);
+    dispatch_and_free(snapshot, 10);
+  }
+  assert_int_equal(fake.values_len, 2);
+}
+
+static void an_event_is_logged_and_notified_of_once(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  region_snapshot_tell(snapshot, REGION_FAILURE, "Region %s is gone.", "gtpu");
+  region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is back.", "gtpu");
+  dispatch_and_free(snapshot, 10);
+  assert_int_equal(fake.notifications_len, 2);
+  assert_string_equal(fake.notifications[0].message, "Region gtpu is gone.");
+  assert_int_equal(fake.notifications[0].severity, NOTIF_FAILURE);
+  assert_int_equal(fake.notifications[1].severity, NOTIF_OKAY);
+  assert_non_null(fake_logged(LOG_WARNING, "gtpu is gone"));
+  assert_non_null(fake_logged(LOG_NOTICE, "gtpu is back"));
+}
+
+static void without_send_notifications_an_event_is_logged_alone(void **state) {
+  (void)state;
+  config.send_notifications = false;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  region_snapshot_tell(snapshot, REGION_WARNING, "Region gtpu is stale.");
+  dispatch_and_free(snapshot, 10);
+  assert_int_equal(fake.notifications_len, 0);
+  assert_non_null(fake_logged(LOG_WARNING, "gtpu is stale"));
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(each_value_has_its_identifier_time_and_interval),
+      TEST(a_gauge_that_is_no_number_is_left_out),
+      TEST(beyond_max_values_single_cores_go_first),
+      TEST(values_that_a_snapshot_did_not_keep_are_counted),
+      TEST(that_values_were_dropped_is_said_once),
+      TEST(no_time_is_dispatched_twice_or_backwards),
+      TEST(an_event_is_logged_and_notified_of_once),
+      TEST(without_send_notifications_an_event_is_logged_alone),
+  };
+  return cmocka_run_group_tests_name("plugin_region_dispatch", tests, NULL,
+                                     NULL);
+}

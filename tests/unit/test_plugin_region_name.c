@@ -1,0 +1,63 @@
+/* Names of rows, which are foreign bytes. */
+#include "plugin/region_name.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+static void assert_clean(const char *name, const char *expected) {
+  char clean[120];
+  region_name_clean(clean, sizeof(clean), name);
+  assert_string_equal(clean, expected);
+}
+
+static void a_plain_name_stays_as_it_is(void **state) {
+  (void)state;
+  assert_clean("eth0", "eth0");
+  assert_clean("02:00:00:00:00:01", "02:00:00:00:00:01");
+  assert_clean("10.0.0.1-vip_{a}", "10.0.0.1-vip_{a}");
+}
+
+static void what_a_backend_would_take_for_its_own_becomes_a_line(void **state) {
+  (void)state;
+  assert_clean("a/b", "a_b");
+  assert_clean("a b\tc\nd", "a_b_c_d");
+  assert_clean("a;b=c\"d", "a_b_c_d");
+  assert_clean("\x01\x1f\x7f", "___");
+}
+
+static void characters_of_utf8_stay_and_other_bytes_do_not(void **state) {
+  (void)state;
+  assert_clean("zo\xc3\xab\xe2\x82\xac\xf0\x9f\x98\x80",
+               "zo\xc3\xab\xe2\x82\xac\xf0\x9f\x98\x80");
+  assert_clean("\xff\xc3", "__");
+  assert_clean("\xc0\xaf", "__");           /* an overlong `/` */
+  assert_clean("\xed\xa0\x80", "___");      /* half a surrogate pair */
+  assert_clean("\xc2\x85x", "__x");         /* a control character */
+  assert_clean("\xf4\x90\x80\x80", "____"); /* beyond Unicode */
+}
+
+static void an_empty_name_becomes_a_line(void **state) {
+  (void)state;
+  assert_clean("", "_");
+}
+
+static void a_name_that_does_not_fit_is_cut_after_a_character(void **state) {
+  (void)state;
+  char clean[4];
+  region_name_clean(clean, sizeof(clean), "abcdef");
+  assert_string_equal(clean, "abc");
+  region_name_clean(clean, sizeof(clean), "ab\xc3\xab");
+  assert_string_equal(clean, "ab");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_plain_name_stays_as_it_is),
+      cmocka_unit_test(what_a_backend_would_take_for_its_own_becomes_a_line),
+      cmocka_unit_test(characters_of_utf8_stay_and_other_bytes_do_not),
+      cmocka_unit_test(an_empty_name_becomes_a_line),
+      cmocka_unit_test(a_name_that_does_not_fit_is_cut_after_a_character),
+  };
+  return cmocka_run_group_tests_name("plugin_region_name", tests, NULL, NULL);
+}

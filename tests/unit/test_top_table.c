@@ -1,0 +1,173 @@
+#include "region_unit.h"
+#include "unit.h"
+
+#include "tool/top.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void assert_short(double value, const char *wanted) {
+  char text[SHORT_TEXT_SIZE];
+  short_text(text, value);
+  assert_string_equal(text, wanted);
+}
+
+static void numbers_are_short_and_have_three_digits(void **state) {
+  (void)state;
+  assert_short(0, "0");
+  assert_short(0.25, "0.25");
+  assert_short(9.996, "10.0");
+  assert_short(12.34, "12.3");
+  assert_short(99.96, "100");
+  assert_short(999.6, "1.00k");
+  assert_short(9999, "9999");
+  assert_short(12345, "12.3k");
+  assert_short(999999, "1.00M");
+  assert_short(4560000, "4.56M");
+  assert_short(1.8446744073709552e19, "18.4E");
+  assert_short(-12345, "-12.3k");
+  assert_short(NAN, "-");
+}
+
+static void times_bear_their_unit(void **state) {
+  (void)state;
+  static const struct {
+    double ns;
+    const char *wanted;
+  } cases[] = {{3, "3.00ns"},     {495.5, "496ns"}, {12345, "12.3us"},
+               {1.5e6, "1.50ms"}, {2e9, "2.00s"},   {7.2e12, "7200s"}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    char text[SHORT_TEXT_SIZE];
+    short_time_text(text, cases[i].ns);
+    assert_string_equal(text, cases[i].wanted);
+  }
+}
+
+struct fixture {
+  struct percore_region *region;
+  struct region_reader *reader;
+  struct top_figures figures;
+  struct rates rates[2];
+};
+
+static void begin(struct fixture *fixture) {
+  struct rates_options options = {.rows = 100};
+  uint32_t row;
+  *fixture = (struct fixture){0};
+  fixture->region = unit_create(PERCORE_SERVE_THREAD);
+  fixture->reader = unit_connect();
+  percore_row_add(fixture->region, PORT, "\033[2J\033]0;x\007", &row);
+  percore_row_add(fixture->region, PORT, "eth1", &row);
+  percore_row_add(fixture->region, PORT, "eth2", &row);
+  struct top_figures *figures = &fixture->figures;
+  *figures = (struct top_figures){.region = "unit",
+                                  .alive = true,
+                                  .realtime_ns = UINT64_C(1795214532000000000),
+                                  .interval_s = 2,
+                                  .pid = 42,
+                                  .directory =
+                                      region_reader_directory(fixture->reader),
+                                  .with_workers = true,
+                                  .tables = fixture->rates,
+                                  .tables_len = 2};
+  assert_int_equal(workers_open(&figures->workers, fixture->reader), 0);
+  workers_read(&figures->workers, fixture->reader, 1);
+  for (uint32_t t = 0; t < 2; t++) {
+    assert_int_equal(
+        rates_open(&fixture->rates[t], fixture->reader, t + 1, &options), 0);
+    assert_int_equal(rates_read(&fixture->rates[t], fixture->reader, 1), 0);
+    assert_int_equal(
+        rates_read(&fixture->rates[t], fixture->reader, 2000000001), 0);
+  }
+}
+
+static void end(struct fixture *fixture) {
+  rates_close(&fixture->rates[0]);
+  rates_close(&fixture->rates[1]);
+  workers_close(&fixture->figures.workers);
+  region_reader_close(fixture->reader);
+  assert_return_code(percore_destroy(fixture->region), 0);
+}
+
+static char *page_of(const struct fixture *fixture, struct window window) {
+  char *page = NULL;
+  size_t size;
+  FILE *out = open_memstream(&page, &size);
+  assert_int_equal(top_table_write(out, &fixture->figures, window), 0);
+  fclose(out);
+  return page;
+}
+
+static void every_table_has_its_fields_with_their_units(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  char *page = page_of(&fixture, (struct window){0});
+  assert_non_null(strstr(page, "unit, pid 42"));
+  assert_non_null(strstr(page, "core: 0 threads attached"));
+  assert_non_null(strstr(page, "port: 3 rows"));
+  assert_non_null(strstr(page, "packets/s"));
+  assert_non_null(strstr(page, "latency_p99"));
+  assert_non_null(strstr(page, "eth1"));
+  free(page);
+  end(&fixture);
+}
+
+static void a_page_fits_its_window_whatever_its_size(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  for (int height = 1; height < 30; height++)
+    for (int width = 1; width < 120; width += 7) {
+      char *page =
+          page_of(&fixture, (struct window){.width = width, .height = height});
+      int lines = 0;
+      for (const char *line = page; *line != '\0'; lines++) {
+        size_t length = strcspn(line, "\n"), characters = 0;
+        for (size_t i = 0; i < length; i++)
+          characters += ((unsigned char)line[i] & 0xc0) != 0x80;
+        assert_true(characters <= (size_t)width);
+        line += length + (line[length] == '\n');
+      }
+      assert_true(lines <= height);
+      free(page);
+    }
+  end(&fixture);
+}
+
+static void names_of_rows_cannot_steer_the_terminal(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  char *page = page_of(&fixture, (struct window){0});
+  assert_null(strchr(page, '\033'));
+  assert_null(strchr(page, '\007'));
+  free(page);
+  end(&fixture);
+}
+
+static void a_region_that_is_gone_is_said_to_be(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  fixture.figures.alive = false;
+  fixture.figures.why = "unit.sock: Connection refused";
+  char *page = page_of(&fixture, (struct window){0});
+  assert_non_null(strstr(page, "unit is gone"));
+  assert_null(strstr(page, "port"));
+  free(page);
+  end(&fixture);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_are_short_and_have_three_digits),
+      cmocka_unit_test(times_bear_their_unit),
+      cmocka_unit_test(every_table_has_its_fields_with_their_units),
+      cmocka_unit_test(a_page_fits_its_window_whatever_its_size),
+      cmocka_unit_test(names_of_rows_cannot_steer_the_terminal),
+      cmocka_unit_test(a_region_that_is_gone_is_said_to_be),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}

@@ -1,0 +1,108 @@
+#include "unit.h"
+
+#include "tool/target.h"
+#include "tool/values.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const states[] = {"down", "up"};
+
+static void assert_value(enum percore_kind kind, uint64_t cell,
+                         const char *wanted) {
+  struct region_field layout = {.kind = kind, .cells = 1, .state_count = 2};
+  struct percore_field described = {
+      .kind = kind, .states = states, .state_count = 2};
+  char text[VALUE_TEXT_SIZE];
+  value_text(text, (struct field_ref){&layout, &described}, &cell);
+  assert_string_equal(text, wanted);
+}
+
+static void counters_have_no_sign_gauges_have_one(void **state) {
+  (void)state;
+  assert_value(PERCORE_COUNTER, UINT64_MAX, "18446744073709551615");
+  assert_value(PERCORE_LEVEL, UINT64_MAX, "18446744073709551615");
+  assert_value(PERCORE_GAUGE, UINT64_MAX, "-1");
+}
+
+static void states_are_called_by_name_and_unknown_ones_by_number(void **state) {
+  (void)state;
+  assert_value(PERCORE_STATE, 1, "up");
+  assert_value(PERCORE_STATE, 2, "2");
+  assert_value(PERCORE_STATE, UINT64_MAX, "18446744073709551615");
+}
+
+static const struct region_field histogram_layout = {
+    .kind = PERCORE_HISTOGRAM, .cells = 8, .sub_bits = 1, .max_bits = 4};
+static const struct percore_field histogram_described = {
+    .name = "latency", .kind = PERCORE_HISTOGRAM, .sub_bits = 1, .max_bits = 4};
+static const struct field_ref histogram = {&histogram_layout,
+                                           &histogram_described};
+
+static void a_histogram_is_summed_up_by_count_and_percentiles(void **state) {
+  (void)state;
+  uint64_t buckets[8] = {[1] = 98, [3] = 2};
+  struct histogram_summary summary;
+  histogram_summarise(&summary, histogram, buckets);
+  assert_int_equal(summary.count, 100);
+  assert_near(summary.at[0], 1, 1e-9); /* p50 */
+  assert_near(summary.at[2], 3, 1e-9); /* p99 */
+  assert_near(summary.at[4], 3, 1e-9); /* max */
+}
+
+static void an_empty_histogram_has_no_percentiles(void **state) {
+  (void)state;
+  uint64_t buckets[8] = {0};
+  struct histogram_summary summary;
+  histogram_summarise(&summary, histogram, buckets);
+  assert_int_equal(summary.count, 0);
+  for (int i = 0; i < QUANTILES; i++)
+    assert_nan(summary.at[i]);
+}
+
+static void json_has_every_bucket_and_every_digit(void **state) {
+  (void)state;
+  uint64_t buckets[8] = {[0] = 1, [7] = UINT64_MAX - 1};
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  struct json *json = json_begin(out);
+  value_json(json, "latency", histogram, buckets);
+  json_unsigned(json, "n", UINT64_MAX);
+  assert_int_equal(json_end(json), 0);
+  fclose(out);
+  assert_non_null(
+      strstr(text, "\"buckets\":[[0,1],[12,18446744073709551614]]"));
+  assert_non_null(strstr(text, "\"n\":18446744073709551615"));
+  free(text);
+}
+
+static void sizes_have_binary_units(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t bytes;
+    const char *wanted;
+  } cases[] = {{0, "0 B"},
+               {1023, "1023 B"},
+               {1536, "1.5 KiB"},
+               {544768, "532 KiB"},
+               {(uint64_t)3 << 30, "3.0 GiB"},
+               {UINT64_MAX, "16384 PiB"}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    char text[SIZE_TEXT_SIZE];
+    size_text(text, cases[i].bytes);
+    assert_string_equal(text, cases[i].wanted);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(counters_have_no_sign_gauges_have_one),
+      cmocka_unit_test(states_are_called_by_name_and_unknown_ones_by_number),
+      cmocka_unit_test(a_histogram_is_summed_up_by_count_and_percentiles),
+      cmocka_unit_test(an_empty_histogram_has_no_percentiles),
+      cmocka_unit_test(json_has_every_bucket_and_every_digit),
+      cmocka_unit_test(sizes_have_binary_units),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
