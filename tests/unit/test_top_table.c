@@ -51,7 +51,7 @@ struct fixture {
 };
 
 static void begin(struct fixture *fixture) {
-  struct rates_options options = {.rows = 100};
+  struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
   uint32_t row;
   *fixture = (struct fixture){0};
   fixture->region = unit_create(PERCORE_SERVE_THREAD);
