@@ -20,6 +20,6 @@ contrib_producers_dpdk_LDADD = libpercore.la $(DPDK_LIBS)
 endif
 if TOOL
 TESTS += tests/integration/test_producers.py
-tests/integration/test_producers.log: tests/integration/test_region_command.log
+tests/integration/test_producers.log: tests/integration/test_region_top.log
 endif
 endif

@@ -38,7 +38,7 @@ static void write_slots(struct region_reader *reader) {
 static void *begin(struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
-  char time[TIME_TEXT_SIZE];
+  char time[TIME_TEXT_SIZE], pid[PID_TEXT_SIZE];
   struct text_face *face = calloc(1, sizeof(*face));
   if (face == NULL)
     return NULL;
@@ -46,8 +46,9 @@ static void *begin(struct region_reader *reader) {
   user_text(user, region_reader_uid(reader));
   size_text(size, directory->header.region_size);
   time_text(time, directory->header.start_realtime_ns);
-  printf("# region %s: pid %d, user %s, since %s, %s\n", name,
-         (int)region_reader_pid(reader), user, time, size);
+  pid_text(pid, region_reader_pid(reader));
+  printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
+         size);
   write_slots(reader);
   return face;
 }

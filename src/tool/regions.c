@@ -181,13 +181,12 @@ static void write_why(char why[WHY_SIZE], const struct found *found) {
 
 static void put_text(const struct found *found) {
   char why[WHY_SIZE], clean[WHY_SIZE * TEXT_GROWTH];
-  char pid[16] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
+  char pid[PID_TEXT_SIZE] = "-", user[USER_TEXT_SIZE] = "-", tables[16] = "-";
   char rows[24] = "-", size[SIZE_TEXT_SIZE] = "-";
   struct region_reader *reader = found->reader;
   if (reader != NULL && region_reader_directory(reader) != NULL) {
     const struct region_directory *directory = region_reader_directory(reader);
-    if (region_reader_pid(reader) > 0)
-      snprintf(pid, sizeof(pid), "%d", (int)region_reader_pid(reader));
+    pid_text(pid, region_reader_pid(reader));
     user_text(user, region_reader_uid(reader));
     snprintf(tables, sizeof(tables), "%u", directory->table_count - 1);
     snprintf(rows, sizeof(rows), "%llu",

@@ -25,6 +25,13 @@ void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
     snprintf(text, USER_TEXT_SIZE, "%u", (unsigned)uid);
 }
 
+void pid_text(char text[PID_TEXT_SIZE], pid_t pid) {
+  if (pid > 0)
+    snprintf(text, PID_TEXT_SIZE, "%d", (int)pid);
+  else
+    snprintf(text, PID_TEXT_SIZE, "-");
+}
+
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes) {
   static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
   double size = (double)bytes;

@@ -32,6 +32,10 @@ int target_no_table(const char *command,
 /* "root", or the number of a user without a name. */
 void user_text(char text[USER_TEXT_SIZE], uid_t uid);
 
+/* "-" for a process that cannot be seen from here (0). */
+#define PID_TEXT_SIZE 16
+void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
+
 /* "1.4 GiB". */
 #define SIZE_TEXT_SIZE 32
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);

@@ -283,7 +283,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
  */
 
 static void write_title(FILE *out, const struct top_figures *figures) {
-  char time[TIME_TEXT_SIZE], user[USER_TEXT_SIZE];
+  char time[TIME_TEXT_SIZE], user[USER_TEXT_SIZE], pid[PID_TEXT_SIZE];
   time_text(time, figures->realtime_ns);
   fprintf(out, "%s  ", time);
   if (!figures->alive) {
@@ -293,8 +293,9 @@ static void write_title(FILE *out, const struct top_figures *figures) {
     return;
   }
   user_text(user, figures->uid);
-  fprintf(out, "%s, pid %d, user %s, every %g s\n", figures->region,
-          (int)figures->pid, user, figures->interval_s);
+  pid_text(pid, figures->pid);
+  fprintf(out, "%s, pid %s, user %s, every %g s\n", figures->region, pid, user,
+          figures->interval_s);
 }
 
 static int write_all(FILE *out, const struct top_figures *figures,

@@ -1,10 +1,16 @@
 # percore(1) and its regions, with producers and without any daemon.
-EXTRA_DIST += tests/integration/test_region_command.py
+EXTRA_DIST += \
+	tests/integration/region_harness.py \
+	tests/integration/test_region_command.py \
+	tests/integration/test_region_top.py
 if TOOL
 check_PROGRAMS += tests/integration/region_producer
 tests_integration_region_producer_SOURCES = tests/integration/region_producer.c
 tests_integration_region_producer_LDADD = libregion.la
 
-TESTS += tests/integration/test_region_command.py
+TESTS += \
+	tests/integration/test_region_command.py \
+	tests/integration/test_region_top.py
 tests/integration/test_region_command.log: tests/integration/test_command.log
+tests/integration/test_region_top.log: tests/integration/test_region_command.log
 endif

@@ -77,6 +77,37 @@ def need(name, reason):
 
 
 # ---------------------------------------------------------------------------
+# Threads
+
+
+def test_pthread():
+    """the pthread producer publishes a row for each port, whose packets and
+    bytes are of one moment, and a worker that sleeps more than it works"""
+    path = need("pthread", "it was not built")
+    core = online_cores()[-1]
+    with Example(path, str(core)) as example:
+        end = time.monotonic() + 10
+        while not os.path.exists(f"{example.directory}/pthread.sock"):
+            check(time.monotonic() < end, "no region came")
+            time.sleep(0.05)
+        got = example.percore("top", "pthread", "-i", "1", "-n", "1")
+        worker = got["workers"][0]
+        check(len(got["workers"]) == 1 and worker["core"] == core
+              and not worker["stuck"], str(got["workers"]))
+        check(0 < worker["useful"] < worker["slept"] < 1, str(worker))
+        rows = example.rows("pthread", "port")
+        check(set(rows) == {"port0", "port1"}, str(rows))
+        for row in rows.values():
+            packets = row["rx_packets"]
+            check(packets > 100, str(row))
+            check(64 <= row["rx_bytes"] / packets < 1464, str(row))
+            # The time of a packet is counted just after it.
+            check(0 <= packets - row["packet_time"]["count"] <= 1, str(row))
+        example.process.send_signal(signal.SIGTERM)
+        example.end()
+
+
+# ---------------------------------------------------------------------------
 # DPDK
 
 

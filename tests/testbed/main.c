@@ -2,7 +2,8 @@
  *
  *   guest CHAPTER...         results on stdout
  *   guest burn CORE PATTERN  keeps a core busy for ever, and prints at each
- *                            second how much it was in the one that ended
+ *                            second how much it was in the one that ended,
+ *                            and how late its rounds were
  *   guest mark TEXT...       prints the time and a text
  */
 #include "burner.h"
@@ -44,16 +45,19 @@ static double realtime(void) {
 
 static void tell_truth(struct burner *burner) {
   double from = realtime();
-  uint64_t busy = burner_busy_ns(burner);
+  uint64_t busy = burner_busy_ns(burner), late = burner_late_ns(burner);
   for (;;) {
     sleep_ns((uint64_t)(1e9 * (floor(from) + 1 - from)));
     double to = realtime();
     uint64_t busy_to = burner_busy_ns(burner);
-    printf("TRUTH %.3f %.2f\n", to,
-           100 * 1e-9 * (double)(busy_to - busy) / (to - from));
+    uint64_t late_to = burner_late_ns(burner);
+    printf("TRUTH %.3f %.2f %.2f\n", to,
+           100 * 1e-9 * (double)(busy_to - busy) / (to - from),
+           100 * 1e-9 * (double)(late_to - late) / (to - from));
     fflush(stdout);
     from = to;
     busy = busy_to;
+    late = late_to;
   }
 }
 

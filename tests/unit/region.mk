@@ -5,7 +5,9 @@ REGION_TESTS = \
 	tests/unit/test_region_writer \
 	tests/unit/test_region_directory \
 	tests/unit/test_region_reader \
-	tests/unit/test_region_grace
+	tests/unit/test_region_grace \
+	tests/unit/test_region_memory \
+	tests/unit/test_row_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
 check_LTLIBRARIES += libregionunit.la
@@ -23,4 +25,8 @@ tests_unit_test_region_reader_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_memory_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
+tests_unit_test_row_index_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_row_index_LDADD = $(REGION_TEST_LDADD)
 endif

@@ -3,6 +3,7 @@
 #include "fake_collectd.h"
 
 #include "cycles/sampler.h"
+#include "plugin/region_sampler.h"
 
 #include <setjmp.h>
 
@@ -54,6 +55,49 @@ struct snapshot *sampler_take(struct sampler *sampler) {
 
 void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 
+/* The same for the regions. */
+static struct {
+  int start_status;
+  unsigned starts, stops;
+  uint64_t interval_ns;
+  struct region_snapshot *queue[2];
+  size_t queue_len;
+} region_stub;
+
+int region_sampler_start(struct region_sampler **sampler,
+                         const struct region_watch_options *options,
+                         uint64_t interval_ns) {
+  (void)options;
+  region_stub.starts++;
+  region_stub.interval_ns = interval_ns;
+  if (region_stub.start_status == 0)
+    *sampler = (struct region_sampler *)(void *)&region_stub;
+  return region_stub.start_status;
+}
+
+void region_sampler_stop(struct region_sampler *sampler) {
+  if (sampler != NULL)
+    region_stub.stops++;
+}
+
+struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {
+  if (sampler == NULL || region_stub.queue_len == 0)
+    return NULL;
+  return region_stub.queue[--region_stub.queue_len];
+}
+
+static void queue_region_values(uint64_t time_s, int count) {
+  struct region_snapshot *snapshot = region_snapshot_new(time_s * SECOND, 1000);
+  assert_non_null(snapshot);
+  for (int i = 0; i < count; i++)
+    region_snapshot_put(snapshot, REGION_RANK_HOST,
+                        &(struct region_value){.plugin = "percore_host_a_b_c",
+                                               .plugin_instance = "all",
+                                               .type_instance = "row",
+                                               .type = REGION_GAUGE});
+  region_stub.queue[region_stub.queue_len++] = snapshot;
+}
+
 static void queue_snapshot(uint64_t time_s) {
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
   assert_non_null(snapshot);
@@ -68,6 +112,7 @@ static int set_up(void **state) {
   (void)state;
   fake_reset();
   memset(&stub, 0, sizeof(stub));
+  memset(&region_stub, 0, sizeof(region_stub));
   stub.has_source = true;
   fake.read = NULL;
   fake.interval = TIME_T_TO_CDTIME_T_STATIC(10);
@@ -176,6 +221,53 @@ static void shutdown_stops_the_sampler(void **state) {
   assert_int_equal(stub.stops, 1);
 }
 
+static void regions_are_read_by_a_thread_of_their_own(void **state) {
+  (void)state;
+  assert_int_equal(region_stub.starts, 0);
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(region_stub.starts, 1);
+  assert_int_equal(region_stub.interval_ns, 10 * SECOND);
+  assert_int_equal(fake.shutdown(), 0);
+  assert_int_equal(region_stub.stops, 1);
+}
+
+static void regions_that_could_not_start_are_tried_by_each_read(void **state) {
+  (void)state;
+  region_stub.start_status = -EAGAIN;
+  assert_int_equal(fake.init(), 0);
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(region_stub.starts, 2);
+  region_stub.start_status = 0;
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(region_stub.starts, 3);
+}
+
+static void values_of_regions_have_the_room_that_loads_leave(void **state) {
+  (void)state;
+  oconfig_item_t *block = fake_config("MaxValues 30");
+  assert_int_equal(fake.config(block), 0);
+  fake_config_free(block);
+  assert_int_equal(fake.init(), 0);
+  queue_snapshot(1000);
+  queue_region_values(1000, 50);
+  assert_int_equal(read_once(), 0);
+  assert_int_equal(fake.values_len, 30);
+  /* Before the next loads come, as much as they left last time. */
+  fake_reset();
+  queue_region_values(1010, 50);
+  assert_int_equal(read_once(), 0);
+  size_t room = fake.values_len;
+  assert_true(room > 0 && room < 30);
+  fake_reset();
+  queue_snapshot(1020);
+  assert_int_equal(read_once(), 0);
+  const struct fake_value *dropped =
+      fake_find("percore_host-self/derive-values_dropped");
+  assert_non_null(dropped);
+  assert_int_equal(dropped->values[0].derive, 2 * (50 - room));
+}
+
 static void what_the_sampler_says_goes_to_the_log_at_its_level(void **state) {
   (void)state;
   assert_int_equal(fake.init(), 0);
@@ -195,6 +287,9 @@ int main(void) {
       TEST(without_a_source_the_first_read_fails_and_no_other),
       TEST(a_start_that_fails_is_tried_again_after_1_2_4_to_60_s),
       TEST(shutdown_stops_the_sampler),
+      TEST(regions_are_read_by_a_thread_of_their_own),
+      TEST(regions_that_could_not_start_are_tried_by_each_read),
+      TEST(values_of_regions_have_the_room_that_loads_leave),
       TEST(what_the_sampler_says_goes_to_the_log_at_its_level),
   };
   return cmocka_run_group_tests_name("plugin_life", tests, NULL, NULL);

@@ -14,7 +14,7 @@
 struct play {
   struct schedule schedule;
   uint64_t monotonic_ns, realtime_ns;
-  uint64_t stamps[4096];
+  uint64_t stamps[16384];
   size_t stamps_len;
   int samples, load_averages;
   struct schedule_due due; /* the last */
@@ -38,7 +38,7 @@ static struct schedule_due take(struct play *play) {
   play->samples += (play->due.what & SCHEDULE_SAMPLE) != 0;
   play->load_averages += (play->due.what & SCHEDULE_LOAD_AVERAGE) != 0;
   if (play->due.what & SCHEDULE_INTERVAL) {
-    assert_true(play->stamps_len < 4096);
+    assert_true(play->stamps_len < 16384);
     play->stamps[play->stamps_len++] = play->due.stamp_ns;
   }
   return play->due;
@@ -125,6 +125,20 @@ static void more_than_1_percent_late_gets_the_true_time(void **state) {
   assert_int_equal(take(&play).stamp_ns, 1700000010 * SECOND + 100 * MS + 1);
   run(&play, 15 * SECOND, 0);
   assert_int_equal(last_stamp(&play), 1700000020 * SECOND);
+}
+
+static void lateness_below_an_interval_leaves_out_no_interval(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000000 * SECOND);
+  for (uint64_t i = 0; i < 20000; i++) {
+    pass(&play, wait_of(&play) + (i * 7919 * 7919) % (9 * SECOND));
+    take(&play);
+  }
+  assert_true(play.stamps_len > 1000);
+  for (size_t i = 1; i < play.stamps_len; i++)
+    assert_int_equal(play.stamps[i] / INTERVAL,
+                     play.stamps[i - 1] / INTERVAL + 1);
 }
 
 static void intervals_slept_over_give_one_snapshot(void **state) {
@@ -347,6 +361,7 @@ int main(void) {
       cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
       cmocka_unit_test(a_little_jitter_moves_no_stamp),
       cmocka_unit_test(more_than_1_percent_late_gets_the_true_time),
+      cmocka_unit_test(lateness_below_an_interval_leaves_out_no_interval),
       cmocka_unit_test(intervals_slept_over_give_one_snapshot),
       cmocka_unit_test(a_clock_set_forward_goes_on_at_the_new_multiples),
       cmocka_unit_test(a_clock_set_forward_is_no_lateness),

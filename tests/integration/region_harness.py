@@ -1,0 +1,126 @@
+"""What the tests of percore(1) and regions share: a runtime directory of their
+own, and producers that do as they are told."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from harness import BUILD, Results, check
+
+PERCORE = f"{BUILD}/percore"
+PRODUCER = f"{BUILD}/tests/integration/region_producer"
+TIMEOUT = 60
+
+
+class RuntimeDir:
+    """A runtime directory of our own, and what ran in it, gone at the end."""
+
+    def __init__(self):
+        self.path = tempfile.mkdtemp(prefix="percore-test-")
+        self.environment = {**os.environ, "PERCORE_RUNTIME_DIR": self.path,
+                            "TERM": "xterm"}
+        self.producers = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        for producer in self.producers:
+            producer.kill()
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def produce(self, *arguments, **options):
+        producer = Producer([PRODUCER, *arguments], self.environment,
+                            **options)
+        self.producers.append(producer)
+        return producer
+
+    def run(self, *arguments, **options):
+        return subprocess.run(
+            [PERCORE, *arguments], capture_output=True, text=True,
+            timeout=TIMEOUT, stdin=subprocess.DEVNULL, check=False,
+            env=self.environment, **options)
+
+    def succeed(self, *arguments, **options):
+        done = self.run(*arguments, **options)
+        check(done.returncode == 0,
+              f"{arguments}: exit {done.returncode}: {done.stderr}")
+        return done.stdout
+
+    def documents(self, *arguments):
+        return [json.loads(line) for line
+                in self.succeed(*arguments, "--json").splitlines()]
+
+    def dump(self, region):
+        return tables_of(self.documents("dump", region)[0])
+
+    def regions(self):
+        return {found["name"]: found for found
+                in self.documents("regions")[0]["regions"]}
+
+    def fail(self, *arguments, status=1, says="", **options):
+        done = self.run(*arguments, **options)
+        check(done.returncode == status,
+              f"{arguments}: exit {done.returncode}: {done.stderr}")
+        check(says in done.stderr, f"{arguments}: {done.stderr}")
+        return done.stderr
+
+
+class Producer:
+    """Obeys lines, answers each with one."""
+
+    def __init__(self, command, environment, **options):
+        # pylint: disable=consider-using-with
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            env=environment, **options)
+        check(self.process.stdout.readline() == "ready\n",
+              "the producer did not start")
+
+    def ask(self, line):
+        self.tell(line)
+        return self.process.stdout.readline().strip()
+
+    def tell(self, line):
+        self.process.stdin.write(f"{line}\n")
+        self.process.stdin.flush()
+
+    def log(self):
+        """What it had counted on port 0, and when."""
+        return [(float(when), int(packets)) for when, packets in
+                (look.split() for look in self.ask("log").split(","))]
+
+    def end(self):
+        self.process.stdin.close()
+        check(self.process.wait(TIMEOUT) == 0, "the producer failed")
+
+    def kill(self):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
+
+def tables_of(document):
+    return {table["name"]: table for table in document["tables"]}
+
+
+def row_of(table, name):
+    rows = [row for row in table["rows"] if row["row"] == name]
+    check(len(rows) == 1, f"{len(rows)} rows {name!r}")
+    return rows[0]
+
+
+def run_tests(names):
+    """Runs what is called test_... among the names of a module."""
+    for program in (PERCORE, PRODUCER):
+        if not os.path.exists(program):
+            print(f"ok - regions and percore(1) # SKIP there is no {program}")
+            sys.exit(77)
+    results = Results()
+    for name, test in list(names.items()):
+        if name.startswith("test_"):
+            results.run(test)
+    results.finish()

@@ -1,0 +1,90 @@
+/* How much memory may be taken: src/region/memory.c, under a made-up root. */
+#include "percore_config.h"
+
+#include "region/memory.h"
+#include "temp_tree.h"
+#include "unit.h"
+
+static struct temp_tree tree;
+
+static int make_root(void **state) {
+  (void)state;
+  temp_tree_make(&tree);
+  region_memory_root = tree.root;
+  temp_tree_write(&tree, "/proc/meminfo",
+                  "MemTotal: 9000 kB\nMemFree: 10 kB\nMemAvailable: 8000 kB\n");
+  return 0;
+}
+
+static int remove_root(void **state) {
+  (void)state;
+  region_memory_root = "";
+  temp_tree_remove(&tree);
+  return 0;
+}
+
+static void without_a_limit_it_is_what_is_available(void **state) {
+  (void)state;
+  temp_tree_write(&tree, "/proc/self/cgroup", "0::/\n");
+  assert_int_equal(region_memory_room(), 8000 * 1024);
+}
+
+static void the_tightest_group_on_the_path_counts(void **state) {
+  (void)state;
+  temp_tree_write(&tree, "/proc/self/cgroup", "0::/pods/one\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pods/one/memory.max", "max\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pods/memory.max", "500000\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pods/memory.current", "400000\n");
+  assert_int_equal(region_memory_room(), 100000);
+}
+
+static void file_pages_that_can_be_given_up_are_room(void **state) {
+  (void)state;
+  temp_tree_write(&tree, "/proc/self/cgroup", "0::/pod\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.max", "500000\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.current", "500000\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.stat",
+                  "anon 1\nfile 400000\ninactive_file 200000\n"
+                  "active_file 50000\nshmem 150000\n");
+  assert_int_equal(region_memory_room(), 250000);
+}
+
+static void the_first_version_of_control_groups_is_known(void **state) {
+  (void)state;
+  temp_tree_write(&tree, "/proc/self/cgroup",
+                  "9:cpu:/x\n4:memory:/jobs/a\n0::/\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/memory/jobs/a/memory.limit_in_bytes",
+                  "70000\n");
+  temp_tree_write(&tree, "/sys/fs/cgroup/memory/jobs/a/memory.usage_in_bytes",
+                  "90000\n");
+  assert_int_equal(region_memory_room(), 0);
+  temp_tree_write(&tree, "/sys/fs/cgroup/memory/jobs/a/memory.stat",
+                  "total_inactive_file 30000\ntotal_active_file 5000\n");
+  assert_int_equal(region_memory_room(), 15000);
+}
+
+static void possible_cores_are_numbered_to_the_last(void **state) {
+  (void)state;
+  static const struct {
+    const char *text;
+    uint32_t cores;
+  } cases[] = {{"0\n", 1}, {"0-7\n", 8}, {"0-3,8-11\n", 12}, {"0,5", 6}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    temp_tree_write(&tree, "/sys/devices/system/cpu/possible", cases[i].text);
+    assert_int_equal(region_possible_cores(), cases[i].cores);
+  }
+}
+
+#define MEMORY_TEST(test)                                                      \
+  cmocka_unit_test_setup_teardown(test, make_root, remove_root)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      MEMORY_TEST(without_a_limit_it_is_what_is_available),
+      MEMORY_TEST(the_tightest_group_on_the_path_counts),
+      MEMORY_TEST(file_pages_that_can_be_given_up_are_room),
+      MEMORY_TEST(the_first_version_of_control_groups_is_known),
+      MEMORY_TEST(possible_cores_are_numbered_to_the_last),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
