@@ -2,9 +2,9 @@
 
 #include "utils/common/common.h"
 
-/* Cells of a tile: 4 MiB of them, so that a tile of a table that is read for
- * all cores stays in the cache of one. */
-#define TILE_CELLS 524288
+/* Cells of a tile: 1 MiB of them. A tile stays in a cache, and a thread that is
+ * to end looks whether it is after each. */
+#define TILE_CELLS 131072
 
 /* ---------------------------------------------------------------------------
  * Tables

@@ -17,11 +17,14 @@ FAST = 0.2  # the interval of most tests, in seconds
 
 def wait_for_number(collectd, identifier, number, seconds=10):
     """Waits until the newest value is that number."""
-    collectd.wait_for(
-        lambda: collectd.of(identifier)
-        and collectd.of(identifier)[-1].value == number,
-        seconds, f"{identifier} {number} (the last is "
-        f"{[each.value for each in collectd.of(identifier)][-3:]})")
+    def numbers():
+        return [value.value for value in collectd.of(identifier)]
+    try:
+        collectd.wait_for(lambda: numbers()[-1:] == [number], seconds,
+                          f"{identifier} {number}")
+    except AssertionError as error:
+        raise AssertionError(f"the last are {numbers()[-3:]}; {error}") \
+            from None
 
 
 def host(field, row, table="port", kind="derive", region="gtpu", where="all"):

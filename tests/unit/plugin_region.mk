@@ -6,6 +6,7 @@ plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_dispatch \
 	tests/unit/test_plugin_region_name \
+	tests/unit/test_plugin_region_sampler \
 	tests/unit/test_plugin_region_watch
 check_PROGRAMS += $(plugin_region_tests)
 TESTS += $(plugin_region_tests)
@@ -22,6 +23,12 @@ tests_unit_test_plugin_region_name_SOURCES = \
 	tests/unit/test_plugin_region_name.c $(fake_collectd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_sampler_SOURCES = \
+	tests/unit/test_plugin_region_sampler.c $(fake_collectd)
+tests_unit_test_plugin_region_sampler_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_sampler_LDADD = \
+	libplugin.la libregionunit.la libregion.la libcycles.la \
+	$(CMOCKA_LIBS) -lm
 tests_unit_test_plugin_region_watch_SOURCES = \
 	tests/unit/test_plugin_region_watch.c $(fake_collectd)
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)

@@ -1,0 +1,14 @@
+# The plugin in the real collectd, against a plugin that only dispatches.
+EXTRA_DIST += tests/bench/region_dispatch.py
+if PLUGIN
+EXTRA_LTLIBRARIES += bare.la
+bare_la_SOURCES = tests/bench/bare.c
+bare_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
+bare_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
+CLEANFILES += bare.la
+PLUGIN_BENCH = bench-plugin
+bench-plugin: bare.la percore.la tests/integration/producer
+	@echo "== region_dispatch"
+	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
+	  $(srcdir)/tests/bench/region_dispatch.py
+endif
