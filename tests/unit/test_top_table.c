@@ -109,6 +109,7 @@ static void every_table_has_its_fields_with_their_units(void **state) {
   assert_non_null(strstr(page, "packets/s"));
   assert_non_null(strstr(page, "latency_p99"));
   assert_non_null(strstr(page, "eth1"));
+  assert_null(strstr(page, " \n"));
   free(page);
   end(&fixture);
 }
