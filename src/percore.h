@@ -267,8 +267,10 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
 #define PERCORE_ALL_ROWS UINT32_MAX
 
 /* Makes counters and histograms show 0 from now on. No cell is written and no
- * rate changes; gauges, levels and states stay. Returns 0, or -1 with EINVAL,
- * ENOENT (not live), ENODEV, ENOTSUP (PERCORE_NO_BASES). */
+ * rate changes; gauges, levels and states stay. Waits for workers inside a
+ * section, for at most 0.1 s a row. Returns 0, or -1 with EINVAL, ENOENT (not
+ * live), ENODEV, ENOTSUP (PERCORE_NO_BASES), EAGAIN (a worker stayed inside a
+ * section; rows from there on are as they were). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* Gives the calling thread a slot for a core: that of the core if it is free or

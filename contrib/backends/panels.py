@@ -53,7 +53,8 @@ class Server:
 
     def __init__(self, page, store, host, minutes, refresh_ms=5000, open_rows=True):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
-                  'refresh_ms': refresh_ms, 'open': open_rows}
+                  'refresh_ms': refresh_ms, 'open': open_rows,
+                  'prefer': {'counter': '_rx_packets'}}
         with open(DASHBOARD, 'rb') as file:
             fixed = {'/config.json': json.dumps(config).encode(), '/dashboard.json': file.read()}
 

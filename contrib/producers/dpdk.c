@@ -4,7 +4,8 @@
  * (at a rate of our choice), net_ring takes them and gives them back, and
  * net_null swallows them again:
  *
- *   dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
+ *   cc dpdk.c $(pkg-config --cflags --libs libdpdk percore) -o dpdk
+ *   ./dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
  *     -- --rate 200000 --seconds 10
  *
  * The main lcore waits, every other lcore polls a queue of its own of both

@@ -1,6 +1,7 @@
 /* packet: frames from a raw packet socket, counted with percore.
  *
- *   packet INTERFACE [CORE]
+ *   cc packet.c $(pkg-config --cflags --libs percore) -o packet
+ *   ./packet INTERFACE [CORE]
  *
  * Polls while there is something to do and blocks when there has been nothing
  * for a while, as a fast path does that shares its core: percore_sleep and

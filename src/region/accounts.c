@@ -6,21 +6,18 @@
 
 #include "accounts.h"
 
-/* value = cell + base. The base changes when another object bears the name. */
-struct cell_account {
-  uint64_t base, value;
-};
-
+/* One allocation: the entry, bases and values of the totals and then of each
+ * core, and the name. value = cell + base; the base changes when another object
+ * bears the name. */
 struct entry {
-  struct region_account shown; /* what callers see; arrays behind the cells */
+  struct region_account shown; /* what callers see */
   struct entry *next;          /* in the chain of its hash */
   uint64_t producer;           /* whose row, which row, which object */
   uint32_t row, incarnation;
-  bool begun, ended; /* ended: was seen removed */
   uint32_t place;    /* in the tile of the round */
-  char name[REGION_ROW_NAME_SIZE];
-  struct cell_account *cells; /* totals, then the cores */
-  uint64_t *values;
+  bool begun, ended; /* ended: was seen removed */
+  uint64_t *bases, *values;
+  uint64_t words[];
 };
 
 struct region_accounts {
@@ -42,18 +39,12 @@ struct region_accounts *region_accounts_new(uint32_t want) {
   return accounts;
 }
 
-static void free_entry(struct entry *entry) {
-  free(entry->cells);
-  free(entry->values);
-  free(entry);
-}
-
 static void forget_all(struct region_accounts *accounts) {
   for (uint32_t c = 0; c < accounts->chain_count; c++)
     while (accounts->chains[c] != NULL) {
       struct entry *entry = accounts->chains[c];
       accounts->chains[c] = entry->next;
-      free_entry(entry);
+      free(entry);
     }
   free(accounts->chains);
   free(accounts->by_row);
@@ -95,7 +86,7 @@ static int grow_chains(struct region_accounts *accounts) {
   for (uint32_t c = 0; c < accounts->chain_count; c++)
     while (accounts->chains[c] != NULL) {
       struct entry *entry = accounts->chains[c];
-      struct entry **chain = &chains[hash(entry->name) & (count - 1)];
+      struct entry **chain = &chains[hash(entry->shown.name) & (count - 1)];
       accounts->chains[c] = entry->next;
       entry->next = *chain;
       *chain = entry;
@@ -112,18 +103,17 @@ static struct entry *make_entry(struct region_accounts *accounts,
   size_t cells = copies * accounts->columns;
   if (grow_chains(accounts) != 0)
     return NULL;
-  struct entry *entry = calloc(1, sizeof(*entry));
+  size_t name_size = strlen(name) + 1;
+  struct entry *entry =
+      calloc(1, sizeof(*entry) + 2 * cells * sizeof(uint64_t) + name_size);
   if (entry == NULL)
     return NULL;
-  entry->cells = calloc(cells, sizeof(*entry->cells));
-  entry->values = calloc(cells, sizeof(*entry->values));
-  if (entry->cells == NULL || entry->values == NULL) {
-    free_entry(entry);
-    return NULL;
-  }
-  memcpy(entry->name, name, sizeof(entry->name));
+  entry->bases = entry->words;
+  entry->values = entry->words + cells;
+  char *own_name = (char *)(entry->words + 2 * cells);
+  memcpy(own_name, name, name_size);
   entry->shown = (struct region_account){
-      .name = entry->name,
+      .name = own_name,
       .totals = entry->values,
       .cores = accounts->want ? entry->values + accounts->columns : NULL,
       .core_count = accounts->core_count};
@@ -141,7 +131,7 @@ static struct entry *find_entry(struct region_accounts *accounts,
     for (struct entry *entry =
              accounts->chains[hash(name) & (accounts->chain_count - 1)];
          entry != NULL; entry = entry->next)
-      if (strcmp(entry->name, name) == 0)
+      if (strcmp(entry->shown.name, name) == 0)
         return entry;
   return make_entry(accounts, name);
 }
@@ -210,29 +200,29 @@ static bool is_account(uint32_t kind) {
 /* births: what the cells held when this object began; NULL if that is not known
  * (there is one for all cores): then it begins now. */
 static void begin_cells(const struct region_accounts *accounts,
-                        struct cell_account *cells, const uint64_t *raw,
+                        struct entry *entry, size_t at, const uint64_t *raw,
                         const uint64_t *births) {
   for (uint32_t c = 0; c < accounts->columns; c++) {
     uint64_t birth = births != NULL ? births[c] : raw[c];
-    uint64_t before = is_account(accounts->kinds[c]) ? cells[c].value : 0;
-    cells[c].base = before - birth;
+    uint64_t before =
+        is_account(accounts->kinds[c]) ? entry->values[at + c] : 0;
+    entry->bases[at + c] = before - birth;
   }
 }
 
-static void follow_cells(struct region_accounts *accounts,
-                         struct cell_account *cells, const uint64_t *raw,
-                         uint64_t *values) {
+static void follow_cells(struct region_accounts *accounts, struct entry *entry,
+                         size_t at, const uint64_t *raw) {
   for (uint32_t c = 0; c < accounts->columns; c++) {
     uint32_t kind = accounts->kinds[c];
-    uint64_t value = raw[c];
+    uint64_t value = raw[c], before = entry->values[at + c];
     if (kind == PERCORE_GAUGE || is_account(kind))
-      value += cells[c].base;
-    if (is_account(kind) && (int64_t)(value - cells[c].value) < 0) {
+      value += entry->bases[at + c];
+    if (is_account(kind) && (int64_t)(value - before) < 0) {
       accounts->steps_back++;
-      cells[c].base += cells[c].value - value;
-      value = cells[c].value;
+      entry->bases[at + c] += before - value;
+      value = before;
     }
-    cells[c].value = values[c] = value;
+    entry->values[at + c] = value;
   }
 }
 
@@ -243,18 +233,17 @@ static void take_row(struct region_accounts *accounts, struct entry *entry,
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
   size_t at = (size_t)i * tile->columns, columns = accounts->columns;
   if (is_new_object)
-    begin_cells(accounts, entry->cells, tile->totals + at, tile->births + at);
-  follow_cells(accounts, entry->cells, tile->totals + at, entry->values);
+    begin_cells(accounts, entry, 0, tile->totals + at, tile->births + at);
+  follow_cells(accounts, entry, 0, tile->totals + at);
   if (!accounts->want)
     return;
   const uint64_t *births = entry->incarnation <= 1 ? zeros : NULL;
   for (uint32_t c = 0; c < accounts->core_count; c++) {
-    struct cell_account *cells = entry->cells + (c + 1) * columns;
     const uint64_t *raw =
         tile->cores + at + (size_t)c * tile->capacity * columns;
     if (is_new_object)
-      begin_cells(accounts, cells, raw, births);
-    follow_cells(accounts, cells, raw, entry->values + (c + 1) * columns);
+      begin_cells(accounts, entry, (c + 1) * columns, raw, births);
+    follow_cells(accounts, entry, (c + 1) * columns, raw);
   }
 }
 
@@ -351,7 +340,7 @@ void region_accounts_forget(struct region_accounts *accounts, uint64_t round) {
         continue;
       }
       *link = entry->next;
-      free_entry(entry);
+      free(entry);
       accounts->entry_count--;
     }
 }

@@ -46,7 +46,7 @@ static void begin_bases(struct percore_region *region,
   uint64_t sums[PERCORE_MAX_COLUMNS];
   uint64_t *birth = region_base(region, table, table->birth_offset, row);
   uint64_t *reset = region_base(region, table, table->reset_offset, row);
-  region_sum_row(region, table, row, sums);
+  (void)region_sum_row(region, table, row, sums);
   for (uint32_t c = 0; c < table->columns; c++) {
     store(&birth[c], sums[c]);
     store(&reset[c], sums[c]);

@@ -104,13 +104,14 @@ static bool accept_one(struct percore_region *region) {
   if (fd < 0)
     return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
            errno != ENOBUFS;
+  /* The oldest goes before the newest is told that it is served. */
+  struct connection *connection = make_place(server);
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
   if (!send_message(fd, &hello, region->memfd) || watch(server, fd) != 0) {
     close(fd);
     return true;
   }
-  struct connection *connection = make_place(server);
   connection->fd = fd;
   connection->number = server->accepted++;
   return true;

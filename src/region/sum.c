@@ -5,8 +5,7 @@
 
 #include "writer.h"
 
-/* A worker preempted inside a section may keep it open for long; the sum is
- * then taken as it is, like a reader's. */
+/* A worker preempted inside a section may keep it open for long. */
 enum { TRIES = 64 };
 
 static void add_cells(const uint64_t *cells, uint32_t columns, uint64_t *sums) {
@@ -14,7 +13,7 @@ static void add_cells(const uint64_t *cells, uint32_t columns, uint64_t *sums) {
     sums[c] += __atomic_load_n(&cells[c], __ATOMIC_RELAXED);
 }
 
-static void add_consistently(const uint64_t *sequence, const uint64_t *cells,
+static bool add_consistently(const uint64_t *sequence, const uint64_t *cells,
                              uint32_t columns, uint64_t *sums) {
   uint64_t before[PERCORE_MAX_COLUMNS];
   memcpy(before, sums, columns * sizeof(*sums));
@@ -26,21 +25,28 @@ static void add_consistently(const uint64_t *sequence, const uint64_t *cells,
     add_cells(cells, columns, sums);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     if (!(first & 1) && __atomic_load_n(sequence, __ATOMIC_RELAXED) == first)
-      return;
+      return true;
   }
+  return false;
 }
 
-void region_sum_row(const struct percore_region *region,
+/* A section that its thread will never end. */
+static bool is_abandoned(const struct region_slot *slot) {
+  return slot->tid == 0 || region_owner_is_dead(slot);
+}
+
+bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums) {
   uint64_t *single = region_single(region, table, row);
+  bool whole = true;
   memset(sums, 0, table->columns * sizeof(*sums));
   if (table->flags & REGION_TABLE_CONSISTENT)
-    add_consistently(single - 1, single, table->columns, sums);
+    whole = add_consistently(single - 1, single, table->columns, sums);
   else
     add_cells(single, table->columns, sums);
   if (table->storage != PERCORE_PER_CORE)
-    return;
+    return whole;
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
     if (region_state(region->slots[s].generation) == REGION_FREE)
       continue;
@@ -48,7 +54,10 @@ void region_sum_row(const struct percore_region *region,
     const unsigned char *cells = (const unsigned char *)head +
                                  table->slot_offset +
                                  (uint64_t)row * table->row_stride;
-    add_consistently(&head->sequence, (const uint64_t *)(const void *)cells,
-                     table->columns, sums);
+    if (!add_consistently(&head->sequence,
+                          (const uint64_t *)(const void *)cells, table->columns,
+                          sums))
+      whole &= is_abandoned(&region->slots[s]);
   }
+  return whole;
 }

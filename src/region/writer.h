@@ -149,8 +149,10 @@ bool region_take_this_removed(struct percore_region *region, uint32_t table,
 bool region_has_removed(const struct percore_region *region, uint32_t table);
 
 /* sum.c: over every slot ever used and the shared block; under the sequence
- * counters of the slots, as a reader would. */
-void region_sum_row(const struct percore_region *region,
+ * counters, as a reader would. false if a thread that lives stayed inside a
+ * section: cells may be of different moments. Whoever knows that nobody updates
+ * the row need not care. */
+bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums);
 

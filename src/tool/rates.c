@@ -303,6 +303,9 @@ static int make_room(struct rates *rates, uint32_t rows) {
   size_t row_size = past->tile.columns * sizeof(uint64_t);
   if (rows <= past->rows)
     return 0;
+  uint64_t copies = 1 + (rates->options.per_core ? past->tile.core_count : 0u);
+  if (rows * copies * row_size > rates->options.bytes_most)
+    return -EFBIG;
   uint32_t larger = rows < past->rows * 2 ? past->rows * 2 : rows;
   if (!grow(&past->incarnations, larger, sizeof(*past->incarnations)) ||
       !grow(&past->cells, larger, row_size) ||
@@ -326,8 +329,9 @@ int rates_read(struct rates *rates, struct region_reader *reader,
     region_tile_read(reader, &past->tile, first);
     if (past->tile.rows == 0)
       break;
-    if (make_room(rates, first + past->tile.rows) != 0)
-      return -ENOMEM;
+    int status = make_room(rates, first + past->tile.rows);
+    if (status != 0)
+      return status;
     for (uint32_t i = 0; i < past->tile.rows; i++)
       take_row(rates, reader, i);
     remember(rates);

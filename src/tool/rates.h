@@ -36,6 +36,8 @@ struct rates_options {
   size_t rows;      /* how many are kept, those with the largest key */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
+  uint64_t bytes_most; /* to remember cells from look to look: a region may
+                          claim many more than it has memory for */
 };
 
 struct rates {
@@ -58,7 +60,8 @@ int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
-/* Looks at a time of CLOCK_MONOTONIC. 0 or -ENOMEM. */
+/* Looks at a time of CLOCK_MONOTONIC. 0, -ENOMEM, or -EFBIG: the rows there
+ * are have more cells than options->bytes_most allows. */
 int rates_read(struct rates *rates, struct region_reader *reader,
                uint64_t now_ns);
 

@@ -47,7 +47,10 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
+  int failed; /* a look: -errno */
 };
+
+#define PAST_BYTES_MOST (UINT64_C(4) << 30)
 
 /* ---------------------------------------------------------------------------
  * Looking
@@ -182,8 +185,11 @@ static int show(struct top *top, struct live *live) {
     if (!wait_until(live, shown ? &top->figures : NULL, next_ns))
       return 0;
     int status = look(top);
-    if (status == 0)
-      status = live_show(live, &top->figures);
+    if (status != 0) {
+      top->failed = status;
+      return status;
+    }
+    status = live_show(live, &top->figures);
     if (status != 0)
       return status;
     shown = true;
@@ -208,12 +214,24 @@ static int say_no_column(const struct top *top) {
                      top->options->rates.sort, names);
 }
 
+static int say_failed(int status) {
+  if (status == -EFBIG)
+    return say_failure(COMMAND,
+                       "a table has more than %llu GiB of cells to remember "
+                       "from look to look: choose others with --table, or "
+                       "leave out --per-core",
+                       (unsigned long long)(PAST_BYTES_MOST >> 30));
+  return say_failure(COMMAND, "%s", strerror(-status));
+}
+
 static int run_live(struct top *top) {
   struct live *live = live_open(&face, top->options->json);
   if (live == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   int status = show(top, live);
   live_close(live);
+  if (top->failed != 0)
+    return say_failed(top->failed);
   return status == 0 || status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
 }
 
@@ -238,7 +256,7 @@ static int run(const struct top_options *options) {
   else if (status == -ENOENT)
     status = say_no_column(&top);
   else
-    status = say_failure(COMMAND, "%s", strerror(-status));
+    status = say_failed(status);
 cleanup:
   close_tables(&top);
   region_reader_close(top.reader);
@@ -313,8 +331,9 @@ int top_main(int argc, char **argv) {
       {"version", no_argument, NULL, 'V'},
       {NULL, 0, NULL, 0},
   };
-  struct top_options options = {.interval_s = INTERVAL_DEFAULT_S,
-                                .rates = {.rows = ROWS_DEFAULT}};
+  struct top_options options = {
+      .interval_s = INTERVAL_DEFAULT_S,
+      .rates = {.rows = ROWS_DEFAULT, .bytes_most = PAST_BYTES_MOST}};
   argv[0] = "percore " COMMAND; /* for getopt's messages */
   for (int option; (option = getopt_long(argc, argv, "i:n:t:s:r:pjhV",
                                          long_options, NULL)) != -1;) {

@@ -325,6 +325,18 @@ static int write_all(FILE *out, const struct top_figures *figures,
   return status;
 }
 
+/* Cells that are empty at the end of a line leave nothing there. */
+static void drop_trailing_blanks(char *text) {
+  char *to = text;
+  for (const char *from = text; *from != '\0'; from++) {
+    if (*from == '\n')
+      while (to > text && to[-1] == ' ')
+        to--;
+    *to++ = *from;
+  }
+  *to = '\0';
+}
+
 int top_table_write(FILE *out, const struct top_figures *figures,
                     struct window window) {
   char *whole = NULL;
@@ -335,8 +347,10 @@ int top_table_write(FILE *out, const struct top_figures *figures,
   int status = write_all(part, figures, window);
   if (fclose(part) != 0)
     status = -ENOMEM;
-  if (status == 0)
+  if (status == 0) {
+    drop_trailing_blanks(whole);
     window_cut(out, whole, window);
+  }
   free(whole);
   return status;
 }

@@ -110,6 +110,7 @@ static percore_core_table_t port_table, worker_table;
 static percore_histogram_t latency;
 static uint32_t port_rows[PORTS];
 static atomic_bool stop, stuck, asleep;
+static pthread_barrier_t attached; /* workers and main() */
 
 struct worker {
   pthread_t thread;
@@ -172,7 +173,9 @@ static void *work(void *argument) {
   percore_core_row_t state = percore_core_row(slot, worker_table, 0);
   percore_set(state, QUEUE, 10 + worker->number);
   percore_set(state, LINK, worker->number % 2);
-  for (uint64_t round = 0; !atomic_load(&stop); round++) {
+  poll_once(worker, slot, 0);
+  pthread_barrier_wait(&attached);
+  for (uint64_t round = 1; !atomic_load(&stop); round++) {
     poll_once(worker, slot, round);
     if (last && atomic_load(&stuck))
       wait_while(slot, &stuck, false);
@@ -186,6 +189,7 @@ static void *work(void *argument) {
 static void start_workers(void) {
   cpu_set_t allowed;
   int core = -1;
+  pthread_barrier_init(&attached, NULL, (unsigned)options.workers + 1);
   CPU_ZERO(&allowed);
   sched_getaffinity(0, sizeof(allowed), &allowed);
   for (int w = 0; w < options.workers; w++) {
@@ -197,6 +201,7 @@ static void start_workers(void) {
     if (pthread_create(&workers[w].thread, NULL, work, &workers[w]) != 0)
       fail("pthread_create");
   }
+  pthread_barrier_wait(&attached);
 }
 
 static void stop_workers(void) {

@@ -59,6 +59,14 @@ class Example:
         check(done.returncode == 0, f"{arguments}: {done.stderr}")
         return json.loads(done.stdout.splitlines()[-1])
 
+    def wait_until_alive(self):
+        """Where it says nothing by itself."""
+        end = time.monotonic() + 20
+        while not any(region["state"] == "alive" for region
+                      in self.percore("regions")["regions"]):
+            check(time.monotonic() < end, "no region came")
+            time.sleep(0.05)
+
     def rows(self, region, table):
         document = self.percore("dump", region)
         rows = next(t for t in document["tables"] if t["name"] == table)["rows"]
@@ -86,10 +94,7 @@ def test_pthread():
     path = need("pthread", "it was not built")
     core = online_cores()[-1]
     with Example(path, str(core)) as example:
-        end = time.monotonic() + 10
-        while not os.path.exists(f"{example.directory}/pthread.sock"):
-            check(time.monotonic() < end, "no region came")
-            time.sleep(0.05)
+        example.wait_until_alive()
         got = example.percore("top", "pthread", "-i", "1", "-n", "1")
         worker = got["workers"][0]
         check(len(got["workers"]) == 1 and worker["core"] == core
@@ -105,6 +110,35 @@ def test_pthread():
             check(0 <= packets - row["packet_time"]["count"] <= 1, str(row))
         example.process.send_signal(signal.SIGTERM)
         example.end()
+
+
+def manual_examples():
+    """The command lines of percore(1) for the region of the pthread one."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(f"{here}/../../src/tool/percore.pod", encoding="utf8") as file:
+        for line in file:
+            words = line.replace("$ ", "").split("|")[0].split()
+            if line.startswith("    ") and words[:1] == ["percore"] and (
+                    "pthread" in words or words[1] == "regions"):
+                yield words[1:]
+
+
+def test_manual():
+    """the examples for regions in percore(1) work as they are typed there"""
+    path = need("pthread", "it was not built")
+    examples = list(manual_examples())
+    check({words[0] for words in examples}
+          == {"regions", "top", "dump", "reset"}, str(examples))
+    with Example(path, str(online_cores()[-1])) as example:
+        example.wait_until_alive()
+        for words in examples:
+            if words[0] == "top" and "--count" not in words:
+                words += ["--count", "1", "--interval", "0.2"]
+            done = subprocess.run([PERCORE, *words], capture_output=True,
+                                  text=True, check=False, timeout=TIMEOUT,
+                                  env=example.environment)
+            check(done.returncode == 0, f"{words}: {done.stderr}")
+            check(words[0] == "reset" or "pthread" in done.stdout, done.stdout)
 
 
 # ---------------------------------------------------------------------------

@@ -12,11 +12,13 @@ CYCLES_TESTS = \
 	tests/unit/test_machine \
 	tests/unit/test_proof \
 	tests/unit/test_engine_idle \
+	tests/unit/test_engine_choice \
 	tests/unit/test_engine_hardware \
 	tests/unit/test_engine_hotplug \
 	tests/unit/test_engine_suspend \
 	tests/unit/test_engine_condemnation \
 	tests/unit/test_figures \
+	tests/unit/test_figures_columns \
 	tests/unit/test_aggregate \
 	tests/unit/test_sampler \
 	tests/unit/test_load
@@ -27,7 +29,8 @@ libcyclesunit_la_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 libcyclesunit_la_SOURCES = \
 	tests/unit/unit.h \
 	tests/unit/fake_machine.c tests/unit/fake_machine.h \
-	tests/unit/play.c tests/unit/play.h \
+	tests/unit/fake_presets.c \
+	tests/unit/play.c tests/unit/play.h tests/unit/figures_play.h \
 	tests/unit/temp_tree.c tests/unit/temp_tree.h
 CYCLES_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 CYCLES_TEST_LDADD = libcyclesunit.la libcycles.la $(CMOCKA_LIBS) -lm
@@ -53,6 +56,8 @@ tests_unit_test_proof_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_idle_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_choice_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_choice_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hardware_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hardware_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hotplug_CFLAGS = $(CYCLES_TEST_CFLAGS)
@@ -61,6 +66,8 @@ tests_unit_test_engine_suspend_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_suspend_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_condemnation_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_condemnation_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_figures_columns_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_figures_columns_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_figures_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_aggregate_CFLAGS = $(CYCLES_TEST_CFLAGS)

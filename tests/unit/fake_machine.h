@@ -103,6 +103,9 @@ struct fake_machine {
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
+/* Writes the sysfs files of such a server anew, for all of its cores. */
+void fake_machine_plain_server(struct fake_machine *fake);
+
 /* Files by absolute path; a file set again is replaced. A failing file gives
  * -error instead. Directories are there while something is in them. */
 void fake_machine_file(struct fake_machine *fake, const char *path,

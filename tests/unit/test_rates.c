@@ -22,6 +22,8 @@ static void open_rates(struct fixture *fixture, enum unit_tables table,
                        struct rates_options options) {
   if (options.rows == 0)
     options.rows = ALL_ROWS;
+  if (options.bytes_most == 0)
+    options.bytes_most = 1 << 20;
   assert_int_equal(
       rates_open(&fixture->rates, fixture->reader, table + 1u, &options), 0);
 }
@@ -263,6 +265,20 @@ static void a_gauge_is_a_value_and_may_be_negative(void **state) {
   end(&fixture);
 }
 
+static void more_cells_than_may_be_remembered_are_refused(void **state) {
+  (void)state;
+  struct fixture fixture;
+  begin(&fixture);
+  add_port(&fixture, "eth0");
+  size_t row_size = (LATENCY_COLUMN + 36) * sizeof(uint64_t);
+  open_rates(&fixture, PORT, (struct rates_options){.bytes_most = row_size});
+  look(&fixture, 1);
+  add_port(&fixture, "eth1");
+  assert_int_equal(rates_read(&fixture.rates, fixture.reader, 3ull * SECOND),
+                   -EFBIG);
+  end(&fixture);
+}
+
 /* A counter of a producer gone wrong. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
@@ -293,6 +309,7 @@ int main(void) {
       cmocka_unit_test(a_field_that_is_not_there_cannot_order_rows),
       cmocka_unit_test(percentiles_are_of_what_came_since_the_last_look),
       cmocka_unit_test(a_gauge_is_a_value_and_may_be_negative),
+      cmocka_unit_test(more_cells_than_may_be_remembered_are_refused),
       cmocka_unit_test(a_counter_that_steps_back_has_no_rate),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

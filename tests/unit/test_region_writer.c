@@ -389,6 +389,35 @@ static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+static void a_reset_inside_a_section_changes_nothing(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_slot_t slot;
+  percore_core_table_t ports;
+  uint32_t port;
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_core_row_t row = percore_core_row(slot, ports, port);
+  percore_add(row, PACKETS, 1);
+  percore_add(row, BYTES, 64);
+  percore_begin(slot);
+  percore_add(row, PACKETS, 1); /* the bytes are still to come */
+  errno = 0;
+  assert_int_equal(percore_reset(region, PORT, port), -1);
+  assert_int_equal(errno, EAGAIN);
+  percore_add(row, BYTES, 64);
+  percore_end(slot);
+  struct region_reader *reader = unit_connect();
+  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 2);
+  assert_return_code(percore_reset(region, PORT, port), 0);
+  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
+  assert_int_equal(unit_shown(reader, PORT, port, BYTES), 0);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
 /* ---------------------------------------------------------------------------
  * Failures are sinks
  */
@@ -727,6 +756,7 @@ int main(void) {
       cmocka_unit_test(the_oldest_removed_row_is_used_first),
       cmocka_unit_test(a_row_without_bases_begins_at_zero_again),
       cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
+      cmocka_unit_test(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
       cmocka_unit_test(the_second_of_one_name_gets_eaddrinuse_and_a_sink),
       cmocka_unit_test(a_row_or_table_that_is_not_there_is_a_sink),

@@ -51,7 +51,7 @@ struct fixture {
 };
 
 static void begin(struct fixture *fixture) {
-  struct rates_options options = {.rows = 100};
+  struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
   uint32_t row;
   *fixture = (struct fixture){0};
   fixture->region = unit_create(PERCORE_SERVE_THREAD);
@@ -109,6 +109,7 @@ static void every_table_has_its_fields_with_their_units(void **state) {
   assert_non_null(strstr(page, "packets/s"));
   assert_non_null(strstr(page, "latency_p99"));
   assert_non_null(strstr(page, "eth1"));
+  assert_null(strstr(page, " \n"));
   free(page);
   end(&fixture);
 }

@@ -25,8 +25,13 @@ export async function chooseVariables(dashboard, config) {
   for (const variable of dashboard.templating.list) {
     if (variable.type !== 'query' || variable.name === 'host') continue;
     const series = await influx(config, substitute(variable.query, variables));
-    const values = series.flatMap((s) => s.values.map((row) => row.at(-1)));
-    variables[variable.name] = variable.includeAll ? values : values[0];
+    let values = series.flatMap((s) => s.values.map((row) => row.at(-1)));
+    if (variable.regex) {
+      const regex = new RegExp(variable.regex.slice(1, variable.regex.lastIndexOf('/')));
+      values = values.map((value) => regex.exec(value)?.[1]).filter(Boolean);
+    }
+    const preferred = values.find((value) => value.endsWith(config.prefer?.[variable.name] ?? value));
+    variables[variable.name] = variable.includeAll ? values : preferred ?? values[0];
   }
   return variables;
 }
@@ -76,7 +81,8 @@ export async function framesOf(panel, config, variables, range, theme) {
   for (const target of panel.targets) {
     const series = await influx(config, substitute(target.query, variables, more));
     found.push(...series.map((s) => ({
-      name: target.alias.replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole),
+      name: target.alias.replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
+        .replace(/\$m\b/g, s.name),
       times: s.values.map((row) => row[0]),
       values: s.values.map((row) => row[1]),
     })).sort(byName));

@@ -1,0 +1,62 @@
+/* figures_play: an engine on a fake machine with figures above it. */
+#ifndef PERCORE_FIGURES_PLAY_H
+#define PERCORE_FIGURES_PLAY_H
+
+#include "unit.h"
+
+#include "cycles/figures.h"
+#include "play.h"
+
+#include <string.h>
+
+struct figures_play {
+  struct play play;
+  struct figures_options options;
+  struct figures *figures;
+};
+
+static inline void figures_play_prepare(struct figures_play *it, int cores,
+                                        double load) {
+  memset(&it->options, 0, sizeof it->options);
+  play_start(&it->play, cores);
+  fake_machine_msr(it->play.fake, PLAY_TSC_HZ, true);
+  fake_machine_load(it->play.fake, load);
+  it->options.run_queue = true;
+  it->options.count_blocked = true;
+}
+
+static inline void figures_play_start(struct figures_play *it) {
+  play_open(&it->play);
+  it->figures = figures_open(&it->options, it->play.engine);
+  assert_non_null(it->figures);
+  assert_int_equal(figures_sample(it->figures), 0);
+  assert_int_equal(figures_load_average(it->figures), 0);
+  snapshot_free(figures_interval(it->figures));
+}
+
+static inline void figures_play_end(struct figures_play *it) {
+  figures_close(it->figures);
+  play_end(&it->play);
+}
+
+/* A sample window. */
+static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
+  play_sample(&it->play, ns);
+  assert_int_equal(figures_sample(it->figures), 0);
+}
+
+/* Whole windows of the load averages, a sample each. */
+static inline void figures_play_windows(struct figures_play *it, int count) {
+  for (int i = 0; i < count; i++) {
+    figures_play_sample(it, LOADAVG_INTERVAL_NS);
+    assert_int_equal(figures_load_average(it->figures), 0);
+  }
+}
+
+static inline struct snapshot *figures_play_interval(struct figures_play *it) {
+  struct snapshot *snapshot = figures_interval(it->figures);
+  assert_non_null(snapshot);
+  return snapshot;
+}
+
+#endif

@@ -1,0 +1,437 @@
+/* Which source serves a core. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define DEVICES "/sys/bus/event_source/devices/"
+#define EXACT 1e-6
+
+/* Bare metal with mperf, every core at this load. */
+static void start_mperf(struct play *play, int cores, double load) {
+  play_start(play, cores);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
+  fake_machine_load(play->fake, load);
+}
+
+/* ---------------------------------------------------------------------------
+ * Which source
+ */
+
+static void bare_metal_is_measured_by_mperf(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 4, 0);
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  for (int core = 0; core < 4; core++)
+    play.fake->cores[core].load = core / 3.0;
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
+    assert_near(play_load(&play, core), core / 3.0, EXACT);
+  }
+  play_end(&play);
+}
+
+static void without_mperf_ref_cycles_serve(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  fake_machine_load(play.fake, 0.37);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 1), 0.37, EXACT);
+  play_end(&play);
+}
+
+/* There MPERF may be that of the physical core, which never halts for us. */
+static void under_a_hypervisor_mperf_is_not_taken_by_itself(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  fake_machine_hypervisor(play.fake);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_non_null(
+      strstr(engine_source_reason(play.engine, SOURCE_MPERF), "hypervisor"));
+  play_end(&play);
+}
+
+static void
+under_a_hypervisor_mperf_by_name_serves_once_it_is_proven(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  fake_machine_hypervisor(play.fake);
+  play.options.source = SOURCE_MPERF;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_near(play_load(&play, 0), 0.5, EXACT);
+  play_end(&play);
+}
+
+static void
+on_bare_metal_a_pending_or_unproven_counter_serves_as_such(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 1, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
+  play_proof(&play, SOURCE_MPERF, PROOF_UNPROVEN);
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_int_equal(play_core(&play, 0)->proof, PROOF_UNPROVEN);
+  play_end(&play);
+}
+
+static void a_refuted_counter_never_serves(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  play_open(&play);
+  play_proof(&play, SOURCE_MPERF, PROOF_REFUTED);
+  play_seconds(&play, 2000);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
+  assert_int_equal(fake_journal_count(&play.journal, "mperf", "idle", NULL), 1);
+  play_end(&play);
+}
+
+static void where_guests_run_ref_cycles_need_to_be_named(void **state) {
+  (void)state;
+  static const struct {
+    const char *path, *text;
+    bool auto_takes_it;
+  } hosts[] = {
+      {"/sys/module/kvm_intel/refcnt", "0\n", true},
+      {"/sys/module/kvm_intel/refcnt", "7\n", false},
+      {"/sys/module/kvm_amd/refcnt", "1\n", false},
+      {"/sys/module/kvm_amd/parameters/npt", "1\n", false}, /* built in */
+  };
+  for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
+    for (int named = 0; named < 2; named++) {
+      struct play play;
+      play_start(&play, 1);
+      fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+      fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+      fake_machine_file(play.fake, hosts[i].path, hosts[i].text);
+      if (named)
+        play.options.source = SOURCE_REF_CYCLES;
+      play_open(&play);
+      play_seconds(&play, 2);
+      assert_int_equal(play_source(&play, 0), named || hosts[i].auto_takes_it
+                                                  ? SOURCE_REF_CYCLES
+                                                  : SOURCE_IDLE);
+      play_end(&play);
+    }
+}
+
+/* Events of msr exclude nothing and cannot keep a guest from starting. */
+static void where_guests_run_mperf_still_serves(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 1, 0.25);
+  fake_machine_file(play.fake, "/sys/module/kvm_intel/refcnt", "12\n");
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  play_end(&play);
+}
+
+static void the_source_idle_by_name_opens_no_counter(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.5);
+  play.options.source = SOURCE_IDLE;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(play.fake->perf_opens, 0);
+  play_end(&play);
+}
+
+static void a_named_source_that_is_not_to_be_had_is_warned_of(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.options.source = SOURCE_MPERF;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "mperf", "msr", NULL), 1);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Configured events
+ */
+
+static void start_event(struct play *play, double hz, double load) {
+  play_start(play, 2);
+  fake_machine_file(play->fake, DEVICES "armv8_pmuv3_0/type", "8\n");
+  fake_machine_file(play->fake, DEVICES "armv8_pmuv3_0/format/event",
+                    "config:0-15\n");
+  fake_machine_file(play->fake, DEVICES "armv8_pmuv3_0/events/cnt_cycles",
+                    "event=0x4004\n");
+  fake_machine_counter(play->fake, 8, 0x4004, FAKE_PER_UNHALTED, hz);
+  fake_machine_load(play->fake, load);
+  play->options.event = "armv8_pmuv3_0/cnt_cycles/";
+}
+
+static void a_configured_event_is_divided_by_its_base_frequency(void **state) {
+  (void)state;
+  struct play play;
+  start_event(&play, 24e6, 0.42);
+  play.options.base_frequency_hz = 24e6;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
+  assert_near(play_load(&play, 1), 0.42, EXACT);
+  play_end(&play);
+}
+
+static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
+  (void)state;
+  struct play play;
+  start_event(&play, 24e6, 0.42);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  play.options.source = SOURCE_EVENT;
+  play.options.base_frequency_hz = 24e6;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 1), 0.42, EXACT);
+  play_end(&play);
+}
+
+static void an_event_without_base_frequency_is_not_guessed_at(void **state) {
+  (void)state;
+  struct play play;
+  start_event(&play, 24e6, 0.42);
+  play.options.source = SOURCE_EVENT;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "BaseFrequency", NULL), 1);
+  play_end(&play);
+}
+
+static void the_source_event_without_an_event_is_a_contradiction(void **state) {
+  (void)state;
+  struct play play;
+  struct engine *engine = NULL;
+  play_start(&play, 2);
+  play.options.source = SOURCE_EVENT;
+  assert_int_equal(engine_open(&engine, &play.options), -EINVAL);
+  assert_int_equal(fake_journal_count(&play.journal, "Event", NULL), 1);
+  play_end(&play);
+}
+
+static void an_event_that_cannot_be_parsed_is_said(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.options.source = SOURCE_EVENT;
+  play.options.event = "no_such_pmu/cycles/";
+  play.options.base_frequency_hz = 1e9;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "no_such_pmu", NULL), 1);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Hybrid processors
+ */
+
+static void start_hybrid(struct play *play) {
+  play_start(play, 4);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
+  fake_machine_file(play->fake, DEVICES "cpu_core/type", "4\n");
+  fake_machine_file(play->fake, DEVICES "cpu_core/cpus", "0-1\n");
+  fake_machine_file(play->fake, DEVICES "cpu_atom/type", "10\n");
+  fake_machine_file(play->fake, DEVICES "cpu_atom/cpus", "2-3\n");
+  static const struct {
+    uint64_t pmu;
+    int core;
+  } counters[] = {{4, 0}, {4, 1}, {10, 2}, {10, 3}};
+  for (size_t i = 0; i < 4; i++)
+    fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
+                         counters[i].pmu << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
+                         FAKE_PER_UNHALTED, PLAY_TSC_HZ)
+        ->core = counters[i].core;
+}
+
+static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
+  (void)state;
+  struct play play;
+  start_hybrid(&play);
+  fake_machine_load(play.fake, 0.61);
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_REF_CYCLES);
+    assert_near(play_load(&play, core), 0.61, EXACT);
+  }
+  play_end(&play);
+}
+
+/* There it would open, and count something else. */
+static void
+no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
+  fake_machine_file(play.fake, DEVICES "cpu_core/cpus", "0-1\n");
+  fake_machine_counter(play.fake, PERF_TYPE_HARDWARE,
+                       UINT64_C(4) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
+                       FAKE_PER_UNHALTED, PLAY_TSC_HZ);
+  fake_machine_load(play.fake, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
+  assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
+  play_end(&play);
+}
+
+static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
+  (void)state;
+  struct play play;
+  start_hybrid(&play);
+  for (int core = 2; core < 4; core++)
+    fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                              UINT64_C(10) << 32 | PERF_COUNT_HW_REF_CPU_CYCLES,
+                              core)
+        ->open_error = ENOENT;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_int_equal(play_source(&play, 2), SOURCE_IDLE);
+  assert_int_equal(play_source(&play, 3), SOURCE_IDLE);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Isolated cores
+ */
+
+static void start_ipc(struct play *play) {
+  start_mperf(play, 2, 0.5);
+  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
+                       FAKE_PER_UNHALTED, 3e9);
+  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
+  play->options.ipc = true;
+}
+
+static void isolate(struct play *play, const char *list) {
+  fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", list);
+}
+
+static void isolated_cores_are_not_disturbed(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  isolate(&play, "1\n");
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  assert_int_equal(fake_machine_descriptors(play.fake, 0), 5);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_true(play_core(&play, 1)->isolated);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  assert_near(play_load(&play, 1), 0.5, 0.0201);
+  play_end(&play);
+}
+
+static void cores_without_tick_are_not_disturbed_either(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "1\n");
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  play_end(&play);
+}
+
+static void
+isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
+  (void)state;
+  struct play play;
+  start_mperf(&play, 2, 0.4);
+  isolate(&play, "1\n");
+  play.options.isolated_cores = ISOLATED_CORES_HARDWARE;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.4, EXACT);
+  assert_true(play_core(&play, 1)->isolated);
+  play_end(&play);
+}
+
+static void isolated_cores_may_be_skipped(void **state) {
+  (void)state;
+  struct play play;
+  start_ipc(&play);
+  isolate(&play, "1\n");
+  play.options.isolated_cores = ISOLATED_CORES_SKIP;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_NONE);
+  assert_nan(play_load(&play, 1));
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  assert_true(engine_has_source(play.engine));
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(bare_metal_is_measured_by_mperf),
+      cmocka_unit_test(without_mperf_ref_cycles_serve),
+      cmocka_unit_test(under_a_hypervisor_mperf_is_not_taken_by_itself),
+      cmocka_unit_test(
+          under_a_hypervisor_mperf_by_name_serves_once_it_is_proven),
+      cmocka_unit_test(
+          on_bare_metal_a_pending_or_unproven_counter_serves_as_such),
+      cmocka_unit_test(a_refuted_counter_never_serves),
+      cmocka_unit_test(where_guests_run_ref_cycles_need_to_be_named),
+      cmocka_unit_test(where_guests_run_mperf_still_serves),
+      cmocka_unit_test(the_source_idle_by_name_opens_no_counter),
+      cmocka_unit_test(a_named_source_that_is_not_to_be_had_is_warned_of),
+      cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
+      cmocka_unit_test(an_event_of_another_rate_is_never_divided_by_the_tsc),
+      cmocka_unit_test(an_event_without_base_frequency_is_not_guessed_at),
+      cmocka_unit_test(the_source_event_without_an_event_is_a_contradiction),
+      cmocka_unit_test(an_event_that_cannot_be_parsed_is_said),
+      cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
+      cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
+      cmocka_unit_test(one_pmu_of_a_hybrid_that_fails_leaves_the_other),
+      cmocka_unit_test(isolated_cores_are_not_disturbed),
+      cmocka_unit_test(cores_without_tick_are_not_disturbed_either),
+      cmocka_unit_test(
+          isolated_cores_are_read_by_hardware_where_that_is_wanted),
+      cmocka_unit_test(isolated_cores_may_be_skipped),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

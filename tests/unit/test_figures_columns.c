@@ -1,0 +1,303 @@
+/* What stands beside the loads: columns of /proc/stat, counters, C-states. */
+#include "figures_play.h"
+
+#include <errno.h>
+
+#define EXACT 1e-6
+#define CPU "/sys/devices/system/cpu"
+
+/* ---------------------------------------------------------------------------
+ * Columns
+ */
+
+static void hidden_is_what_the_busy_columns_did_not_see(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 3, 0.5);
+  it.play.fake->cores[1].load = 0.868; /* runs between the ticks */
+  it.play.fake->cores[1].seen = 0.004;
+  it.play.fake->cores[2].load = 0.0665; /* runs at the ticks */
+  it.play.fake->cores[2].seen = 0.999;
+  figures_play_start(&it);
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].hidden, 0, 1e-3);
+  assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
+  assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
+  assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
+  /* columns: 0.5 + 0.5; 0.004 + 0.132; 0.999 + 0.9335 */
+  assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
+  assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
+  assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void steal_is_its_share_of_wall_time(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  fake_machine_hypervisor(it.play.fake);
+  it.play.fake->cores[1].steal = 0.4;
+  figures_play_start(&it);
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_true(snapshot->hypervisor);
+  assert_near(snapshot->cores[0].steal, 0, 1e-3);
+  assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
+  assert_near(snapshot->host.steal, 0.2, 1e-3);
+  assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
+  assert_near(snapshot->cores[1].unaccounted, 0, 1e-3); /* a column, too */
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void
+tick_sampled_idle_time_hides_nothing_that_could_be_told(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.5);
+  it.play.options.source = SOURCE_IDLE;
+  figures_play_start(&it);
+  play_proof(&it.play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+  figures_play_sample(&it, FAKE_SECOND);
+  snapshot_free(figures_play_interval(&it));
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].hidden);
+  assert_nan(snapshot->host.hidden);
+  assert_false(isnan(snapshot->cores[0].busy));
+  assert_int_equal(snapshot->self.cores_tick_sampled, 2);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void renumbered_rows_withhold_what_comes_from_them_alone(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.5);
+  core_set_add(&it.play.fake->stat_hidden, 1);
+  figures_play_start(&it);
+  figures_play_windows(&it, 2);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  for (int core = 0; core < 2; core++) {
+    assert_near(snapshot->cores[core].busy, 0.5, EXACT);
+    assert_near(snapshot->cores[core].load_average[0], 0.5, EXACT);
+    assert_nan(snapshot->cores[core].hidden);
+    assert_nan(snapshot->cores[core].unaccounted);
+    assert_nan(snapshot->cores[core].steal);
+  }
+  assert_nan(snapshot->host.hidden);
+  assert_nan(snapshot->host.steal);
+  assert_nan(snapshot->host.run_queue_average[0]);
+  assert_near(snapshot->host.load_average[0], 1, EXACT);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+/* ---------------------------------------------------------------------------
+ * Counters and C-states
+ */
+
+static void the_busy_frequency_is_base_times_boost(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 1, 0.1);
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
+  assert_near(snapshot->cores[0].counter_running, 1, EXACT);
+  assert_nan(snapshot->cores[0].ipc);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void the_source_idle_has_no_frequency(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 1, 0.1);
+  it.play.options.source = SOURCE_IDLE;
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].frequency_hz);
+  assert_nan(snapshot->cores[0].counter_running);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void
+instructions_per_cycle_tell_how_long_they_were_counted(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.5);
+  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_CPU_CYCLES, FAKE_PER_UNHALTED, 3e9);
+  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
+  it.play.options.ipc = true;
+  it.play.fake->cores[1].running = 0.25;
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].ipc, 1.5, EXACT);
+  assert_near(snapshot->cores[0].ipc_running, 1, EXACT);
+  assert_near(snapshot->cores[1].ipc, 1.5, EXACT);
+  assert_near(snapshot->cores[1].ipc_running, 0.25, EXACT);
+  snapshot_free(snapshot);
+  figures_play_sample(&it, FAKE_SECOND);
+  fake_machine_online(it.play.fake, 1, false);
+  fake_machine_online(it.play.fake, 1, true);
+  figures_play_sample(&it, FAKE_SECOND);
+  figures_play_sample(&it, FAKE_SECOND);
+  snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].ipc, 1.5, EXACT);
+  assert_nan(snapshot->cores[1].ipc); /* it was away in this interval */
+  assert_nan(snapshot->cores[1].ipc_running);
+  assert_nan(snapshot->cores[1].frequency_hz);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+/* Its counters were never scheduled in, or the core never ran. */
+static void no_cycles_are_no_instructions_per_cycle(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 1, 0);
+  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_CPU_CYCLES, FAKE_PER_UNHALTED, 3e9);
+  fake_machine_counter(it.play.fake, PERF_TYPE_HARDWARE,
+                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 4.5e9);
+  it.play.options.ipc = true;
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].ipc);
+  assert_nan(snapshot->cores[0].frequency_hz);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void residency_is_a_share_of_the_interval(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  it.options.cstates = true;
+  it.play.fake->cpuidle_states = 3;
+  figures_play_start(&it);
+  figures_play_sample(&it, 10 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  const struct core_figures *core = &snapshot->cores[1];
+  assert_int_equal(core->cstates_len, 3);
+  assert_string_equal(core->cstate[0].name, "POLL");
+  assert_true(core->cstate[0].poll);
+  assert_near(core->cstate[0].residency, 0, EXACT);
+  assert_string_equal(core->cstate[2].name, "C6");
+  assert_near(core->cstate[2].residency, 0.7, 1e-3);
+  assert_true(core->cstate[2].entries > 0);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void c_states_are_left_out_unless_wanted(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 1, 0.3);
+  it.play.fake->cpuidle_states = 3;
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_int_equal(snapshot->cores[0].cstates_len, 0);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+/* ---------------------------------------------------------------------------
+ * About itself
+ */
+
+static void a_snapshot_tells_which_source_serves_how_many_cores(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 8, 0.5);
+  fake_machine_file(it.play.fake, CPU "/isolated", "4-5\n");
+  struct fake_counter *broken = fake_machine_counter(
+      it.play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, FAKE_PER_UNHALTED, 1e9);
+  broken->core = 6;
+  broken->open_error = ENOENT;
+  fake_machine_online(it.play.fake, 7, false);
+  figures_play_start(&it);
+  play_proof(&it.play, SOURCE_MPERF, PROOF_PROVEN);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  const struct self_figures *self = &snapshot->self;
+  assert_int_equal(self->cores_online, 7);
+  assert_int_equal(self->cores_by_source[SOURCE_MPERF], 4);
+  assert_int_equal(self->cores_by_source[SOURCE_IDLE], 3);
+  assert_int_equal(self->cores_unproven, 3);
+  assert_int_equal(self->cores_without_value, 0);
+  assert_true(snapshot->cores[4].isolated);
+  assert_false(snapshot->cores[3].isolated);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void cores_without_value_are_counted(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 4, 0.5);
+  fake_machine_file(it.play.fake, CPU "/isolated", "2-3\n");
+  it.play.options.isolated_cores = ISOLATED_CORES_SKIP;
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_int_equal(snapshot->self.cores_without_value, 2);
+  assert_int_equal(snapshot->self.cores_online, 4);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void no_snapshot_of_256_cores_holds_a_figure_out_of_range(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 256, 0);
+  for (int core = 0; core < 256; core++) {
+    it.play.fake->cores[core].load = core / 255.0;
+    it.play.fake->cores[core].seen = 1 - core / 255.0;
+  }
+  figures_play_start(&it);
+  figures_play_windows(&it, 3);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_int_equal(snapshot->cores_len, 256);
+  for (int i = 0; i < 256; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    assert_int_equal(core->core, i);
+    assert_near(core->busy, i / 255.0, EXACT);
+    assert_near(core->load_average[2], i / 255.0, EXACT);
+    assert_true(core->busy_min <= core->busy && core->busy <= core->busy_max);
+    assert_true(core->busy_min >= 0 && core->busy_max <= 1);
+  }
+  assert_near(snapshot->host.load_average[0], 128, 1e-3);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(hidden_is_what_the_busy_columns_did_not_see),
+      cmocka_unit_test(steal_is_its_share_of_wall_time),
+      cmocka_unit_test(tick_sampled_idle_time_hides_nothing_that_could_be_told),
+      cmocka_unit_test(renumbered_rows_withhold_what_comes_from_them_alone),
+      cmocka_unit_test(the_busy_frequency_is_base_times_boost),
+      cmocka_unit_test(the_source_idle_has_no_frequency),
+      cmocka_unit_test(instructions_per_cycle_tell_how_long_they_were_counted),
+      cmocka_unit_test(no_cycles_are_no_instructions_per_cycle),
+      cmocka_unit_test(residency_is_a_share_of_the_interval),
+      cmocka_unit_test(c_states_are_left_out_unless_wanted),
+      cmocka_unit_test(a_snapshot_tells_which_source_serves_how_many_cores),
+      cmocka_unit_test(cores_without_value_are_counted),
+      cmocka_unit_test(no_snapshot_of_256_cores_holds_a_figure_out_of_range),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
