@@ -32,10 +32,28 @@ VECTOR = {"x86-64": r"[xyz]mm", "aarch64": r"\b[qvd]\d+\b"}
 failures = []
 
 
+class Skip(Exception):
+    """A test that cannot be run here, and why."""
+
+
 def check(ok, what):
     if not ok:
         failures.append(what)
-        print("FAILED:", what)
+        print("#", what.replace("\n", "\n# "))
+
+
+def proves(sentence, test, *arguments):
+    """Runs a test and prints what came of it."""
+    before = len(failures)
+    try:
+        test(*arguments)
+    except Skip as reason:
+        print(f"ok - {sentence} # SKIP {reason}")
+        return
+    except subprocess.CalledProcessError as error:
+        check(False, str(error))
+    result = "ok" if len(failures) == before else "not ok"
+    print(f"{result} - {sentence}", flush=True)
 
 
 def functions(compiler, objdump, level, directory):
@@ -112,20 +130,19 @@ def compiles(command, *flags):
     return run.returncode == 0, run.stderr
 
 
-def check_languages():
-    c11 = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-    check(*compiles(c11))
-    languages = [c11]
-    if shutil.which("g++"):
-        cxx = ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-xc++"]
-        check(*compiles(cxx))
-        languages.append(cxx)
-    else:
-        print("skipped: no g++, C++17 is not compiled")
-    for language in languages:
-        for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
-            check(not compiles(language, wrong)[0],
-                  "%s compiles with %s" % (language[0], wrong))
+LANGUAGES = {
+    "C11": ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"],
+    "C++17": ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-xc++"],
+}
+
+
+def check_language(language):
+    if not shutil.which(language[0]):
+        raise Skip("there is no " + language[0])
+    check(*compiles(language))
+    for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
+        check(not compiles(language, wrong)[0],
+              "%s compiles with %s" % (language[0], wrong))
 
 
 def check_abi(directory):
@@ -141,8 +158,7 @@ def check_abi(directory):
                    "int main(void) { return percore_destroy(0); }\n")
     library = os.path.join(os.getcwd(), ".libs")
     if not os.path.exists(os.path.join(library, "libpercore.so")):
-        print("skipped: no libpercore.so in", library)
-        return
+        raise Skip("there is no libpercore.so in " + library)
     for include, links in ((INCLUDE, True), (directory, False)):
         for level in ("-O0", "-O2"):
             run = subprocess.run(
@@ -153,19 +169,25 @@ def check_abi(directory):
                   "linking with %s: %s" % (include, run.stderr))
 
 
+def check_compiler(compiler, machine, objdump, directory):
+    for program in (compiler[0], objdump[0]):
+        if not shutil.which(program):
+            raise Skip("there is no " + program)
+    for level in ("-O2", "-O3"):
+        check_target(compiler, machine, objdump, level, directory)
+
+
 def main():
     with tempfile.TemporaryDirectory() as directory:
         for compiler, machine, objdump in TARGETS:
-            if not shutil.which(compiler[0]) or not shutil.which(objdump[0]):
-                print("skipped: no %s or %s" % (compiler[0], objdump[0]))
-                continue
-            for level in ("-O2", "-O3"):
-                try:
-                    check_target(compiler, machine, objdump, level, directory)
-                except subprocess.CalledProcessError as error:
-                    check(False, str(error))
-        check_languages()
-        check_abi(directory)
+            proves(f"{' '.join(compiler)} on {machine} makes an add of a load, an "
+                   "add and a store, without lock prefix, call or vector",
+                   check_compiler, compiler, machine, objdump, directory)
+        for name, language in LANGUAGES.items():
+            proves(f"the header compiles as {name}, and a wrong mix of rows "
+                   "does not", check_language, language)
+        proves("a header of another ABI finds no library to link with",
+               check_abi, directory)
     return 1 if failures else 0
 
 
