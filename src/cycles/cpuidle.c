@@ -68,11 +68,3 @@ uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle) {
       sum += cpuidle->state[i].time_ns;
   return sum;
 }
-
-uint64_t cpuidle_halted_entries(const struct cpuidle *cpuidle) {
-  uint64_t sum = 0;
-  for (int i = 0; i < cpuidle->states_len; i++)
-    if (!cpuidle->state[i].poll)
-      sum += cpuidle->state[i].entries;
-  return sum;
-}

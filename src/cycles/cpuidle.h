@@ -26,8 +26,7 @@ struct cpuidle {
 int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
                  int core);
 
-/* Time and entries over all states that halt. */
+/* Time over all states that halt. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
-uint64_t cpuidle_halted_entries(const struct cpuidle *cpuidle);
 
 #endif

@@ -31,7 +31,6 @@ static void a_core_without_an_idle_driver_has_no_states(void **state) {
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 0);
   assert_int_equal(cpuidle.states_len, 0);
   assert_int_equal(cpuidle_halted_ns(&cpuidle), 0);
-  assert_int_equal(cpuidle_halted_entries(&cpuidle), 0);
 }
 
 static void states_have_their_names_times_and_entries(void **state) {
@@ -57,7 +56,6 @@ static void polling_is_no_halt(void **state) {
   assert_true(cpuidle.state[0].poll);
   assert_false(cpuidle.state[1].poll);
   assert_int_equal(cpuidle_halted_ns(&cpuidle), 35000);
-  assert_int_equal(cpuidle_halted_entries(&cpuidle), 5);
 }
 
 static void names_are_fit_for_a_metric(void **state) {
@@ -110,7 +108,6 @@ static void more_states_than_there_can_be_are_left_out(void **state) {
     add(fake, i, "C1\n", "1\n", "1\n");
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0),
                    CPUIDLE_STATES_MAX);
-  assert_int_equal(cpuidle_halted_entries(&cpuidle), CPUIDLE_STATES_MAX);
 }
 
 static void each_core_has_its_own(void **state) {
