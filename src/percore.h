@@ -207,8 +207,10 @@ int percore_fd(const struct percore_region *region);
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
- * those to come; percore_row_add makes no system call up to there. Returns 0,
- * or -1 with EINVAL, ENODEV, or ENOMEM with what there was before. */
+ * those to come; percore_row_add makes no system call up to there. Large parts
+ * become huge pages, which takes some ms for each 2 MiB and interrupts all
+ * cores: call it before the workers begin. Returns 0, or -1 with EINVAL,
+ * ENODEV, or ENOMEM with what there was before. */
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows);
 

@@ -19,7 +19,8 @@
  * kernels do by some ticks), they were reset. */
 #define STAT_RESET_NS UINT64_C(1000000000)
 
-double core_resolution(enum source source, double wall_ns) {
+/* How far a load may lie outside 0 to 1 by rounding alone. */
+static double resolution_of(enum source source, double wall_ns) {
   return source == SOURCE_IDLE
              ? STAT_RESOLUTION_NS / wall_ns
              : COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / wall_ns;
@@ -51,7 +52,8 @@ static void begin_ipc_epoch(struct core *core, struct engine_core *state) {
   core->has_ipc_reading = false;
 }
 
-void core_discard(struct core *core, struct engine_core *state) {
+/* Throws the window in progress away; the last readings are forgotten. */
+static void discard(struct core *core, struct engine_core *state) {
   begin_epoch(core, state);
   begin_stat_epoch(core, state);
   begin_ipc_epoch(core, state);
@@ -64,7 +66,15 @@ void core_close(struct core *core, struct engine_core *state,
   perf_group_close(&core->ipc_group, machine);
   core->candidate = -1;
   state->source = SOURCE_NONE;
-  core_discard(core, state);
+  discard(core, state);
+}
+
+void core_restart(struct core *core, struct engine_core *state,
+                  const struct machine *machine) {
+  core_close(core, state, machine);
+  memset(core->rest_ns, 0, sizeof(core->rest_ns));
+  memset(core->rests_until_ns, 0, sizeof(core->rests_until_ns));
+  core->ipc_refused = false;
 }
 
 static void rest(struct core *core, int candidate, uint64_t now_ns) {
@@ -96,9 +106,11 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
   if (status == 0)
     return;
   core->ipc_refused = true;
+  char why[CANDIDATE_REASON_MAX];
+  candidate_explain(why, sizeof(why), status);
   journal_say(context->journal, JOURNAL_WARNING,
-              "core %d: instructions per cycle cannot be counted: %s",
-              state->core, strerror(-status));
+              "core %d: no instructions per cycle, of their counters: %s",
+              state->core, why);
 }
 
 /* A group that opens and cannot be read would be taken, said to serve, and
@@ -376,7 +388,7 @@ void core_commit(struct core *core, struct engine_core *state,
   if (!step->valid || !(step->wall_ns > 0))
     return;
   double load = step->unhalted_ns / step->wall_ns;
-  double resolution = core_resolution(state->source, step->wall_ns);
+  double resolution = resolution_of(state->source, step->wall_ns);
   if (!(load >= -resolution && load <= 1 + resolution)) {
     context->counts->errors++;
     context->counts->windows_discarded++;

@@ -73,8 +73,9 @@ void core_choose(struct core *core, struct engine_core *state,
 void core_close(struct core *core, struct engine_core *state,
                 const struct machine *machine);
 
-/* Throws the window in progress away; the last readings are forgotten. */
-void core_discard(struct core *core, struct engine_core *state);
+/* The same, and nothing that failed here is remembered: the core was away. */
+void core_restart(struct core *core, struct engine_core *state,
+                  const struct machine *machine);
 
 /* Reads counters and columns into core->step. */
 void core_read(struct core *core, struct engine_core *state,
@@ -83,8 +84,5 @@ void core_read(struct core *core, struct engine_core *state,
 /* Adds core->step to the totals. */
 void core_commit(struct core *core, struct engine_core *state,
                  const struct core_context *context);
-
-/* How far a load from a source may lie outside 0 to 1 by rounding alone. */
-double core_resolution(enum source source, double wall_ns);
 
 #endif

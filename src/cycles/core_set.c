@@ -124,11 +124,6 @@ void core_set_add(struct core_set *set, int core) {
     set->word[core / 64] |= UINT64_C(1) << (core % 64);
 }
 
-void core_set_remove(struct core_set *set, int core) {
-  if (in_range(core))
-    set->word[core / 64] &= ~(UINT64_C(1) << (core % 64));
-}
-
 bool core_set_has(const struct core_set *set, int core) {
   return in_range(core) && (set->word[core / 64] >> (core % 64) & 1);
 }

@@ -27,7 +27,6 @@ size_t core_set_format(const struct core_set *set, char *buffer, size_t size);
 
 void core_set_clear(struct core_set *set);
 void core_set_add(struct core_set *set, int core);
-void core_set_remove(struct core_set *set, int core);
 bool core_set_has(const struct core_set *set, int core);
 bool core_set_equal(const struct core_set *a, const struct core_set *b);
 int core_set_count(const struct core_set *set);

@@ -3,7 +3,6 @@
 #include "loadavg.h"
 
 #include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,10 +14,6 @@
 /* In a window that comes late, cores whose own clocks moved by less than this
  * share of it were not running: neither was this machine. */
 #define PAUSE_PROGRESS 0.5
-
-/* Against time_enabled, which the kernel takes from the same TSC but for what
- * it learns anew after a migration. */
-#define TSC_RATE_TOLERANCE 0.001
 
 struct core_context engine_core_context(struct engine *engine) {
   struct core_context context = {
@@ -83,11 +78,7 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
     if (state->online != is_online || core_set_has(changed, state->core)) {
       if (state->online)
         engine->counts.windows_discarded++;
-      core_close(&engine->cores[i], state, engine->options.machine);
-      memset(engine->cores[i].rest_ns, 0, sizeof(engine->cores[i].rest_ns));
-      memset(engine->cores[i].rests_until_ns, 0,
-             sizeof(engine->cores[i].rests_until_ns));
-      engine->cores[i].ipc_refused = false;
+      core_restart(&engine->cores[i], state, engine->options.machine);
       engine->counts.reopens += is_online ? 1 : 0;
     }
     state->online = is_online;
@@ -131,9 +122,13 @@ static void warn_of_absent_cores(const struct engine *engine) {
     return;
   char list[256];
   core_set_format(&absent, list, sizeof(list));
-  journal_say(&engine->options.journal, JOURNAL_WARNING,
-              "core %s is not online here; it will be measured when it comes",
-              list);
+  bool one = core_set_count(&absent) == 1;
+  journal_say(
+      &engine->options.journal, JOURNAL_WARNING,
+      one ? "core %s is not online here; it will be measured when it comes"
+          : "cores %s are not online here; they will be measured when "
+            "they come",
+      list);
 }
 
 /* A source that was asked for by name and cannot be had is not passed over in
@@ -222,6 +217,7 @@ failed:
 void engine_close(struct engine *engine) {
   if (engine == NULL)
     return;
+  engine_prove_end(engine);
   for (size_t i = 0; i < engine->cores_len; i++)
     core_close(&engine->cores[i], &engine->states[i], engine->options.machine);
   free(engine->cores);
@@ -334,67 +330,15 @@ static bool was_paused(const struct engine *engine) {
   return any;
 }
 
-static double share(double from, double to, double wall_ns) {
-  return wall_ns > 0 ? (to - from) / wall_ns : NAN;
-}
-
-/* The TSC runs at another rate than before: this virtual machine has moved to
- * another host, and what was proven there has to be proven here. */
-static void watch_tsc(struct engine *engine, const struct core *core,
-                      const struct core_total *from,
-                      const struct core_total *to) {
-  if (core->candidate < 0 || from->epoch != to->epoch)
-    return;
-  struct candidate *candidate = &engine->candidates[core->candidate];
-  /* Of one and the same read: it does not matter when that was done. */
-  double rate = share(from->base_cycles, to->base_cycles,
-                      core->enabled_ns - core->judged_enabled_ns);
-  if (candidate->tsc < 0 || !(rate > 0))
-    return;
-  double moved = fabs(rate / candidate->tsc_per_ns - 1);
-  if (candidate->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
-    candidate->proof = PROOF_PENDING;
-    journal_say(&engine->options.journal, JOURNAL_NOTICE,
-                "the TSC went from %.6f to %.6f GHz (a live migration?); "
-                "source %s is to be proven again",
-                candidate->tsc_per_ns, rate, source_name(candidate->source));
+/* The readings themselves are a sound new base. */
+static void drop_window(struct engine *engine) {
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    if (!engine->states[i].online)
+      continue;
+    engine->states[i].total.epoch++;
+    engine->states[i].total.stat_epoch++;
+    engine->counts.windows_discarded++;
   }
-  if (candidate->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
-    candidate->tsc_per_ns = rate;
-}
-
-static void judge_core(struct engine *engine, size_t i) {
-  struct engine_core *state = &engine->states[i];
-  struct core *core = &engine->cores[i];
-  const struct core_total *from = &core->judged, *to = &state->total;
-  double wall_ns = to->stat_wall - from->stat_wall;
-  if (state->source >= 0 && state->source != SOURCE_IDLE &&
-      from->stat_epoch == to->stat_epoch) {
-    double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) -
-                    share(from->stat_steal, to->stat_steal, wall_ns);
-    if (condemn_judge(&core->condemn, engine_load(from, to), kernel,
-                      share(from->stat_steal, to->stat_steal, wall_ns),
-                      engine->stat.bracket_ns, engine_tick_sampled(engine))) {
-      struct candidate *candidate = &engine->candidates[core->candidate];
-      snprintf(candidate->reason, sizeof(candidate->reason),
-               "it read %.1f %% where the kernel was not idle for %.1f %%, "
-               "three windows of 4.6 s running",
-               100 * engine_load(from, to), 100 * kernel);
-      core->rests_until_ns[core->candidate] = engine->time_ns + CONDEMN_REST_NS;
-    }
-  }
-  watch_tsc(engine, core, from, to);
-  core->judged = *to;
-  core->judged_enabled_ns = core->enabled_ns;
-}
-
-static void judge(struct engine *engine) {
-  if (engine->time_ns < engine->judge_at_ns)
-    return;
-  engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  for (size_t i = 0; i < engine->cores_len; i++)
-    if (engine->states[i].online)
-      judge_core(engine, i);
 }
 
 int engine_sample(struct engine *engine, bool late) {
@@ -416,19 +360,13 @@ int engine_sample(struct engine *engine, bool late) {
   if (late && was_paused(engine)) {
     journal_say(&engine->options.journal, JOURNAL_INFO,
                 "this machine stood still for a while; the window is dropped");
-    for (size_t i = 0; i < engine->cores_len; i++) {
-      if (!engine->states[i].online)
-        continue;
-      engine->states[i].total.epoch++;
-      engine->states[i].total.stat_epoch++;
-      engine->counts.windows_discarded++;
-    }
+    drop_window(engine);
     return 0;
   }
   for (size_t i = 0; i < engine->cores_len; i++)
     if (engine->states[i].online)
       core_commit(&engine->cores[i], &engine->states[i], &context);
-  judge(engine);
+  engine_judge(engine);
   return stat_status != 0 && !engine_has_source(engine) ? stat_status : 0;
 }
 

@@ -93,10 +93,15 @@ int engine_open(struct engine **engine, const struct engine_options *options);
 void engine_close(struct engine *engine);
 
 /* Runs the proofs that are due, each once per source and PMU type, in a thread
- * of its own, which is pinned to one core that may be used for it; takes up to
- * half a second a proof. The caller's affinity is not touched. */
+ * of its own, which is pinned to one core that may be used for it; takes half a
+ * second a proof, and up to two on a busy machine. The caller's affinity is not
+ * touched. */
 void engine_prove(struct engine *engine);
 bool engine_proof_due(const struct engine *engine);
+
+/* The same without waiting, one proof at a time: to be called after each
+ * sample, so that none is late for a proof. */
+void engine_prove_aside(struct engine *engine);
 
 /* Reads every core once. `late` says that this sample comes more than three
  * intervals after it should (the engine then looks for a paused VM).

@@ -1,6 +1,7 @@
 /* engine_private: the engine itself, for the files that make it up:
  *
- *   engine.c          open, sample, judge
+ *   engine.c          open, sample
+ *   engine_judge.c    whether hardware sources are still right
  *   engine_sources.c  which source serves which core, and saying so
  *   engine_proof.c    when and where sources are put to the proof
  */
@@ -21,6 +22,7 @@ struct engine {
   uint64_t prove_at_ns[CANDIDATES_MAX];
   uint64_t prove_wait_ns[CANDIDATES_MAX];
   int prove_tries[CANDIDATES_MAX]; /* so that each goes to another core */
+  struct proof_run *proof_run;     /* under way; NULL: none is */
 
   size_t cores_len;
   struct engine_core *states; /* in rising core numbers */
@@ -48,6 +50,13 @@ static inline uint64_t engine_clock(const struct engine *engine,
 }
 
 struct core_context engine_core_context(struct engine *engine);
+
+/* Every LOADAVG_INTERVAL_NS: condemns sources that are caught lying, and has
+ * them proven again where the TSC has changed its rate. */
+void engine_judge(struct engine *engine);
+
+/* Waits for a proof that runs aside. */
+void engine_prove_end(struct engine *engine);
 
 /* Gives every online core the best source that is to be had now. */
 void engine_choose_sources(struct engine *engine);

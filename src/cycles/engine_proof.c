@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Proofs that could not be run are tried again after so long, and later. */
@@ -36,57 +37,38 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-struct proof_reader {
-  const struct engine *engine;
-  const struct candidate *candidate;
+/* A proof under way. It has a candidate of its own, since the engine goes on
+ * sampling beside it. */
+struct proof_run {
+  int index; /* of the candidate */
+  struct candidate candidate;
+  const struct machine *machine;
   struct perf_group group;
   bool started;
   struct perf_reading last;
   double unhalted_ns, wall_ns;
+  struct probe *probe;
 };
 
 static int read_for_proof(void *context, double *unhalted_ns, double *wall_ns) {
-  struct proof_reader *reader = context;
+  struct proof_run *run = context;
   struct perf_reading reading;
-  int status = perf_group_read(&reader->group, reader->engine->options.machine,
-                               &reading);
+  int status = perf_group_read(&run->group, run->machine, &reading);
   if (status != 0)
     return status;
-  if (reader->started) {
+  if (run->started) {
     struct candidate_window window;
-    status =
-        candidate_window(reader->candidate, &reader->last, &reading, &window);
+    status = candidate_window(&run->candidate, &run->last, &reading, &window);
     if (status != 0)
       return status;
-    reader->unhalted_ns += window.load * window.progress_ns;
-    reader->wall_ns += window.progress_ns;
+    run->unhalted_ns += window.load * window.progress_ns;
+    run->wall_ns += window.progress_ns;
   }
-  reader->started = true;
-  reader->last = reading;
-  *unhalted_ns = reader->unhalted_ns;
-  *wall_ns = reader->wall_ns;
+  run->started = true;
+  run->last = reading;
+  *unhalted_ns = run->unhalted_ns;
+  *wall_ns = run->wall_ns;
   return 0;
-}
-
-static enum proof prove_counter(struct engine *engine,
-                                struct candidate *candidate, int core,
-                                char *why, size_t why_size) {
-  struct proof_reader reader = {.engine = engine, .candidate = candidate};
-  int status = candidate_open(candidate, &reader.group, engine->options.machine,
-                              core, false);
-  if (status != 0) {
-    candidate_explain(why, why_size, status);
-    /* Rights may be given and descriptors freed; a counter that does not exist
-     * will not appear. */
-    candidate->available = status == -EACCES || status == -EPERM ||
-                           status == -EMFILE || status == -ENFILE;
-    return PROOF_UNPROVEN;
-  }
-  struct proof_source source = {read_for_proof, &reader};
-  enum proof proof = proof_run_counter(engine->options.machine, core, &source,
-                                       engine->options.cancel, why, why_size);
-  perf_group_close(&reader.group, engine->options.machine);
-  return proof;
 }
 
 static void conclude(struct engine *engine, struct candidate *candidate,
@@ -115,33 +97,86 @@ static void conclude(struct engine *engine, struct candidate *candidate,
                 proof_name(proof), why);
 }
 
-static void prove(struct engine *engine, int index) {
-  struct candidate *candidate = &engine->candidates[index];
-  char why[CANDIDATE_REASON_MAX] = "";
-  enum proof proof;
-  int core = proof_core(engine, candidate, engine->prove_tries[index]++);
-  if (!engine->options.hardware) {
-    proof = PROOF_UNPROVEN;
-    snprintf(why, sizeof(why),
-             "figures of another SysRoot cannot be put to "
-             "the proof");
-  } else if (core < 0) {
-    proof = PROOF_UNPROVEN;
-    snprintf(why, sizeof(why),
-             "there is no core that this process may use for "
-             "the proof");
-  } else if (candidate->source == SOURCE_IDLE) {
-    proof = proof_run_tick(engine->options.machine, core,
-                           engine->options.cancel, why, sizeof(why));
-  } else {
-    proof = prove_counter(engine, candidate, core, why, sizeof(why));
-  }
-  conclude(engine, candidate, proof, why);
+/* When to try again, should this not prove it. */
+static void set_next_try(struct engine *engine, int index) {
   uint64_t *wait_ns = &engine->prove_wait_ns[index];
   *wait_ns = *wait_ns == 0 ? PROOF_RETRY_FIRST_NS : *wait_ns * 2;
   if (*wait_ns > PROOF_RETRY_MAX_NS)
     *wait_ns = PROOF_RETRY_MAX_NS;
   engine->prove_at_ns[index] = engine_clock(engine, CLOCK_MONOTONIC) + *wait_ns;
+}
+
+/* Opens what is to be proven and starts the probe. False with a reason. */
+static bool start_probe(struct engine *engine, struct candidate *candidate,
+                        struct proof_run *run, char *why, size_t why_size) {
+  int core = proof_core(engine, candidate, engine->prove_tries[run->index]++);
+  bool idle = candidate->source == SOURCE_IDLE;
+  if (!engine->options.hardware) {
+    snprintf(why, why_size,
+             "figures of another SysRoot cannot be put to the proof");
+    return false;
+  }
+  if (core < 0) {
+    snprintf(why, why_size,
+             "there is no core that this process may use for the proof");
+    return false;
+  }
+  int status =
+      idle ? 0
+           : candidate_open(candidate, &run->group, run->machine, core, false);
+  if (status != 0) {
+    candidate_explain(why, why_size, status);
+    /* Rights may be given and descriptors freed; a counter that does not exist
+     * will not appear. */
+    candidate->available = status == -EACCES || status == -EPERM ||
+                           status == -EMFILE || status == -ENFILE;
+    return false;
+  }
+  const struct proof_source source = {read_for_proof, run};
+  status = probe_start(&run->probe, run->machine, core, idle ? NULL : &source,
+                       engine->options.cancel);
+  if (status == 0)
+    return true;
+  snprintf(why, why_size, "no thread for the proof: %s", strerror(-status));
+  perf_group_close(&run->group, run->machine);
+  return false;
+}
+
+/* Begins a proof; what cannot even begin is unproven at once. */
+static void begin(struct engine *engine, int index) {
+  struct candidate *candidate = &engine->candidates[index];
+  char why[PROOF_WHY_MAX] = "";
+  struct proof_run *run = calloc(1, sizeof(*run));
+  if (run != NULL) {
+    run->index = index;
+    run->candidate = *candidate;
+    run->machine = engine->options.machine;
+    if (start_probe(engine, candidate, run, why, sizeof(why))) {
+      engine->proof_run = run;
+      return;
+    }
+    free(run);
+  } else {
+    snprintf(why, sizeof(why), "no memory for the proof");
+  }
+  conclude(engine, candidate, PROOF_UNPROVEN, why);
+  set_next_try(engine, index);
+}
+
+/* Waits for the proof under way. If the source was judged anew or its TSC
+ * changed its rate meanwhile, the proof is of what it was, and says nothing. */
+static void end(struct engine *engine) {
+  struct proof_run *run = engine->proof_run;
+  struct candidate *candidate = &engine->candidates[run->index];
+  char why[PROOF_WHY_MAX];
+  enum proof proof = probe_end(run->probe, why);
+  perf_group_close(&run->group, run->machine);
+  if (candidate->available && candidate->proof == run->candidate.proof &&
+      candidate->tsc_per_ns == run->candidate.tsc_per_ns)
+    conclude(engine, candidate, proof, why);
+  set_next_try(engine, run->index);
+  engine->proof_run = NULL;
+  free(run);
 }
 
 static bool is_due(const struct engine *engine, int index) {
@@ -154,15 +189,35 @@ static bool is_due(const struct engine *engine, int index) {
          engine->time_ns >= engine->prove_at_ns[index];
 }
 
-bool engine_proof_due(const struct engine *engine) {
+static int next_due(const struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++)
     if (is_due(engine, i))
-      return true;
-  return false;
+      return i;
+  return -1;
+}
+
+bool engine_proof_due(const struct engine *engine) {
+  return next_due(engine) >= 0;
 }
 
 void engine_prove(struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++)
+  engine_prove_end(engine);
+  for (int i = 0; i < engine->candidates_len; i++) {
     if (is_due(engine, i))
-      prove(engine, i);
+      begin(engine, i);
+    engine_prove_end(engine);
+  }
+}
+
+void engine_prove_aside(struct engine *engine) {
+  if (engine->proof_run != NULL && probe_ended(engine->proof_run->probe))
+    end(engine);
+  int index = next_due(engine);
+  if (engine->proof_run == NULL && index >= 0)
+    begin(engine, index);
+}
+
+void engine_prove_end(struct engine *engine) {
+  if (engine->proof_run != NULL)
+    end(engine);
 }

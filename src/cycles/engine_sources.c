@@ -64,14 +64,15 @@ static const char *candidate_name(const struct engine *engine, int candidate) {
 static void say_change(const struct engine *engine,
                        const struct change *change) {
   char list[128];
+  const char *cores = core_set_count(&change->cores) == 1 ? "core" : "cores";
   core_set_format(&change->cores, list, sizeof(list));
   if (change->from < 0)
     journal_say(&engine->options.journal, JOURNAL_INFO,
-                "core %s: load comes from %s", list,
+                "%s %s: load comes from %s", cores, list,
                 candidate_name(engine, change->to));
   else
     journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "core %s: source %s gives way to %s: %s", list,
+                "%s %s: source %s gives way to %s: %s", cores, list,
                 candidate_name(engine, change->from),
                 candidate_name(engine, change->to),
                 reason_to_leave(engine, change->from, change->to));

@@ -30,7 +30,7 @@ struct figures_options {
 };
 
 struct cstate_figures {
-  char name[32]; /* of letters, digits, '-', '_' and '.' alone */
+  char name[32];    /* of letters, digits, '-', '_' and '.' alone */
   double residency; /* share of the interval, 0 to 1; NAN unknown */
   uint64_t entries; /* since boot */
   bool poll;        /* the core spins in it: no halt */
@@ -115,8 +115,8 @@ void figures_close(struct figures *figures);
  * -ENOMEM. */
 int figures_sample(struct figures *figures);
 int figures_load_average(struct figures *figures);
-/* What `interval` leaves empty in *snapshot (time, interval, sampler's own
- * figures) is the caller's to fill in. */
+/* What it leaves empty in the snapshot (time, interval, the sampler's own
+ * figures) is the caller's to fill in. NULL with errno set if out of memory. */
 struct snapshot *figures_interval(struct figures *figures);
 
 #endif

@@ -8,6 +8,7 @@ libcycles_la_SOURCES = \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
 	src/cycles/engine.c src/cycles/engine.h \
+	src/cycles/engine_judge.c \
 	src/cycles/engine_private.h src/cycles/engine_proof.c \
 	src/cycles/engine_sources.c \
 	src/cycles/figures.c src/cycles/figures.h \
@@ -20,8 +21,10 @@ libcycles_la_SOURCES = \
 	src/cycles/procstat.c src/cycles/procstat.h \
 	src/cycles/proof.c src/cycles/proof.h \
 	src/cycles/sampler.c src/cycles/sampler.h \
-	src/cycles/schedule.c \
+	src/cycles/sampling_thread.c src/cycles/sampling_thread.h \
+	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/source.c src/cycles/source.h \
+	src/cycles/thread.c src/cycles/thread.h \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm

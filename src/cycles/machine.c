@@ -1,5 +1,7 @@
 #include "machine.h"
 
+#include "number.h"
+
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -235,6 +237,8 @@ void machine_linux_close(struct machine *machine) {
  * Small files
  */
 
+#define WHITE_SPACE " \t\n\v\f\r"
+
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value) {
   char text[64];
@@ -242,19 +246,9 @@ int machine_read_u64(const struct machine *machine, const char *path,
       machine->read_file(machine->context, path, text, sizeof(text));
   if (length < 0)
     return length == -EFBIG ? -EINVAL : (int)length;
-  const char *p = text;
-  while (isspace((unsigned char)*p))
-    p++;
-  if (!isdigit((unsigned char)*p))
-    return -EINVAL;
-  char *end;
-  errno = 0;
-  unsigned long long number = strtoull(p, &end, 10);
-  if (errno != 0)
-    return -EINVAL;
-  while (isspace((unsigned char)*end))
-    end++;
-  if (*end != '\0')
+  const char *p = text + strspn(text, WHITE_SPACE);
+  uint64_t number;
+  if (!number_next(&p, &number) || p[strspn(p, WHITE_SPACE)] != '\0')
     return -EINVAL;
   *value = number;
   return 0;

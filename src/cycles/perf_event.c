@@ -71,27 +71,33 @@ static int parse_u64(const char *text, int base, uint64_t *value) {
   return errno == 0 && *end == '\0' ? 0 : -EINVAL;
 }
 
+/* The word of the attribute that a name of so many bytes means, or NULL. */
+static uint64_t *config_word(struct perf_event *event, const char *name,
+                             size_t length) {
+  static const char *const names[] = {"config", "config1", "config2"};
+  uint64_t *const words[] = {&event->config, &event->config1, &event->config2};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (strlen(names[i]) == length && memcmp(names[i], name, length) == 0)
+      return words[i];
+  return NULL;
+}
+
 /* Spreads value over the bits of "config:0-7,32-35", lowest first. */
 static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
-  static const char *const names[] = {"config:", "config1:", "config2:"};
-  uint64_t *const words[] = {&event->config, &event->config1, &event->config2};
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-    size_t length = strlen(names[i]);
-    if (strncmp(format, names[i], length) != 0)
-      continue;
-    struct core_set bits; /* a list of bit numbers has the same form */
-    if (core_set_parse(&bits, format + length) != 0 ||
-        core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)
-      return -EINVAL;
-    core_set_for_each(bit, &bits) {
-      *words[i] &= ~(UINT64_C(1) << bit);
-      *words[i] |= (value & 1) << bit;
-      value >>= 1;
-    }
-    return value == 0 ? 0 : -ERANGE;
+  size_t length = strcspn(format, ":");
+  uint64_t *word = config_word(event, format, length);
+  struct core_set bits; /* a list of bit numbers has the same form */
+  if (word == NULL || format[length] != ':' ||
+      core_set_parse(&bits, format + length + 1) != 0 ||
+      core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)
+    return -EINVAL;
+  core_set_for_each(bit, &bits) {
+    *word &= ~(UINT64_C(1) << bit);
+    *word |= (value & 1) << bit;
+    value >>= 1;
   }
-  return -EINVAL;
+  return value == 0 ? 0 : -ERANGE;
 }
 
 static int parse_terms(struct event_parser *parser, char *terms, bool nested);
@@ -122,15 +128,11 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
                   term, text);
     return 0;
   }
-  uint64_t *const words[] = {&parser->event->config, &parser->event->config1,
-                             &parser->event->config2};
-  static const char *const names[] = {"config", "config1", "config2"};
-  for (size_t i = 0; number != NULL && i < sizeof(names) / sizeof(names[0]);
-       i++)
-    if (strcmp(term, names[i]) == 0) {
-      *words[i] = value;
-      return 0;
-    }
+  uint64_t *word = config_word(parser->event, term, strlen(term));
+  if (number != NULL && word != NULL) {
+    *word = value;
+    return 0;
+  }
   return fail(parser, -ENOENT, "the PMU %s has no event or term %s",
               parser->pmu, term);
 }

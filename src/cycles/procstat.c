@@ -171,10 +171,3 @@ uint64_t procstat_busy_ns(const struct procstat_row *row) {
 uint64_t procstat_idle_ns(const struct procstat_row *row) {
   return row->ns[PROCSTAT_IDLE] + row->ns[PROCSTAT_IOWAIT];
 }
-
-uint64_t procstat_sum_ns(const struct procstat_row *row) {
-  uint64_t sum = 0;
-  for (int i = 0; i < PROCSTAT_COLUMNS; i++)
-    sum += row->ns[i];
-  return sum;
-}

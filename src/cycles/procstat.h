@@ -49,6 +49,5 @@ void procstat_free(struct procstat *stat);
 /* user + nice + system + irq + softirq: what the tick saw at work. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
-uint64_t procstat_sum_ns(const struct procstat_row *row);  /* all columns */
 
 #endif

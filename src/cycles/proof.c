@@ -2,12 +2,11 @@
 
 #include "cpuidle.h"
 #include "procstat.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <math.h>
-#include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,13 +25,13 @@
  */
 
 enum proof_half proof_judge_spin(double load, double cpu_share) {
-  if (!(cpu_share >= 0.95))
+  if (!(cpu_share >= 0.95) || isnan(load))
     return PROOF_HALF_NOT_RUN;
   return load >= 0.97 && load <= 1.02 ? PROOF_HALF_PASSED : PROOF_HALF_FAILED;
 }
 
 enum proof_half proof_judge_idle(double load, double idle_ns, double wall_ns) {
-  if (!(idle_ns >= IDLE_MIN_NS) || !(wall_ns > 0))
+  if (!(idle_ns >= IDLE_MIN_NS) || !(wall_ns > 0) || isnan(load))
     return PROOF_HALF_NOT_RUN;
   double idle_share = fmin(idle_ns / wall_ns, 1);
   return load <= 1 - idle_share / 2 ? PROOF_HALF_PASSED : PROOF_HALF_FAILED;
@@ -61,11 +60,13 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  const struct proof_source *source; /* NULL: the tick probe */
+  struct proof_source source; /* counters only */
   const atomic_bool *cancel;
-  char *why;
-  size_t why_size;
+  bool was_away; /* the source could not be read, or the core went offline */
+  pthread_t thread;
+  atomic_bool ended;
   enum proof proof;
+  char why[PROOF_WHY_MAX];
 };
 
 static uint64_t now_ns(clockid_t clock) {
@@ -104,46 +105,46 @@ static int pin(int core) {
   return status;
 }
 
-static enum proof run_in_thread(struct probe *probe, void *(*run)(void *)) {
-  pthread_t thread;
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int status = pthread_create(&thread, NULL, run, probe);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  if (status != 0) {
-    snprintf(probe->why, probe->why_size, "no thread for the proof: %s",
-             strerror(status));
-    return PROOF_UNPROVEN;
-  }
-  pthread_join(thread, NULL);
-  return probe->proof;
+/* Who is on a core that goes offline is moved to another, and stays there. */
+static bool is_there(const struct probe *probe) {
+  return sched_getcpu() == probe->core;
 }
 
 /* ---------------------------------------------------------------------------
  * Counters: spin, then sleep
  */
 
+static bool read_source(const struct probe *probe, double *unhalted_ns,
+                        double *wall_ns) {
+  return probe->source.read(probe->source.context, unhalted_ns, wall_ns) == 0;
+}
+
 /* Load between two reads of the source, NAN if it cannot be read. */
 static double source_load(const struct probe *probe, double *unhalted_ns,
                           double *wall_ns) {
   double unhalted_before = *unhalted_ns, wall_before = *wall_ns;
-  if (probe->source->read(probe->source->context, unhalted_ns, wall_ns) != 0)
+  if (!read_source(probe, unhalted_ns, wall_ns))
     return NAN;
   return (*unhalted_ns - unhalted_before) / (*wall_ns - wall_before);
 }
 
-static enum proof_half spin_half(const struct probe *probe, double *load) {
+static enum proof_half spin_half(struct probe *probe, double *load) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   for (int i = 0; i < SPIN_TRIES && !cancelled(probe); i++) {
+    probe->was_away = pin(probe->core) != 0;
+    if (probe->was_away)
+      break;
     double unhalted_ns = 0, wall_ns = 0;
-    source_load(probe, &unhalted_ns, &wall_ns);
+    bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
     uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
     uint64_t cpu_begin_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(begin_ns + SPIN_NS);
     double cpu_ns = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
     double spun_ns = (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
     double seen = source_load(probe, &unhalted_ns, &wall_ns);
+    probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
+    if (probe->was_away)
+      continue;
     enum proof_half this_half = proof_judge_spin(seen, cpu_ns / spun_ns);
     if (this_half == PROOF_HALF_NOT_RUN)
       continue;
@@ -167,12 +168,12 @@ static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   return (double)procstat_idle_ns(&stat->rows[probe->core]);
 }
 
-static enum proof_half idle_half(const struct probe *probe, double *load) {
+static enum proof_half idle_half(struct probe *probe, double *load) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   struct procstat stat = {0};
   for (int i = 0; i < IDLE_TRIES && !cancelled(probe); i++) {
     double unhalted_ns = 0, wall_ns = 0;
-    source_load(probe, &unhalted_ns, &wall_ns);
+    bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
     double idle_before_ns = known_idle_ns(probe, &stat);
     uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
     sleep_until(begin_ns + IDLE_NS);
@@ -181,6 +182,9 @@ static enum proof_half idle_half(const struct probe *probe, double *load) {
     double seen = source_load(probe, &unhalted_ns, &wall_ns);
     if (idle_before_ns < 0)
       break;
+    probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
+    if (probe->was_away)
+      continue;
     enum proof_half this_half = proof_judge_idle(seen, idle_ns, slept_ns);
     if (this_half == PROOF_HALF_NOT_RUN)
       continue;
@@ -192,15 +196,14 @@ static enum proof_half idle_half(const struct probe *probe, double *load) {
   return half;
 }
 
-static void *counter_thread(void *argument) {
-  struct probe *probe = argument;
+static void prove_counter(struct probe *probe) {
   double spin_load = NAN, idle_load = NAN;
   int status = pin(probe->core);
   if (status != 0) {
-    snprintf(probe->why, probe->why_size, "core %d may not be used: %s",
+    snprintf(probe->why, sizeof(probe->why), "core %d may not be used: %s",
              probe->core, strerror(-status));
     probe->proof = PROOF_UNPROVEN;
-    return NULL;
+    return;
   }
   enum proof_half spin = spin_half(probe, &spin_load);
   enum proof_half idle = spin == PROOF_HALF_FAILED
@@ -209,28 +212,21 @@ static void *counter_thread(void *argument) {
   probe->proof =
       cancelled(probe) ? PROOF_PENDING : proof_judge_counter(spin, idle);
   if (spin == PROOF_HALF_FAILED)
-    snprintf(probe->why, probe->why_size,
+    snprintf(probe->why, sizeof(probe->why),
              "it read %.3f on core %d while a thread was spinning there",
              spin_load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
-    snprintf(probe->why, probe->why_size,
+    snprintf(probe->why, sizeof(probe->why),
              "it read %.3f on core %d while that was idle: it does not stop "
              "when the core halts",
              idle_load, probe->core);
+  else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
+    snprintf(probe->why, sizeof(probe->why),
+             "it could not be read on core %d all the time", probe->core);
   else if (probe->proof == PROOF_UNPROVEN)
-    snprintf(probe->why, probe->why_size,
+    snprintf(probe->why, sizeof(probe->why),
              "core %d was never %s for long enough to prove it", probe->core,
              spin == PROOF_HALF_NOT_RUN ? "free" : "idle");
-  return NULL;
-}
-
-enum proof proof_run_counter(const struct machine *machine, int core,
-                             const struct proof_source *source,
-                             const atomic_bool *cancel, char *why,
-                             size_t why_size) {
-  struct probe probe = {machine, core,     source,        cancel,
-                        why,     why_size, PROOF_UNPROVEN};
-  return run_in_thread(&probe, counter_thread);
 }
 
 /* ---------------------------------------------------------------------------
@@ -280,52 +276,110 @@ static int read_tick(const struct probe *probe, struct procstat *stat,
   return 0;
 }
 
-static void *tick_thread(void *argument) {
-  struct probe *probe = argument;
-  struct procstat stat = {0};
+/* What a try saw, as shares of its time. */
+struct tick_try {
+  double truth, load;
+};
+
+/* Returns 0 or -errno; the verdict is in probe->proof. */
+static int try_tick(struct probe *probe, struct procstat *stat,
+                    uint64_t tick_ns, uint64_t phase_ns,
+                    struct tick_try *seen) {
+  struct tick_reading from, to;
+  int status = read_tick(probe, stat, &from);
+  if (status != 0)
+    return status;
+  seen->truth = evade_ticks(probe, tick_ns, phase_ns);
+  if (!is_there(probe))
+    return -ENODEV;
+  status = read_tick(probe, stat, &to);
+  if (status != 0)
+    return status;
+  double wall_ns = to.time_ns - from.time_ns;
+  double columns = (to.busy_ns - from.busy_ns) / wall_ns;
+  seen->load = 1 - (to.idle_ns - from.idle_ns) / wall_ns;
+  probe->proof = proof_judge_tick(seen->truth, columns, seen->load);
+  return 0;
+}
+
+/* The coarse clock moves once per tick. */
+static int find_tick_period(uint64_t *tick_ns) {
   struct timespec resolution;
+  if (clock_getres(CLOCK_MONOTONIC_COARSE, &resolution) != 0)
+    return -errno;
+  *tick_ns = (uint64_t)resolution.tv_nsec;
+  return 0;
+}
+
+static void prove_tick(struct probe *probe) {
+  struct procstat stat = {0};
+  struct tick_try seen = {0};
+  uint64_t tick_ns = 0;
   int status = pin(probe->core);
-  /* The coarse clock moves once per tick. */
-  if (status == 0 && clock_getres(CLOCK_MONOTONIC_COARSE, &resolution) != 0)
-    status = -errno;
-  uint64_t tick_ns = status == 0 ? (uint64_t)resolution.tv_nsec : 0;
+  if (status == 0)
+    status = find_tick_period(&tick_ns);
   probe->proof = PROOF_PENDING;
-  double truth = 0, load = 0;
-  for (int i = 0; i < TICK_TRIES && status == 0 && !cancelled(probe) &&
-                  probe->proof == PROOF_PENDING;
-       i++) {
-    struct tick_reading from, to;
-    if ((status = read_tick(probe, &stat, &from)) != 0)
-      break;
-    truth = evade_ticks(probe, tick_ns, tick_ns * (uint64_t)i / TICK_TRIES);
-    if ((status = read_tick(probe, &stat, &to)) != 0)
-      break;
-    double wall_ns = to.time_ns - from.time_ns;
-    load = 1 - (to.idle_ns - from.idle_ns) / wall_ns;
-    probe->proof =
-        proof_judge_tick(truth, (to.busy_ns - from.busy_ns) / wall_ns, load);
-  }
+  for (uint64_t i = 0; i < TICK_TRIES && status == 0 &&
+                       probe->proof == PROOF_PENDING && !cancelled(probe);
+       i++)
+    status = try_tick(probe, &stat, tick_ns, tick_ns * i / TICK_TRIES, &seen);
   procstat_free(&stat);
   if (status != 0)
-    snprintf(probe->why, probe->why_size, "the proof on core %d failed: %s",
+    snprintf(probe->why, sizeof(probe->why), "the proof on core %d failed: %s",
              probe->core, strerror(-status));
   else if (probe->proof == PROOF_TICK_SAMPLED)
-    snprintf(probe->why, probe->why_size,
+    snprintf(probe->why, sizeof(probe->why),
              "it read %.2f on core %d while a thread that sleeps over the tick "
              "had %.2f of it: the kernel samples idle time by the tick",
-             load, probe->core, truth);
+             seen.load, probe->core, seen.truth);
   else if (probe->proof == PROOF_PENDING)
-    snprintf(probe->why, probe->why_size,
+    snprintf(probe->why, sizeof(probe->why),
              "core %d was never free enough to prove it", probe->core);
   if (probe->proof == PROOF_PENDING && !cancelled(probe))
     probe->proof = PROOF_UNPROVEN;
+}
+
+/* ---------------------------------------------------------------------------
+ * Beginning and end
+ */
+
+static void *run(void *argument) {
+  struct probe *probe = argument;
+  if (probe->source.read != NULL)
+    prove_counter(probe);
+  else
+    prove_tick(probe);
+  atomic_store_explicit(&probe->ended, true, memory_order_release);
   return NULL;
 }
 
-enum proof proof_run_tick(const struct machine *machine, int core,
-                          const atomic_bool *cancel, char *why,
-                          size_t why_size) {
-  struct probe probe = {machine, core,     NULL,          cancel,
-                        why,     why_size, PROOF_UNPROVEN};
-  return run_in_thread(&probe, tick_thread);
+int probe_start(struct probe **result, const struct machine *machine, int core,
+                const struct proof_source *source, const atomic_bool *cancel) {
+  struct probe *probe = calloc(1, sizeof(*probe));
+  if (probe == NULL)
+    return -ENOMEM;
+  probe->machine = machine;
+  probe->core = core;
+  probe->cancel = cancel;
+  if (source != NULL)
+    probe->source = *source;
+  int status = thread_start(&probe->thread, run, probe);
+  if (status != 0) {
+    free(probe);
+    return status;
+  }
+  *result = probe;
+  return 0;
+}
+
+bool probe_ended(const struct probe *probe) {
+  return atomic_load_explicit(&probe->ended, memory_order_acquire);
+}
+
+enum proof probe_end(struct probe *probe, char why[PROOF_WHY_MAX]) {
+  pthread_join(probe->thread, NULL);
+  enum proof proof = probe->proof;
+  memcpy(why, probe->why, PROOF_WHY_MAX);
+  free(probe);
+  return proof;
 }

@@ -27,7 +27,8 @@ enum proof_half {
  */
 
 /* A thread spun and had cpu_share of the core's time (0 to 1); the source said
- * load. Valid from a share of 0.95, passed from 0.97 to 1.02. */
+ * load (NAN: it could not be read, which is no try). Valid from a share of
+ * 0.95, passed from 0.97 to 1.02. */
 enum proof_half proof_judge_spin(double load, double cpu_share);
 
 /* The core is known to have idled for idle_ns of wall_ns. Valid from 30 ms;
@@ -44,10 +45,9 @@ enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
 enum proof proof_judge_tick(double truth, double columns, double load);
 
 /* ---------------------------------------------------------------------------
- * Probes: each runs in a thread pinned to one core and returns when that has
- * ended, after half a second at most, or soon after *cancel is set (then
- * PROOF_PENDING). why[] gets a sentence for the journal. The machine is used
- * by that thread meanwhile.
+ * Probes: each is a thread that pins itself to one core and ends after half a
+ * second; after up to two where other work keeps the core, and soon after
+ * *cancel is set (then PROOF_PENDING). It uses the machine beside its caller.
  */
 
 struct proof_source {
@@ -57,13 +57,19 @@ struct proof_source {
   void *context;
 };
 
-enum proof proof_run_counter(const struct machine *machine, int core,
-                             const struct proof_source *source,
-                             const atomic_bool *cancel, char *why,
-                             size_t why_size);
+enum { PROOF_WHY_MAX = 256 };
 
-enum proof proof_run_tick(const struct machine *machine, int core,
-                          const atomic_bool *cancel, char *why,
-                          size_t why_size);
+struct probe;
+
+/* source: a counter's, or NULL for idle time as the kernel keeps it. Returns 0
+ * or -errno. */
+int probe_start(struct probe **result, const struct machine *machine, int core,
+                const struct proof_source *source, const atomic_bool *cancel);
+
+bool probe_ended(const struct probe *probe);
+
+/* Waits for its end and frees it. why[] gets a sentence for the journal, or
+ * "". */
+enum proof probe_end(struct probe *probe, char why[PROOF_WHY_MAX]);
 
 #endif

@@ -1,25 +1,18 @@
 #include "sampler.h"
 
+#include "sampling_thread.h"
+#include "schedule.h"
+
 #include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
+#include <time.h>
 
 struct sampler {
   struct sampler_options options;
   struct engine *engine;
   struct figures *figures;
-  pthread_t thread;
-  atomic_bool stop;
+  struct sampling_thread sampling;
   atomic_bool has_source;
-
-  pthread_mutex_t mutex;  /* guards what follows */
-  pthread_cond_t changed; /* on CLOCK_MONOTONIC: stop, or a new snapshot */
-  struct snapshot *queue[SAMPLER_QUEUE];
-  size_t queue_begin, queue_len;
-  uint64_t dropped;
 
   /* The thread's own. */
   struct schedule schedule;
@@ -42,22 +35,6 @@ static uint64_t thread_cpu_ns(void) {
  * The thread
  */
 
-static void put(struct sampler *sampler, struct snapshot *snapshot) {
-  pthread_mutex_lock(&sampler->mutex);
-  if (sampler->queue_len == SAMPLER_QUEUE) {
-    snapshot_free(sampler->queue[sampler->queue_begin]);
-    sampler->queue_begin = (sampler->queue_begin + 1) % SAMPLER_QUEUE;
-    sampler->queue_len--;
-    sampler->dropped++;
-  }
-  snapshot->self.snapshots_dropped = sampler->dropped;
-  sampler->queue[(sampler->queue_begin + sampler->queue_len) % SAMPLER_QUEUE] =
-      snapshot;
-  sampler->queue_len++;
-  pthread_cond_broadcast(&sampler->changed);
-  pthread_mutex_unlock(&sampler->mutex);
-}
-
 static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   struct snapshot *snapshot = figures_interval(sampler->figures);
   if (snapshot == NULL)
@@ -73,7 +50,8 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   sampler->worst_late_ns = sampler->worst_cost_ns = 0;
   sampler->cpu_ns = cpu_ns;
   sampler->cpu_since_ns = now_ns;
-  put(sampler, snapshot);
+  snapshot_free(sampling_thread_put(&sampler->sampling, snapshot,
+                                    &snapshot->self.snapshots_dropped));
 }
 
 static void sample(struct sampler *sampler) {
@@ -99,19 +77,12 @@ static void sample(struct sampler *sampler) {
     take_snapshot(sampler, due.stamp_ns);
 }
 
-/* Sleeps until something is due or the sampler is stopped. */
-static void wait_until_due(struct sampler *sampler) {
+/* Sleeps until something is due. False as soon as the sampler is stopped. */
+static bool wait_until_due(struct sampler *sampler) {
   uint64_t now_ns = clock_now(sampler, CLOCK_MONOTONIC);
-  uint64_t until_ns =
-      now_ns + schedule_wait_ns(&sampler->schedule, now_ns,
-                                clock_now(sampler, CLOCK_REALTIME));
-  struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000),
-                           .tv_nsec = (long)(until_ns % 1000000000)};
-  pthread_mutex_lock(&sampler->mutex);
-  int status = 0;
-  while (!atomic_load(&sampler->stop) && status == 0)
-    status = pthread_cond_timedwait(&sampler->changed, &sampler->mutex, &until);
-  pthread_mutex_unlock(&sampler->mutex);
+  uint64_t wait_ns = schedule_wait_ns(&sampler->schedule, now_ns,
+                                      clock_now(sampler, CLOCK_REALTIME));
+  return sampling_thread_sleep(&sampler->sampling, now_ns + wait_ns);
 }
 
 static void *run(void *argument) {
@@ -128,14 +99,9 @@ static void *run(void *argument) {
   snapshot_free(figures_interval(sampler->figures));
   sampler->cpu_ns = thread_cpu_ns();
   sampler->cpu_since_ns = clock_now(sampler, CLOCK_MONOTONIC);
-  while (!atomic_load(&sampler->stop)) {
-    wait_until_due(sampler);
-    if (atomic_load(&sampler->stop))
-      break;
+  while (wait_until_due(sampler)) {
     sample(sampler);
-    /* Behind the sample, so that none is late for it. */
-    if (engine_proof_due(sampler->engine))
-      engine_prove(sampler->engine);
+    engine_prove_aside(sampler->engine);
   }
   return NULL;
 }
@@ -144,24 +110,13 @@ static void *run(void *argument) {
  * Start and stop
  */
 
-static int start_thread(struct sampler *sampler) {
-  sigset_t all, old;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &old);
-  int status = pthread_create(&sampler->thread, NULL, run, sampler);
-  pthread_sigmask(SIG_SETMASK, &old, NULL);
-  return -status;
-}
-
 static void destroy(struct sampler *sampler) {
-  for (; sampler->queue_len > 0; sampler->queue_len--) {
-    snapshot_free(sampler->queue[sampler->queue_begin]);
-    sampler->queue_begin = (sampler->queue_begin + 1) % SAMPLER_QUEUE;
-  }
+  struct snapshot *snapshot;
+  while ((snapshot = sampler_take(sampler)) != NULL)
+    snapshot_free(snapshot);
   figures_close(sampler->figures);
   engine_close(sampler->engine);
-  pthread_cond_destroy(&sampler->changed);
-  pthread_mutex_destroy(&sampler->mutex);
+  sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }
 
@@ -173,19 +128,16 @@ int sampler_start(struct sampler **result,
   sampler->options = *options;
   if (sampler->options.sample_interval_ns == 0)
     sampler->options.sample_interval_ns = LOADAVG_INTERVAL_NS / 4;
-  sampler->options.engine.cancel = &sampler->stop;
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&sampler->changed, &monotonic);
-  pthread_condattr_destroy(&monotonic);
-  pthread_mutex_init(&sampler->mutex, NULL);
+  sampling_thread_init(&sampler->sampling, SAMPLER_QUEUE);
+  sampler->options.engine.cancel = &sampler->sampling.stop;
 
   int status = engine_open(&sampler->engine, &sampler->options.engine);
   if (status == 0) {
     atomic_store(&sampler->has_source, engine_has_source(sampler->engine));
     sampler->figures = figures_open(&options->figures, sampler->engine);
-    status = sampler->figures == NULL ? -ENOMEM : start_thread(sampler);
+    status = sampler->figures == NULL
+                 ? -ENOMEM
+                 : sampling_thread_start(&sampler->sampling, run, sampler);
   }
   if (status != 0) {
     destroy(sampler);
@@ -198,11 +150,7 @@ int sampler_start(struct sampler **result,
 void sampler_stop(struct sampler *sampler) {
   if (sampler == NULL)
     return;
-  pthread_mutex_lock(&sampler->mutex);
-  atomic_store(&sampler->stop, true);
-  pthread_cond_broadcast(&sampler->changed);
-  pthread_mutex_unlock(&sampler->mutex);
-  pthread_join(sampler->thread, NULL);
+  sampling_thread_stop(&sampler->sampling);
   destroy(sampler);
 }
 
@@ -210,37 +158,18 @@ void sampler_stop(struct sampler *sampler) {
  * Taking
  */
 
-/* Call with the mutex held. */
-static struct snapshot *take_oldest(struct sampler *sampler) {
-  if (sampler->queue_len == 0)
-    return NULL;
-  struct snapshot *snapshot = sampler->queue[sampler->queue_begin];
-  sampler->queue_begin = (sampler->queue_begin + 1) % SAMPLER_QUEUE;
-  sampler->queue_len--;
-  return snapshot;
-}
-
 struct snapshot *sampler_take(struct sampler *sampler) {
-  pthread_mutex_lock(&sampler->mutex);
-  struct snapshot *snapshot = take_oldest(sampler);
-  pthread_mutex_unlock(&sampler->mutex);
-  return snapshot;
+  return sampling_thread_take(&sampler->sampling);
 }
 
+/* On the real clock: a consumer waits in real time whatever machine is
+ * sampled. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  uint64_t until_ns = (uint64_t)until.tv_sec * UINT64_C(1000000000) +
-                      (uint64_t)until.tv_nsec + timeout_ns;
-  until.tv_sec = (time_t)(until_ns / 1000000000);
-  until.tv_nsec = (long)(until_ns % 1000000000);
-  int status = 0;
-  pthread_mutex_lock(&sampler->mutex);
-  while (sampler->queue_len == 0 && status == 0)
-    status = pthread_cond_timedwait(&sampler->changed, &sampler->mutex, &until);
-  struct snapshot *snapshot = take_oldest(sampler);
-  pthread_mutex_unlock(&sampler->mutex);
-  return snapshot;
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return sampling_thread_wait(&sampler->sampling,
+                              (uint64_t)now.tv_sec * UINT64_C(1000000000) +
+                                  (uint64_t)now.tv_nsec + timeout_ns);
 }
 
 bool sampler_has_source(struct sampler *sampler) {

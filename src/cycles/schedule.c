@@ -1,15 +1,14 @@
-/* schedule: when the sampler samples, as arithmetic without a clock.
- *
- * Two clocks are at work. Windows are measured on CLOCK_MONOTONIC, which no one
- * sets. Snapshots are wanted at multiples of the interval of CLOCK_REALTIME, so
- * that all hosts of a fleet agree on them; that clock may be stepped, and then
- * the next multiple is looked up anew.
- */
-#include "sampler.h"
+#include "schedule.h"
+
+#include "loadavg.h"
 
 /* Deadlines closer together than this are one sample: a sample costs more than
  * the precision that a second one would bring. */
 #define COALESCE_NS UINT64_C(1000000)
+
+/* The windows of a snapshot are a tenth of an interval at least: what a sliver
+ * of time says is mostly rounding. */
+#define LEAST_WINDOW(interval_ns) ((interval_ns) / 10)
 
 static uint64_t next_multiple(uint64_t time_ns, uint64_t interval_ns) {
   return (time_ns / interval_ns + 1) * interval_ns;
@@ -23,8 +22,7 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
-      /* Not a sliver of time before the first: its loads would be mostly
-       * rounding. */
+      /* The first has half an interval. */
       .next_grid_ns =
           next_multiple(realtime_ns + interval_ns / 2 - 1, interval_ns),
   };
@@ -82,7 +80,10 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
    * CLOCK_MONOTONIC are as late. */
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
-  schedule->next_grid_ns = next_multiple(realtime_ns, schedule->interval_ns);
+  /* One that is nearly an interval late stands for the next multiple, too. */
+  schedule->next_grid_ns =
+      next_multiple(realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1,
+                    schedule->interval_ns);
 }
 
 struct schedule_due schedule_take(struct schedule *schedule,

@@ -1,0 +1,77 @@
+#include "engine_private.h"
+
+#include "loadavg.h"
+
+#include <math.h>
+#include <stdio.h>
+
+/* Against time_enabled, which the kernel takes from the same TSC but for what
+ * it learns anew after a migration. */
+#define TSC_RATE_TOLERANCE 0.001
+
+static double share(double from, double to, double wall_ns) {
+  return wall_ns > 0 ? (to - from) / wall_ns : NAN;
+}
+
+/* The TSC runs at another rate than before: this virtual machine has moved to
+ * another host, and what was proven there has to be proven here. */
+static void watch_tsc(struct engine *engine, const struct core *core,
+                      const struct core_total *from,
+                      const struct core_total *to) {
+  if (core->candidate < 0 || from->epoch != to->epoch)
+    return;
+  struct candidate *candidate = &engine->candidates[core->candidate];
+  /* Of one and the same read: it does not matter when that was done. */
+  double rate = share(from->base_cycles, to->base_cycles,
+                      core->enabled_ns - core->judged_enabled_ns);
+  if (candidate->tsc < 0 || !(rate > 0))
+    return;
+  double moved = fabs(rate / candidate->tsc_per_ns - 1);
+  if (candidate->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
+    candidate->proof = PROOF_PENDING;
+    journal_say(&engine->options.journal, JOURNAL_NOTICE,
+                "the TSC went from %.6f to %.6f GHz (a live migration?); "
+                "source %s is to be proven again",
+                candidate->tsc_per_ns, rate, source_name(candidate->source));
+  }
+  if (candidate->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
+    candidate->tsc_per_ns = rate;
+}
+
+/* Condemns the source of a core that has seen too little for too long. */
+static void judge_source(struct engine *engine, struct core *core,
+                         const struct engine_core *state) {
+  const struct core_total *from = &core->judged, *to = &state->total;
+  if (state->source < 0 || state->source == SOURCE_IDLE ||
+      from->stat_epoch != to->stat_epoch)
+    return;
+  double wall_ns = to->stat_wall - from->stat_wall;
+  double steal = share(from->stat_steal, to->stat_steal, wall_ns);
+  double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal;
+  double hardware = engine_load(from, to);
+  if (!condemn_judge(&core->condemn, hardware, kernel, steal,
+                     engine->stat.bracket_ns, engine_tick_sampled(engine)))
+    return;
+  struct candidate *candidate = &engine->candidates[core->candidate];
+  snprintf(candidate->reason, sizeof(candidate->reason),
+           "it read %.1f %% where the kernel was not idle for %.1f %%, three "
+           "windows of 4.6 s running",
+           100 * hardware, 100 * kernel);
+  core->rests_until_ns[core->candidate] = engine->time_ns + CONDEMN_REST_NS;
+}
+
+void engine_judge(struct engine *engine) {
+  if (engine->time_ns < engine->judge_at_ns)
+    return;
+  engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct core *core = &engine->cores[i];
+    const struct core_total *total = &engine->states[i].total;
+    if (!engine->states[i].online)
+      continue;
+    judge_source(engine, core, &engine->states[i]);
+    watch_tsc(engine, core, &core->judged, total);
+    core->judged = *total;
+    core->judged_enabled_ns = core->enabled_ns;
+  }
+}

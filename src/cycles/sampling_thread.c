@@ -1,0 +1,105 @@
+#include "sampling_thread.h"
+
+#include "thread.h"
+
+#include <string.h>
+#include <time.h>
+
+static struct timespec timespec_of(uint64_t ns) {
+  return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
+                           .tv_nsec = (long)(ns % 1000000000)};
+}
+
+/* ---------------------------------------------------------------------------
+ * Start and stop
+ */
+
+void sampling_thread_init(struct sampling_thread *sampling, size_t queue_room) {
+  *sampling = (struct sampling_thread){.queue_room = queue_room};
+  pthread_condattr_t monotonic;
+  pthread_condattr_init(&monotonic);
+  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+  pthread_cond_init(&sampling->changed, &monotonic);
+  pthread_condattr_destroy(&monotonic);
+  pthread_mutex_init(&sampling->mutex, NULL);
+}
+
+void sampling_thread_destroy(struct sampling_thread *sampling) {
+  pthread_cond_destroy(&sampling->changed);
+  pthread_mutex_destroy(&sampling->mutex);
+}
+
+int sampling_thread_start(struct sampling_thread *sampling,
+                          void *(*run)(void *), void *argument) {
+  return thread_start(&sampling->thread, run, argument);
+}
+
+void sampling_thread_stop(struct sampling_thread *sampling) {
+  pthread_mutex_lock(&sampling->mutex);
+  atomic_store(&sampling->stop, true);
+  pthread_cond_broadcast(&sampling->changed);
+  pthread_mutex_unlock(&sampling->mutex);
+  pthread_join(sampling->thread, NULL);
+}
+
+bool sampling_thread_sleep(struct sampling_thread *sampling,
+                           uint64_t until_ns) {
+  struct timespec until = timespec_of(until_ns);
+  pthread_mutex_lock(&sampling->mutex);
+  int status = 0;
+  while (!atomic_load(&sampling->stop) && status == 0)
+    status =
+        pthread_cond_timedwait(&sampling->changed, &sampling->mutex, &until);
+  pthread_mutex_unlock(&sampling->mutex);
+  return !atomic_load(&sampling->stop);
+}
+
+/* ---------------------------------------------------------------------------
+ * The queue
+ */
+
+/* Call with the mutex held. */
+static void *take_oldest(struct sampling_thread *sampling) {
+  if (sampling->queue_len == 0)
+    return NULL;
+  void *oldest = sampling->queue[0];
+  sampling->queue_len--;
+  memmove(&sampling->queue[0], &sampling->queue[1],
+          sampling->queue_len * sizeof(sampling->queue[0]));
+  return oldest;
+}
+
+void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
+                          uint64_t *dropped) {
+  void *lost = NULL;
+  pthread_mutex_lock(&sampling->mutex);
+  if (sampling->queue_len == sampling->queue_room) {
+    lost = take_oldest(sampling);
+    sampling->dropped++;
+  }
+  *dropped = sampling->dropped;
+  sampling->queue[sampling->queue_len++] = snapshot;
+  pthread_cond_broadcast(&sampling->changed);
+  pthread_mutex_unlock(&sampling->mutex);
+  return lost;
+}
+
+void *sampling_thread_take(struct sampling_thread *sampling) {
+  pthread_mutex_lock(&sampling->mutex);
+  void *snapshot = take_oldest(sampling);
+  pthread_mutex_unlock(&sampling->mutex);
+  return snapshot;
+}
+
+void *sampling_thread_wait(struct sampling_thread *sampling,
+                           uint64_t until_ns) {
+  struct timespec until = timespec_of(until_ns);
+  int status = 0;
+  pthread_mutex_lock(&sampling->mutex);
+  while (sampling->queue_len == 0 && status == 0)
+    status =
+        pthread_cond_timedwait(&sampling->changed, &sampling->mutex, &until);
+  void *snapshot = take_oldest(sampling);
+  pthread_mutex_unlock(&sampling->mutex);
+  return snapshot;
+}
