@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -22,7 +23,8 @@
  * while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
-  MAX_PASSED = 16 /* descriptors one message may bring, to close them */
+  MAX_PASSED = 253, /* SCM_MAX_FD: descriptors one message can bring */
+  MAX_STRAY = 16    /* messages that nobody asked for, dropped in one look */
 };
 
 void region_connection_init(struct region_connection *connection) {
@@ -59,31 +61,58 @@ static void learn_peer(struct region_connection *connection) {
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
+/* The socket itself. A link is not followed: who may make one in the directory
+ * could lead root to where the look alone waits, such as an automounter. */
+static int find_socket(const char *path) {
+  struct stat status;
+  int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+  if (file < 0 || (fstat(file, &status) == 0 && S_ISSOCK(status.st_mode)))
+    return file;
+  close(file);
+  errno = ENOTSOCK;
+  return -1;
+}
+
+static int connect_to(int socket, int file) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d",
+           file);
+  return connect(socket, (struct sockaddr *)&address, sizeof(address));
+}
+
 int region_connection_open(struct region_connection *connection,
                            const char *path) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
   region_connection_init(connection);
-  if (strlen(path) >= sizeof(address.sun_path)) {
-    errno = ENAMETOOLONG;
+  int file = find_socket(path);
+  if (file < 0)
     return -1;
-  }
-  strcpy(address.sun_path, path);
   connection->socket =
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (connection->socket < 0)
-    return -1;
-  if (connect(connection->socket, (struct sockaddr *)&address,
-              sizeof(address)) != 0) {
-    region_connection_close(connection);
-    return -1;
+  bool connected =
+      connection->socket >= 0 && connect_to(connection->socket, file) == 0;
+  int error = errno;
+  close(file);
+  if (connected) {
+    learn_peer(connection);
+    return 0;
   }
-  learn_peer(connection);
-  return 0;
+  region_connection_close(connection);
+  errno = error;
+  return -1;
 }
 
 /* ---------------------------------------------------------------------------
  * Messages
  */
+
+/* Closes what somebody else opened. The last close of a socket may wait for as
+ * long as its owner wished (SO_LINGER). */
+static void close_foreign(int *fd) {
+  static const struct linger none = {0};
+  if (*fd >= 0)
+    (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
+  close_fd(fd);
+}
 
 /* The first descriptor that came along; the others are closed. -1 if none. */
 static int take_descriptor(struct msghdr *header) {
@@ -99,7 +128,7 @@ static int take_descriptor(struct msghdr *header) {
       if (taken < 0)
         taken = fd;
       else
-        close(fd);
+        close_foreign(&fd);
     }
   }
   return taken;
@@ -127,7 +156,7 @@ static int receive(int socket, struct region_message *message, int *fd) {
       message->version == REGION_MESSAGE_VERSION &&
       message->length == sizeof(*message))
     return 0;
-  close_fd(fd);
+  close_foreign(fd);
   errno = size == 0 ? ECONNRESET : EPROTO;
   return -1;
 }
@@ -138,7 +167,8 @@ static int64_t now_ms(void) {
   return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-/* The next message before a deadline of CLOCK_MONOTONIC. */
+/* The next message before a deadline of CLOCK_MONOTONIC; one look in any case.
+ */
 static int receive_until(int socket, int64_t deadline_ms,
                          struct region_message *message, int *fd) {
   for (;;) {
@@ -180,7 +210,7 @@ int region_connection_hello(struct region_connection *connection, int wait_ms,
     connection->memfd = fd;
     return 0;
   }
-  close_fd(&fd);
+  close_foreign(&fd);
   errno = EPROTO;
   return -1;
 }
@@ -191,9 +221,9 @@ bool region_connection_is_alive(struct region_connection *connection) {
   int fd;
   if (connection->socket < 0)
     return false;
-  for (int i = 0; i < MAX_PASSED; i++) {
+  for (int i = 0; i < MAX_STRAY; i++) {
     if (receive(connection->socket, &message, &fd) == 0) {
-      close_fd(&fd);
+      close_foreign(&fd);
       continue;
     }
     if (errno != EAGAIN && errno != EINTR)
@@ -225,8 +255,12 @@ int region_connection_reset(struct region_connection *connection,
         errno = ETIMEDOUT;
       return -1;
     }
-    close_fd(&fd);
-  } while (message.request != request);
+    close_foreign(&fd);
+  } while (message.request != request && now_ms() < deadline);
+  if (message.request != request) {
+    errno = ETIMEDOUT;
+    return -1;
+  }
   if (message.type == REGION_RESET)
     return 0;
   errno = message.argument != 0 && message.argument < 4096

@@ -124,10 +124,6 @@ static void measure_tsc_hz(void) {
  * Making
  */
 
-static uint64_t huge_page_size(void) {
-  return 2u << 20; /* asked for by MFD_HUGE_2MB */
-}
-
 static int make_memory(struct percore_region *region, const char *name,
                        const struct percore_options *options) {
   struct rlimit limit;
@@ -141,7 +137,8 @@ static int make_memory(struct percore_region *region, const char *name,
   region->memfd = memfd_create(name, flags);
   if (region->memfd < 0 || ftruncate(region->memfd, (off_t)region->size) != 0)
     return -1;
-  region->map = region_memory_map(region->memfd, region->size);
+  region->map =
+      region_memory_map(region->memfd, region->size, PROT_READ | PROT_WRITE);
   if (region->map == NULL)
     return -1;
   region->sink_block = region_memory_sink(NULL, region->block_stride);
@@ -252,7 +249,7 @@ static int make_region(struct percore_region **made, const char *name,
   uint32_t cores =
       options->cores != 0 ? options->cores : region_possible_cores();
   uint64_t page_size =
-      options->huge_pages ? huge_page_size() : (uint64_t)sysconf(_SC_PAGESIZE);
+      options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   struct percore_region *region = NULL;
   int rc = region_plan_make(&plan, name, tables, table_count, options, cores,
                             page_size);

@@ -7,7 +7,7 @@
 #include "directory.h"
 
 /* The largest directory: records of a later minor version may be twice ours. */
-enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 64 << 20 };
+enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
 /* count parts of size bytes from offset on lie in [least, end). */
 static bool lies_in(uint64_t offset, uint64_t count, uint64_t size,
@@ -85,16 +85,28 @@ static const char *counts_fault(const struct region_header *header) {
  * Records: taken apart into what the producer described
  */
 
-static const char *string_at(const struct region_directory *directory,
-                             uint32_t offset) {
-  return offset < directory->header.strings_size ? directory->strings + offset
-                                                 : NULL;
+/* A producer writes each string once for each use, so all uses together are no
+ * longer than a pool may be. Where they share strings, a small pool could keep
+ * a reader busy for minutes. */
+static bool take_string(struct region_directory *directory, uint32_t offset,
+                        const char **string) {
+  if (offset >= directory->header.strings_size)
+    return false;
+  *string = directory->strings + offset;
+  size_t length = strnlen(*string, directory->strings_left);
+  if (length == directory->strings_left)
+    return false;
+  directory->strings_left -= length + 1;
+  return true;
 }
 
-static const char *optional_string(const struct region_directory *directory,
-                                   uint32_t offset) {
-  const char *string = string_at(directory, offset);
-  return string != NULL && string[0] != '\0' ? string : NULL;
+static bool take_optional_string(struct region_directory *directory,
+                                 uint32_t offset, const char **string) {
+  if (!take_string(directory, offset, string))
+    return false;
+  if ((*string)[0] == '\0')
+    *string = NULL;
+  return true;
 }
 
 /* states is where the names of this field's states go. */
@@ -102,13 +114,10 @@ static const char *take_field(struct region_directory *directory, uint32_t f,
                               const char **states) {
   const struct region_field *field = &directory->fields[f];
   struct percore_field *described = &directory->described_fields[f];
-  described->name = string_at(directory, field->name);
-  described->unit = optional_string(directory, field->unit);
-  described->help = optional_string(directory, field->help);
-  if (described->name == NULL ||
-      field->unit >= directory->header.strings_size ||
-      field->help >= directory->header.strings_size)
-    return "a string of a field lies outside";
+  if (!take_string(directory, field->name, &described->name) ||
+      !take_optional_string(directory, field->unit, &described->unit) ||
+      !take_optional_string(directory, field->help, &described->help))
+    return "a string of a field lies outside, or its strings are too long";
   if (field->kind > PERCORE_HISTOGRAM || field->aggregation > PERCORE_NONE)
     return "a field is of an unknown kind";
   described->kind = (enum percore_kind)field->kind;
@@ -121,9 +130,8 @@ static const char *take_field(struct region_directory *directory, uint32_t f,
   described->states = states;
   uint32_t at = field->states;
   for (uint32_t i = 0; i < field->state_count; i++) {
-    states[i] = string_at(directory, at);
-    if (states[i] == NULL)
-      return "the name of a state lies outside";
+    if (!take_string(directory, at, &states[i]))
+      return "the name of a state lies outside, or its strings are too long";
     at += (uint32_t)strlen(states[i]) + 1;
   }
   return NULL;
@@ -152,10 +160,9 @@ static const char *take_fields(struct region_directory *directory) {
 static const char *take_table(struct region_directory *directory, uint32_t t) {
   const struct region_table *table = &directory->tables[t];
   struct percore_table *described = &directory->described[t];
-  described->name = string_at(directory, table->name);
-  described->help = optional_string(directory, table->help);
-  if (described->name == NULL || table->help >= directory->header.strings_size)
-    return "a string of a table lies outside";
+  if (!take_string(directory, table->name, &described->name) ||
+      !take_optional_string(directory, table->help, &described->help))
+    return "a string of a table lies outside, or its strings are too long";
   if (table->storage > PERCORE_SHARED || table->key > PERCORE_KEY_MAC)
     return "a table is of an unknown kind";
   if (table->first_field > directory->field_count ||
@@ -244,7 +251,8 @@ static const char *core_fault(const struct region_directory *directory) {
   if (strcmp(core->name, "core") != 0 || core->storage != PERCORE_PER_CORE ||
       table->slot_offset != REGION_CORE_ROW_OFFSET ||
       table->flags != REGION_TABLE_SINGLE || table->row_name_size != 0 ||
-      table->columns < REGION_CORE_COLUMNS || table->columns > 8)
+      table->columns < REGION_CORE_COLUMNS ||
+      table->columns > REGION_CORE_MAX_COLUMNS)
     return "its first table is not `core`";
   for (uint32_t f = 0; f < core->field_count; f++)
     if (core->fields[f].kind != PERCORE_COUNTER ||
@@ -296,9 +304,10 @@ static const char *parse(struct region_directory *directory,
          header->strings_size);
   if (directory->strings[header->strings_size - 1] != '\0')
     return "its last string does not end";
-  directory->name = string_at(directory, header->name);
-  directory->instance = optional_string(directory, header->instance);
-  if (directory->name == NULL ||
+  directory->strings_left = REGION_MAX_STRINGS;
+  if (!take_string(directory, header->name, &directory->name) ||
+      !take_optional_string(directory, header->instance,
+                            &directory->instance) ||
       (directory->instance != NULL &&
        !region_instance_is_valid(directory->instance)))
     return "its name is not allowed";

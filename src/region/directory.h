@@ -23,6 +23,7 @@ struct region_directory {
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
+  size_t strings_left; /* how much of them parsing may still take */
 };
 
 /* How many bytes region_directory_parse needs, from a copy of the first

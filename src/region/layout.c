@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "layout.h"
+#include "memory.h"
 
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",
@@ -137,30 +138,38 @@ static void describe_table(struct region_plan *plan,
  * Places
  */
 
-/* Parts that grow with the rows begin on pages of their own, so that what is
- * reserved of one is not taken from another. */
+/* Parts of a large table begin on pages of their own, so that what is reserved
+ * of one is not taken from another; on huge ones where they fill several. */
+static uint64_t place_part(struct places *places,
+                           const struct region_table *table, uint64_t count,
+                           uint64_t size, uint64_t align, uint64_t page) {
+  if ((uint64_t)table->max_rows * table->row_stride >= page)
+    align = count * size >= REGION_LARGE_PART ? REGION_HUGE_PAGE : page;
+  return place(places, count, size, align);
+}
+
 static void place_table(struct places *places, struct region_table *table,
                         bool bases, uint64_t page) {
   uint64_t rows = table->max_rows, columns = table->columns;
-  bool large = rows * table->row_stride >= page;
-  uint64_t align = large ? page : 64;
-  table->live_offset =
-      place(places, 1, sizeof(struct region_table_live), align);
-  table->records_offset = place(places, rows, table->record_size, align);
-  if (bases) {
-    table->birth_offset = place(places, rows * columns, 8, align);
-    table->reset_offset = place(places, rows * columns, 8, align);
-  }
   uint64_t row_align = table->row_stride % 128 == 0 ? 128 : 64;
+  table->live_offset =
+      place_part(places, table, 1, sizeof(struct region_table_live), 64, page);
+  table->records_offset =
+      place_part(places, table, rows, table->record_size, 64, page);
+  if (bases) {
+    table->birth_offset =
+        place_part(places, table, rows, columns * 8, 64, page);
+    table->reset_offset =
+        place_part(places, table, rows, columns * 8, 64, page);
+  }
   table->single_offset =
-      place(places, rows + 1, table->row_stride, large ? page : row_align);
+      place_part(places, table, rows + 1, table->row_stride, row_align, page);
 }
 
 static void place_in_block(struct places *block, struct region_table *table,
                            uint64_t page) {
-  bool large = (uint64_t)table->max_rows * table->row_stride >= page;
-  table->slot_offset = place(block, (uint64_t)table->max_rows + 1,
-                             table->row_stride, large ? page : 64);
+  table->slot_offset = place_part(block, table, (uint64_t)table->max_rows + 1,
+                                  table->row_stride, 64, page);
 }
 
 static int place_all(struct region_plan *plan,
@@ -186,9 +195,10 @@ static int place_all(struct region_plan *plan,
       place_in_block(&block, table, page);
   }
   place(&block, 1, REGION_SPARE_SIZE, 64);
-  header->block_stride = place(&block, 0, 1, page);
+  uint64_t align = block.next >= REGION_LARGE_PART ? REGION_HUGE_PAGE : page;
+  header->block_stride = place(&block, 0, 1, align);
   header->blocks_offset =
-      place(&places, header->slot_count, header->block_stride, page);
+      place(&places, header->slot_count, header->block_stride, align);
   header->region_size = place(&places, 0, 1, page);
   errno = ENOMEM;
   return places.overflow || block.overflow ? -1 : 0;

@@ -179,6 +179,7 @@ _Static_assert(sizeof(struct region_slot) == 64, "");
  * space that updates of tables that do not exist may touch. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 6
+#define REGION_CORE_MAX_COLUMNS 8 /* a later minor version may have more */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 

@@ -7,11 +7,12 @@ include_HEADERS += src/percore_update.h
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
 	src/percore.h src/percore_update.h \
-	src/region/accounts.c src/region/accounts.h \
+	src/region/allowance.h \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/grace.c \
+	src/region/growth.c src/region/growth.h \
 	src/region/handles.c \
 	src/region/histogram.c \
 	src/region/layout.c src/region/layout.h \

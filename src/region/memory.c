@@ -17,6 +17,9 @@
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
 #endif
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25
+#endif
 
 const char *region_memory_root = "";
 
@@ -138,12 +141,25 @@ uint64_t region_memory_room(void) {
  * Mapping and providing
  */
 
-void *region_memory_map(int fd, uint64_t size) {
-  void *map = mmap(NULL, size, PROT_NONE, MAP_SHARED, fd, 0);
+/* Addresses that nothing is at, beginning with a huge page's. NULL if there are
+ * none, or where a process may not lock so many: the kernel then finds some. */
+static void *free_addresses(uint64_t size) {
+  unsigned char *found =
+      mmap(NULL, size + REGION_HUGE_PAGE, PROT_NONE,
+           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (found == MAP_FAILED)
+    return NULL;
+  munmap(found, size + REGION_HUGE_PAGE);
+  return found + -(uintptr_t)found % REGION_HUGE_PAGE;
+}
+
+/* The address is a wish: another thread may have taken it meanwhile. */
+void *region_memory_map(int fd, uint64_t size, int protection) {
+  void *wish = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
+  void *map = mmap(wish, size, PROT_NONE, MAP_SHARED, fd, 0);
   if (map == MAP_FAILED)
     return NULL;
-  if (munlock(map, size) == 0 &&
-      mprotect(map, size, PROT_READ | PROT_WRITE) == 0)
+  if (munlock(map, size) == 0 && mprotect(map, size, protection) == 0)
     return map;
   int saved = errno;
   munmap(map, size);
@@ -192,6 +208,18 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
    * not know it, and then each page costs one minor fault. */
   (void)madvise(map + start, end - start, MADV_POPULATE_WRITE);
   return 0;
+}
+
+/* The small pages are mapped already, without which Linux 6.1 does not map the
+ * huge one. Other sizes of pages have other huge ones. */
+void region_memory_make_huge(unsigned char *map, uint64_t offset,
+                             uint64_t length) {
+  uint64_t start =
+      (offset + REGION_HUGE_PAGE - 1) / REGION_HUGE_PAGE * REGION_HUGE_PAGE;
+  uint64_t end = (offset + length) / REGION_HUGE_PAGE * REGION_HUGE_PAGE;
+  if (start < end && sysconf(_SC_PAGESIZE) == 4096 &&
+      region_memory_room() > 2 * REGION_HUGE_PAGE)
+    (void)madvise(map + start, end - start, MADV_COLLAPSE);
 }
 
 static int node_of_core(int core) {

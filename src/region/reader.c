@@ -33,6 +33,11 @@ int region_reader_open(struct region_reader **opened, const char *name,
   return 0;
 }
 
+void region_reader_use_allowance(struct region_reader *reader,
+                                 struct region_allowance *allowance) {
+  reader->allowance = allowance;
+}
+
 void region_reader_close(struct region_reader *reader) {
   if (reader == NULL)
     return;
@@ -59,38 +64,88 @@ static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
 
-/* HELLO is here: the new region takes the place of the one that is gone. */
-static bool take_region(struct region_reader *reader) {
-  const char *why;
-  struct region_view view;
+/* What a region says of itself is what its socket is called, or its values
+ * would be taken for another's. */
+static const char *name_fault(const struct region_reader *reader,
+                              const struct region_directory *directory) {
+  char file[sizeof(reader->path)];
+  snprintf(file, sizeof(file), "/%s%s%s.sock", directory->name,
+           directory->instance != NULL ? "@" : "",
+           directory->instance != NULL ? directory->instance : "");
+  return strcmp(strrchr(reader->path, '/'), file) == 0
+             ? NULL
+             : "it bears another name than its socket";
+}
+
+/* The producer may end a connection and go on, if too many readers come. What
+ * it counted was read and must not count again. */
+static bool is_same_region(const struct region_reader *reader,
+                           const struct region_view *view) {
+  return has_view(reader) &&
+         memcmp(reader->view.directory.header.region_id,
+                view->directory.header.region_id,
+                sizeof(view->directory.header.region_id)) == 0;
+}
+
+/* The region that was handed over; false, and why, if it is refused. */
+static bool open_handed(struct region_reader *reader, struct region_view *view,
+                        const char **why) {
   struct region_connection *connection = &reader->connection;
   int memfd = connection->memfd;
   connection->memfd = -1;
-  if (region_view_open(&view, memfd, connection->size,
-                       reader->options.max_region_size, &why) != 0) {
-    fail(reader, EPROTO, why);
-    region_connection_close(connection);
+  if (region_view_open(view, memfd, connection->size,
+                       reader->options.max_region_size, reader->allowance,
+                       why) != 0)
+    return false;
+  *why = name_fault(reader, &view->directory);
+  if (*why == NULL)
+    return true;
+  region_view_close(view);
+  errno = EPROTO;
+  return false;
+}
+
+/* HELLO is here: the new region takes the place of the one that is gone, in the
+ * allowance, too, lest there is no room for both. */
+static bool take_region(struct region_reader *reader) {
+  const char *why;
+  struct region_view view;
+  size_t held = region_view_lend(&reader->view);
+  if (!open_handed(reader, &view, &why)) {
+    fail(reader, errno, why);
+    region_view_take_back(&reader->view, held);
+    region_connection_close(&reader->connection);
+    return false;
+  }
+  reader->left = false;
+  reader->error = 0;
+  reader->text[0] = '\0';
+  if (is_same_region(reader, &view)) {
+    region_view_close(&view);
+    region_view_take_back(&reader->view, held);
     return false;
   }
   region_view_close(&reader->view);
   reader->view = view;
-  reader->left = false;
-  reader->pid = connection->pid;
-  reader->uid = connection->uid;
+  reader->pid = reader->connection.pid;
+  reader->uid = reader->connection.uid;
   reader->producer++;
-  reader->error = 0;
-  reader->text[0] = '\0';
   return true;
+}
+
+int region_reader_connect(struct region_reader *reader) {
+  if (reader->connection.socket >= 0 ||
+      region_connection_open(&reader->connection, reader->path) == 0)
+    return 0;
+  fail(reader, errno, NULL);
+  return -1;
 }
 
 static bool connect_region(struct region_reader *reader) {
   struct region_connection *connection = &reader->connection;
   const char *why = NULL;
-  if (connection->socket < 0 &&
-      region_connection_open(connection, reader->path) != 0) {
-    fail(reader, errno, NULL);
+  if (region_reader_connect(reader) != 0)
     return false;
-  }
   if (reader->options.may_read != NULL &&
       !reader->options.may_read(connection->uid, reader->options.argument)) {
     fail(reader, EACCES, "its producer runs as a user that is not allowed");

@@ -2,8 +2,8 @@
  *
  *   region_reader    one producer's region: connection, directory, liveness
  *   region_tile      cells of some rows of a table, read together
- *   region_accounts  values that only grow, whatever becomes of rows and
- *                    producers (accounts.h)
+ *   region_growth    what rows counted since the last look, whatever becomes of
+ *                    them (growth.h)
  *
  * A round of a caller that wants every last count:
  *
@@ -21,6 +21,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "allowance.h"
 #include "directory.h"
 
 struct region_reader;
@@ -37,7 +38,9 @@ struct region_reader_options {
 enum region_event {
   REGION_AS_BEFORE,
   REGION_CAME, /* another producer: directory, rows and values are new */
-  REGION_WENT  /* gone since the last refresh; its values can still be read */
+  /* Gone since the last refresh; its values can still be read. Where it only
+   * ended the connection, the next refresh finds it as before. */
+  REGION_WENT
 };
 
 enum region_presence {
@@ -52,6 +55,15 @@ int region_reader_open(struct region_reader **reader, const char *name,
                        const char *instance,
                        const struct region_reader_options *options);
 void region_reader_close(struct region_reader *reader);
+
+/* Directories, and what else a region claims with few bytes, are refused where
+ * this has no room for them; without it, never. It outlives the reader. */
+void region_reader_use_allowance(struct region_reader *reader,
+                                 struct region_allowance *allowance);
+
+/* Connects, if that is still to be done, for the next refresh to go on with. 0,
+ * or -1 with errno: nobody serves it (ENOENT, ECONNREFUSED, ENOTSOCK), ... */
+int region_reader_connect(struct region_reader *reader);
 
 /* Looks whether the producer lives; connects where there is none. */
 enum region_event region_reader_refresh(struct region_reader *reader);

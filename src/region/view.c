@@ -8,6 +8,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "memory.h"
 #include "view.h"
 
 #ifndef MADV_POPULATE_READ
@@ -47,6 +48,29 @@ static const char *fill_huge_pages(struct region_view *view) {
              : "its huge pages are not all there";
 }
 
+static const char TOO_LARGE[] = "it would take more memory than is left for it";
+
+static bool take(struct region_view *view, size_t bytes) {
+  if (view->allowance == NULL)
+    return true;
+  if (!region_allowance_take(view->allowance, bytes))
+    return false;
+  view->bytes += bytes;
+  return true;
+}
+
+/* Besides the directory itself: a region may claim 16384 slots and 256 tables,
+ * and that 8096 fields have the same 256 states. */
+static size_t size_of_claims(const struct region_directory *directory) {
+  enum { FOLLOWED_SLOT = 64 }; /* for who looks at each slot */
+  const struct region_header *header = &directory->header;
+  size_t size = (size_t)header->slot_count *
+                (header->table_count * sizeof(uint64_t) + FOLLOWED_SLOT);
+  for (uint32_t f = 0; f < header->field_count; f++)
+    size += directory->fields[f].state_count * sizeof(const char *);
+  return size;
+}
+
 static const char *parse_directory(struct region_view *view,
                                    uint64_t max_size) {
   const char *why;
@@ -61,6 +85,8 @@ static const char *parse_directory(struct region_view *view,
     return why;
   if (region_view_data(view, 0, size, &known) < size)
     return "its directory has holes";
+  if (!take(view, 2 * size)) /* as copied, and parsed */
+    return TOO_LARGE;
   unsigned char *copy = malloc(size);
   if (copy == NULL)
     return "no memory for its directory";
@@ -97,6 +123,8 @@ static bool has_only_sums(const struct region_directory *directory,
 
 static const char *make_room(struct region_view *view) {
   const struct region_directory *directory = &view->directory;
+  if (!take(view, size_of_claims(directory)))
+    return TOO_LARGE;
   view->known = calloc(directory->table_count, sizeof(*view->known));
   view->slot_known =
       calloc((size_t)directory->table_count * directory->header.slot_count,
@@ -117,8 +145,8 @@ static const char *make_room(struct region_view *view) {
 static const char *open_view(struct region_view *view, uint64_t max_size) {
   if (view->size > max_size)
     return "it is larger than allowed";
-  void *map = mmap(NULL, view->size, PROT_READ, MAP_SHARED, view->memfd, 0);
-  if (map == MAP_FAILED)
+  void *map = region_memory_map(view->memfd, view->size, PROT_READ);
+  if (map == NULL)
     return "its memory cannot be mapped";
   view->map = map;
   const char *why = fill_huge_pages(view);
@@ -130,14 +158,29 @@ static const char *open_view(struct region_view *view, uint64_t max_size) {
 }
 
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
-                     uint64_t max_size, const char **why) {
-  *view = (struct region_view){.memfd = memfd, .size = size};
+                     uint64_t max_size, struct region_allowance *allowance,
+                     const char **why) {
+  *view = (struct region_view){
+      .memfd = memfd, .size = size, .allowance = allowance};
   *why = open_view(view, max_size);
   if (*why == NULL)
     return 0;
   region_view_close(view);
-  errno = EPROTO;
+  errno = *why == TOO_LARGE ? ENOMEM : EPROTO;
   return -1;
+}
+
+size_t region_view_lend(struct region_view *view) {
+  size_t bytes = view->bytes;
+  if (bytes > 0)
+    region_allowance_give(view->allowance, bytes);
+  view->bytes = 0;
+  return bytes;
+}
+
+void region_view_take_back(struct region_view *view, size_t bytes) {
+  if (bytes > 0)
+    (void)take(view, bytes);
 }
 
 void region_view_close(struct region_view *view) {
@@ -150,5 +193,6 @@ void region_view_close(struct region_view *view) {
   free(view->slot_known);
   free(view->checked_columns);
   free(view->all_sums);
+  (void)region_view_lend(view);
   *view = (struct region_view){.memfd = -1};
 }

@@ -25,13 +25,22 @@ struct region_view {
   uint64_t slots_known;       /* of the array of slots */
   uint32_t *checked_columns;  /* per table: read under a sequence counter */
   bool *all_sums;             /* per table: no column is set */
+  struct region_allowance *allowance; /* NULL: any */
+  size_t bytes;                       /* of the allowance */
 };
 
 /* Maps a region and parses its directory. Takes the descriptor over. Returns 0,
- * or -1 with errno and a reason; nothing needs closing then. */
+ * or -1 with a reason and EPROTO, or ENOMEM where the allowance has no room;
+ * nothing needs closing then. */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
-                     uint64_t max_size, const char **why);
+                     uint64_t max_size, struct region_allowance *allowance,
+                     const char **why);
 void region_view_close(struct region_view *view);
+
+/* Gives back what a view has of the allowance until it is taken back, so that
+ * another can be opened in its place. Nobody else takes any meanwhile. */
+size_t region_view_lend(struct region_view *view);
+void region_view_take_back(struct region_view *view, size_t bytes);
 
 /* How many of the length bytes at offset are memory, from the start on. */
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
@@ -52,6 +61,7 @@ static inline uint64_t region_load_acquire(const uint64_t *word) {
 
 struct region_reader {
   struct region_reader_options options;
+  struct region_allowance *allowance;
   char path[108];
   struct region_connection connection;
   struct region_view view;

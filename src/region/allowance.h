@@ -1,0 +1,47 @@
+/* allowance.h: how much memory may be taken for what producers claim. One may
+ * be a part of another: what it takes beyond its own counts there, too. Not for
+ * several threads. */
+#ifndef PERCORE_REGION_ALLOWANCE_H
+#define PERCORE_REGION_ALLOWANCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct region_allowance {
+  struct region_allowance *whole; /* NULL: not a part */
+  size_t own;
+  size_t most, used;
+};
+
+static inline size_t
+region_allowance_shared(const struct region_allowance *allowance, size_t used) {
+  return used > allowance->own ? used - allowance->own : 0;
+}
+
+/* False, and nothing taken, where less is left. */
+static inline bool region_allowance_take(struct region_allowance *allowance,
+                                         size_t bytes) {
+  if (bytes > allowance->most - allowance->used)
+    return false;
+  size_t used = allowance->used + bytes;
+  if (allowance->whole != NULL &&
+      !region_allowance_take(
+          allowance->whole,
+          region_allowance_shared(allowance, used) -
+              region_allowance_shared(allowance, allowance->used)))
+    return false;
+  allowance->used = used;
+  return true;
+}
+
+static inline void region_allowance_give(struct region_allowance *allowance,
+                                         size_t bytes) {
+  size_t used = allowance->used - bytes;
+  if (allowance->whole != NULL)
+    region_allowance_give(allowance->whole,
+                          region_allowance_shared(allowance, allowance->used) -
+                              region_allowance_shared(allowance, used));
+  allowance->used = used;
+}
+
+#endif
