@@ -4,121 +4,9 @@
 
 #include <math.h>
 
-/* What an option may be told to do: `read` takes its values from `item` and
- * puts them at `offset` in the config. A block has options of its own. */
-struct option {
-  const char *key;
-  int (*read)(struct config *config, const struct option *option,
-              const oconfig_item_t *item);
-  size_t offset;
-  const char *allowed; /* completes the sentence "must be ..." */
-  double least, most;  /* of a number */
-  const struct option *block;
-};
-
 #define AT(member) offsetof(struct config, member)
-#define MEMBER(type, config, option)                                           \
-  ((type *)(void *)((char *)(config) + (option)->offset))
-
 #define MAX_VALUES_DEFAULT 100000
-#define PERIOD_MIN_S 10
-#define PERIOD_MAX_S 3600
-
-/* ---------------------------------------------------------------------------
- * Errors
- */
-
-/* Writes the values of an option as they stand in the file. */
-static void format_values_of(const oconfig_item_t *item, char *text,
-                             size_t size) {
-  size_t used = 0;
-  text[0] = '\0';
-  for (int i = 0; i < item->values_num && used < size; i++) {
-    const oconfig_value_t *value = &item->values[i];
-    char *end = text + used;
-    size_t room = size - used;
-    int length;
-    if (value->type == OCONFIG_TYPE_STRING)
-      length = snprintf(end, room, " \"%s\"", value->value.string);
-    else if (value->type == OCONFIG_TYPE_NUMBER)
-      length = snprintf(end, room, " %.15g", value->value.number);
-    else
-      length =
-          snprintf(end, room, " %s", value->value.boolean ? "true" : "false");
-    used += (size_t)length;
-  }
-}
-
-int config_refuse(const char *key, const oconfig_item_t *item,
-                  const char *reason, const char *allowed) {
-  char values[256];
-  format_values_of(item, values, sizeof(values));
-  ERROR("percore: %s%s%s: %s%smust be %s.", key,
-        item->values_num > 0 ? "" : " (without a value)", values,
-        reason != NULL ? reason : "", reason != NULL ? "; " : "", allowed);
-  return -1;
-}
-
-static int refuse(const struct option *option, const oconfig_item_t *item,
-                  const char *reason) {
-  return config_refuse(option->key, item, reason, option->allowed);
-}
-
-/* ---------------------------------------------------------------------------
- * Values
- */
-
-/* The one string of an option, or NULL. */
-static const char *one_string(const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num != 1 ||
-      item->values[0].type != OCONFIG_TYPE_STRING)
-    return NULL;
-  return item->values[0].value.string;
-}
-
-static bool is_number(const oconfig_value_t *value,
-                      const struct option *option) {
-  return value->type == OCONFIG_TYPE_NUMBER && isfinite(value->value.number) &&
-         value->value.number >= option->least &&
-         value->value.number <= option->most;
-}
-
-static int read_number(struct config *config, const struct option *option,
-                       const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num != 1 ||
-      !is_number(&item->values[0], option))
-    return refuse(option, item, NULL);
-  *MEMBER(double, config, option) = item->values[0].value.number;
-  return 0;
-}
-
-static int read_integer(struct config *config, const struct option *option,
-                        const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num != 1 ||
-      !is_number(&item->values[0], option) ||
-      item->values[0].value.number != floor(item->values[0].value.number))
-    return refuse(option, item, NULL);
-  *MEMBER(int, config, option) = (int)item->values[0].value.number;
-  return 0;
-}
-
-/* As collectd's own options: true, yes and on, quoted or not. */
-static int read_boolean(struct config *config, const struct option *option,
-                        const oconfig_item_t *item) {
-  bool *member = MEMBER(bool, config, option);
-  if (item->children_num != 0 || item->values_num != 1)
-    return refuse(option, item, NULL);
-  const oconfig_value_t *value = &item->values[0];
-  if (value->type == OCONFIG_TYPE_BOOLEAN)
-    *member = value->value.boolean;
-  else if (value->type == OCONFIG_TYPE_STRING && IS_TRUE(value->value.string))
-    *member = true;
-  else if (value->type == OCONFIG_TYPE_STRING && IS_FALSE(value->value.string))
-    *member = false;
-  else
-    return refuse(option, item, NULL);
-  return 0;
-}
+#define MAX_MEMORY_DEFAULT 1073741824
 
 static int replace_string(char **member, const char *text) {
   char *copy = strdup(text);
@@ -137,7 +25,7 @@ static int replace_string(char **member, const char *text) {
 
 /* Adds the list in item->values[at] to *cores. A single core may stand there
  * as a number. */
-static int add_cores(struct core_set *cores, const struct option *option,
+static int add_cores(struct core_set *cores, const struct config_option *option,
                      const oconfig_item_t *item, int at) {
   const oconfig_value_t *value = &item->values[at];
   char number[32];
@@ -147,24 +35,26 @@ static int add_cores(struct core_set *cores, const struct option *option,
   else if (value->type == OCONFIG_TYPE_NUMBER)
     snprintf(number, sizeof(number), "%.15g", value->value.number);
   else
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
 
   struct core_set added;
   int status = core_set_parse(&added, list);
   if (status == -ERANGE)
-    return refuse(option, item, "there is no core of 8192 or more");
+    return config_option_refuse(option, item,
+                                "there is no core of 8192 or more");
   if (status != 0)
-    return refuse(option, item, "that is no list of cores");
+    return config_option_refuse(option, item, "that is no list of cores");
   if (core_set_count(&added) == 0)
-    return refuse(option, item, "that list is empty");
+    return config_option_refuse(option, item, "that list is empty");
   core_set_union(cores, &added);
   return 0;
 }
 
-static int read_cores(struct config *config, const struct option *option,
+static int read_cores(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num != 1)
-    return refuse(option, item, NULL);
+  struct config *config = into;
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
   if (add_cores(&config->cores, option, item, 0) != 0)
     return -1;
   config->cores_given = true;
@@ -219,16 +109,18 @@ static struct figures_group *find_group(struct config *config,
   return group;
 }
 
-static int read_group(struct config *config, const struct option *option,
+static int read_group(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num != 2 ||
+  struct config *config = into;
+  if (!config_has_values(item, 2) ||
       item->values[0].type != OCONFIG_TYPE_STRING)
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   const char *name = item->values[0].value.string;
   if (!is_group_name(name))
-    return refuse(option, item, "that is no name for a group");
+    return config_option_refuse(option, item, "that is no name for a group");
   if (is_reserved_name(name))
-    return refuse(option, item, "percore has a group of that name itself");
+    return config_option_refuse(option, item,
+                                "percore has a group of that name itself");
   struct core_set cores;
   core_set_clear(&cores);
   if (add_cores(&cores, option, item, 1) != 0)
@@ -240,17 +132,20 @@ static int read_group(struct config *config, const struct option *option,
   return 0;
 }
 
-static int read_region(struct config *config,
-                       __attribute__((unused)) const struct option *option,
+static int read_region(void *into,
+                       __attribute__((unused))
+                       const struct config_option *option,
                        const oconfig_item_t *item) {
+  struct config *config = into;
   return region_config_read(&config->regions, item);
 }
 
-static int read_sys_root(struct config *config, const struct option *option,
+static int read_sys_root(void *into, const struct config_option *option,
                          const oconfig_item_t *item) {
-  const char *path = one_string(item);
+  struct config *config = into;
+  const char *path = config_one_string(item);
   if (path == NULL || path[0] != '/' || strlen(path) >= PATH_MAX / 2)
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   if (replace_string(&config->sys_root, path) != 0)
     return -1;
   size_t length = strlen(config->sys_root);
@@ -265,29 +160,31 @@ static int read_sys_root(struct config *config, const struct option *option,
  * Options of <Load> and <LoadAverage>
  */
 
-static int read_source(struct config *config, const struct option *option,
+static int read_source(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
-  const char *text = one_string(item);
+  struct config *config = into;
+  const char *text = config_one_string(item);
   if (text == NULL || source_parse(&config->load.source, text) != 0)
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   return 0;
 }
 
-static int read_denominator(struct config *config, const struct option *option,
+static int read_denominator(void *into, const struct config_option *option,
                             const oconfig_item_t *item) {
-  const char *text = one_string(item);
+  struct config *config = into;
+  const char *text = config_one_string(item);
   if (text == NULL || denominator_parse(&config->load.denominator, text) != 0)
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   return 0;
 }
 
-static int read_isolated_cores(struct config *config,
-                               const struct option *option,
+static int read_isolated_cores(void *into, const struct config_option *option,
                                const oconfig_item_t *item) {
-  const char *text = one_string(item);
+  struct config *config = into;
+  const char *text = config_one_string(item);
   if (text == NULL ||
       isolated_cores_parse(&config->load.isolated_cores, text) != 0)
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   return 0;
 }
 
@@ -309,11 +206,12 @@ static bool is_event(const char *text) {
          strchr(slash + 1, '/') == text + length - 1 && text[0] != '.';
 }
 
-static int read_event(struct config *config, const struct option *option,
+static int read_event(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
-  const char *text = one_string(item);
+  struct config *config = into;
+  const char *text = config_one_string(item);
   if (text == NULL || !is_event(text))
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   return replace_string(&config->load.event, text);
 }
 
@@ -327,17 +225,18 @@ static int add_period(struct config *config, double period_s) {
   return 0;
 }
 
-static int read_period(struct config *config, const struct option *option,
+static int read_period(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
+  struct config *config = into;
   if (item->children_num != 0 || item->values_num < 1)
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
     const oconfig_value_t *value = &item->values[i];
-    if (!is_number(value, option) ||
-        value->value.number != floor(value->value.number))
-      return refuse(option, item, NULL);
+    if (!config_is_whole(value, option))
+      return config_option_refuse(option, item, NULL);
     if (add_period(config, value->value.number) != 0)
-      return refuse(option, item, "that is more than 13 further periods");
+      return config_option_refuse(option, item,
+                                  "that is more than 13 further periods");
   }
   return 0;
 }
@@ -346,98 +245,92 @@ static int read_period(struct config *config, const struct option *option,
  * All options
  */
 
-static int read_block(struct config *config, const struct option *option,
-                      const oconfig_item_t *item);
-
-#define BOOLEAN(key, member)                                                   \
-  { key, read_boolean, AT(member), "true or false", 0, 0, NULL }
-
-static const struct option load_options[] = {
-    {"Source", read_source, 0,
-     "one of \"auto\", \"mperf\", \"ref-cycles\", \"event\", \"idle\"", 0, 0,
-     NULL},
-    {"Denominator", read_denominator, 0,
-     "one of \"auto\", \"tsc\", \"time-enabled\"", 0, 0, NULL},
-    {"IsolatedCores", read_isolated_cores, 0,
-     "one of \"idle\", \"hardware\", \"skip\"", 0, 0, NULL},
-    {"SampleInterval", read_number, AT(load.sample_interval_s),
-     "one number of seconds from 0.05 to 60, without quotes", 0.05, 60, NULL},
-    {"Event", read_event, 0,
-     "an event of sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", or a raw "
-     "one, \"r1a8\" or \"0x1a8\"",
-     0, 0, NULL},
-    {"BaseFrequency", read_number, AT(load.base_frequency_hz),
-     "one number of Hz from 1000000 to 100000000000, without quotes", 1e6, 1e11,
-     NULL},
-    BOOLEAN("ReportPerCore", load.report_per_core),
-    BOOLEAN("ReportHost", load.report_host),
-    BOOLEAN("ReportMinimum", load.report_minimum),
-    BOOLEAN("ReportHidden", load.report_hidden),
-    BOOLEAN("ReportFrequency", load.report_frequency),
-    BOOLEAN("ReportIPC", load.report_ipc),
-    BOOLEAN("ReportCStates", load.report_cstates),
-    {NULL, NULL, 0, NULL, 0, 0, NULL},
+static const struct config_option load_options[] = {
+    {.key = "Source",
+     .read = read_source,
+     .allowed =
+         "one of \"auto\", \"mperf\", \"ref-cycles\", \"event\", \"idle\""},
+    {.key = "Denominator",
+     .read = read_denominator,
+     .allowed = "one of \"auto\", \"tsc\", \"time-enabled\""},
+    {.key = "IsolatedCores",
+     .read = read_isolated_cores,
+     .allowed = "one of \"idle\", \"hardware\", \"skip\""},
+    {.key = "SampleInterval",
+     .read = config_number,
+     .allowed = "one number of seconds from 0.05 to 60, without quotes",
+     .offset = AT(load.sample_interval_s),
+     .least = 0.05,
+     .most = 60},
+    {.key = "Event",
+     .read = read_event,
+     .allowed = "an event of sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
+                "or a raw one, \"r1a8\" or \"0x1a8\""},
+    {.key = "BaseFrequency",
+     .read = config_number,
+     .allowed = "one number of Hz from 1000000 to 100000000000, without quotes",
+     .offset = AT(load.base_frequency_hz),
+     .least = 1e6,
+     .most = 1e11},
+    CONFIG_BOOLEAN("ReportPerCore", struct config, load.report_per_core),
+    CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
+    CONFIG_BOOLEAN("ReportMinimum", struct config, load.report_minimum),
+    CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
+    CONFIG_BOOLEAN("ReportFrequency", struct config, load.report_frequency),
+    CONFIG_BOOLEAN("ReportIPC", struct config, load.report_ipc),
+    CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),
+    {.key = NULL},
 };
 
-static const struct option load_average_options[] = {
-    {"Period", read_period, 0,
-     "whole seconds from 10 to 3600, at most 13 of them, without quotes",
-     PERIOD_MIN_S, PERIOD_MAX_S, NULL},
-    BOOLEAN("RunQueue", load_average.run_queue),
-    BOOLEAN("CountBlocked", load_average.count_blocked),
-    {NULL, NULL, 0, NULL, 0, 0, NULL},
+static const struct config_option load_average_options[] = {
+    {.key = "Period",
+     .read = read_period,
+     .allowed =
+         "whole seconds from 10 to 3600, at most 13 of them, without quotes",
+     .least = 10,
+     .most = 3600},
+    CONFIG_BOOLEAN("RunQueue", struct config, load_average.run_queue),
+    CONFIG_BOOLEAN("CountBlocked", struct config, load_average.count_blocked),
+    {.key = NULL},
 };
 
-static const struct option plugin_options[] = {
-    {"Cores", read_cores, 0,
-     "one list of core numbers from 0 to 8191, such as \"0-15,32\"", 0, 0,
-     NULL},
-    {"Group", read_group, 0,
-     "a name (a letter, then letters, digits, - and _, at most 63) and a list "
-     "of core numbers from 0 to 8191, such as \"dataplane\" \"2-15\"",
-     0, 0, NULL},
-    {"SysRoot", read_sys_root, 0, "one absolute path", 0, 0, NULL},
-    BOOLEAN("HostPerf", host_perf),
-    {"MaxValues", read_integer, AT(max_values),
-     "a whole number from 1 to 10000000, without quotes", 1, 1e7, NULL},
-    BOOLEAN("SendNotifications", send_notifications),
-    {"Load", read_block, 0, "a block, <Load> to </Load>", 0, 0, load_options},
-    {"LoadAverage", read_block, 0, "a block, <LoadAverage> to </LoadAverage>",
-     0, 0, load_average_options},
-    {"Region", read_region, 0, "", 0, 0, NULL},
-    {NULL, NULL, 0, NULL, 0, 0, NULL},
+static const struct config_option plugin_options[] = {
+    {.key = "Cores",
+     .read = read_cores,
+     .allowed = "one list of core numbers from 0 to 8191, such as \"0-15,32\""},
+    {.key = "Group",
+     .read = read_group,
+     .allowed =
+         "a name (a letter, then letters, digits, - and _, at most 63) and a "
+         "list "
+         "of core numbers from 0 to 8191, such as \"dataplane\" \"2-15\""},
+    {.key = "SysRoot", .read = read_sys_root, .allowed = "one absolute path"},
+    CONFIG_BOOLEAN("HostPerf", struct config, host_perf),
+    {.key = "MaxValues",
+     .read = config_integer,
+     .allowed = "a whole number from 1 to 10000000, without quotes",
+     .offset = AT(max_values),
+     .least = 1,
+     .most = 1e7},
+    {.key = "MaxMemory",
+     .read = config_number,
+     .allowed =
+         "a number of bytes from 1048576 to 70368744177664, without quotes",
+     .offset = AT(max_memory),
+     .least = 1048576,
+     .most = 70368744177664.},
+    CONFIG_BOOLEAN("SendNotifications", struct config, send_notifications),
+    {.key = "Load",
+     .read = config_block,
+     .allowed = "a block, <Load> to </Load>",
+     .block = load_options},
+    {.key = "LoadAverage",
+     .read = config_block,
+     .allowed = "a block, <LoadAverage> to </LoadAverage>",
+     .block = load_average_options},
+    {.key = "Region", .read = read_region, .allowed = ""},
+    {.key = NULL},
 };
-
-static const struct option *find_option(const struct option *options,
-                                        const char *key) {
-  for (; options->key != NULL; options++)
-    if (strcasecmp(options->key, key) == 0)
-      return options;
-  return NULL;
-}
-
-static int read_options(struct config *config, const struct option *options,
-                        const oconfig_item_t *block) {
-  for (int i = 0; i < block->children_num; i++) {
-    const oconfig_item_t *item = &block->children[i];
-    const struct option *option = find_option(options, item->key);
-    if (option == NULL) {
-      WARNING("percore: there is no option \"%s\" in <%s>; it is ignored.",
-              item->key, block->key);
-      continue;
-    }
-    if (option->read(config, option, item) != 0)
-      return -1;
-  }
-  return 0;
-}
-
-static int read_block(struct config *config, const struct option *option,
-                      const oconfig_item_t *item) {
-  if (item->values_num != 0)
-    return refuse(option, item, NULL);
-  return read_options(config, option->block, item);
-}
 
 /* ---------------------------------------------------------------------------
  * The whole
@@ -446,6 +339,7 @@ static int read_block(struct config *config, const struct option *option,
 void config_init(struct config *config) {
   *config = (struct config){
       .max_values = MAX_VALUES_DEFAULT,
+      .max_memory = MAX_MEMORY_DEFAULT,
       .send_notifications = true,
       .load = {.source = SOURCE_AUTO,
                .denominator = DENOMINATOR_AUTO,
@@ -468,7 +362,7 @@ void config_free(struct config *config) {
 }
 
 int config_read(struct config *config, const oconfig_item_t *block) {
-  if (read_options(config, plugin_options, block) != 0)
+  if (config_options_read(config, plugin_options, block) != 0)
     return -1;
   if (config->load.source == SOURCE_EVENT && config->load.event == NULL) {
     ERROR("percore: Source \"event\": needs the option Event, before it or in "

@@ -3,11 +3,15 @@
  * and no other folder knows it. How a load is learnt is none of its business;
  * it takes snapshots of figures from cycles/ and gives them names.
  *
- *   config    the options of <Plugin percore>, read before collectd forks
+ *   config    the options of <Plugin percore>, read before collectd forks;
+ *             config_option: how tables of options are read
  *   plugin    the life cycle: module_register, init, read, shutdown
  *   dispatch  a snapshot becomes value lists
  *   notify    what changed since the last snapshot becomes notifications
- *   region_*  the same for regions: options, a thread of its own, dispatch
+ *   region_*  the same for regions: config, dispatch, and a thread of its own
+ *             (sampler) that finds producers (watch, meet, instance, health),
+ *             reads tables (read, parts, candidates) into sums over instances
+ *             (sum, rows, top) and makes values of them (values, workers)
  */
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
@@ -16,6 +20,7 @@
 
 #include "plugin.h"
 
+#include "config_option.h"
 #include "cycles/sampler.h"
 #include "region_config.h"
 
@@ -31,6 +36,7 @@ struct config {
   char *sys_root; /* absolute, without a slash at its end; NULL: "/" */
   bool host_perf;
   int max_values;
+  double max_memory; /* bytes, of the regions */
   bool send_notifications;
 
   struct {
@@ -68,11 +74,6 @@ void config_free(struct config *config);
  * Returns 0, or -1 after an error that names the option, its value and what is
  * allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
-
-/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>." Reason may be
- * NULL. Returns -1. */
-int config_refuse(const char *key, const oconfig_item_t *item,
-                  const char *reason, const char *allowed);
 
 /* What the sampler needs to know; pointers into *config, which must live as
  * long as *options is used. interval_ns, machine and journal are left to the

@@ -111,6 +111,7 @@ static void start_region_sampler(void) {
       .groups = plugin.config.groups,
       .groups_len = plugin.config.groups_len,
       .values_max = (size_t)plugin.config.max_values,
+      .memory_max = (size_t)plugin.config.max_memory,
   };
   if (region_sampler_start(&plugin.region_sampler, &options,
                            interval_ns(plugin.dispatch.interval)) != 0)

@@ -1,35 +1,18 @@
 #include "region_config.h"
 
-#include "config.h"
+#include "config_option.h"
 #include "region/layout.h"
 
 #include "utils/common/common.h"
 
-#include <math.h>
 #include <pwd.h>
 
 #define MAX_REGION_SIZE_DEFAULT (UINT64_C(4) << 30)
-#define MAX_REGION_SIZE_LEAST 4096
-#define MAX_REGION_SIZE_MOST (UINT64_C(1) << 46)
-#define TOP_MOST 1000000
 
 static const struct region_config defaults = {
     .report_host = true,
     .max_region_size = MAX_REGION_SIZE_DEFAULT,
 };
-
-struct option {
-  const char *key;
-  /* into: the region's or the table's options */
-  int (*read)(void *into, const struct option *option,
-              const oconfig_item_t *item);
-  const char *allowed; /* completes the sentence "must be ..." */
-};
-
-static int refuse(const struct option *option, const oconfig_item_t *item,
-                  const char *reason) {
-  return config_refuse(option->key, item, reason, option->allowed);
-}
 
 /* ---------------------------------------------------------------------------
  * Lists that grow
@@ -64,43 +47,26 @@ static bool has_strings_only(const oconfig_item_t *item) {
   return true;
 }
 
-static const char *one_string(const oconfig_item_t *item) {
+/* Of <Region "gtpu"> and <Table "session">; NULL if it has none. */
+static const char *block_name(const oconfig_item_t *item) {
   bool one =
       item->values_num == 1 && item->values[0].type == OCONFIG_TYPE_STRING;
   return one ? item->values[0].value.string : NULL;
-}
-
-static int read_options(void *into, const struct option *options,
-                        const oconfig_item_t *block) {
-  for (int i = 0; i < block->children_num; i++) {
-    const oconfig_item_t *item = &block->children[i];
-    const struct option *option = options;
-    while (option->key != NULL && strcasecmp(option->key, item->key) != 0)
-      option++;
-    if (option->key == NULL) {
-      WARNING("percore: there is no option \"%s\" in <%s>; it is ignored.",
-              item->key, block->key);
-      continue;
-    }
-    if (option->read(into, option, item) != 0)
-      return -1;
-  }
-  return 0;
 }
 
 /* ---------------------------------------------------------------------------
  * Options of <Table>
  */
 
-static int read_field(void *into, const struct option *option,
+static int read_field(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
   struct region_table_config *table = into;
   if (!has_strings_only(item))
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
     const char *name = item->values[i].value.string;
     if (!region_name_is_valid(name, true))
-      return refuse(option, item, NULL);
+      return config_option_refuse(option, item, NULL);
     char **field = append(&table->fields, &table->fields_len, sizeof(*field));
     if (field == NULL || (*field = copy_of(name)) == NULL)
       return -1;
@@ -111,11 +77,11 @@ static int read_field(void *into, const struct option *option,
 /* As collectd's ignore lists: /between slashes/ is an extended regular
  * expression, all else a name. */
 static int read_row_match(struct region_row_match *match,
-                          const struct option *option,
+                          const struct config_option *option,
                           const oconfig_item_t *item, const char *text) {
   size_t length = strlen(text);
   if (length == 0)
-    return refuse(option, item, "an empty one matches nothing");
+    return config_option_refuse(option, item, "an empty one matches nothing");
   if (length < 2 || text[0] != '/' || text[length - 1] != '/')
     return (match->name = copy_of(text)) != NULL ? 0 : -1;
   char *expression = strndup(text + 1, length - 2);
@@ -128,14 +94,14 @@ static int read_row_match(struct region_row_match *match,
     return 0;
   char reason[128];
   regerror(status, &match->regex, reason, sizeof(reason));
-  return refuse(option, item, reason);
+  return config_option_refuse(option, item, reason);
 }
 
-static int read_row(void *into, const struct option *option,
+static int read_row(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct region_table_config *table = into;
   if (!has_strings_only(item))
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
     struct region_row_match *match =
         append(&table->rows, &table->rows_len, sizeof(*match));
@@ -146,79 +112,56 @@ static int read_row(void *into, const struct option *option,
   return 0;
 }
 
-static int read_top(void *into, const struct option *option,
+static int read_top(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct region_table_config *table = into;
-  if (item->children_num != 0 || item->values_num != 2 ||
-      item->values[0].type != OCONFIG_TYPE_NUMBER ||
+  if (!config_has_values(item, 2) ||
+      !config_is_whole(&item->values[0], option) ||
       item->values[1].type != OCONFIG_TYPE_STRING)
-    return refuse(option, item, NULL);
-  double number = item->values[0].value.number;
+    return config_option_refuse(option, item, NULL);
   const char *field = item->values[1].value.string;
-  if (!(number >= 1 && number <= TOP_MOST) || number != floor(number) ||
-      !region_name_is_valid(field, true))
-    return refuse(option, item, NULL);
+  if (!region_name_is_valid(field, true))
+    return config_option_refuse(option, item, NULL);
   char *copy = copy_of(field);
   if (copy == NULL)
     return -1;
   free(table->top_field);
   table->top_field = copy;
-  table->top = (uint32_t)number;
+  table->top = (uint32_t)item->values[0].value.number;
   return 0;
 }
 
-static const struct option table_options[] = {
-    {"Field", read_field,
-     "names of fields (lower-case letters, digits and _), each in quotes"},
-    {"Row", read_row,
-     "names of rows or extended regular expressions between slashes, each in "
-     "quotes"},
-    {"Top", read_top,
-     "a whole number from 1 to 1000000 without quotes and the name of a field "
-     "in quotes, such as 100 \"rx_bytes\""},
-    {NULL, NULL, NULL},
+static const struct config_option table_options[] = {
+    {.key = "Field",
+     .read = read_field,
+     .allowed =
+         "names of fields (lower-case letters, digits and _), each in quotes"},
+    {.key = "Row",
+     .read = read_row,
+     .allowed =
+         "names of rows or extended regular expressions between slashes, "
+         "each in quotes"},
+    {.key = "Top",
+     .read = read_top,
+     .allowed = "a whole number from 1 to 1000000 without quotes and the name "
+                "of a field in quotes, such as 100 \"rx_bytes\"",
+     .least = 1,
+     .most = 1e6},
+    {.key = NULL},
 };
 
 /* ---------------------------------------------------------------------------
  * Options of <Region>
  */
 
-static int read_boolean(bool *value, const struct option *option,
-                        const oconfig_item_t *item) {
-  const oconfig_value_t *given = &item->values[0];
-  if (item->children_num != 0 || item->values_num != 1)
-    return refuse(option, item, NULL);
-  if (given->type == OCONFIG_TYPE_BOOLEAN)
-    *value = given->value.boolean;
-  else if (given->type == OCONFIG_TYPE_STRING && IS_TRUE(given->value.string))
-    *value = true;
-  else if (given->type == OCONFIG_TYPE_STRING && IS_FALSE(given->value.string))
-    *value = false;
-  else
-    return refuse(option, item, NULL);
-  return 0;
-}
-
-static int read_per_core(void *into, const struct option *option,
+static int read_per_core(void *into, const struct config_option *option,
                          const oconfig_item_t *item) {
   struct region_config *region = into;
   bool all;
-  if (read_boolean(&all, option, item) != 0)
+  if (config_boolean(&all, option, item) != 0)
     return -1;
   region->report_per_core = all ? REGION_PER_CORE_ALL : REGION_PER_CORE_NONE;
   return 0;
-}
-
-static int read_host(void *into, const struct option *option,
-                     const oconfig_item_t *item) {
-  return read_boolean(&((struct region_config *)into)->report_host, option,
-                      item);
-}
-
-static int read_per_instance(void *into, const struct option *option,
-                             const oconfig_item_t *item) {
-  return read_boolean(&((struct region_config *)into)->report_per_instance,
-                      option, item);
 }
 
 /* Users are looked up once, here. One that this host does not have is no
@@ -243,39 +186,33 @@ static int add_user(struct region_config *region, const char *name) {
   return 0;
 }
 
-static int read_allow_user(void *into, const struct option *option,
+static int read_allow_user(void *into, const struct config_option *option,
                            const oconfig_item_t *item) {
   if (!has_strings_only(item))
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++)
     if (item->values[i].value.string[0] == '\0')
-      return refuse(option, item, NULL);
+      return config_option_refuse(option, item, NULL);
     else if (add_user(into, item->values[i].value.string) != 0)
       return -1;
   return 0;
 }
 
-static int read_max_region_size(void *into, const struct option *option,
+static int read_max_region_size(void *into, const struct config_option *option,
                                 const oconfig_item_t *item) {
   struct region_config *region = into;
-  if (item->children_num != 0 || item->values_num != 1 ||
-      item->values[0].type != OCONFIG_TYPE_NUMBER)
-    return refuse(option, item, NULL);
-  double number = item->values[0].value.number;
-  if (!(number >= MAX_REGION_SIZE_LEAST &&
-        number <= (double)MAX_REGION_SIZE_MOST) ||
-      number != floor(number))
-    return refuse(option, item, NULL);
-  region->max_region_size = (uint64_t)number;
+  if (!config_has_values(item, 1) || !config_is_whole(&item->values[0], option))
+    return config_option_refuse(option, item, NULL);
+  region->max_region_size = (uint64_t)item->values[0].value.number;
   return 0;
 }
 
-static int read_table(void *into, const struct option *option,
+static int read_table(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
   struct region_config *region = into;
-  const char *name = one_string(item);
+  const char *name = block_name(item);
   if (name == NULL || !region_name_is_valid(name, false))
-    return refuse(option, item, NULL);
+    return config_option_refuse(option, item, NULL);
   struct region_table_config *table =
       (struct region_table_config *)region_config_table(region, name);
   if (table == NULL) {
@@ -283,19 +220,28 @@ static int read_table(void *into, const struct option *option,
     if (table == NULL || (table->name = copy_of(name)) == NULL)
       return -1;
   }
-  return read_options(table, table_options, item);
+  return config_options_read(table, table_options, item);
 }
 
-static const struct option region_options[] = {
-    {"ReportPerCore", read_per_core, "true or false"},
-    {"ReportHost", read_host, "true or false"},
-    {"ReportPerInstance", read_per_instance, "true or false"},
-    {"AllowUser", read_allow_user, "names or numbers of users, each in quotes"},
-    {"MaxRegionSize", read_max_region_size,
-     "a whole number of bytes from 4096 to 70368744177664, without quotes"},
-    {"Table", read_table,
-     "a block with the name of a table, <Table \"session\"> to </Table>"},
-    {NULL, NULL, NULL},
+static const struct config_option region_options[] = {
+    {.key = "ReportPerCore", .read = read_per_core, .allowed = "true or false"},
+    CONFIG_BOOLEAN("ReportHost", struct region_config, report_host),
+    CONFIG_BOOLEAN("ReportPerInstance", struct region_config,
+                   report_per_instance),
+    {.key = "AllowUser",
+     .read = read_allow_user,
+     .allowed = "names or numbers of users, each in quotes"},
+    {.key = "MaxRegionSize",
+     .read = read_max_region_size,
+     .allowed =
+         "a whole number of bytes from 4096 to 70368744177664, without quotes",
+     .least = 4096,
+     .most = 70368744177664.},
+    {.key = "Table",
+     .read = read_table,
+     .allowed =
+         "a block with the name of a table, <Table \"session\"> to </Table>"},
+    {.key = NULL},
 };
 
 /* The block of that name (NULL: "*"), made if there is none. */
@@ -321,16 +267,17 @@ static struct region_config *find_or_make(struct region_configs *configs,
 
 int region_config_read(struct region_configs *configs,
                        const oconfig_item_t *block) {
-  static const struct option region = {
-      "Region", NULL,
-      "a block with the name of a region or \"*\", <Region \"gtpu\"> to "
-      "</Region>"};
-  const char *name = one_string(block);
+  static const struct config_option region = {
+      .key = "Region",
+      .allowed = "a block with the name of a region or \"*\", "
+                 "<Region \"gtpu\"> to </Region>"};
+  const char *name = block_name(block);
   bool every = name != NULL && strcmp(name, "*") == 0;
   if (name == NULL || (!every && !region_name_is_valid(name, false)))
-    return refuse(&region, block, NULL);
+    return config_option_refuse(&region, block, NULL);
   struct region_config *config = find_or_make(configs, every ? NULL : name);
-  return config != NULL ? read_options(config, region_options, block) : -1;
+  return config != NULL ? config_options_read(config, region_options, block)
+                        : -1;
 }
 
 /* ---------------------------------------------------------------------------

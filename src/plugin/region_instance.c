@@ -1,20 +1,19 @@
 #include "region_instance.h"
 
+#include "region_read.h"
+
 #include "utils/common/common.h"
 
-/* Cells of a tile: 1 MiB of them. A tile stays in a cache, and a thread that is
- * to end looks whether it is after each. */
-#define TILE_CELLS 131072
+/* On a busy host a round may take as long from its moment to its end. A start
+ * that is later yet is by another clock, that of a time namespace. */
+#define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------
  * Tables
  */
 
 static void free_table(struct region_instance_table *table) {
-  region_accounts_free(table->accounts);
-  region_tile_free(&table->tile);
-  free(table->found);
-  free(table->places);
+  region_read_leave(table);
   free(table->name);
 }
 
@@ -25,9 +24,6 @@ static void free_tables(struct region_instance_table *tables, uint32_t count) {
 }
 
 void region_instance_free_tables(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].sum != NULL)
-      region_sum_drop(instance->tables[t].sum, instance);
   free_tables(instance->tables, instance->table_count);
   instance->tables = NULL;
   instance->table_count = 0;
@@ -41,8 +37,8 @@ find_table(const struct region_instance *instance, const char *name) {
   return NULL;
 }
 
-/* The accounts of a table go on with the next producer if it has the same
- * fields. */
+/* The names of a table go on with the next producer if it has the same fields.
+ */
 static void take_over(struct region_watch *watch,
                       const struct region_instance *instance,
                       struct region_instance_table *table,
@@ -52,12 +48,49 @@ static void take_over(struct region_watch *watch,
       !region_sum_fits(before->sum, directory, t))
     return;
   table->sum = before->sum;
-  table->accounts = before->accounts;
-  before->accounts = NULL;
-  before->sum = NULL;
+  table->round_before = before->round;
   /* What another producer counted while this table could not be read belongs to
    * that time, unless others were reported meanwhile. */
   table->joined = before->joined && table->sum->round_put + 1 < watch->round;
+}
+
+/* Since about the last round that did not find it; it may have been slow to
+ * answer. */
+static bool has_begun_lately(const struct region_watch *watch,
+                             const struct region_instance *instance,
+                             const struct region_moment *now) {
+  uint64_t start_ns =
+      region_reader_directory(instance->reader)->header.start_boottime_ns;
+  bool slow = instance->silent_since_ns != 0 && !instance->silent;
+  uint64_t absent_ns =
+      slow ? instance->absent_boottime_ns : watch->last.boottime_ns;
+  return start_ns + watch->options.interval_ns >= absent_ns &&
+         start_ns <= now->boottime_ns + ROUND_NS;
+}
+
+static uint64_t adds_refused(const struct region_instance *instance) {
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
+  uint64_t refused = 0;
+  for (uint32_t t = 0; t < directory->table_count; t++)
+    refused += region_reader_adds_refused(instance->reader, t);
+  return refused;
+}
+
+/* A count of the producer's; what nobody can have counted in an interval is not
+ * believed. */
+static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
+  if (now - *last < UINT32_MAX)
+    *total += now - *last;
+  *last = now;
+}
+
+static void count_refusals(struct region_watch *watch,
+                           struct region_instance *instance) {
+  follow_count(region_reader_attach_refused(instance->reader),
+               &instance->attaches_refused, &watch->attaches_refused);
+  follow_count(adds_refused(instance), &instance->adds_refused,
+               &watch->adds_refused);
 }
 
 bool region_instance_came(struct region_watch *watch,
@@ -65,11 +98,11 @@ bool region_instance_came(struct region_watch *watch,
                           const struct region_moment *now) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
-  uint64_t lately = watch->last.boottime_ns;
-  lately -= MIN(lately, watch->options.interval_ns);
-  instance->began_lately =
-      directory->header.start_boottime_ns >= lately &&
-      directory->header.start_boottime_ns <= now->boottime_ns;
+  instance->began_lately = has_begun_lately(watch, instance, now);
+  bool all = instance->began_lately;
+  instance->attaches_refused =
+      all ? 0 : region_reader_attach_refused(instance->reader);
+  instance->adds_refused = all ? 0 : adds_refused(instance);
   struct region_instance_table *tables =
       calloc(directory->table_count, sizeof(*tables));
   bool complete = tables != NULL;
@@ -78,6 +111,7 @@ bool region_instance_came(struct region_watch *watch,
     complete = tables[t].name != NULL;
     if (complete)
       take_over(watch, instance, &tables[t], directory, t);
+    tables[t].joined |= instance->began_lately;
   }
   region_instance_free_tables(instance);
   region_workers_reset(&instance->workers);
@@ -130,10 +164,9 @@ static struct region_sum *add_entry(struct region_sums *sums,
   return sum;
 }
 
-/* Whether another instance that is alive is added to it. */
-static bool is_in_use(const struct region_watch *watch,
-                      const struct region_sum *sum,
-                      const struct region_instance *but) {
+bool region_instance_shares(const struct region_watch *watch,
+                            const struct region_sum *sum,
+                            const struct region_instance *but) {
   for (const struct region_instance *instance = watch->instances;
        instance != NULL; instance = instance->next)
     for (uint32_t t = 0; t < instance->table_count; t++)
@@ -143,21 +176,25 @@ static bool is_in_use(const struct region_watch *watch,
   return false;
 }
 
-static void clear_places(struct region_instance_table *table) {
-  if (table->places != NULL)
-    memset(table->places, 0, table->places_len * sizeof(*table->places));
-}
-
 /* Nobody adds to it any more. */
 static void abandon(struct region_watch *watch, const struct region_sum *sum) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     for (uint32_t t = 0; t < instance->table_count; t++)
       if (instance->tables[t].sum == sum) {
+        region_read_leave(&instance->tables[t]);
         instance->tables[t].sum = NULL;
         instance->tables[t].joined = false;
-        clear_places(&instance->tables[t]);
       }
+}
+
+/* How many rows MaxValues lets through. */
+static size_t rows_most(const struct region_watch *watch,
+                        const struct region_sum *sum) {
+  size_t fields = 0;
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    fields += sum->fields[f].wanted;
+  return MAX(1, watch->options.values_max / MAX(1, fields));
 }
 
 /* A sum for table t. An old one with other fields is replaced, unless another
@@ -177,27 +214,35 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
     return true;
   }
   /* The last values of the producer before are still to be put. */
-  if (entry != NULL && entry->sum->round == watch->round &&
-      !is_in_use(watch, entry->sum, instance)) {
-    instance->postponed = true;
+  if (entry != NULL && entry->sum->round != entry->sum->round_put &&
+      !region_instance_shares(watch, entry->sum, instance))
     return true;
-  }
-  if (entry != NULL && is_in_use(watch, entry->sum, instance)) {
+  if (entry != NULL && region_instance_shares(watch, entry->sum, instance)) {
     if (!table->odd_told)
       WARNING("percore: region %s@%s: table %s has other fields than that of "
               "the other instances and is left out; ReportPerInstance would "
               "tell them apart.",
               instance->region, instance->name, table->name);
     table->odd_told = true;
+    table->joined = false;
     return true;
   }
   uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
   if (tsc_hz == 0)
     tsc_hz = directory->header.tsc_hz;
-  struct region_sum *sum = region_sum_new(instance->config, directory, t,
-                                          apart ? name : NULL, tsc_hz);
-  if (sum == NULL)
-    return false;
+  struct region_sum *sum =
+      region_sum_new(instance->config, directory, t, apart ? name : NULL,
+                     tsc_hz, &instance->allowance->region);
+  if (sum == NULL) {
+    if (!table->odd_told)
+      WARNING("percore: region %s: table %s is left out: MaxMemory leaves too "
+              "little for it.",
+              instance->region, table->name);
+    table->odd_told = true;
+    table->joined = false;
+    return true;
+  }
+  sum->rows_most = rows_most(watch, sum);
   if (entry == NULL) {
     table->sum = add_entry(&watch->sums, instance->region, name, sum);
     if (table->sum == NULL)
@@ -205,7 +250,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
     return table->sum != NULL;
   }
   region_sum_inherit(sum, entry->sum);
-  sum->round_put = entry->sum->round_put;
+  sum->round = sum->round_put = entry->sum->round_put;
   abandon(watch, entry->sum);
   region_sum_free(entry->sum);
   entry->sum = table->sum = sum;
@@ -216,42 +261,6 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
  * Reading
  */
 
-/* Memory for as many rows at once as make a good tile. */
-static bool make_tile(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
-  const struct region_directory *directory =
-      region_reader_directory(instance->reader);
-  uint32_t want = region_sum_want(table->sum);
-  uint64_t cells = (uint64_t)table->sum->columns * table->sum->copies;
-  uint64_t rows = TILE_CELLS / cells;
-  rows = MAX(1, MIN(rows, directory->tables[t].max_rows));
-  if (table->accounts == NULL)
-    table->accounts = region_accounts_new(want);
-  table->found = calloc(rows, sizeof(struct region_account *));
-  if (table->accounts != NULL && table->found != NULL &&
-      region_tile_init(&table->tile, instance->reader, t, (uint32_t)rows,
-                       REGION_WANT_BIRTHS | want) == 0)
-    return true;
-  free(table->found);
-  table->found = NULL;
-  return false;
-}
-
-static bool make_places(struct region_instance_table *table, uint32_t rows) {
-  if (rows <= table->places_len)
-    return true;
-  uint32_t len = MAX(rows, 2 * table->places_len);
-  struct region_sum_place *places =
-      realloc(table->places, len * sizeof(*places));
-  if (places == NULL)
-    return false;
-  memset(places + table->places_len, 0,
-         (len - table->places_len) * sizeof(*places));
-  table->places = places;
-  table->places_len = len;
-  return true;
-}
-
 /* Whether anything of it is reported at all. */
 static bool is_reported(const struct region_sum *sum) {
   bool any = false;
@@ -260,46 +269,41 @@ static bool is_reported(const struct region_sum *sum) {
   return any && (sum->region_config->report_host || sum->copies > 1);
 }
 
-static bool read_tile(struct region_watch *watch,
-                      struct region_instance *instance,
-                      struct region_instance_table *table, uint32_t first,
-                      bool count) {
-  struct region_tile *tile = &table->tile;
-  region_tile_read(instance->reader, tile, first);
-  bool complete = make_places(table, first + tile->rows) &&
-                  region_accounts_take(table->accounts, instance->reader, tile,
-                                       watch->round, table->found) == 0;
-  if (!complete)
-    return false;
-  for (uint32_t i = 0; i < tile->rows; i++)
-    if (table->found[i] != NULL)
-      complete &= region_sum_add(table->sum, instance, table->found[i], count,
-                                 &table->places[first + i]);
-  if (tile->core_used != NULL)
-    region_sum_use_cores(table->sum, tile->core_used);
-  return complete;
-}
-
 static bool read_table(struct region_watch *watch,
-                       struct region_instance *instance, uint32_t t) {
+                       struct region_instance *instance, uint32_t t,
+                       bool ended) {
   struct region_instance_table *table = &instance->tables[t];
   if (table->sum == NULL && !join(watch, instance, t))
     return false;
-  if (table->sum == NULL || !is_reported(table->sum))
-    return true;
-  if (table->found == NULL && !make_tile(instance, t))
-    return false;
-  bool count = table->joined || instance->began_lately;
-  bool complete = true;
-  region_sum_begin(table->sum, watch->round);
-  uint32_t first = 0;
-  do {
-    complete &= read_tile(watch, instance, table, first, count);
-    first += table->tile.rows;
-  } while (table->tile.rows > 0 && table->tile.rows == table->tile.capacity &&
-           watch->options.is_wanted(watch->options.argument));
-  table->joined = true;
-  return complete;
+  if (table->sum != NULL && is_reported(table->sum) &&
+      (ended || !region_read_is_large(instance, t)))
+    region_read_table(watch, instance, t, UINT64_MAX, ended);
+  return true;
+}
+
+static bool is_large(const struct region_instance *instance, uint32_t t) {
+  const struct region_sum *sum = instance->tables[t].sum;
+  return sum != NULL && is_reported(sum) && region_read_is_large(instance, t);
+}
+
+uint32_t region_instance_large(const struct region_instance *instance) {
+  uint32_t count = 0;
+  for (uint32_t t = 0; t < instance->table_count; t++)
+    count += is_large(instance, t);
+  return count;
+}
+
+void region_instance_read_large(struct region_watch *watch,
+                                struct region_instance *instance,
+                                uint64_t slice_ns) {
+  const struct region_watch_options *options = &watch->options;
+  for (uint32_t t = 0; t < instance->table_count; t++)
+    if (is_large(instance, t))
+      region_read_table(watch, instance, t,
+                        options->now_ns != NULL
+                            ? options->now_ns(options->argument) + slice_ns
+                            : UINT64_MAX,
+                        false);
 }
 
 bool region_instance_read(struct region_watch *watch,
@@ -307,24 +311,23 @@ bool region_instance_read(struct region_watch *watch,
                           const struct region_moment *now, bool ended) {
   const struct region_config *config = instance->config;
   bool complete = true;
-  instance->postponed = false;
   for (uint32_t t = 0; t < instance->table_count; t++)
-    complete &= read_table(watch, instance, t);
+    complete &= read_table(watch, instance, t, ended);
+  count_refusals(watch, instance);
   watch->useful->host |= config->report_host;
   complete &=
       region_workers_look(&instance->workers, instance->reader,
                           now->monotonic_ns, instance->began_lately, ended,
                           config->report_per_core != REGION_PER_CORE_NONE,
                           watch->useful) == 0;
-  instance->began_lately &= instance->postponed;
+  instance->began_lately = false;
   return complete;
 }
 
 void region_instance_forget(struct region_instance *instance, uint64_t round) {
-  for (uint32_t t = 0; t < instance->table_count; t++) {
-    struct region_instance_table *table = &instance->tables[t];
-    if (table->accounts != NULL)
-      region_accounts_forget(table->accounts, round);
-    clear_places(table);
-  }
+  for (uint32_t t = 0; t < instance->table_count; t++)
+    if (instance->tables[t].growth != NULL)
+      region_read_forget(
+          &instance->tables[t],
+          region_sum_forget_before(instance->tables[t].sum, round));
 }

@@ -7,17 +7,30 @@
 #include "region_watch.h"
 #include "region_workers.h"
 
+#include <errno.h>
+
+/* A row of the instance that has a name in the sum. */
+struct region_part {
+  struct region_sum_row *row;
+  uint32_t number;
+  uint64_t generation;
+  bool cores_known; /* last is */
+  uint64_t last[];  /* [core][column]: raw; of a gauge where it began */
+};
+
 /* A table of the producer that is read now. */
 struct region_instance_table {
   char *name;
   struct region_sum *sum; /* NULL: not one that can be added to */
-  bool joined;            /* what it counts is known from the round before */
-  bool odd_told;          /* that it is another than those of the others */
-  struct region_accounts *accounts;
-  struct region_tile tile;
-  const struct region_account **found; /* by place in the tile */
-  struct region_sum_place *places;     /* by row */
-  uint32_t places_len;
+  bool joined;            /* what is met first has counted since its birth */
+  bool odd_told;          /* why it has no sum */
+  uint64_t names_seen;    /* how many the sum had at the last look */
+  uint64_t round;         /* of the sum, in which it was read last */
+  uint64_t round_before;  /* the same of the producer before */
+  struct region_reading *reading; /* NULL: not in the middle of it */
+  struct region_growth *growth;
+  struct region_part **parts;
+  uint32_t parts_len, parts_capacity;
 };
 
 enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };
@@ -28,19 +41,22 @@ struct region_instance {
   char name[64]; /* "" for a region without instances */
   const struct region_config *config;
   struct region_reader *reader;
+  struct region_allowance_entry *allowance;
+  uint64_t attaches_refused, adds_refused; /* at the last look */
   uint64_t producer;
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  bool postponed;    /* a table waits for the next round */
-  bool began_lately; /* its producer was started since the round before */
+  bool began_lately; /* its producer was started since the round before, and
+                        was not read yet */
   enum region_health health;
   bool listed;    /* its socket is in the runtime directory */
   bool restarted; /* another producer since the round before */
   bool silent;    /* somebody listens and does not answer */
   uint64_t silent_since_ns;
-  uint64_t listed_ns; /* last time, CLOCK_MONOTONIC */
-  bool complained;    /* why it is not read has been logged */
+  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the round before that one */
+  uint64_t served_ns;          /* last time anybody did, CLOCK_MONOTONIC */
+  bool complained;             /* why it is not read has been logged */
 };
 
 /* What regions are summed in, by region, table, and instance if told apart. */
@@ -50,6 +66,19 @@ struct region_sums {
     struct region_sum *sum;
   } * list;
   size_t len;
+};
+
+/* What the regions may take together (MaxMemory); and what one of them may,
+ * with all its instances: half of it, of which an eighth is kept for names. A
+ * little is there for each in any case. */
+#define REGION_MEMORY_OWN ((size_t)1 << 20)
+struct region_allowances {
+  struct region_allowance all;
+  struct region_allowance_entry {
+    struct region_allowance_entry *next;
+    struct region_allowance region, rows;
+    char name[128];
+  } * list;
 };
 
 struct region_watch {
@@ -62,6 +91,9 @@ struct region_watch {
   struct topology topology;
   uint64_t topology_ns;
   uint64_t round;
+  struct region_allowances allowances;
+  uint64_t attaches_refused, adds_refused; /* by producers, since start */
+  uint64_t rows_torn, cells_back;
   struct region_moment last;    /* round */
   uint64_t mark_round, mark_ns; /* what was not there since is forgotten */
   bool any_met;                 /* since start */
@@ -73,14 +105,45 @@ bool region_instance_came(struct region_watch *watch,
                           struct region_instance *instance,
                           const struct region_moment *now);
 
-/* Reads all its tables and workers into the sums. `ended`: for the last time.
- * False if out of memory. */
+/* Reads its workers, and its tables into the sums, but for large ones, which
+ * have a turn of their own. `ended`: for the last time, and all. False if out
+ * of memory. */
 bool region_instance_read(struct region_watch *watch,
                           struct region_instance *instance,
                           const struct region_moment *now, bool ended);
 
+/* How many large tables there are to be read. */
+uint32_t region_instance_large(const struct region_instance *instance);
+
+/* Reads those, each for so long. */
+void region_instance_read_large(struct region_watch *watch,
+                                struct region_instance *instance,
+                                uint64_t slice_ns);
+
+static inline bool
+region_instance_is_alive(const struct region_instance *instance) {
+  return region_reader_presence(instance->reader) == REGION_ALIVE;
+}
+
+/* Connected, and no answer yet. */
+static inline bool
+region_instance_is_unanswered(const struct region_instance *instance) {
+  return region_reader_errno(instance->reader) == ETIMEDOUT;
+}
+
+/* The end of a round for it: who is silent, stale, gone; region_health.c. */
+void region_health_conclude(const struct region_watch *watch,
+                            struct region_instance *instance,
+                            const struct region_moment *now,
+                            struct region_snapshot *snapshot);
+
 /* Lets go of rows that were not there in that round or later. */
 void region_instance_forget(struct region_instance *instance, uint64_t round);
+
+/* Whether another instance that is alive is added to that sum. */
+bool region_instance_shares(const struct region_watch *watch,
+                            const struct region_sum *sum,
+                            const struct region_instance *but);
 
 void region_instance_free_tables(struct region_instance *instance);
 

@@ -12,9 +12,9 @@
 
 struct region_sampler;
 
-/* options: without interval, wait, is_wanted and argument, which are the
- * sampler's. What it points to must live until region_sampler_stop. Returns 0
- * or -errno. */
+/* options: without interval, wait, is_wanted, now_ns and argument, which are
+ * the sampler's. What it points to must live until region_sampler_stop. Returns
+ * 0 or -errno. */
 int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);

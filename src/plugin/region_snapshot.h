@@ -53,6 +53,7 @@ struct region_snapshot {
   uint64_t snapshots_dropped; /* nobody took them in time, since start */
   struct region_text *texts;  /* what the names point into */
   bool memory_short;          /* something is missing */
+  bool partial; /* a table that takes long has its values another time */
 };
 
 struct region_snapshot *region_snapshot_new(uint64_t time_ns,

@@ -2,6 +2,8 @@
  * with names. */
 #include "region_sum.h"
 
+#include "region_top.h"
+
 #include "utils/common/common.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -15,29 +17,7 @@
 
 static bool is_present(const struct region_sum *sum,
                        const struct region_sum_row *row) {
-  return row->round == sum->round && row->wanted && !row->clashes;
-}
-
-/* Among equals those stay that were shown before, so that series are few. */
-static bool ranks_before(const struct region_sum_row *a,
-                         const struct region_sum_row *b) {
-  return a->weight != b->weight ? a->weight > b->weight : a->top && !b->top;
-}
-
-/* Lets the heap's root, its least row, sink to its place. */
-static void sink(struct region_sum_row **heap, size_t len, size_t at) {
-  for (;;) {
-    size_t least = at, child = 2 * at + 1;
-    for (size_t i = child; i < child + 2 && i < len; i++)
-      if (ranks_before(heap[least], heap[i]))
-        least = i;
-    if (least == at)
-      return;
-    struct region_sum_row *row = heap[at];
-    heap[at] = heap[least];
-    heap[least] = row;
-    at = least;
-  }
+  return row->round == sum->round && !row->clashes;
 }
 
 static void weigh(const struct region_sum *sum, struct region_sum_row *row) {
@@ -49,30 +29,22 @@ static void weigh(const struct region_sum *sum, struct region_sum_row *row) {
 
 /* False if out of memory: all stay as they were. */
 static bool choose_top(struct region_sum *sum) {
-  size_t most = sum->config->top, len = 0;
-  struct region_sum_row **heap =
-      malloc(MIN(most, sum->rows_len + 1) * sizeof(*heap));
-  if (heap == NULL)
+  struct region_top top;
+  if (!region_top_init(&top, MIN(sum->config->top, sum->rows_len)))
     return false;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
     if (!is_present(sum, row))
       continue;
     weigh(sum, row);
-    if (len < most) {
-      heap[len++] = row;
-      for (size_t at = len / 2; len == most && at-- > 0;)
-        sink(heap, len, at);
-    } else if (ranks_before(row, heap[0])) {
-      heap[0] = row;
-      sink(heap, len, 0);
-    }
+    if (region_top_wants(&top, row->weight, row->top))
+      region_top_keep(&top, row->weight, row->top, (uint32_t)i);
   }
   for (size_t i = 0; i < sum->rows_len; i++)
     sum->rows[i]->top = false;
-  for (size_t i = 0; i < len; i++)
-    heap[i]->top = true;
-  free(heap);
+  for (size_t i = 0; i < top.len; i++)
+    sum->rows[top.heap[i].item]->top = true;
+  region_top_free(&top);
   return true;
 }
 
@@ -80,67 +52,40 @@ static bool choose_top(struct region_sum *sum) {
  * Growth
  */
 
-static void grow(const struct region_sum *sum, struct region_sum_row *into,
-                 const uint64_t *delta) {
+/* The rest of a core, what all rows counted less those that are shown, is less
+ * than nothing where a cell of the others went back. */
+static void grow(const struct region_sum *sum, struct region_sum_row *row) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t c = 0; c < sum->columns; c++) {
       size_t i = (size_t)copy * sum->columns + c;
-      if (region_sum_grows(sum->kinds[c]))
-        into->now[i] += delta[i];
-    }
-}
-
-static void add_to_other(struct region_sum *sum,
-                         const struct region_sum_row *row, bool first) {
-  struct region_sum_row *other = sum->other;
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t c = 0; c < sum->columns; c++) {
-      size_t i = (size_t)copy * sum->columns + c;
-      if (region_sum_grows(sum->kinds[c])) {
-        other->delta[i] += row->delta[i];
-        other->now[i] += row->delta[i];
-      } else {
-        other->now[i] =
-            first ? row->now[i]
-                  : region_sum_combine(sum->kinds[c], sum->aggregations[c],
-                                       other->now[i], row->now[i]);
-      }
-    }
-}
-
-static void clear_other(struct region_sum *sum) {
-  struct region_sum_row *other = sum->other;
-  other->round = sum->round;
-  other->several = true; /* it has no state */
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t c = 0; c < sum->columns; c++) {
-      size_t i = (size_t)copy * sum->columns + c;
-      other->delta[i] = 0;
       if (!region_sum_grows(sum->kinds[c]))
-        other->now[i] = 0;
+        continue;
+      if ((int64_t)row->delta[i] < 0)
+        row->delta[i] = 0;
+      row->now[i] += row->delta[i];
     }
 }
 
 /* What a row grew by goes to itself or to the rest, never to both: their sum is
  * that of the table. */
 static void grow_all(struct region_sum *sum) {
-  bool first = true;
-  if (sum->other != NULL)
-    clear_other(sum);
+  sum->rows_shown = 0;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
-    bool clash_only_with_other =
-        sum->other != NULL && strcmp(row->clean, "other") == 0;
-    if (row->round != sum->round || !row->wanted ||
-        (row->clashes && !clash_only_with_other))
+    bool shown = is_present(sum, row) && (sum->other == NULL || row->top);
+    sum->rows_shown +=
+        shown || row->clashes; /* what clashes has a place, too */
+    if (shown)
+      row->used = sum->round;
+    if (row->grown != sum->round)
       continue;
-    if (sum->other == NULL || row->top) {
-      grow(sum, row, row->delta);
-    } else {
-      add_to_other(sum, row, first);
-      first = false;
-    }
+    if (sum->other != NULL && !shown)
+      region_sum_move_to_other(sum, row);
+    else if (!row->clashes)
+      grow(sum, row);
   }
+  if (sum->other != NULL)
+    grow(sum, sum->other);
 }
 
 /* ---------------------------------------------------------------------------
@@ -188,10 +133,14 @@ put_percentiles(const struct region_sum *sum, struct region_snapshot *snapshot,
   }
 }
 
-/* A level or state of several that is none of them is no value. */
+/* A level or state of several that is none of them is no value. Nor is the rest
+ * of several instances in a round that read one of them twice: what it had is
+ * not known any more. */
 static bool has_meaning(const struct region_sum *sum,
                         const struct region_sum_field *field,
                         const struct region_sum_row *row, uint32_t copy) {
+  if (row == sum->other && sum->other_twice)
+    return false;
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
@@ -227,12 +176,14 @@ static void put_copy(const struct region_sum *sum,
   };
   for (size_t i = from; i < to; i++) {
     const struct region_sum_row *row = sum->rows[i];
-    if (row->text == NULL)
+    if (row->text == NULL || (copy > 0 && !row->cores_known))
       continue;
     value.type_instance = row->text;
     put_cell(sum, snapshot, rank, field, &value, row, copy);
   }
-  if (sum->other != NULL && to == sum->rows_len) {
+  bool other_stands =
+      copy == 0 || (region_sum_grows(field->kind) && sum->other_cores);
+  if (sum->other != NULL && to == sum->rows_len && other_stands) {
     value.type_instance = sum->other->text;
     put_cell(sum, snapshot, rank, field, &value, sum->other, copy);
   }
@@ -263,6 +214,20 @@ static void name_rows(struct region_sum *sum,
     sum->other->text = region_snapshot_text(snapshot, sum->other->clean);
 }
 
+/* Rows that were not even looked at, for MaxValues or want of memory, are
+ * values that are missing. */
+static void cut_left_out(const struct region_sum *sum,
+                         struct region_snapshot *snapshot) {
+  size_t fields = 0, cores = 0;
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    fields += sum->fields[f].wanted;
+  for (uint32_t copy = 1; copy < sum->copies; copy++)
+    cores += sum->core_used[copy - 1];
+  if (sum->region_config->report_host)
+    snapshot->values[REGION_RANK_HOST].cut += sum->left_out * fields;
+  snapshot->values[REGION_RANK_CORE].cut += sum->left_out * fields * cores;
+}
+
 /* The built-in table says nothing where no worker calls percore_poll. */
 static bool is_unused(const struct region_sum *sum) {
   return sum->is_core && (sum->rows_len == 0 || sum->rows[0]->now[0] == 0);
@@ -281,6 +246,7 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
   if (is_unused(sum))
     return;
   name_rows(sum, snapshot);
+  cut_left_out(sum, snapshot);
   size_t from = 0;
   do {
     size_t to = MIN(from + ROWS_AT_ONCE, sum->rows_len);

@@ -18,9 +18,12 @@ struct region_watch_options {
   size_t groups_len;
   uint64_t interval_ns;
   size_t values_max;
+  size_t memory_max; /* bytes for what regions claim; 0: 1 GiB */
   /* Waits about so long; false: give up, the round is not wanted any more. */
   bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);
+  /* CLOCK_MONOTONIC; NULL: nothing is read in pieces. */
+  uint64_t (*now_ns)(void *argument);
   void *argument;
 };
 

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* Columns of the table `core`. */
-enum { TOTAL_CYCLES, BUSY_CYCLES, POLLS = 3, COLUMNS = 6 };
+enum { TOTAL_CYCLES, BUSY_CYCLES, POLLS = 3 };
 
 void region_workers_reset(struct region_workers *workers) {
   free(workers->list);
@@ -54,7 +54,7 @@ static void look_at(struct region_workers *workers, uint32_t s,
                     bool per_core, struct region_useful *useful) {
   struct region_worker *worker = &workers->list[s];
   struct region_slot_view slot;
-  uint64_t values[COLUMNS];
+  uint64_t values[REGION_CORE_MAX_COLUMNS];
   region_reader_slot(reader, s, &slot);
   if (slot.state == REGION_FREE || slot.core < 0 || slot.core >= CORES_MAX ||
       region_reader_slot_row(reader, 0, 0, s, values) < 0) {

@@ -1,0 +1,144 @@
+#include "config_option.h"
+
+#include "utils/common/common.h"
+
+#include <math.h>
+
+#define MEMBER(type, into, option)                                             \
+  ((type *)(void *)((char *)(into) + (option)->offset))
+
+/* ---------------------------------------------------------------------------
+ * Errors
+ */
+
+/* Writes the values of an option as they stand in the file. */
+static void format_values_of(const oconfig_item_t *item, char *text,
+                             size_t size) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = 0; i < item->values_num && used < size; i++) {
+    const oconfig_value_t *value = &item->values[i];
+    char *end = text + used;
+    size_t room = size - used;
+    int length;
+    if (value->type == OCONFIG_TYPE_STRING)
+      length = snprintf(end, room, " \"%s\"", value->value.string);
+    else if (value->type == OCONFIG_TYPE_NUMBER)
+      length = snprintf(end, room, " %.15g", value->value.number);
+    else
+      length =
+          snprintf(end, room, " %s", value->value.boolean ? "true" : "false");
+    used += (size_t)length;
+  }
+}
+
+int config_option_refuse(const struct config_option *option,
+                         const oconfig_item_t *item, const char *reason) {
+  char values[256];
+  format_values_of(item, values, sizeof(values));
+  ERROR("percore: %s%s%s: %s%smust be %s.", option->key,
+        item->values_num > 0 ? "" : " (without a value)", values,
+        reason != NULL ? reason : "", reason != NULL ? "; " : "",
+        option->allowed);
+  return -1;
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+bool config_has_values(const oconfig_item_t *item, int values) {
+  return item->children_num == 0 && item->values_num == values;
+}
+
+const char *config_one_string(const oconfig_item_t *item) {
+  return config_has_values(item, 1) &&
+                 item->values[0].type == OCONFIG_TYPE_STRING
+             ? item->values[0].value.string
+             : NULL;
+}
+
+static bool is_number(const oconfig_value_t *value,
+                      const struct config_option *option) {
+  return value->type == OCONFIG_TYPE_NUMBER && isfinite(value->value.number) &&
+         value->value.number >= option->least &&
+         value->value.number <= option->most;
+}
+
+bool config_is_whole(const oconfig_value_t *value,
+                     const struct config_option *option) {
+  return is_number(value, option) &&
+         value->value.number == floor(value->value.number);
+}
+
+/* ---------------------------------------------------------------------------
+ * Readers
+ */
+
+int config_number(void *into, const struct config_option *option,
+                  const oconfig_item_t *item) {
+  if (!config_has_values(item, 1) || !is_number(&item->values[0], option))
+    return config_option_refuse(option, item, NULL);
+  *MEMBER(double, into, option) = item->values[0].value.number;
+  return 0;
+}
+
+int config_integer(void *into, const struct config_option *option,
+                   const oconfig_item_t *item) {
+  if (!config_has_values(item, 1) || !config_is_whole(&item->values[0], option))
+    return config_option_refuse(option, item, NULL);
+  *MEMBER(int, into, option) = (int)item->values[0].value.number;
+  return 0;
+}
+
+int config_boolean(void *into, const struct config_option *option,
+                   const oconfig_item_t *item) {
+  bool *member = MEMBER(bool, into, option);
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
+  const oconfig_value_t *value = &item->values[0];
+  if (value->type == OCONFIG_TYPE_BOOLEAN)
+    *member = value->value.boolean;
+  else if (value->type == OCONFIG_TYPE_STRING && IS_TRUE(value->value.string))
+    *member = true;
+  else if (value->type == OCONFIG_TYPE_STRING && IS_FALSE(value->value.string))
+    *member = false;
+  else
+    return config_option_refuse(option, item, NULL);
+  return 0;
+}
+
+int config_block(void *into, const struct config_option *option,
+                 const oconfig_item_t *item) {
+  if (item->values_num != 0)
+    return config_option_refuse(option, item, NULL);
+  return config_options_read(into, option->block, item);
+}
+
+/* ---------------------------------------------------------------------------
+ * Tables
+ */
+
+static const struct config_option *
+find_option(const struct config_option *options, const char *key) {
+  for (; options->key != NULL; options++)
+    if (strcasecmp(options->key, key) == 0)
+      return options;
+  return NULL;
+}
+
+int config_options_read(void *into, const struct config_option *options,
+                        const oconfig_item_t *block) {
+  for (int i = 0; i < block->children_num; i++) {
+    const oconfig_item_t *item = &block->children[i];
+    const struct config_option *option = find_option(options, item->key);
+    if (option == NULL) {
+      WARNING("percore: there is no option \"%s\" in <%s>; it is ignored.",
+              item->key, block->key);
+      continue;
+    }
+    if (option->read(into, option, item) != 0)
+      return -1;
+  }
+  return 0;
+}

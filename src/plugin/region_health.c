@@ -1,0 +1,131 @@
+/* What is told of an instance: why it is not read, and that it is gone, back or
+ * stale, each once. */
+#include "region_instance.h"
+
+#include "utils/common/common.h"
+
+#define SILENT_NS UINT64_C(1000000000)
+#define LABEL_SIZE 194 /* region@instance */
+
+static const char *label(const struct region_instance *instance, char *text,
+                         size_t size) {
+  snprintf(text, size, "%s%s%s", instance->region,
+           instance->name[0] != '\0' ? "@" : "", instance->name);
+  return text;
+}
+
+/* Once, until it is read. c_complain is for collectd's own threads. */
+static void complain(struct region_instance *instance) {
+  char name[LABEL_SIZE];
+  int error = region_reader_errno(instance->reader);
+  if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
+      error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
+    return; /* nobody is there, which is told otherwise */
+  if (!instance->complained)
+    WARNING("percore: region %s is not read: %s%s",
+            label(instance, name, sizeof(name)),
+            error == ETIMEDOUT ? "its producer listens and does not answer"
+                               : region_reader_error(instance->reader),
+            error == ENOMEM ? "; a larger MaxMemory would do" : "");
+  instance->complained = true;
+}
+
+static void no_longer_complain(struct region_instance *instance) {
+  char name[LABEL_SIZE];
+  if (instance->complained)
+    INFO("percore: region %s is read.", label(instance, name, sizeof(name)));
+  instance->complained = false;
+}
+
+static void judge_silence(const struct region_watch *watch,
+                          struct region_instance *instance, uint64_t now_ns) {
+  if (!region_instance_is_unanswered(instance)) {
+    instance->silent = false;
+    instance->silent_since_ns = 0;
+    return;
+  }
+  if (instance->silent_since_ns == 0) {
+    instance->silent_since_ns = now_ns;
+    instance->absent_boottime_ns = watch->last.boottime_ns;
+  }
+  instance->silent = now_ns - instance->silent_since_ns >= SILENT_NS;
+}
+
+static enum region_health health_of(const struct region_instance *instance) {
+  const struct region_workers *workers = &instance->workers;
+  if (!region_instance_is_alive(instance))
+    return instance->health == REGION_UNKNOWN ? REGION_UNKNOWN : REGION_DEAD;
+  return workers->polling > 0 && workers->stuck == workers->polling
+             ? REGION_STALE
+             : REGION_WELL;
+}
+
+static void tell_workers(const struct region_instance *instance,
+                         const char *name, struct region_snapshot *snapshot) {
+  struct core_set cores;
+  char list[64];
+  if (region_workers_changed(&instance->workers, false, &cores)) {
+    core_set_format(&cores, list, sizeof(list));
+    region_snapshot_tell(snapshot, REGION_WARNING,
+                         "Workers of region %s stand still on cores %s.", name,
+                         list);
+  }
+  if (region_workers_changed(&instance->workers, true, &cores)) {
+    core_set_format(&cores, list, sizeof(list));
+    region_snapshot_tell(snapshot, REGION_OKAY,
+                         "Workers of region %s no longer stand still on cores "
+                         "%s.",
+                         name, list);
+  }
+}
+
+/* Once for a transition, and one for all workers that it befell. */
+static void tell(struct region_instance *instance,
+                 struct region_snapshot *snapshot) {
+  enum region_health before = instance->health, now = health_of(instance);
+  char name[LABEL_SIZE];
+  label(instance, name, sizeof(name));
+  instance->health = now;
+  bool restarted = instance->restarted;
+  instance->restarted = false;
+  if (now == REGION_DEAD && before != REGION_DEAD)
+    region_snapshot_tell(snapshot, REGION_FAILURE,
+                         "Region %s is gone: its producer has ended.", name);
+  else if (before == REGION_DEAD && now != REGION_DEAD)
+    region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is back.", name);
+  else if (restarted)
+    region_snapshot_tell(snapshot, REGION_WARNING,
+                         "Region %s is gone and back: its producer was started "
+                         "again.",
+                         name);
+  else if (now == REGION_STALE && before != REGION_STALE)
+    region_snapshot_tell(snapshot, REGION_WARNING,
+                         "Region %s is stale: all of its workers stand still.",
+                         name);
+  else if (now == REGION_WELL && before == REGION_STALE)
+    region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is no longer stale.",
+                         name);
+  else if (now == REGION_WELL)
+    tell_workers(instance, name, snapshot);
+}
+
+void region_health_conclude(const struct region_watch *watch,
+                            struct region_instance *instance,
+                            const struct region_moment *now,
+                            struct region_snapshot *snapshot) {
+  bool alive = region_instance_is_alive(instance);
+  judge_silence(watch, instance, now->monotonic_ns);
+  if (alive)
+    no_longer_complain(instance);
+  else
+    complain(instance);
+  if (alive || region_instance_is_unanswered(instance) ||
+      (instance->complained && instance->listed))
+    instance->served_ns = now->monotonic_ns;
+  tell(instance, snapshot);
+  snapshot->regions += alive;
+  snapshot->regions_silent += instance->silent;
+  snapshot->regions_stale += instance->health == REGION_STALE;
+  if (alive)
+    snapshot->workers_stuck += instance->workers.stuck;
+}

@@ -1,0 +1,348 @@
+/* The rows of a region_sum: their names, what is added to them, and who is
+ * forgotten. */
+#include "region_sum.h"
+
+#include "region_name.h"
+
+#include "utils/common/common.h"
+
+/* ---------------------------------------------------------------------------
+ * One row
+ */
+
+static size_t cells_of(const struct region_sum *sum) {
+  return (size_t)sum->copies * sum->columns;
+}
+
+/* Of the allowance; a little more than is allocated. */
+static size_t size_of_row(const struct region_sum *sum, const char *name,
+                          const char *clean) {
+  return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
+         2 * cells_of(sum) * sizeof(uint64_t) +
+         4 * sizeof(void *); /* in the list and the chains */
+}
+
+size_t region_sum_row_size(const struct region_sum *sum) {
+  return size_of_row(sum, "", "") + REGION_ROW_NAME_SIZE;
+}
+
+struct region_sum_row *region_sum_make_row(struct region_sum *sum,
+                                           const char *name) {
+  char clean[DATA_MAX_NAME_LEN - 8]; /* `_p50` follows */
+  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+  size_t size = size_of_row(sum, name, clean);
+  if (!region_allowance_take(sum->allowance, size))
+    return NULL;
+  struct region_sum_row *row = calloc(1, size);
+  if (row == NULL) {
+    region_allowance_give(sum->allowance, size);
+    return NULL;
+  }
+  row->now = (void *)(row + 1);
+  row->delta = row->now + cells_of(sum);
+  row->name = (void *)(row->delta + cells_of(sum));
+  row->clean = strcpy(row->name, name) + strlen(name) + 1;
+  strcpy(row->clean, clean);
+  row->used = sum->round;
+  return row;
+}
+
+void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
+  if (row != NULL)
+    region_allowance_give(sum->allowance,
+                          size_of_row(sum, row->name, row->clean));
+  free(row);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows by name
+ */
+
+/* Names are foreign: who makes them must not know which share a chain. */
+static size_t hash(const struct region_sum *sum, const char *name) {
+  uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
+  for (; *name != '\0'; name++)
+    h = (h ^ (unsigned char)*name) * 0x100000001b3u;
+  return (size_t)(h ^ h >> 32);
+}
+
+static void link_row(struct region_sum *sum, struct region_sum_row *row) {
+  struct region_sum_row **chain =
+      &sum->by_name[hash(sum, row->name) & (sum->chains - 1)];
+  row->next_by_name = *chain;
+  *chain = row;
+  chain = &sum->by_clean[hash(sum, row->clean) & (sum->chains - 1)];
+  row->next_by_clean = *chain;
+  *chain = row;
+}
+
+/* Rows that were told apart by bytes that an identifier cannot have cannot be
+ * told apart any more: neither is reported. */
+static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
+  struct region_sum_row *other =
+      sum->by_clean[hash(sum, row->clean) & (sum->chains - 1)];
+  row->clashes = sum->other != NULL && strcmp(row->clean, "other") == 0;
+  while (other != NULL &&
+         (other == row || strcmp(other->clean, row->clean) != 0))
+    other = other->next_by_clean;
+  if (other == NULL)
+    return;
+  row->clashes = other->clashes = true; /* further ones are marked already */
+  if (!sum->clash_told)
+    WARNING("percore: two rows of table %s would both be called \"%s\"; "
+            "neither is reported. Further ones are not logged.",
+            sum->table, row->clean);
+  sum->clash_told = true;
+}
+
+static void relink(struct region_sum *sum) {
+  memset(sum->by_name, 0, sum->chains * sizeof(*sum->by_name));
+  memset(sum->by_clean, 0, sum->chains * sizeof(*sum->by_clean));
+  for (size_t i = 0; i < sum->rows_len; i++)
+    link_row(sum, sum->rows[i]);
+}
+
+static bool make_room(struct region_sum *sum) {
+  if (sum->rows_len < sum->rows_capacity)
+    return true;
+  size_t capacity = sum->rows_capacity > 0 ? 2 * sum->rows_capacity : 64;
+  void *rows = realloc(sum->rows, capacity * sizeof(*sum->rows));
+  if (rows == NULL)
+    return false;
+  sum->rows = rows;
+  sum->rows_capacity = capacity;
+  void *by_name = calloc(capacity, sizeof(*sum->by_name));
+  void *by_clean = calloc(capacity, sizeof(*sum->by_clean));
+  if (by_name == NULL || by_clean == NULL) {
+    free(by_name);
+    free(by_clean);
+    return true; /* longer chains */
+  }
+  free(sum->by_name);
+  free(sum->by_clean);
+  sum->by_name = by_name;
+  sum->by_clean = by_clean;
+  sum->chains = capacity;
+  relink(sum);
+  return true;
+}
+
+struct region_sum_row *region_sum_find(const struct region_sum *sum,
+                                       const char *name) {
+  struct region_sum_row *row =
+      sum->by_name[hash(sum, name) & (sum->chains - 1)];
+  while (row != NULL && strcmp(row->name, name) != 0)
+    row = row->next_by_name;
+  return row;
+}
+
+struct region_sum_row *region_sum_name(struct region_sum *sum,
+                                       const char *name) {
+  struct region_sum_row *row = region_sum_find(sum, name);
+  if (row != NULL)
+    return row;
+  if (!make_room(sum) || (row = region_sum_make_row(sum, name)) == NULL) {
+    sum->memory_short = true;
+    return NULL;
+  }
+  sum->rows[sum->rows_len++] = row;
+  sum->rows_named++;
+  sum->names++;
+  link_row(sum, row);
+  mark_clashes(sum, row);
+  return row;
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+uint64_t region_sum_combine(uint32_t kind, uint32_t aggregation,
+                            uint64_t so_far, uint64_t value) {
+  bool summed = kind == PERCORE_GAUGE || aggregation == PERCORE_SUM;
+  if (kind == PERCORE_STATE)
+    return value;
+  if (summed)
+    return so_far + value;
+  if (aggregation == PERCORE_MIN)
+    return value < so_far ? value : so_far;
+  if (aggregation == PERCORE_MAX)
+    return value > so_far ? value : so_far;
+  return value;
+}
+
+static void clear_delta(struct region_sum *sum, struct region_sum_row *row) {
+  if (row->grown != sum->round)
+    memset(row->delta, 0, cells_of(sum) * sizeof(*row->delta));
+  row->grown = sum->round;
+}
+
+void region_sum_begin_again(struct region_sum *sum) {
+  sum->other_begun = false;
+  for (uint32_t s = 0; sum->other != NULL && s < sum->standing_len; s++)
+    sum->other->now[sum->standing[s]] = 0;
+}
+
+/* The rest is there in every round. What it is made of is not one thing, so it
+ * has no state. */
+static void begin_other(struct region_sum *sum) {
+  struct region_sum_row *other = sum->other;
+  clear_delta(sum, other);
+  other->several = other->cores_known = true;
+  sum->other_twice = false;
+  region_sum_begin_again(sum);
+}
+
+void region_sum_begin(struct region_sum *sum, uint64_t round) {
+  if (sum->round == round || sum->open > 0 || sum->round != sum->round_put)
+    return;
+  sum->round = round;
+  sum->left_out = 0;
+  sum->rows_named = 0;
+  sum->memory_short = false;
+  memset(sum->core_used, 0, sum->core_count);
+  if (sum->other != NULL)
+    begin_other(sum);
+}
+
+void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
+  for (uint32_t core = 0; core < sum->core_count; core++)
+    sum->core_used[core] |= core_used[core];
+}
+
+static void add_counted(const struct region_sum *sum, uint64_t *delta,
+                        const uint64_t *counted) {
+  for (uint32_t g = 0; g < sum->growing_len; g++)
+    delta[sum->growing[g]] += counted[g];
+}
+
+static void add_standing(const struct region_sum *sum, uint64_t *now,
+                         const uint64_t *standing, bool replace) {
+  for (uint32_t s = 0; s < sum->standing_len; s++) {
+    uint32_t c = sum->standing[s];
+    now[c] = replace ? standing[s]
+                     : region_sum_combine(sum->kinds[c], sum->aggregations[c],
+                                          now[c], standing[s]);
+  }
+}
+
+bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
+                    const struct region_sum_share *share) {
+  bool first = row->round != sum->round;
+  bool again = !first && row->owner == share->owner; /* a later object */
+  clear_delta(sum, row);
+  row->several = !first && (row->several || !again);
+  row->round = sum->round;
+  row->owner = share->owner;
+  add_counted(sum, row->delta, share->counted);
+  add_standing(sum, row->now, share->standing, first || again);
+  return first || again;
+}
+
+/* What a core of a named row counted is not in the rest: region_read.c gave the
+ * rest what all rows counted. */
+void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
+                         uint32_t core, const struct region_sum_share *share,
+                         bool replace) {
+  size_t at = (size_t)(core + 1) * sum->columns;
+  row->cores_known = true;
+  add_counted(sum, row->delta + at, share->counted);
+  add_standing(sum, row->now + at, share->standing, replace);
+  for (uint32_t g = 0; sum->other != NULL && g < sum->growing_len; g++)
+    sum->other->delta[at + sum->growing[g]] -= share->counted[g];
+}
+
+void region_sum_add_late(struct region_sum *sum, struct region_sum_row *row,
+                         const uint64_t *counted) {
+  clear_delta(sum, row);
+  add_counted(sum, row->delta, counted);
+}
+
+void region_sum_add_to_other(struct region_sum *sum, const uint64_t *counted,
+                             const uint64_t *standing) {
+  if (counted != NULL)
+    add_counted(sum, sum->other->delta, counted);
+  if (standing == NULL || sum->standing_len == 0)
+    return;
+  add_standing(sum, sum->other->now, standing, !sum->other_begun);
+  sum->other_begun = true;
+}
+
+void region_sum_add_core_to_other(struct region_sum *sum, uint32_t core,
+                                  const uint64_t *counted) {
+  add_counted(sum, sum->other->delta + (size_t)(core + 1) * sum->columns,
+              counted);
+}
+
+void region_sum_move_to_other(struct region_sum *sum,
+                              const struct region_sum_row *row) {
+  uint64_t *other = sum->other->delta;
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    for (uint32_t g = 0; g < sum->growing_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      other[at] += row->delta[at];
+    }
+  for (uint32_t s = 0; s < sum->standing_len; s++)
+    sum->scratch[s] = row->now[sum->standing[s]];
+  if (row->round == sum->round)
+    region_sum_add_to_other(sum, NULL, sum->scratch);
+}
+
+/* ---------------------------------------------------------------------------
+ * Forgetting
+ */
+
+void region_sum_forget(struct region_sum *sum, uint64_t round) {
+  size_t kept = 0;
+  for (size_t i = 0; i < sum->rows_len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    if (row->used >= round || row->parts > 0)
+      sum->rows[kept++] = row;
+    else
+      region_sum_free_row(sum, row);
+  }
+  if (kept == sum->rows_len)
+    return;
+  sum->rows_len = kept;
+  relink(sum);
+  for (size_t i = 0; i < kept; i++)
+    mark_clashes(sum, sum->rows[i]);
+}
+
+static const struct region_sum_field *
+same_field(const struct region_sum *sum, const struct region_sum_field *other) {
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
+    if (strcmp(field->name, other->name) == 0 && field->kind == other->kind &&
+        field->cells == other->cells && field->sub_bits == other->sub_bits)
+      return field;
+  }
+  return NULL;
+}
+
+static void inherit_row(const struct region_sum *sum,
+                        struct region_sum_row *row,
+                        const struct region_sum *from,
+                        const struct region_sum_row *old) {
+  uint32_t copies = MIN(sum->copies, from->copies);
+  row->round = old->round;
+  row->used = old->used;
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
+    const struct region_sum_field *before = same_field(from, field);
+    for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
+      memcpy(row->now + (size_t)copy * sum->columns + field->column,
+             old->now + (size_t)copy * from->columns + before->column,
+             field->cells * sizeof(*row->now));
+  }
+}
+
+void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
+  for (size_t i = 0; i < from->rows_len; i++) {
+    struct region_sum_row *row = region_sum_name(sum, from->rows[i]->name);
+    if (row != NULL)
+      inherit_row(sum, row, from, from->rows[i]);
+  }
+  if (sum->other != NULL && from->other != NULL)
+    inherit_row(sum, sum->other, from, from->other);
+}
