@@ -1,10 +1,10 @@
 /* percore doctor: what can be measured here, and what would help. */
 #include "doctor.h"
+#include "arguments.h"
 #include "text.h"
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -59,7 +59,7 @@ static void note_pmu(const char *name, void *argument) {
   struct doctor_facts *facts = argument;
   size_t length = strlen(facts->pmus);
   char clean[FACT_SIZE];
-  text_clean(clean, sizeof(clean), name, strlen(name));
+  text_clean_string(clean, sizeof(clean), name);
   snprintf(facts->pmus + length, FACT_SIZE - length, "%s%s",
            length > 0 ? " " : "", clean);
   facts->core_pmu |= is_core_pmu(name);
@@ -164,7 +164,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
     core_set_format(&topology->possible, facts->possible, FACT_SIZE);
   } else {
     const char *reason = engine_source_reason(engine, source);
-    text_clean(facts->source[source].reason, FACT_SIZE, reason, strlen(reason));
+    text_clean_string(facts->source[source].reason, FACT_SIZE, reason);
   }
   engine_close(engine);
   return 0;
@@ -219,30 +219,7 @@ static int examine(bool json) {
 }
 
 int doctor_main(int argc, char **argv) {
-  static const struct option long_options[] = {
-      {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'V'},
-      {NULL, 0, NULL, 0},
-  };
-  bool json = false;
-  argv[0] = "percore " COMMAND; /* for getopt's messages */
-  for (int option;
-       (option = getopt_long(argc, argv, "jhV", long_options, NULL)) != -1;) {
-    switch (option) {
-    case 'j':
-      json = true;
-      break;
-    case 'h':
-      return say_text(COMMAND, help);
-    case 'V':
-      return say_version();
-    default:
-      fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
-      return TOOL_USAGE;
-    }
-  }
-  if (optind < argc)
-    return say_usage(COMMAND, "'%s' is not an option", argv[optind]);
-  return examine(json);
+  bool json;
+  int status = arguments_json(COMMAND, help, argc, argv, &json);
+  return status < 0 ? examine(json) : status;
 }

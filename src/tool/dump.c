@@ -1,25 +1,22 @@
 /* percore dump: every value of a region, once. */
 #include "dump.h"
 
+#include "arguments.h"
 #include "target.h"
 #include "tool.h"
 #include "values.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define COMMAND "dump"
 
-/* Rows are read so many bytes of values at a time. */
-enum { TILE_BYTES = 4 << 20, TILE_ROWS = 8192 };
-
 static const char help[] =
     "Usage: percore dump REGION [OPTION]...\n"
-    "Prints every value of a region once: counters and histograms since they "
-    "were last\nreset, gauges, levels and states as they stand. REGION is NAME "
+    "Prints every value of a region once: counters and histograms since they\n"
+    "were last reset, gauges, levels and states as they stand. REGION is NAME\n"
     "or NAME@INSTANCE.\n\n"
     "  -t, --table TABLE  only this table\n"
     "  -p, --per-core     the values of each core, too\n"
@@ -56,13 +53,6 @@ static bool wants_cores(const struct walk *walk, uint32_t t) {
   for (uint32_t f = 0; f < directory->tables[t].field_count; f++)
     wanted |= !field_has_total(directory, t, f);
   return wanted;
-}
-
-static uint32_t tile_rows(const struct region_directory *directory, uint32_t t,
-                          bool with_cores) {
-  uint64_t copies = 3 + (with_cores ? directory->header.core_count : 0);
-  uint64_t rows = TILE_BYTES / (copies * directory->tables[t].columns * 8);
-  return rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : (uint32_t)rows;
 }
 
 /* What people see of a row; region_row_shown, but a field at a time. */
@@ -131,7 +121,8 @@ static int write_table(const struct walk *walk, uint32_t t) {
   uint32_t want = REGION_WANT_BIRTHS | REGION_WANT_RESETS |
                   (with_cores ? REGION_WANT_CORES : 0);
   if (region_tile_init(&tile, walk->reader, t,
-                       tile_rows(walk->directory, t, with_cores), want) != 0) {
+                       rows_per_tile(walk->directory, t, with_cores),
+                       want) != 0) {
     int error = errno;
     say_failure(COMMAND, "%s", strerror(error));
     return -error;
@@ -149,8 +140,7 @@ static int write_table(const struct walk *walk, uint32_t t) {
  */
 
 static int write_region(struct walk *walk, int only) {
-  walk->context = walk->face->begin(walk->reader);
-  if (walk->context == NULL)
+  if (walk->face->begin(&walk->context, walk->reader) != 0)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   int status = 0;
   for (uint32_t t = 0; status == 0 && t < walk->directory->table_count; t++)
@@ -181,38 +171,33 @@ static int run(const struct dump_options *options) {
   return status;
 }
 
+static int take_option(int option, const char *text, void *into) {
+  struct dump_options *options = into;
+  if (option == 't')
+    options->table = text;
+  options->per_core |= option == 'p';
+  options->json |= option == 'j';
+  return TOOL_OK;
+}
+
 int dump_main(int argc, char **argv) {
-  static const struct option long_options[] = {
+  static const struct option options[] = {
       {"table", required_argument, NULL, 't'},
       {"per-core", no_argument, NULL, 'p'},
       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'V'},
-      {NULL, 0, NULL, 0},
+      ARGUMENTS_END,
   };
-  struct dump_options options = {0};
-  argv[0] = "percore " COMMAND; /* for getopt's messages */
-  for (int option; (option = getopt_long(argc, argv, "t:pjhV", long_options,
-                                         NULL)) != -1;) {
-    if (option == 'h')
-      return say_text(COMMAND, help);
-    if (option == 'V')
-      return say_version();
-    if (option == '?') {
-      fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
-      return TOOL_USAGE;
-    }
-    if (option == 't')
-      options.table = optarg;
-    options.per_core |= option == 'p';
-    options.json |= option == 'j';
-  }
-  if (optind >= argc)
-    return say_usage(COMMAND, "which region? 'percore regions' lists them");
-  if (optind + 1 < argc)
-    return say_usage(COMMAND, "'%s' is too much: one region at a time",
-                     argv[optind + 1]);
-  options.region = argv[optind];
+  static const struct arguments arguments = {.command = COMMAND,
+                                             .help = help,
+                                             .options = options,
+                                             .take = take_option,
+                                             .takes_words = true};
+  struct dump_options asked = {0};
+  int status = arguments_read(&arguments, argc, argv, &asked);
+  if (status < 0)
+    status = arguments_region(COMMAND, argc, argv, &asked.region);
+  if (status >= 0)
+    return status;
   stop_catch();
-  return run(&options);
+  return run(&asked);
 }

@@ -22,8 +22,8 @@ struct dump_row {
 };
 
 struct dump_face {
-  /* NULL if out of memory. */
-  void *(*begin)(struct region_reader *reader);
+  /* 0 or -ENOMEM. *face is for the functions below. */
+  int (*begin)(void **face, struct region_reader *reader);
   void (*begin_table)(void *face, const struct region_directory *directory,
                       uint32_t table, uint32_t rows_in_use);
   void (*row)(void *face, const struct dump_row *row);

@@ -3,6 +3,7 @@
 #include "target.h"
 #include "values.h"
 
+#include <errno.h>
 #include <stdio.h>
 
 static void put_optional(struct json *json, const char *key, const char *text) {
@@ -29,12 +30,13 @@ static void put_slots(struct json *json, struct region_reader *reader) {
   json_close_array(json);
 }
 
-static void *begin(struct region_reader *reader) {
+static int begin(void **face, struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char user[USER_TEXT_SIZE];
   struct json *json = json_begin(stdout);
   if (json == NULL)
-    return NULL;
+    return -ENOMEM;
+  *face = json;
   user_text(user, region_reader_uid(reader));
   json_text(json, "region", directory->name);
   put_optional(json, "instance", directory->instance);
@@ -49,7 +51,7 @@ static void *begin(struct region_reader *reader) {
   json_unsigned(json, "attach_refused", region_reader_attach_refused(reader));
   put_slots(json, reader);
   json_open_array(json, "tables");
-  return json;
+  return 0;
 }
 
 static void put_field(struct json *json, struct field_ref field) {

@@ -6,17 +6,7 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
-
-struct text_face {
-  const char *table;
-};
-
-static const char *clean(char *out, size_t size, const char *foreign) {
-  text_clean(out, size, foreign, strlen(foreign));
-  return out;
-}
 
 static void write_slots(struct region_reader *reader) {
   char name[TEXT_GROWTH * sizeof(((struct region_slot_view *)0)->name)];
@@ -28,20 +18,19 @@ static void write_slots(struct region_reader *reader) {
     printf("# slot %" PRIu32 ": core %d, ", s, slot.core);
     if (slot.state == REGION_LIVE)
       printf("thread %d '%s'%s\n", slot.tid,
-             clean(name, sizeof(name), slot.name),
+             text_clean_string(name, sizeof(name), slot.name),
              slot.asleep ? ", asleep" : "");
     else
-      printf("given back by '%s'\n", clean(name, sizeof(name), slot.name));
+      printf("given back by '%s'\n",
+             text_clean_string(name, sizeof(name), slot.name));
   }
 }
 
-static void *begin(struct region_reader *reader) {
+static int begin(void **face, struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
   char time[TIME_TEXT_SIZE], pid[PID_TEXT_SIZE];
-  struct text_face *face = calloc(1, sizeof(*face));
-  if (face == NULL)
-    return NULL;
+  (void)face; /* nothing to remember */
   target_name(name, directory);
   user_text(user, region_reader_uid(reader));
   size_text(size, directory->header.region_size);
@@ -50,28 +39,29 @@ static void *begin(struct region_reader *reader) {
   printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
          size);
   write_slots(reader);
-  return face;
+  return 0;
 }
 
-static void begin_table(void *context, const struct region_directory *directory,
+static void begin_table(void *face, const struct region_directory *directory,
                         uint32_t t, uint32_t rows) {
-  struct text_face *face = context;
+  (void)face;
   const struct percore_table *table = &directory->described[t];
   char help[512];
-  face->table = table->name;
   printf("# table %s (%s, ", table->name, storage_name(table->storage));
   if (table->max_rows == 0)
     printf("one row)");
   else
     printf("%" PRIu32 " of %" PRIu32 " rows)", rows, table->max_rows);
   printf("%s%s\n", table->help != NULL ? ": " : "",
-         table->help != NULL ? clean(help, sizeof(help), table->help) : "");
+         table->help != NULL
+             ? text_clean_string(help, sizeof(help), table->help)
+             : "");
   printf("%-12s %-24s %5s %-28s %20s %s\n", "table", "row", "core", "field",
          "value", "unit");
 }
 
 /* One line. `suffix` tells the percentiles of a histogram apart. */
-static void write_line(const struct text_face *face, const char *row, int core,
+static void write_line(const char *table, const char *row, int core,
                        const char *field, const char *suffix, const char *value,
                        const char *unit, bool torn) {
   char name[96], label[16], text[VALUE_TEXT_SIZE * TEXT_GROWTH];
@@ -79,50 +69,51 @@ static void write_line(const struct text_face *face, const char *row, int core,
   snprintf(label, sizeof(label), core < 0 ? "all" : "%d", core);
   snprintf(name, sizeof(name), "%s%s%s", field, suffix[0] != '\0' ? "_" : "",
            suffix);
-  printf("%-12s ", face->table);
+  printf("%-12s ", table);
   text_pad(stdout, row, -24);
   printf(" %5s %-28s ", label, name);
-  text_pad(stdout, clean(text, sizeof(text), value), 20);
-  printf(" %s%s\n", clean(unit_text, sizeof(unit_text), unit),
+  text_pad(stdout, text_clean_string(text, sizeof(text), value), 20);
+  printf(" %s%s\n", text_clean_string(unit_text, sizeof(unit_text), unit),
          torn ? " (torn)" : "");
 }
 
-static void write_histogram(const struct text_face *face, const char *row,
-                            int core, struct field_ref field,
-                            const uint64_t *cells, bool torn) {
+static void write_histogram(const char *table, const char *row, int core,
+                            struct field_ref field, const uint64_t *cells,
+                            bool torn) {
   struct histogram_summary summary;
   char value[VALUE_TEXT_SIZE];
   histogram_summarise(&summary, field, cells);
   snprintf(value, sizeof(value), "%" PRIu64, summary.count);
-  write_line(face, row, core, field.described->name, "count", value, "", torn);
+  write_line(table, row, core, field.described->name, "count", value, "", torn);
   for (int i = 0; i < QUANTILES; i++) {
     if (isnan(summary.at[i]))
       continue;
     snprintf(value, sizeof(value), "%.15g", summary.at[i]);
-    write_line(face, row, core, field.described->name, quantiles[i].name, value,
-               field_unit(field), torn);
+    write_line(table, row, core, field.described->name, quantiles[i].name,
+               value, field_unit(field), torn);
   }
 }
 
-static void write_value(const struct text_face *face, const char *row, int core,
+static void write_value(const char *table, const char *row, int core,
                         struct field_ref field, const uint64_t *cells,
                         bool torn) {
   char value[VALUE_TEXT_SIZE];
   if (field.layout->kind == PERCORE_HISTOGRAM) {
-    write_histogram(face, row, core, field, cells, torn);
+    write_histogram(table, row, core, field, cells, torn);
     return;
   }
   value_text(value, field, cells);
-  write_line(face, row, core, field.described->name, "", value,
+  write_line(table, row, core, field.described->name, "", value,
              field.layout->kind == PERCORE_STATE ? "" : field_unit(field),
              torn);
 }
 
-static void write_row(void *context, const struct dump_row *row) {
-  const struct text_face *face = context;
+static void write_row(void *face, const struct dump_row *row) {
+  (void)face;
   const struct region_directory *directory = row->directory;
+  const char *table = directory->described[row->table].name;
   char name[REGION_ROW_NAME_SIZE * TEXT_GROWTH];
-  clean(name, sizeof(name), row->name[0] != '\0' ? row->name : "-");
+  text_clean_string(name, sizeof(name), row->name[0] != '\0' ? row->name : "-");
   uint32_t fields = directory->tables[row->table].field_count;
   for (uint32_t f = 0; f < fields; f++) {
     struct field_ref field = field_of(directory, row->table, f);
@@ -130,21 +121,21 @@ static void write_row(void *context, const struct dump_row *row) {
     bool has_total =
         row->with_total && field_has_total(directory, row->table, f);
     if (has_total)
-      write_value(face, name, -1, field, row->shown + column, row->torn);
+      write_value(table, name, -1, field, row->shown + column, row->torn);
     if (has_total && !row->all_on_cores)
       continue;
     for (int core = 0; core < row->core_count; core++)
       if (row->core_used[core])
-        write_value(face, name, core, field,
+        write_value(table, name, core, field,
                     row->cores + (size_t)core * row->core_stride + column,
                     row->torn);
   }
 }
 
-static void end_table(void *context) { (void)context; }
+static void end_table(void *face) { (void)face; }
 
-static int end(void *context) {
-  free(context);
+static int end(void *face) {
+  (void)face;
   return 0;
 }
 

@@ -5,6 +5,7 @@
 #include "json.h"
 #include "text.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
@@ -214,9 +215,10 @@ bool facts_have_source(const struct doctor_facts *facts) {
 
 #define INDENT 31 /* where values begin */
 
-/* "proven source idle serves 2 of 2 cores" */
+/* "Loads come from idle (proven) on 2 of 2 cores." */
 static void write_conclusion(FILE *out, const struct doctor_facts *facts) {
-  const char *separator = "Loads come from ";
+  static const char begin[] = "Loads come from ";
+  const char *separator = begin;
   for (int source = 0; source < SOURCES; source++) {
     const struct source_facts *fact = &facts->source[source];
     if (fact->chosen == 0)
@@ -225,10 +227,14 @@ static void write_conclusion(FILE *out, const struct doctor_facts *facts) {
             proof_name(fact->proof), fact->chosen, facts->cores_online);
     separator = ", ";
   }
-  fputs(facts_have_source(facts)
-            ? ".\n"
-            : "No source of loads works here: see above what would help.\n",
-        out);
+  if (separator != begin)
+    fputs(".\n", out);
+  else if (facts_have_source(facts))
+    fputs("No source is chosen by itself: name one of the above (--source, or "
+          "Source of the plugin).\n",
+          out);
+  else
+    fputs("No source of loads works here: see above what would help.\n", out);
 }
 
 int findings_text_write(FILE *out, const struct findings *findings,
@@ -257,7 +263,7 @@ int findings_json_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts) {
   struct json *json = json_begin(out);
   if (json == NULL)
-    return -1;
+    return -ENOMEM;
   json_text(json, "version", PACKAGE_VERSION);
   json_text(json, "kernel", facts->kernel);
   json_bool(json, "works", facts_have_source(facts));

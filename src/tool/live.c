@@ -5,17 +5,24 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* How soon a page follows its window. */
+#define FOLLOW_NS UINT64_C(100000000)
 
 struct live {
   const struct live_face *face;
   bool json;
   struct screen *screen; /* NULL: lines */
   struct messages *messages;
+  const void *figures; /* shown last; NULL: none yet */
+  uint64_t interval_ns;
+  uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
 };
 
-static int show_page(struct live *live, const void *figures) {
+static int show_page(struct live *live) {
   FILE *page = screen_page(live->screen);
   if (page == NULL)
     return -ENOMEM;
@@ -25,8 +32,8 @@ static int show_page(struct live *live, const void *figures) {
                           .height = screen_height(live->screen) - 1};
   window.height -= messages_show_last(live->messages, page, window.width);
   int status = 0;
-  if (figures != NULL)
-    status = live->face->table(page, figures, window);
+  if (live->figures != NULL)
+    status = live->face->table(page, live->figures, window);
   else
     fprintf(page, "%s\n", live->face->waiting);
   screen_show(live->screen);
@@ -47,7 +54,7 @@ struct live *live_open(const struct live_face *face, bool json) {
     return NULL;
   }
   if (live->screen != NULL)
-    show_page(live, NULL);
+    show_page(live);
   return live;
 }
 
@@ -63,24 +70,77 @@ struct journal live_journal(struct live *live) {
   return messages_journal(live->messages);
 }
 
-int live_show(struct live *live, const void *figures) {
+int live_fail(struct live *live, const char *format, ...) {
+  char why[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, sizeof(why), format, arguments);
+  va_end(arguments);
+  struct journal journal = live_journal(live);
+  journal_say(&journal, JOURNAL_ERROR, "%s", why);
+  return TOOL_FAILURE;
+}
+
+/* ---------------------------------------------------------------------------
+ * Showing
+ */
+
+/* Returns 0; -EPIPE if nobody reads on; or -errno, already said. */
+static int show(struct live *live) {
   int status;
   if (live->json) {
-    status = live->face->json(stdout, figures);
+    status = live->face->json(stdout, live->figures);
   } else if (live->screen != NULL) {
-    status = show_page(live, figures);
+    status = show_page(live);
   } else {
-    status = live->face->table(stdout, figures, (struct window){0});
+    status = live->face->table(stdout, live->figures, (struct window){0});
     fputc('\n', stdout);
   }
   if (status != 0)
-    say_failure(live->face->command, "%s", strerror(-status));
+    live_fail(live, "%s", strerror(-status));
   return status == 0 ? flush_output(live->face->command) : status;
 }
 
-bool live_has_page(const struct live *live) { return live->screen != NULL; }
+int live_run(struct live *live, uint64_t count, void *context) {
+  for (uint64_t n = 0; count == 0 || n < count; n++) {
+    const void *figures = NULL;
+    int status = live->face->next(live, context, &figures);
+    if (status != TOOL_OK || figures == NULL)
+      return status;
+    live->figures = figures;
+    status = show(live);
+    if (status != 0)
+      return status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
+  }
+  return TOOL_OK;
+}
 
-void live_follow(struct live *live, const void *figures) {
+/* ---------------------------------------------------------------------------
+ * Waiting
+ */
+
+void live_follow(struct live *live) {
   if (live->screen != NULL && screen_changed(live->screen))
-    show_page(live, figures);
+    show_page(live);
+}
+
+void live_pace(struct live *live, double interval_s) {
+  live->interval_ns = (uint64_t)(interval_s * 1e9);
+  live->interval_began_ns = monotonic_ns();
+}
+
+bool live_wait(struct live *live) {
+  uint64_t now_ns = monotonic_ns();
+  if (now_ns > live->interval_began_ns + live->interval_ns)
+    live->interval_began_ns = now_ns;
+  uint64_t end_ns = live->interval_began_ns += live->interval_ns;
+  uint64_t slice_ns = live->screen != NULL ? FOLLOW_NS : UINT64_MAX;
+  while (!stop_requested()) {
+    live_follow(live);
+    now_ns = monotonic_ns();
+    if (now_ns >= end_ns)
+      return true;
+    sleep_until_ns(end_ns - now_ns > slice_ns ? now_ns + slice_ns : end_ns);
+  }
+  return false;
 }

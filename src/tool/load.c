@@ -1,19 +1,16 @@
 /* percore load: how busy each core is, live. */
+#include "arguments.h"
 #include "cycles/sampler.h"
 #include "live.h"
 #include "load_print.h"
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define COMMAND "load"
-#define INTERVAL_DEFAULT_S 2.0
-#define INTERVAL_LEAST_S 0.1
-#define INTERVAL_MOST_S 3600.0
 /* Up to this one may wait for a whole interval before the first table. */
 #define INTERVAL_WHOLE_S 5.0
 
@@ -25,12 +22,12 @@ static const char help[] =
     "(default 2)\n"
     "  -n, --count N             end after N tables\n"
     "  -c, --cores LIST          only these cores, such as 0-3,8\n"
-    "  -s, --source NAME         auto, mperf, ref-cycles, event or idle "
-    "(default auto)\n"
+    "  -s, --source NAME         auto (default), mperf, ref-cycles, event or "
+    "idle\n"
     "  -e, --event EVENT         the perf event of source event: pmu/name/ or "
     "r1a8\n"
-    "  -f, --base-frequency HZ   how fast the event counts on a core that is "
-    "not halted\n"
+    "  -f, --base-frequency HZ   how fast the event counts on a core not "
+    "halted\n"
     "  -d, --denominator NAME    auto, tsc or time-enabled (default auto)\n"
     "  -j, --json                one JSON document per line instead of tables\n"
     "  -m, --compare             every method of measuring a load side by "
@@ -49,25 +46,6 @@ struct command_line {
   bool compare;
 };
 
-/* A number from least to most, and nothing else. */
-static bool parse_number(const char *text, double least, double most,
-                         double *value) {
-  char *end;
-  errno = 0;
-  *value = strtod(text, &end);
-  return errno == 0 && end != text && *end == '\0' && isfinite(*value) &&
-         *value >= least && *value <= most;
-}
-
-static int parse_count(const char *text, uint64_t *count) {
-  double value;
-  if (!parse_number(text, 1, 1e15, &value) || value != floor(value))
-    return say_usage(COMMAND, "--count wants a whole number from 1, not '%s'",
-                     text);
-  *count = (uint64_t)value;
-  return TOOL_OK;
-}
-
 static int parse_cores(const char *text, struct command_line *line) {
   int status = core_set_parse(&line->cores, text);
   if (status == 0 && core_set_count(&line->cores) > 0) {
@@ -82,18 +60,14 @@ static int parse_cores(const char *text, struct command_line *line) {
       text);
 }
 
-static int parse_option(int option, const char *text,
-                        struct command_line *line) {
+static int take_option(int option, const char *text, void *into) {
+  struct command_line *line = into;
   struct load_options *options = &line->options;
   switch (option) {
   case 'i':
-    if (parse_number(text, INTERVAL_LEAST_S, INTERVAL_MOST_S,
-                     &options->interval_s))
-      return TOOL_OK;
-    return say_usage(COMMAND, "--interval wants %g to %g seconds, not '%s'",
-                     INTERVAL_LEAST_S, INTERVAL_MOST_S, text);
+    return arguments_interval(COMMAND, text, &options->interval_s);
   case 'n':
-    return parse_count(text, &options->count);
+    return arguments_count(COMMAND, text, &options->count);
   case 'c':
     return parse_cores(text, line);
   case 's':
@@ -107,7 +81,7 @@ static int parse_option(int option, const char *text,
     options->event = text;
     return TOOL_OK;
   case 'f':
-    if (parse_number(text, 1, 1e12, &options->base_frequency_hz))
+    if (arguments_number(text, 1, 1e12, &options->base_frequency_hz))
       return TOOL_OK;
     return say_usage(
         COMMAND, "--base-frequency wants Hz, such as 2.4e9, not '%s'", text);
@@ -120,12 +94,9 @@ static int parse_option(int option, const char *text,
   case 'j':
     options->json = true;
     return TOOL_OK;
-  case 'm':
+  default:
     line->compare = true;
     return TOOL_OK;
-  default: /* getopt has said what is wrong */
-    fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
-    return TOOL_USAGE;
   }
 }
 
@@ -140,9 +111,9 @@ static int check(const struct command_line *line) {
   return TOOL_OK;
 }
 
-/* Returns -1 if the command is to be carried out, else the exit code. */
-static int parse(int argc, char **argv, struct command_line *line) {
-  static const struct option long_options[] = {
+/* As arguments_read. */
+static int read_command_line(int argc, char **argv, struct command_line *line) {
+  static const struct option options[] = {
       {"interval", required_argument, NULL, 'i'},
       {"count", required_argument, NULL, 'n'},
       {"cores", required_argument, NULL, 'c'},
@@ -152,25 +123,16 @@ static int parse(int argc, char **argv, struct command_line *line) {
       {"denominator", required_argument, NULL, 'd'},
       {"json", no_argument, NULL, 'j'},
       {"compare", no_argument, NULL, 'm'},
-      {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'V'},
-      {NULL, 0, NULL, 0},
+      ARGUMENTS_END,
   };
-  argv[0] = "percore " COMMAND; /* for getopt's messages */
-  for (int option; (option = getopt_long(argc, argv, "i:n:c:s:e:f:d:jmhV",
-                                         long_options, NULL)) != -1;) {
-    if (option == 'h')
-      return say_text(COMMAND, help);
-    if (option == 'V')
-      return say_version();
-    int status = parse_option(option, optarg, line);
-    if (status != TOOL_OK)
-      return status;
-  }
-  if (optind < argc)
-    return say_usage(COMMAND, "'%s' is not an option", argv[optind]);
-  int status = check(line);
-  return status == TOOL_OK ? -1 : status;
+  static const struct arguments arguments = {.command = COMMAND,
+                                             .help = help,
+                                             .options = options,
+                                             .take = take_option};
+  int status = arguments_read(&arguments, argc, argv, line);
+  if (status < 0 && check(line) != TOOL_OK)
+    return TOOL_USAGE;
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -185,52 +147,52 @@ static int json(FILE *out, const void *figures) {
   return load_json_write(out, figures);
 }
 
-static const struct live_face face = {
-    .command = COMMAND,
-    .waiting = "Testing the sources; figures come in a few seconds. Ctrl-C "
-               "ends.",
-    .table = table,
-    .json = json,
+struct sampling {
+  struct sampler *sampler;
+  struct snapshot *shown;
 };
 
 /* The next snapshot, or NULL if told to stop. */
-static struct snapshot *wait_for(struct live *live, struct sampler *sampler,
-                                 const struct snapshot *shown) {
+static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
   while (!stop_requested()) {
     struct snapshot *snapshot = sampler_wait(sampler, UINT64_C(100000000));
     if (snapshot != NULL)
       return snapshot;
-    live_follow(live, shown);
+    live_follow(live);
   }
   return NULL;
 }
 
+static int next(struct live *live, void *context, const void **figures) {
+  struct sampling *sampling = context;
+  struct snapshot *snapshot = wait_for(live, sampling->sampler);
+  if (snapshot == NULL)
+    return TOOL_OK;
+  snapshot_free(sampling->shown);
+  *figures = sampling->shown = snapshot;
+  return sampler_has_source(sampling->sampler)
+             ? TOOL_OK
+             : live_fail(live, LOAD_NO_SOURCE);
+}
+
+static const struct live_face face = {
+    .command = COMMAND,
+    .waiting = "Testing the sources; figures come in a few seconds. Ctrl-C "
+               "ends.",
+    .next = next,
+    .table = table,
+    .json = json,
+};
+
 static int run(const struct load_options *options, struct live *live,
                struct sampler *sampler) {
-  struct snapshot *shown = NULL;
-  int status = TOOL_OK;
+  struct sampling sampling = {.sampler = sampler};
   /* Snapshots come at multiples of the interval, so the first one covers less:
    * too little to look at, unless the interval is long. */
   if (options->interval_s <= INTERVAL_WHOLE_S)
-    snapshot_free(wait_for(live, sampler, NULL));
-  for (uint64_t n = 0; options->count == 0 || n < options->count; n++) {
-    struct snapshot *snapshot = wait_for(live, sampler, shown);
-    if (snapshot == NULL)
-      break;
-    snapshot_free(shown);
-    shown = snapshot;
-    if (!sampler_has_source(sampler)) {
-      status = say_failure(COMMAND, "no source of loads works here; 'percore "
-                                    "doctor' says why and what would help");
-      break;
-    }
-    int written = live_show(live, snapshot);
-    if (written != 0) {
-      status = written == -EPIPE ? TOOL_OK : TOOL_FAILURE;
-      break;
-    }
-  }
-  snapshot_free(shown);
+    snapshot_free(wait_for(live, sampler));
+  int status = live_run(live, options->count, &sampling);
+  snapshot_free(sampling.shown);
   return status;
 }
 
@@ -280,7 +242,7 @@ static int load_run(const struct load_options *options,
     result = run(options, live, sampler);
     sampler_stop(sampler);
   } else {
-    result = say_failure(COMMAND, "cannot sample: %s", strerror(-status));
+    result = live_fail(live, "cannot sample: %s", strerror(-status));
   }
   live_close(live);
   return result;
@@ -289,7 +251,7 @@ static int load_run(const struct load_options *options,
 int load_main(int argc, char **argv) {
   struct command_line line = {
       .options = {.interval_s = INTERVAL_DEFAULT_S, .source = SOURCE_AUTO}};
-  int status = parse(argc, argv, &line);
+  int status = read_command_line(argc, argv, &line);
   if (status >= 0)
     return status;
   struct machine *machine = machine_linux(NULL);

@@ -28,7 +28,7 @@ static void print_help(FILE *out) {
   fputs("\nOptions:\n"
         "  -h, --help     print this help, or that of a command\n"
         "  -V, --version  print the version\n\n"
-        "'percore COMMAND --help' lists the options of a command; the manual "
+        "'percore COMMAND --help' lists the options of a command; the manual\n"
         "is percore(1).\n",
         out);
 }

@@ -49,8 +49,8 @@ static void write_message(void *context, enum journal_level level,
     return;
   }
   pthread_mutex_lock(&messages->lock);
-  text_clean(messages->line[messages->lines++ % HELD_MAX], LINE_SIZE, line,
-             strlen(line));
+  text_clean_string(messages->line[messages->lines++ % HELD_MAX], LINE_SIZE,
+                    line);
   pthread_mutex_unlock(&messages->lock);
 }
 

@@ -11,9 +11,8 @@
 #include <string.h>
 
 #define FILE_FIRST ((size_t)64 << 10)
-#define FILE_MAX                                                               \
-  ((size_t)64 << 20) /* timer_list of 8192 cores: some 40 MiB                  \
-                      */
+/* timer_list of 8192 cores: some 40 MiB. */
+#define FILE_MAX ((size_t)64 << 20)
 
 static uint64_t now_ns(const struct methods *methods) {
   return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
@@ -309,7 +308,7 @@ void read_source(struct methods *methods, struct row *row) {
     return;
   read_engine(methods, row, row->engine, source);
   const char *reason = engine_source_reason(row->engine, source);
-  text_clean(why(methods, row), WHY_SIZE, reason, strlen(reason));
+  text_clean_string(why(methods, row), WHY_SIZE, reason);
 }
 
 /* "percore (idle)", or "percore" where cores have different sources. */

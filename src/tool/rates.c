@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TILE_BYTES = 4 << 20, TILE_ROWS = 4096 };
-
 /* Every row's cells at the last look, and the tile of this one. */
 struct rates_past {
   struct region_tile tile;
@@ -347,13 +345,6 @@ int rates_read(struct rates *rates, struct region_reader *reader,
  * Beginning and end
  */
 
-static uint32_t tile_rows(const struct region_directory *directory, uint32_t t,
-                          bool per_core) {
-  uint64_t copies = 3 + (per_core ? directory->header.core_count : 0);
-  uint64_t rows = TILE_BYTES / (copies * directory->tables[t].columns * 8);
-  return rows < 1 ? 1 : rows > TILE_ROWS ? TILE_ROWS : (uint32_t)rows;
-}
-
 static int make_rows(struct rates *rates) {
   size_t columns = rates->columns_len;
   rates->rows = calloc(rates->options.rows, sizeof(*rates->rows));
@@ -403,7 +394,7 @@ static int open_all(struct rates *rates, struct region_reader *reader) {
   if (rates->past->deltas == NULL ||
       region_tile_init(
           &rates->past->tile, reader, rates->table,
-          tile_rows(directory, rates->table, rates->options.per_core),
+          rows_per_tile(directory, rates->table, rates->options.per_core),
           want) != 0)
     return -ENOMEM;
   return make_rows(rates);

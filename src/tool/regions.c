@@ -1,4 +1,5 @@
 /* percore regions: what is in the runtime directory, and how it is. */
+#include "arguments.h"
 #include "json.h"
 #include "target.h"
 #include "text.h"
@@ -6,7 +7,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,14 +14,14 @@
 #define NAME_SIZE 256
 
 enum {
-  WAIT_MS = 500, /* how long producers may take to answer, all together */
+  WAIT_MS = 500, /* how long we sleep for producers to answer, all together */
   LOOK_MS = 10
 };
 
 static const char help[] =
     "Usage: percore regions [OPTION]...\n"
-    "Lists the regions in the runtime directory ($PERCORE_RUNTIME_DIR, else "
-    "/run/percore):\nwho makes them, how large they are, and whether they can "
+    "Lists the regions in the runtime directory ($PERCORE_RUNTIME_DIR, else\n"
+    "/run/percore): who makes them, how large they are, and whether they can\n"
     "be read.\n\n"
     "  -j, --json     one JSON document instead of a table\n"
     "  -h, --help     print this help\n"
@@ -93,19 +93,20 @@ static int find(struct list *list) {
 /* Asks them all and waits for them together, so that those that do not answer
  * cost the time of one. */
 static void connect_all(struct list *list) {
-  uint64_t start_ns = monotonic_ns();
-  for (uint64_t at_ns = start_ns;; at_ns += LOOK_MS * UINT64_C(1000000)) {
+  for (int look = 0;; look++) {
     bool waiting = false;
     for (size_t i = 0; i < list->count; i++) {
       struct region_reader *reader = list->found[i].reader;
-      if (reader == NULL || (at_ns != start_ns &&
-                             region_reader_presence(reader) != REGION_SILENT))
+      if (reader == NULL ||
+          (look > 0 && region_reader_presence(reader) != REGION_SILENT))
         continue;
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
-    if (!waiting || at_ns >= start_ns + WAIT_MS * UINT64_C(1000000) ||
-        !sleep_until_ns(at_ns + LOOK_MS * UINT64_C(1000000)))
+    /* From now: looks that were late are not made up for at once, as whoever is
+     * to answer may have been as late. */
+    if (!waiting || look == WAIT_MS / LOOK_MS ||
+        !sleep_until_ns(monotonic_ns() + LOOK_MS * UINT64_C(1000000)))
       return;
   }
 }
@@ -193,11 +194,11 @@ static void put_text(const struct found *found) {
              (unsigned long long)count_rows(reader));
     size_text(size, directory->header.region_size);
   }
-  text_clean(clean, sizeof(clean), found->name, strlen(found->name));
+  text_clean_string(clean, sizeof(clean), found->name);
   printf("%-24s %-8s %8s %-12s %6s %10s %9s", clean, state_of(found), pid, user,
          tables, rows, size);
   write_why(why, found);
-  text_clean(clean, sizeof(clean), why, strlen(why));
+  text_clean_string(clean, sizeof(clean), why);
   printf("%s%s\n", clean[0] != '\0' ? "  " : "", clean);
 }
 
@@ -249,7 +250,7 @@ static void show_table(const struct list *list) {
   if (list->count == 0) {
     char clean[4096];
     const char *dir = region_runtime_dir();
-    text_clean(clean, sizeof(clean), dir, strlen(dir));
+    text_clean_string(clean, sizeof(clean), dir);
     printf("There is no region in %s.\n", clean);
     return;
   }
@@ -290,28 +291,10 @@ static int run(bool as_json) {
 }
 
 int regions_main(int argc, char **argv) {
-  static const struct option long_options[] = {
-      {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'V'},
-      {NULL, 0, NULL, 0},
-  };
-  bool as_json = false;
-  argv[0] = "percore " COMMAND; /* for getopt's messages */
-  for (int option;
-       (option = getopt_long(argc, argv, "jhV", long_options, NULL)) != -1;) {
-    if (option == 'h')
-      return say_text(COMMAND, help);
-    if (option == 'V')
-      return say_version();
-    if (option != 'j') {
-      fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
-      return TOOL_USAGE;
-    }
-    as_json = true;
-  }
-  if (optind < argc)
-    return say_usage(COMMAND, "'%s' is not an option", argv[optind]);
+  bool as_json;
+  int status = arguments_json(COMMAND, help, argc, argv, &as_json);
+  if (status >= 0)
+    return status;
   stop_catch();
   return run(as_json);
 }

@@ -1,9 +1,9 @@
 /* percore reset: asks a producer to show 0 from now on. */
+#include "arguments.h"
 #include "target.h"
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,9 +13,9 @@ enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, ALL = -1, NONE = -2 };
 
 static const char help[] =
     "Usage: percore reset REGION TABLE [ROW]\n"
-    "Asks the producer of a region to let counters and histograms of a table, "
-    "or of one\nrow of it, show 0 from now on. Gauges, levels and states stay, "
-    "and no rate changes.\nFor root and the user of the producer.\n\n"
+    "Asks the producer of a region to let counters and histograms of a table,\n"
+    "or of one row of it, show 0 from now on. Gauges, levels and states stay,\n"
+    "and no rate changes. For root and the user of the producer.\n\n"
     "  -h, --help     print this help\n"
     "  -V, --version  print the version\n";
 
@@ -84,22 +84,15 @@ static int reset(struct region_reader *reader, char **words, int count) {
 }
 
 int reset_main(int argc, char **argv) {
-  static const struct option long_options[] = {
-      {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'V'},
-      {NULL, 0, NULL, 0},
-  };
+  static const struct option options[] = {ARGUMENTS_END};
+  static const struct arguments arguments = {.command = COMMAND,
+                                             .help = help,
+                                             .options = options,
+                                             .takes_words = true};
   struct region_reader *reader;
-  argv[0] = "percore " COMMAND; /* for getopt's messages */
-  for (int option;
-       (option = getopt_long(argc, argv, "hV", long_options, NULL)) != -1;) {
-    if (option == 'h')
-      return say_text(COMMAND, help);
-    if (option == 'V')
-      return say_version();
-    fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
-    return TOOL_USAGE;
-  }
+  int status = arguments_read(&arguments, argc, argv, NULL);
+  if (status >= 0)
+    return status;
   char **words = argv + optind;
   int count = argc - optind;
   if (count < 2)
@@ -107,7 +100,7 @@ int reset_main(int argc, char **argv) {
   if (count > 3)
     return say_usage(COMMAND, "'%s' is too much: one row at a time", words[3]);
   stop_catch();
-  int status = target_open(COMMAND, words[0], &reader);
+  status = target_open(COMMAND, words[0], &reader);
   if (status != TOOL_OK)
     return status;
   status = reset(reader, words, count);

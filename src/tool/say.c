@@ -5,6 +5,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@
 static void say(const char *command, const char *format, va_list arguments) {
   char line[1024], clean[sizeof(line) * TEXT_GROWTH];
   vsnprintf(line, sizeof(line), format, arguments);
-  text_clean(clean, sizeof(clean), line, strlen(line));
+  text_clean_string(clean, sizeof(clean), line);
   fprintf(stderr, "percore%s%s: %s\n", command != NULL ? " " : "",
           command != NULL ? command : "", clean);
 }
@@ -33,6 +34,10 @@ int say_usage(const char *command, const char *format, ...) {
   va_start(arguments, format);
   say(command, format, arguments);
   va_end(arguments);
+  return say_try_help(command);
+}
+
+int say_try_help(const char *command) {
   fprintf(stderr, "Try 'percore %s%s--help'.\n", command != NULL ? command : "",
           command != NULL ? " " : "");
   return TOOL_USAGE;
@@ -85,11 +90,23 @@ uint64_t monotonic_ns(void) {
   return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
+/* A signal that comes between the look at the flag and the sleep must end that:
+ * they come only in it. */
 bool sleep_until_ns(uint64_t time_ns) {
-  struct timespec time = {.tv_sec = (time_t)(time_ns / 1000000000),
-                          .tv_nsec = (long)(time_ns % 1000000000)};
-  while (!stop_requested())
-    if (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == 0)
-      return true;
-  return false;
+  sigset_t stops, before;
+  sigemptyset(&stops);
+  sigaddset(&stops, SIGINT);
+  sigaddset(&stops, SIGTERM);
+  sigaddset(&stops, SIGHUP);
+  pthread_sigmask(SIG_BLOCK, &stops, &before);
+  bool over = false;
+  while (!stop_requested() && !over) {
+    uint64_t now_ns = monotonic_ns();
+    uint64_t left_ns = now_ns < time_ns ? time_ns - now_ns : 0;
+    struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000),
+                            .tv_nsec = (long)(left_ns % 1000000000)};
+    over = left_ns == 0 || ppoll(NULL, 0, &left, &before) == 0;
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  return over;
 }

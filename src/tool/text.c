@@ -86,6 +86,11 @@ size_t text_clean(char *out, size_t size, const char *bytes, size_t length) {
   return written;
 }
 
+char *text_clean_string(char *out, size_t size, const char *text) {
+  text_clean(out, size, text, strlen(text));
+  return out;
+}
+
 /* Characters, not bytes. */
 static int characters(const char *text, size_t length) {
   int count = 0;
@@ -94,10 +99,8 @@ static int characters(const char *text, size_t length) {
   return count;
 }
 
-int text_width(const char *text) { return characters(text, strlen(text)); }
-
 void text_pad(FILE *out, const char *text, int width) {
-  int missing = (width < 0 ? -width : width) - text_width(text);
+  int missing = (width < 0 ? -width : width) - characters(text, strlen(text));
   if (missing < 0)
     missing = 0;
   fprintf(out, "%*s%s%*s", width > 0 ? missing : 0, "", text,

@@ -15,8 +15,8 @@
  * character. Returns the length without NUL. size must be at least 1. */
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 
-/* In characters; of clean text. */
-int text_width(const char *text);
+/* The same of a whole string; returns out. */
+char *text_clean_string(char *out, size_t size, const char *text);
 
 /* Prints clean text at the right of so many characters; at the left, if width
  * is negative. */

@@ -44,6 +44,11 @@ struct engine_options load_engine_options(const struct load_options *options,
                                           struct machine *machine,
                                           struct journal journal);
 
+/* Why there is nothing to show. */
+#define LOAD_NO_SOURCE                                                         \
+  "no source of loads works here; 'percore doctor' says why and what would "   \
+  "help"
+
 /* `percore load --compare`. */
 int compare_run(const struct load_options *options, struct machine *machine);
 
@@ -58,6 +63,9 @@ int say_failure(const char *command, const char *format, ...)
 /* The same, with the way to the help; returns TOOL_USAGE. */
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* The way to the help alone; returns TOOL_USAGE. */
+int say_try_help(const char *command);
 
 /* Prints a text on stdout (the help, the version) and checks that it got
  * there. Returns TOOL_OK or TOOL_FAILURE. */

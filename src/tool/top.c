@@ -1,28 +1,25 @@
 /* percore top: what a fast path does right now. */
 #include "top.h"
 
+#include "arguments.h"
 #include "live.h"
 #include "tool.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define COMMAND "top"
-#define INTERVAL_DEFAULT_S 2.0
-#define INTERVAL_LEAST_S 0.1
-#define INTERVAL_MOST_S 3600.0
 
-enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000, FOLLOW_MS = 100 };
+enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
+#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed says it, too */
 
 static const char help[] =
     "Usage: percore top REGION [OPTION]...\n"
-    "Shows what a fast path does: rates of its counters, what its polling "
-    "threads do with\ntheir time, and which of them are stuck; on a terminal "
-    "in place, otherwise one table\nafter the other. REGION is NAME or "
+    "Shows what a fast path does: rates of its counters, what its polling\n"
+    "threads do with their time, and which of them are stuck; on a terminal\n"
+    "in place, otherwise one table after the other. REGION is NAME or\n"
     "NAME@INSTANCE. Ends at Ctrl-C.\n\n"
     "  -i, --interval S   seconds between two looks, 0.1 to 3600 (default 2)\n"
     "  -n, --count N      end after N tables\n"
@@ -47,10 +44,7 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
-  int failed; /* a look: -errno */
 };
-
-#define PAST_BYTES_MOST (UINT64_C(4) << 30)
 
 /* ---------------------------------------------------------------------------
  * Looking
@@ -155,50 +149,45 @@ static int json(FILE *out, const void *figures) {
   return top_json_write(out, figures);
 }
 
-static const struct live_face face = {.command = COMMAND,
-                                      .waiting = "Rates come in a moment. "
-                                                 "Ctrl-C ends.",
-                                      .table = table,
-                                      .json = json};
-
-/* False if told to stop. */
-static bool wait_until(struct live *live, const struct top_figures *shown,
-                       uint64_t time_ns) {
-  for (;;) {
-    uint64_t now_ns = monotonic_ns();
-    uint64_t next_ns = now_ns + FOLLOW_MS * UINT64_C(1000000);
-    if (now_ns >= time_ns)
-      return !stop_requested();
-    if (!sleep_until_ns(next_ns < time_ns ? next_ns : time_ns) &&
-        stop_requested())
-      return false;
-    live_follow(live, shown);
-  }
+static const char *why_failed(int status) {
+  return status == -EFBIG
+             ? "a table has more than 4 GiB of cells to remember from look to "
+               "look: choose others with --table, or leave out --per-core"
+             : strerror(-status);
 }
 
-static int show(struct top *top, struct live *live) {
-  uint64_t interval_ns = (uint64_t)(top->options->interval_s * 1e9);
-  uint64_t next_ns = monotonic_ns() + interval_ns;
-  bool shown = false;
-  for (uint64_t n = 0; top->options->count == 0 || n < top->options->count;
-       n++, next_ns += interval_ns) {
-    if (!wait_until(live, shown ? &top->figures : NULL, next_ns))
-      return 0;
-    int status = look(top);
-    if (status != 0) {
-      top->failed = status;
-      return status;
-    }
-    status = live_show(live, &top->figures);
-    if (status != 0)
-      return status;
-    shown = true;
-    uint64_t now_ns = monotonic_ns();
-    if (now_ns > next_ns + interval_ns) /* held up: do not hurry after it */
-      next_ns = now_ns;
-  }
-  return 0;
+static int next(struct live *live, void *context, const void **figures) {
+  struct top *top = context;
+  if (!live_wait(live))
+    return TOOL_OK;
+  int status = look(top);
+  if (status != 0)
+    return live_fail(live, "%s", why_failed(status));
+  *figures = &top->figures;
+  return TOOL_OK;
 }
+
+static const struct live_face face = {
+    .command = COMMAND,
+    .waiting = "Rates come in a moment. Ctrl-C ends.",
+    .next = next,
+    .table = table,
+    .json = json,
+};
+
+static int run_live(struct top *top) {
+  struct live *live = live_open(&face, top->options->json);
+  if (live == NULL)
+    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  live_pace(live, top->options->interval_s);
+  int status = live_run(live, top->options->count, top);
+  live_close(live);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * The command
+ */
 
 /* Which columns there are instead. */
 static int say_no_column(const struct top *top) {
@@ -214,25 +203,15 @@ static int say_no_column(const struct top *top) {
                      top->options->rates.sort, names);
 }
 
-static int say_failed(int status) {
-  if (status == -EFBIG)
-    return say_failure(COMMAND,
-                       "a table has more than %llu GiB of cells to remember "
-                       "from look to look: choose others with --table, or "
-                       "leave out --per-core",
-                       (unsigned long long)(PAST_BYTES_MOST >> 30));
-  return say_failure(COMMAND, "%s", strerror(-status));
-}
-
-static int run_live(struct top *top) {
-  struct live *live = live_open(&face, top->options->json);
-  if (live == NULL)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  int status = show(top, live);
-  live_close(live);
-  if (top->failed != 0)
-    return say_failed(top->failed);
-  return status == 0 || status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
+static int begin(struct top *top) {
+  int status = take_region(top);
+  if (status == 0)
+    status = read_tables(top);
+  if (status == 0)
+    return TOOL_OK;
+  if (status == -ENOENT)
+    return say_no_column(top);
+  return say_failure(COMMAND, "%s", why_failed(status));
 }
 
 static int run(const struct top_options *options) {
@@ -248,15 +227,9 @@ static int run(const struct top_options *options) {
                              options->table);
     goto cleanup;
   }
-  status = take_region(&top);
-  if (status == 0)
-    status = read_tables(&top);
-  if (status == 0)
+  status = begin(&top);
+  if (status == TOOL_OK)
     status = run_live(&top);
-  else if (status == -ENOENT)
-    status = say_no_column(&top);
-  else
-    status = say_failed(status);
 cleanup:
   close_tables(&top);
   region_reader_close(top.reader);
@@ -267,39 +240,25 @@ cleanup:
  * The command line
  */
 
-/* A number from least to most, and nothing else. */
-static bool parse_number(const char *text, double least, double most,
-                         double *value) {
-  char *end;
-  errno = 0;
-  *value = strtod(text, &end);
-  return errno == 0 && end != text && *end == '\0' && isfinite(*value) &&
-         *value >= least && *value <= most;
+static int take_rows(const char *text, struct top_options *options) {
+  uint64_t rows;
+  if (!arguments_whole(text, ROWS_MOST, &rows))
+    return say_usage(COMMAND,
+                     "--rows wants a whole number from 1 to %d, not '%s'",
+                     ROWS_MOST, text);
+  options->rates.rows = (size_t)rows;
+  return TOOL_OK;
 }
 
-static int parse_option(int option, const char *text,
-                        struct top_options *options) {
-  double value;
+static int take_option(int option, const char *text, void *into) {
+  struct top_options *options = into;
   switch (option) {
   case 'i':
-    if (parse_number(text, INTERVAL_LEAST_S, INTERVAL_MOST_S,
-                     &options->interval_s))
-      return TOOL_OK;
-    return say_usage(COMMAND, "--interval wants %g to %g seconds, not '%s'",
-                     INTERVAL_LEAST_S, INTERVAL_MOST_S, text);
+    return arguments_interval(COMMAND, text, &options->interval_s);
   case 'n':
-    if (!parse_number(text, 1, 1e15, &value) || value != floor(value))
-      return say_usage(COMMAND, "--count wants a whole number from 1, not '%s'",
-                       text);
-    options->count = (uint64_t)value;
-    return TOOL_OK;
+    return arguments_count(COMMAND, text, &options->count);
   case 'r':
-    if (!parse_number(text, 1, ROWS_MOST, &value) || value != floor(value))
-      return say_usage(COMMAND,
-                       "--rows wants a whole number from 1 to %d, not '%s'",
-                       ROWS_MOST, text);
-    options->rates.rows = (size_t)value;
-    return TOOL_OK;
+    return take_rows(text, options);
   case 't':
     options->table = text;
     return TOOL_OK;
@@ -309,17 +268,14 @@ static int parse_option(int option, const char *text,
   case 'p':
     options->rates.per_core = true;
     return TOOL_OK;
-  case 'j':
+  default:
     options->json = true;
     return TOOL_OK;
-  default: /* getopt has said what is wrong */
-    fprintf(stderr, "Try 'percore " COMMAND " --help'.\n");
-    return TOOL_USAGE;
   }
 }
 
 int top_main(int argc, char **argv) {
-  static const struct option long_options[] = {
+  static const struct option options[] = {
       {"interval", required_argument, NULL, 'i'},
       {"count", required_argument, NULL, 'n'},
       {"table", required_argument, NULL, 't'},
@@ -327,30 +283,21 @@ int top_main(int argc, char **argv) {
       {"rows", required_argument, NULL, 'r'},
       {"per-core", no_argument, NULL, 'p'},
       {"json", no_argument, NULL, 'j'},
-      {"help", no_argument, NULL, 'h'},
-      {"version", no_argument, NULL, 'V'},
-      {NULL, 0, NULL, 0},
+      ARGUMENTS_END,
   };
-  struct top_options options = {
+  static const struct arguments arguments = {.command = COMMAND,
+                                             .help = help,
+                                             .options = options,
+                                             .take = take_option,
+                                             .takes_words = true};
+  struct top_options asked = {
       .interval_s = INTERVAL_DEFAULT_S,
       .rates = {.rows = ROWS_DEFAULT, .bytes_most = PAST_BYTES_MOST}};
-  argv[0] = "percore " COMMAND; /* for getopt's messages */
-  for (int option; (option = getopt_long(argc, argv, "i:n:t:s:r:pjhV",
-                                         long_options, NULL)) != -1;) {
-    if (option == 'h')
-      return say_text(COMMAND, help);
-    if (option == 'V')
-      return say_version();
-    int status = parse_option(option, optarg, &options);
-    if (status != TOOL_OK)
-      return status;
-  }
-  if (optind >= argc)
-    return say_usage(COMMAND, "which region? 'percore regions' lists them");
-  if (optind + 1 < argc)
-    return say_usage(COMMAND, "'%s' is too much: one region at a time",
-                     argv[optind + 1]);
-  options.region = argv[optind];
+  int status = arguments_read(&arguments, argc, argv, &asked);
+  if (status < 0)
+    status = arguments_region(COMMAND, argc, argv, &asked.region);
+  if (status >= 0)
+    return status;
   stop_catch();
-  return run(&options);
+  return run(&asked);
 }

@@ -58,10 +58,6 @@ static void put_percent(char text[SHORT_TEXT_SIZE], double share) {
     snprintf(text, SHORT_TEXT_SIZE, "%.1f", 100 * share);
 }
 
-static void clean(char *out, size_t size, const char *foreign) {
-  text_clean(out, size, foreign, strlen(foreign));
-}
-
 /* ---------------------------------------------------------------------------
  * Workers
  */
@@ -70,7 +66,7 @@ static void write_worker(FILE *out, const struct worker *worker) {
   char name[sizeof(worker->name) * TEXT_GROWTH];
   char useful[SHORT_TEXT_SIZE], slept[SHORT_TEXT_SIZE], empty[SHORT_TEXT_SIZE];
   char polls[SHORT_TEXT_SIZE], items[SHORT_TEXT_SIZE];
-  clean(name, sizeof(name), worker->name);
+  text_clean_string(name, sizeof(name), worker->name);
   put_percent(useful, worker->useful);
   put_percent(slept, worker->slept);
   put_percent(empty, worker->empty);
@@ -128,7 +124,7 @@ static void write_cell_text(char *text, size_t size,
     short_time_text(number, value);
   } else if (column->kind == RATE_STATE && value >= 0 &&
              value < field.described->state_count) {
-    clean(text, size, field.described->states[(uint32_t)value]);
+    text_clean_string(text, size, field.described->states[(uint32_t)value]);
     return;
   } else {
     short_text(number, value);
@@ -143,7 +139,7 @@ static void write_unit(char *text, size_t size,
   struct field_ref field =
       field_of(figures->directory, rates->table, column->field);
   char unit[64];
-  clean(unit, sizeof(unit), field_unit(field));
+  text_clean_string(unit, sizeof(unit), field_unit(field));
   if (column->kind == RATE_PER_SECOND)
     snprintf(text, size, "%s/s",
              field.layout->kind == PERCORE_HISTOGRAM ? "" : unit);
@@ -243,7 +239,8 @@ static int write_rows(FILE *out, const struct top_figures *figures,
     qsort(rows, shown, sizeof(*rows), by_number);
   for (size_t r = 0; r < shown; r++) {
     char name[REGION_ROW_NAME_SIZE * TEXT_GROWTH];
-    clean(name, sizeof(name), rows[r]->name[0] != '\0' ? rows[r]->name : "-");
+    text_clean_string(name, sizeof(name),
+                      rows[r]->name[0] != '\0' ? rows[r]->name : "-");
     write_values(out, figures, rates, columns, name, rows[r]->values);
     if (rows[r]->cores != NULL)
       write_cores(out, figures, rates, columns, rows[r]->cores);
@@ -288,7 +285,7 @@ static void write_title(FILE *out, const struct top_figures *figures) {
   fprintf(out, "%s  ", time);
   if (!figures->alive) {
     char why[512];
-    clean(why, sizeof(why), figures->why);
+    text_clean_string(why, sizeof(why), figures->why);
     fprintf(out, "%s is gone; waiting for it (%s)\n", figures->region, why);
     return;
   }

@@ -14,6 +14,18 @@ struct field_ref field_of(const struct region_directory *directory,
       .described = &directory->described[table].fields[field]};
 }
 
+uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
+                       bool with_cores) {
+  enum {
+    BYTES = 4 << 20,
+    MOST = 8192,
+    TOTALS = 3 /* births, resets as well */
+  };
+  uint64_t copies = TOTALS + (with_cores ? directory->header.core_count : 0);
+  uint64_t rows = BYTES / (copies * directory->tables[table].columns * 8);
+  return rows < 1 ? 1 : rows > MOST ? MOST : (uint32_t)rows;
+}
+
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t f) {
   struct field_ref field = field_of(directory, table, f);

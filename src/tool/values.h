@@ -15,6 +15,11 @@ struct field_ref {
 struct field_ref field_of(const struct region_directory *directory,
                           uint32_t table, uint32_t field);
 
+/* How many rows to read at a time, so that a tile of a table takes about 4 MiB
+ * of cells. */
+uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
+                       bool with_cores);
+
 /* False for a state, or a level that is not aggregated, of a PER_CORE table:
  * such a field has a value on each core, and none over all of them. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,

@@ -71,7 +71,7 @@ static void look_at(struct workers *workers, struct region_reader *reader,
                     uint32_t s, uint64_t now_ns) {
   struct past_slot *past = &workers->past->slot[s];
   struct region_slot_view slot;
-  uint64_t cells[COLUMNS];
+  uint64_t cells[REGION_CORE_MAX_COLUMNS];
   region_reader_slot(reader, s, &slot);
   if (slot.state != REGION_LIVE ||
       region_reader_slot_row(reader, 0, 0, s, cells) < 0) {
@@ -97,7 +97,7 @@ static void look_at(struct workers *workers, struct region_reader *reader,
     past->moved_ns = now_ns;
   past->looked = true;
   past->since_boottime_ns = slot.since_boottime_ns;
-  memcpy(past->cells, cells, sizeof(cells));
+  memcpy(past->cells, cells, sizeof(past->cells));
 }
 
 void workers_read(struct workers *workers, struct region_reader *reader,
