@@ -5,26 +5,15 @@
 
 #include "pieces.h"
 
-#include <errno.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static ssize_t read_piece(void *context, const char *path, char *buffer,
                           size_t size) {
-  const struct pieces *pieces = context;
   static const char folder[] = "/sys/bus/event_source/devices/";
   if (strncmp(path, folder, strlen(folder)) != 0 || strstr(path, "/../"))
     abort(); /* led astray */
-  const char *text = strstr(path, "/events/")   ? pieces_get(pieces, 2)
-                     : strstr(path, "/format/") ? pieces_get(pieces, 3)
-                                                : pieces_get(pieces, 1);
-  if (text == NULL)
-    return -ENOENT;
-  size_t length = strlen(text);
-  if (length >= size)
-    return -EFBIG;
-  memcpy(buffer, text, length + 1);
-  return (ssize_t)length;
+  int piece = strstr(path, "/events/") ? 2 : strstr(path, "/format/") ? 3 : 1;
+  return pieces_read(context, piece, buffer, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {

@@ -3,10 +3,12 @@
 #ifndef PERCORE_FUZZ_PIECES_H
 #define PERCORE_FUZZ_PIECES_H
 
+#include <errno.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #define PIECES_MAX 64
 
@@ -36,6 +38,19 @@ static inline void pieces_cut(struct pieces *pieces, const uint8_t *data,
 /* NULL where the input has no such piece: a file that is missing. */
 static inline const char *pieces_get(const struct pieces *pieces, int number) {
   return number < pieces->len ? pieces->piece[number] : NULL;
+}
+
+/* The same as machine.read_file gives it. */
+static inline ssize_t pieces_read(const struct pieces *pieces, int number,
+                                  char *buffer, size_t size) {
+  const char *text = pieces_get(pieces, number);
+  if (text == NULL)
+    return -ENOENT;
+  size_t length = strlen(text);
+  if (length >= size)
+    return -EFBIG;
+  memcpy(buffer, text, length + 1);
+  return (ssize_t)length;
 }
 
 #endif

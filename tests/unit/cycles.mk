@@ -21,6 +21,7 @@ CYCLES_TESTS = \
 	tests/unit/test_figures_columns \
 	tests/unit/test_aggregate \
 	tests/unit/test_sampler \
+	tests/unit/test_sampling_thread \
 	tests/unit/test_load
 check_PROGRAMS += $(CYCLES_TESTS)
 TESTS += $(CYCLES_TESTS)
@@ -74,6 +75,8 @@ tests_unit_test_aggregate_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_aggregate_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_sampler_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_sampler_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_sampling_thread_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_sampling_thread_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_load_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_load_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \

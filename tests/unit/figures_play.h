@@ -18,9 +18,7 @@ struct figures_play {
 static inline void figures_play_prepare(struct figures_play *it, int cores,
                                         double load) {
   memset(&it->options, 0, sizeof it->options);
-  play_start(&it->play, cores);
-  fake_machine_msr(it->play.fake, PLAY_TSC_HZ, true);
-  fake_machine_load(it->play.fake, load);
+  play_start_mperf(&it->play, cores, load);
   it->options.run_queue = true;
   it->options.count_blocked = true;
 }

@@ -5,6 +5,11 @@
 #include "cycles/engine.h"
 #include "fake_machine.h"
 
+/* Loads out of counters. */
+#define PLAY_EXACT 1e-6
+/* Of source idle over a second: two columns, each cut to a tick of 10 ms. */
+#define PLAY_SECOND_ERROR 0.0201
+
 #define PLAY_TSC_HZ 2.5e9
 #define PLAY_CORES_MAX 256
 
@@ -18,6 +23,13 @@ struct play {
 
 /* A bare-metal machine without any counter; nothing is open yet. */
 void play_start(struct play *play, int cores);
+/* The same with mperf, or a virtual one with ref-cycles; every core at this
+ * load. */
+void play_start_mperf(struct play *play, int cores, double load);
+void play_start_ref_cycles(struct play *play, int cores, double load);
+/* Adds cycles, 3e9 a second, and twice as many instructions, and asks for them.
+ */
+void play_add_ipc(struct play *play);
 void play_open(struct play *play);
 /* Fails the test if a descriptor stays open. */
 void play_end(struct play *play);

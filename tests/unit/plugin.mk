@@ -9,7 +9,9 @@ plugin_unit_tests = \
 check_PROGRAMS += $(plugin_unit_tests)
 TESTS += $(plugin_unit_tests)
 
-fake_collectd = tests/unit/fake_collectd.c tests/unit/fake_collectd.h
+fake_collectd = \
+	tests/unit/fake_collectd.c tests/unit/fake_collectd.h \
+	tests/unit/plugin_unit.c tests/unit/plugin_unit.h
 plugin_unit_cppflags = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS) $(CMOCKA_CFLAGS)
 plugin_unit_ldadd = libplugin.la libregion.la libcycles.la $(CMOCKA_LIBS) -lm
 

@@ -2,10 +2,12 @@
 # served in turns of the test, so that no thread and no clock is in the way.
 if TESTS_ENABLED
 if PLUGIN
+region_host = tests/unit/region_host.c tests/unit/region_host.h
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_dispatch \
 	tests/unit/test_plugin_region_name \
+	tests/unit/test_plugin_region_rows \
 	tests/unit/test_plugin_region_sampler \
 	tests/unit/test_plugin_region_watch
 check_PROGRAMS += $(plugin_region_tests)
@@ -23,6 +25,12 @@ tests_unit_test_plugin_region_name_SOURCES = \
 	tests/unit/test_plugin_region_name.c $(fake_collectd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_rows_SOURCES = \
+	tests/unit/test_plugin_region_rows.c $(region_host) $(fake_collectd)
+tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_rows_LDADD = \
+	libplugin.la libregionunit.la libregion.la libcycles.la \
+	$(CMOCKA_LIBS) -lm
 tests_unit_test_plugin_region_sampler_SOURCES = \
 	tests/unit/test_plugin_region_sampler.c $(fake_collectd)
 tests_unit_test_plugin_region_sampler_CPPFLAGS = $(plugin_unit_cppflags)
@@ -30,7 +38,7 @@ tests_unit_test_plugin_region_sampler_LDADD = \
 	libplugin.la libregionunit.la libregion.la libcycles.la \
 	$(CMOCKA_LIBS) -lm
 tests_unit_test_plugin_region_watch_SOURCES = \
-	tests/unit/test_plugin_region_watch.c $(fake_collectd)
+	tests/unit/test_plugin_region_watch.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_watch_LDADD = \
 	libplugin.la libregionunit.la libregion.la libcycles.la \

@@ -5,6 +5,7 @@ REGION_TESTS = \
 	tests/unit/test_region_writer \
 	tests/unit/test_region_directory \
 	tests/unit/test_region_reader \
+	tests/unit/test_region_hostile \
 	tests/unit/test_region_grace \
 	tests/unit/test_region_memory \
 	tests/unit/test_row_index
@@ -23,6 +24,8 @@ tests_unit_test_region_directory_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_directory_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_reader_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_reader_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_hostile_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_hostile_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_grace_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_grace_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_region_memory_CFLAGS = $(REGION_TEST_CFLAGS)

@@ -158,22 +158,19 @@ static void cores_that_cannot_be_are_never_members(void **state) {
   core_set_add(&set, -1);
   core_set_add(&set, CORES_MAX);
   core_set_add(&set, INT32_MAX);
-  core_set_remove(&set, -1);
-  core_set_remove(&set, CORES_MAX);
   assert_int_equal(core_set_count(&set), 0);
   assert_false(core_set_has(&set, -1));
   assert_false(core_set_has(&set, CORES_MAX));
   assert_int_equal(core_set_next(&set, CORES_MAX + 5), -1);
 }
 
-static void members_come_and_go_one_by_one(void **state) {
+static void the_next_member_lies_behind_the_gap(void **state) {
   (void)state;
   struct core_set set;
   core_set_clear(&set);
   for (int core = 60; core < 70; core++)
-    core_set_add(&set, core);
-  core_set_remove(&set, 63);
-  core_set_remove(&set, 64);
+    if (core != 63 && core != 64)
+      core_set_add(&set, core);
   assert_int_equal(core_set_next(&set, 62), 65);
   assert_false(core_set_has(&set, 64));
   assert_int_equal(core_set_count(&set), 8);
@@ -215,7 +212,7 @@ int main(void) {
       cmocka_unit_test(the_longest_list_there_is_survives_a_round_trip),
       cmocka_unit_test(a_list_too_long_is_cut_after_a_whole_range),
       cmocka_unit_test(cores_that_cannot_be_are_never_members),
-      cmocka_unit_test(members_come_and_go_one_by_one),
+      cmocka_unit_test(the_next_member_lies_behind_the_gap),
       cmocka_unit_test(union_intersection_and_difference_are_those_of_sets),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

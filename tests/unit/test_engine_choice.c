@@ -7,14 +7,6 @@
 #include <string.h>
 
 #define DEVICES "/sys/bus/event_source/devices/"
-#define EXACT 1e-6
-
-/* Bare metal with mperf, every core at this load. */
-static void start_mperf(struct play *play, int cores, double load) {
-  play_start(play, cores);
-  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play->fake, load);
-}
 
 /* ---------------------------------------------------------------------------
  * Which source
@@ -23,7 +15,7 @@ static void start_mperf(struct play *play, int cores, double load) {
 static void bare_metal_is_measured_by_mperf(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 4, 0);
+  play_start_mperf(&play, 4, 0);
   fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
   for (int core = 0; core < 4; core++)
     play.fake->cores[core].load = core / 3.0;
@@ -31,7 +23,7 @@ static void bare_metal_is_measured_by_mperf(void **state) {
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_MPERF);
-    assert_near(play_load(&play, core), core / 3.0, EXACT);
+    assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
   }
   play_end(&play);
 }
@@ -46,7 +38,7 @@ static void without_mperf_ref_cycles_serve(void **state) {
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.37, EXACT);
+  assert_near(play_load(&play, 1), 0.37, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -54,7 +46,7 @@ static void without_mperf_ref_cycles_serve(void **state) {
 static void under_a_hypervisor_mperf_is_not_taken_by_itself(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   fake_machine_hypervisor(play.fake);
   play_open(&play);
   play_seconds(&play, 2);
@@ -68,7 +60,7 @@ static void
 under_a_hypervisor_mperf_by_name_serves_once_it_is_proven(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   fake_machine_hypervisor(play.fake);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
@@ -80,7 +72,7 @@ under_a_hypervisor_mperf_by_name_serves_once_it_is_proven(void **state) {
   play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -88,7 +80,7 @@ static void
 on_bare_metal_a_pending_or_unproven_counter_serves_as_such(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 1, 0.5);
+  play_start_mperf(&play, 1, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
@@ -102,7 +94,7 @@ on_bare_metal_a_pending_or_unproven_counter_serves_as_such(void **state) {
 static void a_refuted_counter_never_serves(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_MPERF, PROOF_REFUTED);
   play_seconds(&play, 2000);
@@ -145,7 +137,7 @@ static void where_guests_run_ref_cycles_need_to_be_named(void **state) {
 static void where_guests_run_mperf_still_serves(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 1, 0.25);
+  play_start_mperf(&play, 1, 0.25);
   fake_machine_file(play.fake, "/sys/module/kvm_intel/refcnt", "12\n");
   play_open(&play);
   play_seconds(&play, 2);
@@ -156,7 +148,7 @@ static void where_guests_run_mperf_still_serves(void **state) {
 static void the_source_idle_by_name_opens_no_counter(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play.options.source = SOURCE_IDLE;
   play_open(&play);
   play_seconds(&play, 2);
@@ -201,7 +193,7 @@ static void a_configured_event_is_divided_by_its_base_frequency(void **state) {
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
-  assert_near(play_load(&play, 1), 0.42, EXACT);
+  assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -214,7 +206,7 @@ static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
   play.options.base_frequency_hz = 24e6;
   play_open(&play);
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 1), 0.42, EXACT);
+  assert_near(play_load(&play, 1), 0.42, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -286,7 +278,7 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
   play_seconds(&play, 2);
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_REF_CYCLES);
-    assert_near(play_load(&play, core), 0.61, EXACT);
+    assert_near(play_load(&play, core), 0.61, PLAY_EXACT);
   }
   play_end(&play);
 }
@@ -334,15 +326,6 @@ static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
  * Isolated cores
  */
 
-static void start_ipc(struct play *play) {
-  start_mperf(play, 2, 0.5);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
-                       FAKE_PER_UNHALTED, 3e9);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
-  play->options.ipc = true;
-}
-
 static void isolate(struct play *play, const char *list) {
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", list);
 }
@@ -350,7 +333,8 @@ static void isolate(struct play *play, const char *list) {
 static void isolated_cores_are_not_disturbed(void **state) {
   (void)state;
   struct play play;
-  start_ipc(&play);
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
   isolate(&play, "1\n");
   play_open(&play);
   play_seconds(&play, 3);
@@ -359,14 +343,15 @@ static void isolated_cores_are_not_disturbed(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
   assert_true(play_core(&play, 1)->isolated);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
-  assert_near(play_load(&play, 1), 0.5, 0.0201);
+  assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
 static void cores_without_tick_are_not_disturbed_either(void **state) {
   (void)state;
   struct play play;
-  start_ipc(&play);
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
   fake_machine_file(play.fake, "/sys/devices/system/cpu/nohz_full", "1\n");
   play_open(&play);
   play_seconds(&play, 3);
@@ -379,13 +364,13 @@ static void
 isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.4);
+  play_start_mperf(&play, 2, 0.4);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_HARDWARE;
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.4, EXACT);
+  assert_near(play_load(&play, 1), 0.4, PLAY_EXACT);
   assert_true(play_core(&play, 1)->isolated);
   play_end(&play);
 }
@@ -393,7 +378,8 @@ isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
 static void isolated_cores_may_be_skipped(void **state) {
   (void)state;
   struct play play;
-  start_ipc(&play);
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
   isolate(&play, "1\n");
   play.options.isolated_cores = ISOLATED_CORES_SKIP;
   play_open(&play);

@@ -5,8 +5,6 @@
 #include "cycles/condemn.h"
 #include "play.h"
 
-#define EXACT 1e-6
-#define SECOND_ERROR 0.0201
 #define MS UINT64_C(1000000)
 
 /* ---------------------------------------------------------------------------
@@ -116,7 +114,7 @@ a_counter_that_misses_work_gives_way_to_the_next_source(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_seconds(&play, 10);
   assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
-  assert_near(play_load(&play, 1), 0.5, SECOND_ERROR);
+  assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(play_counts(&play)->source_changes, 1);
   play_end(&play);
 }
@@ -140,7 +138,7 @@ static void one_core_condemns_for_itself_alone(void **state) {
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
   assert_int_equal(play_core(&play, 0)->total.epoch, epoch);
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -157,9 +155,9 @@ static void the_next_source_may_be_another_counter(void **state) {
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_int_equal(
-      fake_journal_count(&play.journal, "core 0-1", "mperf gives way", NULL),
+      fake_journal_count(&play.journal, "cores 0-1", "mperf gives way", NULL),
       1);
   play_end(&play);
 }
@@ -186,7 +184,7 @@ static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
       PLAY_TSC_HZ;
   play_seconds(&play, 40);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
   play_end(&play);
@@ -207,15 +205,13 @@ static void a_source_that_goes_on_lying_is_condemned_again(void **state) {
 static void work_that_the_kernel_calls_idle_condemns_nobody(void **state) {
   (void)state;
   struct play play;
-  play_start(&play, 2);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play.fake, 1);
+  play_start_mperf(&play, 2, 1);
   play.fake->cores[1].idle = 0.7;
   play.fake->cores[1].seen = 0.3;
   play_open(&play);
   play_seconds(&play, 100);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 1, EXACT);
+  assert_near(play_load(&play, 1), 1, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -264,9 +260,7 @@ static void renumbered_rows_condemn_nobody(void **state) {
 static void hotplug_and_suspend_condemn_nobody(void **state) {
   (void)state;
   struct play play;
-  play_start(&play, 2);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play.fake, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play_open(&play);
   for (int i = 0; i < 50; i++) {
     play_seconds(&play, 2);

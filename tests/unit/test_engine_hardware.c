@@ -6,33 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#define DEVICES "/sys/bus/event_source/devices/"
-#define EXACT 1e-6
-
-/* Bare metal with mperf, every core at this load. */
-static void start_mperf(struct play *play, int cores, double load) {
-  play_start(play, cores);
-  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play->fake, load);
-}
-
-static void start_ref_cycles(struct play *play, int cores, double load) {
-  play_start(play, cores);
-  fake_machine_hypervisor(play->fake);
-  fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
-  fake_machine_ref_cycles(play->fake, PLAY_TSC_HZ);
-  fake_machine_load(play->fake, load);
-}
-
-static void start_ipc(struct play *play) {
-  start_mperf(play, 2, 0.5);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE, PERF_COUNT_HW_CPU_CYCLES,
-                       FAKE_PER_UNHALTED, 3e9);
-  fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
-                       PERF_COUNT_HW_INSTRUCTIONS, FAKE_PER_UNHALTED, 6e9);
-  play->options.ipc = true;
-}
-
 /* ---------------------------------------------------------------------------
  * Counts
  */
@@ -40,7 +13,7 @@ static void start_ipc(struct play *play) {
 static void counters_may_wrap(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.75);
+  play_start_mperf(&play, 2, 0.75);
   static const uint64_t configs[] = {FAKE_MSR_TSC, FAKE_MSR_APERF,
                                      FAKE_MSR_MPERF};
   for (size_t i = 0; i < 3; i++)
@@ -49,7 +22,7 @@ static void counters_may_wrap(void **state) {
   play_open(&play);
   for (int i = 0; i < 10; i++) {
     play_seconds(&play, 1);
-    assert_near(play_load(&play, 0), 0.75, EXACT);
+    assert_near(play_load(&play, 0), 0.75, PLAY_EXACT);
   }
   assert_int_equal(play_counts(&play)->errors, 0);
   play_end(&play);
@@ -60,33 +33,33 @@ static void
 shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
   (void)state;
   struct play play;
-  start_ref_cycles(&play, 2, 0.9);
+  play_start_ref_cycles(&play, 2, 0.9);
   fake_machine_load(play.fake, 1);
   play.fake->cores[1].running = 0.574;
   play_open(&play);
   play_seconds(&play, 3);
-  assert_near(play_load(&play, 1), 1, EXACT);
-  assert_near(play_core(&play, 1)->multiplexed, 0.574, EXACT);
+  assert_near(play_load(&play, 1), 1, PLAY_EXACT);
+  assert_near(play_core(&play, 1)->multiplexed, 0.574, PLAY_EXACT);
   assert_near(
       (play_core(&play, 1)->total.base_cycles - play.before[1].base_cycles) /
           1e9,
-      PLAY_TSC_HZ / 1e9, EXACT);
-  assert_near(play_core(&play, 0)->multiplexed, 1, EXACT);
+      PLAY_TSC_HZ / 1e9, PLAY_EXACT);
+  assert_near(play_core(&play, 0)->multiplexed, 1, PLAY_EXACT);
   play_end(&play);
 }
 
 static void shared_counters_are_divided_by_the_time_they_ran(void **state) {
   (void)state;
   struct play play;
-  start_ref_cycles(&play, 2, 0.8);
+  play_start_ref_cycles(&play, 2, 0.8);
   play.options.denominator = DENOMINATOR_TIME_ENABLED;
   play.options.base_frequency_hz = PLAY_TSC_HZ;
   play.fake->cores[1].running = 0.25;
   play_open(&play);
   play_seconds(&play, 3);
-  assert_near(play_load(&play, 0), 0.8, EXACT);
-  assert_near(play_load(&play, 1), 0.8, EXACT);
-  assert_near(play_core(&play, 1)->multiplexed, 0.25, EXACT);
+  assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
+  assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
+  assert_near(play_core(&play, 1)->multiplexed, 0.25, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -95,7 +68,7 @@ static void a_counter_that_never_ran_has_no_value(void **state) {
   for (int denominator = DENOMINATOR_TSC;
        denominator <= DENOMINATOR_TIME_ENABLED; denominator++) {
     struct play play;
-    start_ref_cycles(&play, 2, 0.8);
+    play_start_ref_cycles(&play, 2, 0.8);
     play.options.denominator = denominator;
     play.options.base_frequency_hz = PLAY_TSC_HZ;
     play_open(&play);
@@ -104,29 +77,33 @@ static void a_counter_that_never_ran_has_no_value(void **state) {
     play_seconds(&play, 1);
     assert_nan(play_load(&play, 1));
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
-    assert_near(play_load(&play, 0), 0.8, EXACT);
+    assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
     play.fake->cores[1].running = 0.5;
     play_seconds(&play, 2);
-    assert_near(play_load(&play, 1), 0.8, EXACT);
+    assert_near(play_load(&play, 1), 0.8, PLAY_EXACT);
     assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
     play_end(&play);
   }
 }
 
+static void make_tsc_unsteady(struct play *play) {
+  fake_machine_file(
+      play->fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
+}
+
 static void without_a_steady_tsc_time_enabled_divides(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.37);
-  fake_machine_file(
-      play.fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
+  play_start_mperf(&play, 2, 0.37);
+  make_tsc_unsteady(&play);
   play.fake->perf_read_ns = 10 * FAKE_MS; /* for the calibration */
   play_open(&play);
   play.fake->perf_read_ns = 0;
   play_seconds(&play, 2);
   assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
-  assert_near(play_load(&play, 0), 0.37, EXACT);
+  assert_near(play_load(&play, 0), 0.37, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "time-enabled", NULL), 1);
   play_end(&play);
 }
@@ -134,11 +111,8 @@ static void without_a_steady_tsc_time_enabled_divides(void **state) {
 static void the_tsc_by_name_is_refused_where_it_is_not_steady(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.37);
-  fake_machine_file(
-      play.fake,
-      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-      "hpet\n");
+  play_start_mperf(&play, 2, 0.37);
+  make_tsc_unsteady(&play);
   play.options.denominator = DENOMINATOR_TSC;
   play_open(&play);
   play_seconds(&play, 2);
@@ -151,7 +125,7 @@ static void the_tsc_by_name_is_refused_where_it_is_not_steady(void **state) {
 static void a_little_over_one_is_rounding(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 1, 1);
+  play_start_mperf(&play, 1, 1);
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, -1)->hz *=
       1.004;
   play_open(&play);
@@ -164,7 +138,7 @@ static void a_little_over_one_is_rounding(void **state) {
 static void far_over_one_is_no_value_but_an_error(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 1);
+  play_start_mperf(&play, 2, 1);
   struct fake_counter *fast =
       fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
                            FAKE_PER_UNHALTED, PLAY_TSC_HZ * 1.01);
@@ -191,25 +165,25 @@ static void far_over_one_is_no_value_but_an_error(void **state) {
 static void stolen_time_is_not_in_a_counter_either(void **state) {
   (void)state;
   struct play play;
-  start_ref_cycles(&play, 1, 0.3);
+  play_start_ref_cycles(&play, 1, 0.3);
   play.fake->cores[0].steal = 0.6;
   play_open(&play);
   play_seconds(&play, 30);
   assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 0), 0.3, EXACT);
+  assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
   play_end(&play);
 }
 
 static void aperf_over_mperf_is_the_boost_of_the_base_frequency(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 1, 0.2);
+  play_start_mperf(&play, 1, 0.2);
   play_open(&play);
   play_seconds(&play, 2);
   const struct core_total *from = &play.before[0];
   const struct core_total *to = &play_core(&play, 0)->total;
   assert_near((to->aperf - from->aperf) / (to->mperf - from->mperf), 1.25,
-              EXACT);
+              PLAY_EXACT);
   assert_near((to->base_cycles - from->base_cycles) / (to->wall - from->wall) *
                   1e9,
               PLAY_TSC_HZ, 1e3);
@@ -220,23 +194,28 @@ static void aperf_over_mperf_is_the_boost_of_the_base_frequency(void **state) {
  * Trouble
  */
 
+static void break_mperf(struct play *play, int core, int error) {
+  struct fake_counter *broken =
+      fake_machine_counter(play->fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                           FAKE_PER_UNHALTED, PLAY_TSC_HZ);
+  broken->core = core;
+  broken->open_error = error;
+}
+
 static void a_core_that_cannot_be_opened_leaves_the_others_alone(void **state) {
   (void)state;
   static const int errors[] = {EACCES, ENODEV, EMFILE, EINVAL, EBUSY};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
     struct play play;
-    start_mperf(&play, 4, 0.4);
-    struct fake_counter *broken =
-        fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
-                             FAKE_PER_UNHALTED, PLAY_TSC_HZ);
-    broken->core = 2;
-    broken->open_error = errors[i];
+    play_start_mperf(&play, 4, 0.4);
+    break_mperf(&play, 2, errors[i]);
     play_open(&play);
     play_seconds(&play, 10);
     for (int core = 0; core < 4; core++) {
       assert_int_equal(play_source(&play, core),
                        core == 2 ? SOURCE_IDLE : SOURCE_MPERF);
-      assert_near(play_load(&play, core), 0.4, core == 2 ? 0.0201 : EXACT);
+      assert_near(play_load(&play, core), 0.4,
+                  core == 2 ? PLAY_SECOND_ERROR : PLAY_EXACT);
     }
     play_end(&play);
   }
@@ -245,7 +224,7 @@ static void a_core_that_cannot_be_opened_leaves_the_others_alone(void **state) {
 static void a_core_that_cannot_be_read_leaves_the_others_alone(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 4, 0.4);
+  play_start_mperf(&play, 4, 0.4);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t epoch = play_core(&play, 1)->total.epoch;
@@ -257,24 +236,21 @@ static void a_core_that_cannot_be_read_leaves_the_others_alone(void **state) {
   for (int core = 0; core < 4; core++)
     if (core != 2) {
       assert_int_equal(play_core(&play, core)->total.epoch, epoch);
-      assert_near(play_load(&play, core), 0.4, EXACT);
+      assert_near(play_load(&play, core), 0.4, PLAY_EXACT);
     }
   assert_true(play_counts(&play)->errors > 0);
   play.fake->cores[2].read_error = 0;
   play_seconds(&play, 70);
   assert_int_equal(play_source(&play, 2), SOURCE_MPERF);
-  assert_near(play_load(&play, 2), 0.4, EXACT);
+  assert_near(play_load(&play, 2), 0.4, PLAY_EXACT);
   play_end(&play);
 }
 
 static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.4);
-  struct fake_counter *broken = fake_machine_counter(
-      play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, FAKE_PER_UNHALTED, PLAY_TSC_HZ);
-  broken->core = 1;
-  broken->open_error = EMFILE;
+  play_start_mperf(&play, 2, 0.4);
+  break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
   /* at 0, 1, 3, 7, 15, 31, 63, then each 60 s: 120 more in two hours */
@@ -296,7 +272,7 @@ static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
 static void success_makes_up_for_earlier_failures(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.4);
+  play_start_mperf(&play, 2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 600); /* by now it is tried once a minute */
@@ -315,7 +291,7 @@ static void
 a_counter_that_keeps_failing_does_not_flood_the_journal(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 2, 0.4);
+  play_start_mperf(&play, 2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
   play_seconds(&play, 3600);
@@ -326,7 +302,7 @@ a_counter_that_keeps_failing_does_not_flood_the_journal(void **state) {
 static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
   (void)state;
   struct play play;
-  start_ref_cycles(&play, 2, 0.55);
+  play_start_ref_cycles(&play, 2, 0.55);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
@@ -336,7 +312,7 @@ static void a_pinned_counter_that_is_lost_is_shared_from_then_on(void **state) {
   assert_nan(play_load(&play, 1));
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
-  assert_near(play_load(&play, 1), 0.55, EXACT);
+  assert_near(play_load(&play, 1), 0.55, PLAY_EXACT);
   assert_int_equal(play_counts(&play)->reopens, reopens + 1);
   play_seconds(&play, 10);
   assert_int_equal(play_counts(&play)->reopens, reopens + 1);
@@ -353,7 +329,8 @@ static void
 instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
   (void)state;
   struct play play;
-  start_ipc(&play);
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
   play_open(&play);
   play_seconds(&play, 2);
   const struct core_total *from = &play.before[1];
@@ -361,7 +338,7 @@ instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
   assert_int_equal(from->ipc_epoch, to->ipc_epoch);
   assert_near((to->instructions - from->instructions) /
                   (to->cycles - from->cycles),
-              2, EXACT);
+              2, PLAY_EXACT);
   assert_near(to->ipc_enabled - from->ipc_enabled, 1e9, 1);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
   play_end(&play);
@@ -370,13 +347,14 @@ instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
 static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
   (void)state;
   struct play play;
-  start_ipc(&play);
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
   fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
                             PERF_COUNT_HW_INSTRUCTIONS, -1)
       ->open_error = ENOENT;
   play_open(&play);
   play_seconds(&play, 5);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_int_equal(fake_machine_descriptors(play.fake, 1), 3);
   assert_true(fake_journal_count(&play.journal, "instructions", NULL) <= 2);
   play_end(&play);
@@ -386,7 +364,7 @@ static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
 static void a_tsc_that_changes_its_rate_calls_for_a_new_proof(void **state) {
   (void)state;
   struct play play;
-  start_ref_cycles(&play, 2, 0.5);
+  play_start_ref_cycles(&play, 2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   play_seconds(&play, 30);
@@ -399,7 +377,7 @@ static void a_tsc_that_changes_its_rate_calls_for_a_new_proof(void **state) {
   play_seconds(&play, 30);
   assert_int_equal(play_core(&play, 0)->proof, PROOF_PENDING);
   assert_int_equal(fake_journal_count(&play.journal, "TSC", "again", NULL), 1);
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -407,7 +385,7 @@ static void a_tsc_that_changes_its_rate_calls_for_a_new_proof(void **state) {
 static void a_sample_that_is_interrupted_is_no_change_of_the_tsc(void **state) {
   (void)state;
   struct play play;
-  start_ref_cycles(&play, 2, 0.5);
+  play_start_ref_cycles(&play, 2, 0.5);
   play_open(&play);
   play_proof(&play, SOURCE_REF_CYCLES, PROOF_PROVEN);
   for (int i = 0; i < 60; i++) {
@@ -422,7 +400,8 @@ static void a_sample_that_is_interrupted_is_no_change_of_the_tsc(void **state) {
 static void closing_leaves_no_descriptor_open(void **state) {
   (void)state;
   struct play play;
-  start_ipc(&play);
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
@@ -432,7 +411,7 @@ static void closing_leaves_no_descriptor_open(void **state) {
 static void one_read_per_group_and_sample(void **state) {
   (void)state;
   struct play play;
-  start_mperf(&play, 8, 0.5);
+  play_start_mperf(&play, 8, 0.5);
   play_open(&play);
   play_seconds(&play, 1);
   int before = play.fake->perf_reads;

@@ -6,19 +6,10 @@
 #include <errno.h>
 #include <string.h>
 
-#define EXACT 1e-6
-#define SECOND_ERROR 0.0201
-
-static void start(struct play *play, int cores, double load) {
-  play_start(play, cores);
-  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play->fake, load);
-}
-
 static void a_core_that_went_has_no_value_and_no_descriptor(void **state) {
   (void)state;
   struct play play;
-  start(&play, 4, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_online(play.fake, 2, false);
@@ -33,7 +24,7 @@ static void a_core_that_went_has_no_value_and_no_descriptor(void **state) {
 static void a_core_that_went_leaves_the_others_alone(void **state) {
   (void)state;
   struct play play;
-  start(&play, 4, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t epoch = play_core(&play, 0)->total.epoch;
@@ -46,7 +37,7 @@ static void a_core_that_went_leaves_the_others_alone(void **state) {
     if (core != 2) {
       assert_int_equal(play_core(&play, core)->total.epoch, epoch);
       assert_int_equal(play_core(&play, core)->total.stat_epoch, stat_epoch);
-      assert_near(play_load(&play, core), 0.5, EXACT);
+      assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
     }
   play_end(&play);
 }
@@ -55,7 +46,7 @@ static void
 a_core_that_comes_is_measured_from_its_second_sample_on(void **state) {
   (void)state;
   struct play play;
-  start(&play, 4, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   fake_machine_online(play.fake, 1, false);
   play_open(&play);
   assert_null(play_core(&play, 1));
@@ -65,7 +56,7 @@ a_core_that_comes_is_measured_from_its_second_sample_on(void **state) {
   assert_true(play_core(&play, 1)->online);
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -74,7 +65,7 @@ static void
 a_core_that_was_away_between_two_samples_loses_that_window_alone(void **state) {
   (void)state;
   struct play play;
-  start(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
@@ -84,10 +75,10 @@ a_core_that_was_away_between_two_samples_loses_that_window_alone(void **state) {
   fake_machine_online(play.fake, 1, true);
   play_sample(&play, FAKE_SECOND / 2);
   assert_nan(play_load(&play, 1));
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(play_counts(&play)->windows_discarded, discarded + 1);
   play_seconds(&play, 1);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -103,9 +94,9 @@ static void the_same_holds_for_the_source_idle(void **state) {
   fake_machine_online(play.fake, 1, true);
   play_sample(&play, FAKE_SECOND / 2);
   assert_nan(play_load(&play, 1));
-  assert_near(play_load(&play, 0), 0.5, SECOND_ERROR);
+  assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   play_seconds(&play, 1);
-  assert_near(play_load(&play, 1), 0.5, SECOND_ERROR);
+  assert_near(play_load(&play, 1), 0.5, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
@@ -113,7 +104,7 @@ static void the_same_holds_for_the_source_idle(void **state) {
 static void a_dissolved_group_tells_of_a_core_that_was_away(void **state) {
   (void)state;
   struct play play;
-  start(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play.fake->hotplug_events = false;
   play_open(&play);
   play_seconds(&play, 2);
@@ -121,10 +112,10 @@ static void a_dissolved_group_tells_of_a_core_that_was_away(void **state) {
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_true(play_counts(&play)->reopens >= 1);
   play_end(&play);
 }
@@ -133,16 +124,16 @@ static void
 a_frozen_clock_of_a_group_tells_of_a_core_that_was_away(void **state) {
   (void)state;
   struct play play;
-  start(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->cores[1].frozen = true;
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   play.fake->cores[1].frozen = false;
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -159,21 +150,21 @@ static void a_lone_event_that_is_frozen_is_opened_anew(void **state) {
   play.options.base_frequency_hz = 1e9;
   play_open(&play);
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   fake_machine_online(play.fake, 1, false);
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 1);
   assert_nan(play_load(&play, 1));
   play_seconds(&play, 1);
   assert_int_equal(play_source(&play, 1), SOURCE_EVENT);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
 static void lost_messages_throw_away_one_window_of_every_core(void **state) {
   (void)state;
   struct play play;
-  start(&play, 4, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->hotplug_lost = true;
@@ -182,7 +173,7 @@ static void lost_messages_throw_away_one_window_of_every_core(void **state) {
     assert_nan(play_load(&play, core));
   play_seconds(&play, 1);
   for (int core = 0; core < 4; core++)
-    assert_near(play_load(&play, core), 0.5, EXACT);
+    assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -191,15 +182,15 @@ a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
   (void)state;
   struct play play;
   struct core_set set;
-  start(&play, 4, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   core_set_parse(&set, "0-1");
   play.options.cores = &set;
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_online(play.fake, 3, false);
   play_seconds(&play, 1);
-  assert_near(play_load(&play, 0), 0.5, EXACT);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   assert_null(play_core(&play, 3));
   play_end(&play);
 }
@@ -207,7 +198,7 @@ a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
 static void a_machine_that_cannot_tell_of_changes_is_looked_at(void **state) {
   (void)state;
   struct play play;
-  start(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play.fake->machine.changed_cores = NULL;
   play_open(&play);
   play_seconds(&play, 2);
@@ -216,14 +207,14 @@ static void a_machine_that_cannot_tell_of_changes_is_looked_at(void **state) {
   assert_false(play_core(&play, 1)->online);
   fake_machine_online(play.fake, 1, true);
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
 static void totals_never_fall_while_cores_come_and_go(void **state) {
   (void)state;
   struct play play;
-  start(&play, 8, 0.5);
+  play_start_mperf(&play, 8, 0.5);
   play_open(&play);
   uint32_t random = 1;
   for (int i = 0; i < 2000; i++) {
@@ -243,9 +234,9 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
       assert_true(it->total.epoch >= play.before[core].epoch);
       double load = play_load(&play, core);
       if (!isnan(load))
-        assert_near(load, 0.5, EXACT);
+        assert_near(load, 0.5, PLAY_EXACT);
     }
-    assert_near(play_load(&play, 0), 0.5, EXACT);
+    assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   }
   assert_true(fake_machine_descriptors(play.fake, -1) <= 24);
   play_end(&play);
@@ -278,7 +269,7 @@ static void a_core_that_goes_during_a_sample_is_gone_in_it(void **state) {
   goes_now = true;
   play_seconds(&play, 1);
   assert_false(play_core(&play, 2)->online);
-  assert_near(play_load(&play, 0), 0.5, SECOND_ERROR);
+  assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "withheld", NULL), 0);
   play_end(&play);
 }
@@ -286,16 +277,16 @@ static void a_core_that_goes_during_a_sample_is_gone_in_it(void **state) {
 static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
   (void)state;
   struct play play;
-  start(&play, 2, 0.5);
+  play_start_mperf(&play, 2, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_fail(play.fake, "/sys/devices/system/cpu/online", EACCES);
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 0), 0.5, EXACT);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   fake_machine_file(play.fake, "/sys/devices/system/cpu/online", "0-\n");
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 1), 0.5, EXACT);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
   play_end(&play);
 }
 

@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two columns, each cut to a tick of 10 ms. */
-#define SECOND_ERROR 0.0201
-
 static void load_is_what_idle_time_leaves_of_wall_time(void **state) {
   (void)state;
   struct play play;
@@ -22,7 +19,7 @@ static void load_is_what_idle_time_leaves_of_wall_time(void **state) {
   static const double loads[] = {0, 0.1, 0.5, 1};
   for (int core = 0; core < 4; core++) {
     assert_int_equal(play_source(&play, core), SOURCE_IDLE);
-    assert_near(play_load(&play, core), loads[core], SECOND_ERROR / 10);
+    assert_near(play_load(&play, core), loads[core], PLAY_SECOND_ERROR / 10);
   }
   play_end(&play);
 }
@@ -36,7 +33,7 @@ static void work_that_evades_the_tick_is_seen(void **state) {
   play.fake->cores[0].seen = 0.004;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0.868, SECOND_ERROR / 10);
+  assert_near(play_load(&play, 0), 0.868, PLAY_SECOND_ERROR / 10);
   play_end(&play);
 }
 
@@ -48,7 +45,7 @@ static void work_that_runs_at_the_tick_is_not_overrated(void **state) {
   play.fake->cores[0].seen = 0.999;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0.0665, SECOND_ERROR / 10);
+  assert_near(play_load(&play, 0), 0.0665, PLAY_SECOND_ERROR / 10);
   play_end(&play);
 }
 
@@ -60,7 +57,7 @@ static void waiting_for_a_disk_is_idle(void **state) {
   play.fake->cores[0].iowait = 0.75;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0.2, SECOND_ERROR / 5);
+  assert_near(play_load(&play, 0), 0.2, PLAY_SECOND_ERROR / 5);
   play_end(&play);
 }
 
@@ -72,10 +69,10 @@ static void stolen_time_is_no_load(void **state) {
   play.fake->cores[0].steal = 0.5;
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0.3, SECOND_ERROR / 5);
+  assert_near(play_load(&play, 0), 0.3, PLAY_SECOND_ERROR / 5);
   const struct core_total *total = &play_core(&play, 0)->total;
   assert_near((total->stat_steal - play.before[0].stat_steal) / 10e9, 0.5,
-              SECOND_ERROR / 5);
+              PLAY_SECOND_ERROR / 5);
   play_end(&play);
 }
 
@@ -116,7 +113,7 @@ static void many_short_windows_add_up_to_the_same(void **state) {
   for (int i = 0; i < 1000; i++)
     assert_int_equal(play_sample(&play, 73 * FAKE_MS), 0);
   assert_near(engine_load(&begin, &play_core(&play, 0)->total), 0.37,
-              SECOND_ERROR / 73);
+              PLAY_SECOND_ERROR / 73);
   assert_int_equal(play_counts(&play)->errors, 0);
   play_end(&play);
 }
@@ -130,7 +127,7 @@ static void no_time_between_two_samples_is_no_value(void **state) {
   play_sample(&play, 0);
   assert_nan(play_load(&play, 0));
   play_sample(&play, FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0, SECOND_ERROR);
+  assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
@@ -246,7 +243,7 @@ static void renumbered_rows_withhold_the_source_and_say_so_once(void **state) {
 
   core_set_clear(&play.fake->stat_hidden);
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 3), 0, SECOND_ERROR);
+  assert_near(play_load(&play, 3), 0, PLAY_SECOND_ERROR);
   assert_non_null(engine_procstat(play.engine));
   play_end(&play);
 }
@@ -254,9 +251,7 @@ static void renumbered_rows_withhold_the_source_and_say_so_once(void **state) {
 static void renumbered_rows_leave_hardware_sources_alone(void **state) {
   (void)state;
   struct play play;
-  play_start(&play, 4);
-  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play.fake, 0.6);
+  play_start_mperf(&play, 4, 0.6);
   core_set_add(&play.fake->stat_hidden, 0);
   play_open(&play);
   play_seconds(&play, 2);
@@ -301,7 +296,7 @@ static void a_missing_file_is_said_once_and_waited_for(void **state) {
       fake_journal_count(&play.journal, "no source of loads", "idle", NULL), 1);
   fake_machine_remove(play.fake, "/proc/stat");
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 0), 0, SECOND_ERROR);
+  assert_near(play_load(&play, 0), 0, PLAY_SECOND_ERROR);
   assert_true(engine_has_source(play.engine));
   play_end(&play);
 }
@@ -349,7 +344,7 @@ static void cores_of_256_each_have_their_own_load(void **state) {
   play_open(&play);
   play_seconds(&play, 2);
   for (int core = 0; core < 256; core++)
-    assert_near(play_load(&play, core), core / 255.0, SECOND_ERROR);
+    assert_near(play_load(&play, core), core / 255.0, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
@@ -384,7 +379,7 @@ static void only_selected_cores_are_looked_at(void **state) {
   size_t len;
   engine_cores(play.engine, &len);
   assert_int_equal(len, 3);
-  assert_near(play_load(&play, 5), 0, SECOND_ERROR);
+  assert_near(play_load(&play, 5), 0, PLAY_SECOND_ERROR);
   assert_null(play_core(&play, 0));
   play_end(&play);
 }
@@ -404,7 +399,7 @@ selected_cores_that_are_absent_are_waited_for_with_one_warning(void **state) {
   assert_int_equal(fake_journal_count(&play.journal, "6,100", NULL), 1);
   fake_machine_online(play.fake, 6, true);
   play_seconds(&play, 2);
-  assert_near(play_load(&play, 6), 0, SECOND_ERROR);
+  assert_near(play_load(&play, 6), 0, PLAY_SECOND_ERROR);
   assert_int_equal(fake_journal_count(&play.journal, "not online", NULL), 1);
   play_end(&play);
 }

@@ -4,15 +4,6 @@
 
 #include "play.h"
 
-#define EXACT 1e-6
-#define SECOND_ERROR 0.0201
-
-static void start(struct play *play, double load) {
-  play_start(play, 4);
-  fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
-  fake_machine_load(play->fake, load);
-}
-
 static void assert_loads(const struct play *play, double load, double within) {
   for (int core = 0; core < 4; core++)
     assert_near(play_load(play, core), load, within);
@@ -26,7 +17,7 @@ static void assert_no_loads(const struct play *play) {
 static void a_suspend_discards_the_window_of_every_core(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t discarded = play_counts(&play)->windows_discarded;
@@ -41,13 +32,13 @@ static void a_suspend_discards_the_window_of_every_core(void **state) {
 static void after_a_suspend_counters_are_opened_anew(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   uint64_t reopens = play_counts(&play)->reopens;
   fake_machine_suspend(play.fake, 10 * FAKE_SECOND);
   play_seconds(&play, 2);
-  assert_loads(&play, 0.5, EXACT);
+  assert_loads(&play, 0.5, PLAY_EXACT);
   for (int core = 0; core < 4; core++)
     assert_int_equal(play_source(&play, core), SOURCE_MPERF);
   assert_int_equal(play_counts(&play)->reopens, reopens + 4);
@@ -66,19 +57,19 @@ static void a_suspend_discards_windows_of_the_source_idle_too(void **state) {
   play_seconds(&play, 1);
   assert_no_loads(&play);
   play_seconds(&play, 1);
-  assert_loads(&play, 0.5, SECOND_ERROR);
+  assert_loads(&play, 0.5, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
 static void each_suspend_is_seen_once(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   for (int i = 0; i < 5; i++) {
     fake_machine_suspend(play.fake, 60 * FAKE_SECOND);
     play_seconds(&play, 3);
-    assert_loads(&play, 0.5, EXACT);
+    assert_loads(&play, 0.5, PLAY_EXACT);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 5);
   play_end(&play);
@@ -88,7 +79,7 @@ static void each_suspend_is_seen_once(void **state) {
 static void the_scatter_of_the_clocks_is_no_suspend(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   for (int i = 0; i < 100; i++) {
     play.fake->boottime_offset_ns +=
@@ -118,7 +109,7 @@ static uint64_t uneven_clock(void *context, clockid_t clock) {
 static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   even_clock = play.fake->machine.clock_ns;
   play.fake->machine.clock_ns = uneven_clock;
   before_boottime_ns = after_boottime_ns = 0;
@@ -127,7 +118,7 @@ static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
     before_boottime_ns = i % 3 == 0 ? 300 * FAKE_MS : 0;
     after_boottime_ns = i % 4 == 0 ? 300 * FAKE_MS : 0;
     play_seconds(&play, 1);
-    assert_loads(&play, 0.5, EXACT);
+    assert_loads(&play, 0.5, PLAY_EXACT);
   }
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
   play_end(&play);
@@ -136,11 +127,11 @@ static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
 static void a_suspend_before_the_start_is_nobodys_business(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play.fake->boottime_offset_ns = 3600 * (int64_t)FAKE_SECOND;
   play_open(&play);
   play_seconds(&play, 2);
-  assert_loads(&play, 0.5, EXACT);
+  assert_loads(&play, 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "suspended", NULL), 0);
   assert_int_equal(play_counts(&play)->windows_discarded, 0);
   play_end(&play);
@@ -149,15 +140,15 @@ static void a_suspend_before_the_start_is_nobodys_business(void **state) {
 static void a_clock_that_is_set_is_no_suspend(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->realtime_offset_ns += 3600 * (int64_t)FAKE_SECOND;
   play_seconds(&play, 1);
-  assert_loads(&play, 0.5, EXACT);
+  assert_loads(&play, 0.5, PLAY_EXACT);
   play.fake->realtime_offset_ns -= 7200 * (int64_t)FAKE_SECOND;
   play_seconds(&play, 1);
-  assert_loads(&play, 0.5, EXACT);
+  assert_loads(&play, 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -168,7 +159,7 @@ static void a_clock_that_is_set_is_no_suspend(void **state) {
 static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
@@ -176,7 +167,7 @@ static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   assert_no_loads(&play);
   assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
   play_seconds(&play, 1);
-  assert_loads(&play, 0.5, EXACT);
+  assert_loads(&play, 0.5, PLAY_EXACT);
   play_end(&play);
 }
 
@@ -191,7 +182,7 @@ static void the_same_holds_for_the_source_idle(void **state) {
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
   play_seconds(&play, 1);
-  assert_loads(&play, 0.25, SECOND_ERROR);
+  assert_loads(&play, 0.25, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
@@ -199,11 +190,11 @@ static void the_same_holds_for_the_source_idle(void **state) {
 static void a_late_sample_integrates_what_the_cores_did(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.9);
+  play_start_mperf(&play, 4, 0.9);
   play_open(&play);
   play_seconds(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
-  assert_loads(&play, 0.9, EXACT);
+  assert_loads(&play, 0.9, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
   play_end(&play);
 }
@@ -212,14 +203,14 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
 static void one_core_that_stood_still_is_no_pause_of_the_machine(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   play.fake->cores[3].frozen = true;
   fake_machine_run(play.fake, 29 * FAKE_SECOND);
   play.fake->cores[3].frozen = false;
   play_sample_late(&play, FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0.5, EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
   play_end(&play);
 }
@@ -227,7 +218,7 @@ static void one_core_that_stood_still_is_no_pause_of_the_machine(void **state) {
 static void nothing_of_a_pause_gets_into_the_totals(void **state) {
   (void)state;
   struct play play;
-  start(&play, 0.5);
+  play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
   struct core_total before = play_core(&play, 0)->total;

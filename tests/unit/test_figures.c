@@ -1,7 +1,6 @@
 /* From totals to loads and load averages. */
 #include "figures_play.h"
 
-#define EXACT 1e-6
 #define WINDOW_S (60.0 / 13)
 
 /* ---------------------------------------------------------------------------
@@ -24,17 +23,17 @@ an_interval_has_its_mean_and_the_extremes_of_its_windows(void **state) {
   const struct core_figures *core = &snapshot->cores[1];
   assert_int_equal(core->core, 1);
   assert_int_equal(core->source, SOURCE_MPERF);
-  assert_near(core->busy, 0.4, EXACT);
-  assert_near(core->busy_min, 0.1, EXACT);
-  assert_near(core->busy_max, 0.9, EXACT);
+  assert_near(core->busy, 0.4, PLAY_EXACT);
+  assert_near(core->busy_min, 0.1, PLAY_EXACT);
+  assert_near(core->busy_max, 0.9, PLAY_EXACT);
   snapshot_free(snapshot);
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it); /* nothing is left of the one before */
-  assert_near(snapshot->cores[1].busy, 0.5, EXACT);
-  assert_near(snapshot->cores[1].busy_min, 0.5, EXACT);
-  assert_near(snapshot->cores[1].busy_max, 0.5, EXACT);
+  assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -69,7 +68,7 @@ static void an_interval_with_a_discarded_window_is_not_known(void **state) {
   figures_play_sample(&it, FAKE_SECOND);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->cores[0].busy, 0.5, EXACT);
+  assert_near(snapshot->cores[0].busy, 0.5, PLAY_EXACT);
   assert_nan(snapshot->cores[1].busy);
   assert_nan(snapshot->cores[1].busy_min);
   assert_nan(snapshot->cores[1].busy_max);
@@ -77,7 +76,7 @@ static void an_interval_with_a_discarded_window_is_not_known(void **state) {
   snapshot_free(snapshot);
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
-  assert_near(snapshot->cores[1].busy, 0.5, EXACT);
+  assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -125,8 +124,8 @@ a_steady_load_shows_in_every_period_from_the_first_window(void **state) {
     assert_int_equal(snapshot->periods_len, 5);
     for (size_t period = 0; period < 5; period++) {
       assert_near(snapshot->period_s[period], periods[period], 0);
-      assert_near(snapshot->cores[1].load_average[period], 0.8, EXACT);
-      assert_near(snapshot->host.load_average[period], 1.6, EXACT);
+      assert_near(snapshot->cores[1].load_average[period], 0.8, PLAY_EXACT);
+      assert_near(snapshot->host.load_average[period], 1.6, PLAY_EXACT);
     }
     snapshot_free(snapshot);
   }
@@ -167,7 +166,7 @@ static void a_step_is_answered_as_the_closed_form_has_it(void **state) {
     for (size_t period = 0; period < 3; period++)
       assert_near(snapshot->cores[0].load_average[period],
                   step_answer(26 * WINDOW_S, i * WINDOW_S, periods[period]),
-                  EXACT);
+                  PLAY_EXACT);
     snapshot_free(snapshot);
   }
   figures_play_end(&it);
@@ -184,7 +183,7 @@ static void a_gap_enters_the_averages_once_with_its_length(void **state) {
   figures_load_average(it.figures);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].load_average[0],
-              step_answer(26 * WINDOW_S, 45, 60), EXACT);
+              step_answer(26 * WINDOW_S, 45, 60), PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -200,12 +199,13 @@ static void a_discarded_window_leaves_the_averages_as_they_were(void **state) {
   fake_machine_online(it.play.fake, 1, true);
   figures_play_windows(&it, 1);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->cores[1].load_average[0], 0.25, EXACT);
+  assert_near(snapshot->cores[1].load_average[0], 0.25, PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[1].load_average[0],
-              0.25 + 0.75 * step_answer(13 * WINDOW_S, WINDOW_S, 60), EXACT);
+              0.25 + 0.75 * step_answer(13 * WINDOW_S, WINDOW_S, 60),
+              PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -223,7 +223,7 @@ a_core_that_was_away_for_longer_than_a_period_starts_anew(void **state) {
   fake_machine_online(it.play.fake, 1, true);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->cores[1].load_average[0], 1, EXACT);
+  assert_near(snapshot->cores[1].load_average[0], 1, PLAY_EXACT);
   assert_true(snapshot->cores[1].load_average[1] < 0.1);
   assert_true(snapshot->cores[1].load_average[2] < 0.1);
   snapshot_free(snapshot);
@@ -239,7 +239,7 @@ the_host_has_an_average_when_every_online_core_has_one(void **state) {
   figures_play_start(&it);
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->host.load_average[0], 1.5, EXACT);
+  assert_near(snapshot->host.load_average[0], 1.5, PLAY_EXACT);
   snapshot_free(snapshot);
   fake_machine_online(it.play.fake, 3, true);
   figures_play_windows(&it, 1);
@@ -248,7 +248,7 @@ the_host_has_an_average_when_every_online_core_has_one(void **state) {
   snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
-  assert_near(snapshot->host.load_average[0], 2, EXACT);
+  assert_near(snapshot->host.load_average[0], 2, PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -289,12 +289,12 @@ static void the_run_queue_starts_from_the_kernels_averages(void **state) {
   struct snapshot *snapshot = figures_play_interval(&it);
   static const double wanted[] = {0.5, 10, 3, 0.5, 3};
   for (size_t i = 0; i < 5; i++)
-    assert_near(snapshot->host.run_queue_average[i], wanted[i], EXACT);
+    assert_near(snapshot->host.run_queue_average[i], wanted[i], PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_windows(&it, 1);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.run_queue_average[1], 10 * exp(-WINDOW_S / 300),
-              EXACT);
+              PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -315,7 +315,7 @@ static void without_them_it_starts_from_nothing(void **state) {
     snapshot_free(snapshot);
     figures_play_windows(&it, 1);
     snapshot = figures_play_interval(&it);
-    assert_near(snapshot->host.run_queue_average[2], 4, EXACT);
+    assert_near(snapshot->host.run_queue_average[2], 4, PLAY_EXACT);
     snapshot_free(snapshot);
     figures_play_end(&it);
   }
@@ -347,7 +347,7 @@ static void the_run_queue_is_averaged_as_loads_are(void **state) {
     figures_play_windows(&it, 1);
     struct snapshot *snapshot = figures_play_interval(&it);
     assert_near(snapshot->host.run_queue_average[1],
-                4 * step_answer(26 * WINDOW_S, i * WINDOW_S, 300), EXACT);
+                4 * step_answer(26 * WINDOW_S, i * WINDOW_S, 300), PLAY_EXACT);
     snapshot_free(snapshot);
   }
   figures_play_end(&it);
@@ -355,16 +355,16 @@ static void the_run_queue_is_averaged_as_loads_are(void **state) {
 
 static void our_own_thread_is_not_in_the_run_queue(void **state) {
   (void)state;
-  assert_near(run_queue_of(1, 0, true), 0, EXACT);
-  assert_near(run_queue_of(8, 0, true), 7, EXACT);
-  assert_near(run_queue_of(0, 0, true), 0, EXACT);
-  assert_near(run_queue_of(0, 3, true), 3, EXACT);
+  assert_near(run_queue_of(1, 0, true), 0, PLAY_EXACT);
+  assert_near(run_queue_of(8, 0, true), 7, PLAY_EXACT);
+  assert_near(run_queue_of(0, 0, true), 0, PLAY_EXACT);
+  assert_near(run_queue_of(0, 3, true), 3, PLAY_EXACT);
 }
 
 static void blocked_processes_count_where_that_is_wanted(void **state) {
   (void)state;
-  assert_near(run_queue_of(3, 4, true), 6, EXACT);
-  assert_near(run_queue_of(3, 4, false), 2, EXACT);
+  assert_near(run_queue_of(3, 4, true), 6, PLAY_EXACT);
+  assert_near(run_queue_of(3, 4, false), 2, PLAY_EXACT);
 }
 
 static void the_run_queue_may_be_left_out(void **state) {

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 
-#define EXACT 1e-6
 #define CPU "/sys/devices/system/cpu"
 
 /* ---------------------------------------------------------------------------
@@ -81,8 +80,8 @@ static void renumbered_rows_withhold_what_comes_from_them_alone(void **state) {
   figures_play_windows(&it, 2);
   struct snapshot *snapshot = figures_play_interval(&it);
   for (int core = 0; core < 2; core++) {
-    assert_near(snapshot->cores[core].busy, 0.5, EXACT);
-    assert_near(snapshot->cores[core].load_average[0], 0.5, EXACT);
+    assert_near(snapshot->cores[core].busy, 0.5, PLAY_EXACT);
+    assert_near(snapshot->cores[core].load_average[0], 0.5, PLAY_EXACT);
     assert_nan(snapshot->cores[core].hidden);
     assert_nan(snapshot->cores[core].unaccounted);
     assert_nan(snapshot->cores[core].steal);
@@ -90,7 +89,7 @@ static void renumbered_rows_withhold_what_comes_from_them_alone(void **state) {
   assert_nan(snapshot->host.hidden);
   assert_nan(snapshot->host.steal);
   assert_nan(snapshot->host.run_queue_average[0]);
-  assert_near(snapshot->host.load_average[0], 1, EXACT);
+  assert_near(snapshot->host.load_average[0], 1, PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -107,7 +106,7 @@ static void the_busy_frequency_is_base_times_boost(void **state) {
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].frequency_hz, PLAY_TSC_HZ * 1.25, 1e4);
-  assert_near(snapshot->cores[0].counter_running, 1, EXACT);
+  assert_near(snapshot->cores[0].counter_running, 1, PLAY_EXACT);
   assert_nan(snapshot->cores[0].ipc);
   snapshot_free(snapshot);
   figures_play_end(&it);
@@ -141,10 +140,10 @@ instructions_per_cycle_tell_how_long_they_were_counted(void **state) {
   figures_play_start(&it);
   figures_play_sample(&it, FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
-  assert_near(snapshot->cores[0].ipc, 1.5, EXACT);
-  assert_near(snapshot->cores[0].ipc_running, 1, EXACT);
-  assert_near(snapshot->cores[1].ipc, 1.5, EXACT);
-  assert_near(snapshot->cores[1].ipc_running, 0.25, EXACT);
+  assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
+  assert_near(snapshot->cores[0].ipc_running, 1, PLAY_EXACT);
+  assert_near(snapshot->cores[1].ipc, 1.5, PLAY_EXACT);
+  assert_near(snapshot->cores[1].ipc_running, 0.25, PLAY_EXACT);
   snapshot_free(snapshot);
   figures_play_sample(&it, FAKE_SECOND);
   fake_machine_online(it.play.fake, 1, false);
@@ -152,7 +151,7 @@ instructions_per_cycle_tell_how_long_they_were_counted(void **state) {
   figures_play_sample(&it, FAKE_SECOND);
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
-  assert_near(snapshot->cores[0].ipc, 1.5, EXACT);
+  assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
   assert_nan(snapshot->cores[1].ipc); /* it was away in this interval */
   assert_nan(snapshot->cores[1].ipc_running);
   assert_nan(snapshot->cores[1].frequency_hz);
@@ -192,7 +191,7 @@ static void residency_is_a_share_of_the_interval(void **state) {
   assert_int_equal(core->cstates_len, 3);
   assert_string_equal(core->cstate[0].name, "POLL");
   assert_true(core->cstate[0].poll);
-  assert_near(core->cstate[0].residency, 0, EXACT);
+  assert_near(core->cstate[0].residency, 0, PLAY_EXACT);
   assert_string_equal(core->cstate[2].name, "C6");
   assert_near(core->cstate[2].residency, 0.7, 1e-3);
   assert_true(core->cstate[2].entries > 0);
@@ -273,8 +272,8 @@ static void no_snapshot_of_256_cores_holds_a_figure_out_of_range(void **state) {
   for (int i = 0; i < 256; i++) {
     const struct core_figures *core = &snapshot->cores[i];
     assert_int_equal(core->core, i);
-    assert_near(core->busy, i / 255.0, EXACT);
-    assert_near(core->load_average[2], i / 255.0, EXACT);
+    assert_near(core->busy, i / 255.0, PLAY_EXACT);
+    assert_near(core->load_average[2], i / 255.0, PLAY_EXACT);
     assert_true(core->busy_min <= core->busy && core->busy <= core->busy_max);
     assert_true(core->busy_min >= 0 && core->busy_max <= 1);
   }

@@ -125,6 +125,16 @@ static void a_sampled_tick_is_told_wherever_it_matters(void **state) {
   assert_non_null(strstr(find(&findings, "tick")->advice, "nohz"));
 }
 
+/* mperf under a hypervisor, in a container whose /proc/stat is of no use. */
+static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  facts.source[SOURCE_MPERF].chosen = 0;
+  char *out = text_of(&facts);
+  assert_non_null(strstr(out, "\nNo source is chosen by itself: name one"));
+  free(out);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
@@ -132,6 +142,7 @@ int main(void) {
       cmocka_unit_test(missing_rights_are_advised_before_missing_hardware),
       cmocka_unit_test(without_paranoia_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_told_wherever_it_matters),
+      cmocka_unit_test(a_source_that_only_a_name_brings_in_is_told_so),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
 }

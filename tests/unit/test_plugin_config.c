@@ -1,53 +1,5 @@
 /* The options of <Plugin percore>. */
-#include "fake_collectd.h"
-
-#include "plugin/config.h"
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-
-static struct config config;
-
-static int set_up(void **state) {
-  (void)state;
-  fake_reset();
-  config_init(&config);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  config_free(&config);
-  fake_reset();
-  return 0;
-}
-
-static int read_lines(const char *lines) {
-  oconfig_item_t *block = fake_config(lines);
-  int status = config_read(&config, block);
-  fake_config_free(block);
-  return status;
-}
-
-static void assert_accepted(const char *lines) {
-  if (read_lines(lines) != 0)
-    fail_msg("refused: %s: %s", lines,
-             fake.lines_len > 0 ? fake.lines[fake.lines_len - 1].text : "");
-}
-
-/* In one line: the option, its value as written, and what is allowed. */
-static void assert_refused(const char *lines, const char *option,
-                           const char *value, const char *allowed) {
-  fake_reset();
-  if (read_lines(lines) == 0)
-    fail_msg("accepted: %s", lines);
-  assert_int_equal(fake_count_logged(LOG_ERR), 1);
-  const char *line = fake_logged(LOG_ERR, option);
-  if (line == NULL || strstr(line, value) == NULL ||
-      strstr(line, allowed) == NULL)
-    fail_msg("%s: says \"%s\"", lines, fake.lines[0].text);
-}
+#include "plugin_unit.h"
 
 static void assert_cores(const struct core_set *cores, const char *expected) {
   char list[256];
@@ -81,6 +33,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(options.figures.cstates);
   assert_int_equal(options.figures.groups_len, 0);
   assert_int_equal(config.max_values, 100000);
+  assert_true(config.max_memory == 1 << 30);
   assert_true(config.send_notifications);
   assert_true(config.load.report_per_core);
   assert_true(config.load.report_host);
@@ -96,6 +49,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "SysRoot \"/host/\"\n"
                   "HostPerf true\n"
                   "MaxValues 5000\n"
+                  "MaxMemory 8589934592\n"
                   "SendNotifications false\n"
                   "<Load>\n"
                   "  Source \"event\"\n"
@@ -126,6 +80,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_string_equal(config.sys_root, "/host");
   assert_true(options.engine.hardware);
   assert_int_equal(config.max_values, 5000);
+  assert_true(config.max_memory == 8589934592.);
   assert_false(config.send_notifications);
   assert_int_equal(options.engine.source, SOURCE_EVENT);
   assert_string_equal(options.engine.event, "armv8_pmuv3/cnt_cycles/");
@@ -162,6 +117,8 @@ static void every_good_value_is_accepted(void **state) {
       "HostPerf \"off\"",
       "MaxValues 1",
       "MaxValues 10000000",
+      "MaxMemory 1048576",
+      "MaxMemory 70368744177664",
       "sendnotifications true",
       "<Load>\nSource \"auto\"\n</Load>",
       "<Load>\nSource \"mperf\"\n</Load>",
@@ -224,6 +181,9 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
       {"MaxValues 1.5", "MaxValues", "1.5", "1 to 10000000"},
       {"MaxValues 1e9", "MaxValues", "1000000000", "1 to 10000000"},
       {"MaxValues \"5\"", "MaxValues", "\"5\"", "without quotes"},
+      {"MaxMemory 1048575", "MaxMemory", "1048575", "1048576 to"},
+      {"MaxMemory 1e15", "MaxMemory", "1e+15", "70368744177664"},
+      {"MaxMemory \"1G\"", "MaxMemory", "\"1G\"", "without quotes"},
       {"<Load>\nSource \"cpuacct\"\n</Load>", "Source", "\"cpuacct\"",
        "\"mperf\""},
       {"<Load>\nSource \"none\"\n</Load>", "Source", "\"none\"", "\"idle\""},
@@ -343,7 +303,9 @@ a_sysroot_keeps_the_counters_of_this_kernel_out_unless_told(void **state) {
 }
 
 int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
+                                  plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(without_options_every_default_is_as_documented),
       TEST(every_option_reaches_the_sampler_or_the_config),

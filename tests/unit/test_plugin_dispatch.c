@@ -1,33 +1,20 @@
 /* From snapshots to value lists. */
-#include "fake_collectd.h"
+#include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
 
 #include <math.h>
-#include <setjmp.h>
-
-#include <cmocka.h>
 
 #define SECOND UINT64_C(1000000000)
 #define START (UINT64_C(1700000000) * SECOND)
 
-static struct config config;
 static struct dispatch dispatch;
 static const double periods[] = {60, 300, 900, 10, 1800};
 
 static int set_up(void **state) {
-  (void)state;
-  fake_reset();
-  config_init(&config);
+  plugin_unit_set_up(state);
   dispatch = (struct dispatch){.config = &config,
                                .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  config_free(&config);
-  fake_reset();
   return 0;
 }
 
@@ -511,7 +498,8 @@ static void what_is_left_of_max_values_is_handed_on(void **state) {
 }
 
 int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
       TEST(by_default_the_host_has_aggregates_averages_and_itself),

@@ -1,40 +1,5 @@
 /* The options of <Region> and <Table>. */
-#include "fake_collectd.h"
-
-#include "plugin/config.h"
-
-#include <setjmp.h>
-
-#include <cmocka.h>
-
-static struct config config;
-
-static int set_up(void **state) {
-  (void)state;
-  fake_reset();
-  config_init(&config);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  config_free(&config);
-  fake_reset();
-  return 0;
-}
-
-static int read_lines(const char *lines) {
-  oconfig_item_t *block = fake_config(lines);
-  int status = config_read(&config, block);
-  fake_config_free(block);
-  return status;
-}
-
-static void assert_accepted(const char *lines) {
-  if (read_lines(lines) != 0)
-    fail_msg("refused: %s: %s", lines,
-             fake.lines_len > 0 ? fake.lines[fake.lines_len - 1].text : "");
-}
+#include "plugin_unit.h"
 
 static const struct region_config *of(const char *region) {
   return region_config_of(&config.regions, region);
@@ -154,16 +119,8 @@ static void a_bad_value_is_an_error_that_names_option_and_value(void **state) {
       {"<Region \"a\">\n<Table \"t\">\nTop 3\n</Table>\n</Region>\n", "Top",
        "3"},
   };
-  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-    fake_reset();
-    if (read_lines(bad[i].lines) == 0)
-      fail_msg("accepted: %s", bad[i].lines);
-    assert_int_equal(fake_count_logged(LOG_ERR), 1);
-    const char *line = fake_logged(LOG_ERR, bad[i].option);
-    if (line == NULL || strstr(line, bad[i].value) == NULL ||
-        strstr(line, "must be ") == NULL)
-      fail_msg("%s: says \"%s\"", bad[i].lines, fake.lines[0].text);
-  }
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    assert_refused(bad[i].lines, bad[i].option, bad[i].value, "must be ");
 }
 
 static void an_option_that_is_unknown_is_a_warning(void **state) {
@@ -176,7 +133,9 @@ static void an_option_that_is_unknown_is_a_warning(void **state) {
 }
 
 int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
+                                  plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(without_a_block_every_region_is_read),
       TEST(with_blocks_only_their_regions_are_read),

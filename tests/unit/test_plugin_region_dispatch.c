@@ -1,31 +1,18 @@
 /* A snapshot of the regions becomes value lists and notifications. */
-#include "fake_collectd.h"
+#include "plugin_unit.h"
 
 #include "plugin/region_dispatch.h"
 
-#include <setjmp.h>
-
-#include <cmocka.h>
 #include <math.h>
 
 #define SECOND UINT64_C(1000000000)
 
-static struct config config;
 static struct region_dispatch dispatch;
 
 static int set_up(void **state) {
-  (void)state;
-  fake_reset();
-  config_init(&config);
+  plugin_unit_set_up(state);
   dispatch = (struct region_dispatch){
       .config = &config, .interval = TIME_T_TO_CDTIME_T_STATIC(10)};
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  config_free(&config);
-  fake_reset();
   return 0;
 }
 
@@ -123,6 +110,19 @@ static void that_values_were_dropped_is_said_once(void **state) {
   assert_non_null(fake_logged(LOG_INFO, "again within MaxValues"));
 }
 
+static void
+without_a_table_that_takes_long_nothing_is_taken_back(void **state) {
+  (void)state;
+  for (int i = 1; i <= 6; i++) {
+    struct region_snapshot *snapshot = snapshot_at(1000 + (uint64_t)i);
+    put(snapshot, REGION_RANK_HOST, REGION_DERIVE, "eth0", 42);
+    snapshot->partial = i % 2 == 0;
+    snapshot->values[REGION_RANK_HOST].cut = (size_t)(i % 2);
+    dispatch_and_free(snapshot, 100);
+  }
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
 static void no_time_is_dispatched_twice_or_backwards(void **state) {
   (void)state;
   static const uint64_t times_s[] = {1000, 1000, 990, 1010};
@@ -159,13 +159,15 @@ static void without_send_notifications_an_event_is_logged_alone(void **state) {
 }
 
 int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(each_value_has_its_identifier_time_and_interval),
       TEST(a_gauge_that_is_no_number_is_left_out),
       TEST(beyond_max_values_single_cores_go_first),
       TEST(values_that_a_snapshot_did_not_keep_are_counted),
       TEST(that_values_were_dropped_is_said_once),
+      TEST(without_a_table_that_takes_long_nothing_is_taken_back),
       TEST(no_time_is_dispatched_twice_or_backwards),
       TEST(an_event_is_logged_and_notified_of_once),
       TEST(without_send_notifications_an_event_is_logged_alone),

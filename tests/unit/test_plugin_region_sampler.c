@@ -1,10 +1,8 @@
 /* The thread that reads regions, on the real clock; nothing here asks how long
  * anything took. */
-#include "fake_collectd.h"
+#include "plugin_unit.h"
 
-#include "plugin/config.h"
 #include "plugin/region_sampler.h"
-
 #include "region_unit.h"
 
 #include <signal.h>
@@ -12,22 +10,7 @@
 
 #define INTERVAL_NS UINT64_C(20000000)
 
-static struct config config;
 static struct region_sampler *sampler;
-
-static int set_up(void **state) {
-  (void)state;
-  fake_reset();
-  config_init(&config);
-  return 0;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  config_free(&config);
-  fake_reset();
-  return 0;
-}
 
 static void start(void) {
   struct region_watch_options options = {.configs = &config.regions,
@@ -96,7 +79,9 @@ static void it_stops_before_its_first_snapshot(void **state) {
 }
 
 int main(void) {
-#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define TEST(test)                                                             \
+  cmocka_unit_test_setup_teardown(test, plugin_unit_set_up,                    \
+                                  plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(each_snapshot_is_of_a_later_moment),
       TEST(a_region_is_read_by_the_thread),

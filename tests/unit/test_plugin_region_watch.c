@@ -1,199 +1,19 @@
 /* The regions of a host over time: producers in this process, served between
  * two looks of the watch; the clock is the test's. */
-#include "fake_collectd.h"
-
-#include "plugin/config.h"
-#include "plugin/region_watch.h"
-
-#include "region_unit.h"
+#include "region_host.h"
 
 #include <fcntl.h>
-#include <time.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
-#define SECOND UINT64_C(1000000000)
-#define HOST "percore_host_unit_"
-
-static struct config config;
-static struct region_watch *watch;
-static struct region_watch_options options;
-static struct region_moment now;
-static struct region_snapshot *snapshot; /* of the last round */
-static struct percore_region *served[4];
-
-/* ---------------------------------------------------------------------------
- * A host
- */
-
-static bool serve_all(void *argument, uint64_t ns) {
-  (void)argument;
-  (void)ns;
-  for (size_t i = 0; i < COUNT_OF(served); i++)
-    if (served[i] != NULL)
-      percore_serve(served[i]);
-  return true;
-}
-
-static bool is_wanted(void *argument) {
-  (void)argument;
-  return true;
-}
-
-static uint64_t boottime_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_BOOTTIME, &time);
-  return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
-
-/* With lines of <Plugin percore>; what was created before this began long
- * before the first round. */
-static void start_watch(const char *lines) {
-  oconfig_item_t *block = fake_config(lines);
-  assert_int_equal(config_read(&config, block), 0);
-  fake_config_free(block);
-  options = (struct region_watch_options){.configs = &config.regions,
-                                          .interval_ns = 1,
-                                          .values_max = 10000,
-                                          .wait = serve_all,
-                                          .is_wanted = is_wanted};
-  now = (struct region_moment){.stamp_ns = 1000 * SECOND,
-                               .monotonic_ns = 50 * SECOND,
-                               .boottime_ns = boottime_ns()};
-  watch = region_watch_new(&options, &now);
-  assert_non_null(watch);
-}
-
-static void play_round(uint64_t after_ns) {
-  region_snapshot_free(snapshot);
-  now.stamp_ns += after_ns;
-  now.monotonic_ns += after_ns;
-  now.boottime_ns = boottime_ns();
-  snapshot = region_watch_round(watch, &now);
-  assert_non_null(snapshot);
-  assert_false(snapshot->memory_short);
-}
-
-static int set_up(void **state) {
-  (void)state;
-  fake_reset();
-  config_init(&config);
-  memset(served, 0, sizeof(served));
-  snapshot = NULL;
-  watch = NULL;
-  return 0;
-}
-
-static void end_producer(unsigned place) {
-  if (served[place] != NULL)
-    assert_int_equal(percore_destroy(served[place]), 0);
-  served[place] = NULL;
-}
-
-static int tear_down(void **state) {
-  (void)state;
-  region_snapshot_free(snapshot);
-  region_watch_free(watch);
-  for (unsigned i = 0; i < COUNT_OF(served); i++)
-    end_producer(i);
-  config_free(&config);
-  fake_reset();
-  return 0;
-}
-
-static struct percore_region *create(unsigned place, const char *instance,
-                                     const struct percore_table *tables,
-                                     uint32_t len) {
-  struct percore_options create = {.size = sizeof(create),
-                                   .serving = PERCORE_SERVE_POLLED,
-                                   .instance = instance,
-                                   .cores = 4,
-                                   .extra_slots = 2};
-  assert_return_code(
-      percore_create(&served[place], "unit", tables, len, &create), 0);
-  return served[place];
-}
-
-static struct percore_region *create_usual(unsigned place,
-                                           const char *instance) {
-  return create(place, instance, unit_tables, TABLES);
-}
-
-/* ---------------------------------------------------------------------------
- * Updates and values
- */
-
-static uint32_t row_of(struct percore_region *region, unsigned table,
-                       const char *name) {
-  uint32_t row;
-  if (percore_row_add(region, table, name, &row) != 0)
-    assert_int_equal(errno, EEXIST);
-  return row;
-}
-
-/* Adds to a row of `port`; the slot is given back, so that the region can be
- * destroyed. */
-static void add(struct percore_region *region, const char *name, int core,
-                unsigned column, uint64_t n) {
-  percore_core_table_t port;
-  percore_slot_t slot;
-  uint32_t row = row_of(region, PORT, name);
-  assert_int_equal(percore_core_table(region, PORT, &port), 0);
-  assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
-  percore_add(percore_core_row(slot, port, row), column, n);
-  assert_int_equal(percore_detach(region, slot), 0);
-}
-
-static void add_slow(struct percore_region *region, const char *name,
-                     unsigned column, uint64_t n) {
-  percore_shared_table_t slow;
-  uint32_t row = row_of(region, SLOW, name);
-  assert_int_equal(percore_shared_table(region, SLOW, &slow), 0);
-  percore_shared_add(percore_shared_row(slow, row), column, n);
-}
-
-static const struct region_value *find(const char *plugin, const char *instance,
-                                       const char *row) {
-  for (int rank = 0; rank < REGION_RANKS; rank++)
-    for (size_t i = 0; i < snapshot->values[rank].len; i++) {
-      const struct region_value *value = &snapshot->values[rank].list[i];
-      if (strcmp(value->plugin, plugin) == 0 &&
-          strcmp(value->plugin_instance, instance) == 0 &&
-          strcmp(value->type_instance, row) == 0)
-        return value;
-    }
-  return NULL;
-}
-
-static void assert_count(const char *plugin, const char *instance,
-                         const char *row, int64_t expected) {
-  const struct region_value *value = find(plugin, instance, row);
-  if (value == NULL)
-    fail_msg("no %s-%s/%s", plugin, instance, row);
-  assert_int_equal(value->type, REGION_DERIVE);
-  if (value->derive != expected)
-    fail_msg("%s-%s/%s is %lld, not %lld", plugin, instance, row,
-             (long long)value->derive, (long long)expected);
-}
-
-static void assert_none(const char *plugin, const char *instance,
-                        const char *row) {
-  if (find(plugin, instance, row) != NULL)
-    fail_msg("there is %s-%s/%s", plugin, instance, row);
-}
-
-static double gauge(const char *plugin, const char *instance, const char *row) {
-  const struct region_value *value = find(plugin, instance, row);
-  if (value == NULL)
-    fail_msg("no %s-%s/%s", plugin, instance, row);
-  assert_int_not_equal(value->type, REGION_DERIVE);
-  return value->gauge;
-}
-
-static bool told(const char *text) {
-  for (size_t i = 0; i < snapshot->events_len; i++)
-    if (strstr(snapshot->events[i].text, text) != NULL)
-      return true;
-  return false;
+static int listen_at(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
+  assert_return_code(bind(fd, (void *)&address, sizeof(address)), errno);
+  assert_return_code(listen(fd, 1), errno);
+  return fd;
 }
 
 /* ---------------------------------------------------------------------------
@@ -246,9 +66,11 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
   struct percore_region *east = create_usual(0, "east");
   struct percore_region *west = create_usual(1, "west");
   served[1] = NULL; /* does not answer yet */
-  add(east, "eth0", 0, PACKETS, 100);
   add(west, "eth0", 0, PACKETS, 1000000);
+  began_ns = boottime_ns() + 10 * SECOND;
   start_watch("");
+  play_round(SECOND);
+  add(east, "eth0", 0, PACKETS, 100);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 100);
   served[1] = west;
@@ -258,6 +80,26 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
   add(west, "eth0", 0, PACKETS, 2);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 102);
+}
+
+/* A store that had this region's counter from a collectd before would take a
+ * lower one for one that began at 0, and all of it for new. */
+static void
+what_was_counted_before_the_watch_began_is_in_no_counter(void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  add(region, "eth0", 1, PACKETS, 1000000);
+  began_ns = boottime_ns();
+  start_watch("");
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 0);
+  assert_count("percore_unit_port_packets", "1", "eth0", 0);
+  add(region, "eth0", 1, PACKETS, 7);
+  add(region, "eth1", 2, PACKETS, 5);
+  play_round(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 7);
+  assert_count("percore_unit_port_packets", "1", "eth0", 7);
+  assert_count(HOST "port_packets", "all", "eth1", 5);
 }
 
 static void
@@ -271,6 +113,45 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
   add(west, "eth0", 0, PACKETS, 20);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 120);
+}
+
+/* The round began before the producer did, and found it. */
+static void
+one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
+  (void)state;
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  start_watch("");
+  play_round(SECOND);
+  add(create_usual(1, "west"), "eth0", 0, PACKETS, 20);
+  play_round_begun_before(SECOND);
+  assert_count(HOST "port_packets", "all", "eth0", 120);
+}
+
+/* Slow is not silent: what it counted meanwhile is of this time. */
+static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
+  add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
+  start_watch("");
+  play_round(SECOND);
+  struct percore_region *west = create_usual(1, "west");
+  served[1] = NULL;
+  play_round(SECOND / 10);
+  add(west, "eth0", 0, PACKETS, 20);
+  play_round(slow_ns);
+  served[1] = west;
+  percore_serve(west);
+  play_round(SECOND / 10);
+  assert_int_equal(snapshot->regions, 2);
+  return find(HOST "port_packets", "all", "eth0")->derive;
+}
+
+static void one_that_is_slow_to_answer_brings_all_it_counted(void **state) {
+  (void)state;
+  assert_int_equal(count_of_one_that_is_slow(SECOND / 2), 120);
+}
+
+static void one_that_was_silent_brings_nothing_of_that_time(void **state) {
+  (void)state;
+  assert_int_equal(count_of_one_that_is_slow(SECOND), 100);
 }
 
 static void a_producer_started_again_goes_on_where_it_was(void **state) {
@@ -345,6 +226,7 @@ static void percentiles_are_of_the_interval_alone(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, LATENCY_COLUMN + 3, 1000);
+  began_ns = boottime_ns();
   start_watch("");
   play_round(SECOND);
   assert_none(HOST "port_latency", "all", "eth0_p50");
@@ -533,23 +415,69 @@ static void a_region_that_is_too_large_is_refused_once(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "unit is not read"));
 }
 
-static void no_more_than_256_sockets_are_looked_at(void **state) {
+static void socket_path(char *path, size_t size, int number) {
+  snprintf(path, size, "%s/many@%d.sock", getenv("PERCORE_RUNTIME_DIR"),
+           number);
+}
+
+/* Files, and sockets that producers left when they were killed. */
+static void sockets_that_nobody_serves_take_no_places(void **state) {
   (void)state;
-  char path[256];
-  for (int i = 0; i < 300; i++) {
-    snprintf(path, sizeof(path), "%s/many@%d.sock",
-             getenv("PERCORE_RUNTIME_DIR"), i);
-    close(open(path, O_CREAT | O_WRONLY, 0600));
+  char path[108];
+  for (int i = 0; i < 600; i++) {
+    socket_path(path, sizeof(path), i);
+    if (i % 2 == 0)
+      close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    else
+      close(listen_at(path));
   }
+  create_usual(0, NULL);
   start_watch("");
   play_round(SECOND);
   play_round(SECOND);
-  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  for (int i = 0; i < 300; i++) {
-    snprintf(path, sizeof(path), "%s/many@%d.sock",
-             getenv("PERCORE_RUNTIME_DIR"), i);
+  assert_int_equal(snapshot->regions, 1);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+  for (int i = 0; i < 600; i++) {
+    socket_path(path, sizeof(path), i);
     unlink(path);
   }
+}
+
+static void no_more_than_256_regions_are_read(void **state) {
+  (void)state;
+  enum { SOCKETS = 260 };
+  int listeners[SOCKETS];
+  char path[108];
+  for (int i = 0; i < SOCKETS; i++) {
+    socket_path(path, sizeof(path), i);
+    listeners[i] = listen_at(path);
+  }
+  start_watch("");
+  play_round(SECOND);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 256);
+  assert_non_null(fake_logged(LOG_WARNING, "more than 256 regions"));
+  for (int i = 0; i < SOCKETS; i++) {
+    close(listeners[i]);
+    socket_path(path, sizeof(path), i);
+    unlink(path);
+  }
+}
+
+/* One that has another name each time it is started, and is killed soon. */
+static void one_that_is_gone_gives_its_place_to_the_next(void **state) {
+  (void)state;
+  char name[16];
+  start_watch("");
+  for (int i = 0; i < 300; i++) {
+    snprintf(name, sizeof(name), "%d", i);
+    add(create_usual(0, name), "a", 0, PACKETS, 1);
+    play_round(SECOND / 10);
+    assert_int_equal(snapshot->regions, 1);
+    assert_count(HOST "port_packets", "all", "a", i + 1);
+    end_producer(0);
+  }
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
 }
 
 static void
@@ -582,7 +510,11 @@ int main(void) {
       TEST(without_a_region_there_is_no_value),
       TEST(an_instance_that_ends_leaves_its_counts_in_the_sum),
       TEST(a_further_instance_brings_nothing_that_it_counted_long_before),
+      TEST(what_was_counted_before_the_watch_began_is_in_no_counter),
       TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
+      TEST(one_that_began_in_this_very_round_brings_all_it_counted),
+      TEST(one_that_is_slow_to_answer_brings_all_it_counted),
+      TEST(one_that_was_silent_brings_nothing_of_that_time),
       TEST(a_producer_started_again_goes_on_where_it_was),
       TEST(another_schema_goes_on_with_the_fields_of_its_names),
       TEST(a_producer_that_is_gone_is_reported_once_more),
@@ -596,7 +528,9 @@ int main(void) {
       TEST(a_worker_that_sleeps_is_not_stuck_and_of_no_use),
       TEST(who_does_not_answer_for_a_second_is_silent),
       TEST(a_region_that_is_too_large_is_refused_once),
-      TEST(no_more_than_256_sockets_are_looked_at),
+      TEST(sockets_that_nobody_serves_take_no_places),
+      TEST(no_more_than_256_regions_are_read),
+      TEST(one_that_is_gone_gives_its_place_to_the_next),
       TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice),
   };
   return cmocka_run_group_tests_name("plugin_region_watch", tests,

@@ -2,6 +2,10 @@
 
 #include "cycles/proof.h"
 
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
 #define MS 1e6
 
 static void a_spin_counts_from_95_percent_of_the_core(void **state) {
@@ -27,11 +31,10 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
 }
 
 /* A source that could not be read has not been tried. */
-static void a_reading_that_is_not_known_passes_nothing(void **state) {
+static void a_reading_that_is_not_known_says_nothing(void **state) {
   (void)state;
-  assert_int_not_equal(proof_judge_spin(NAN, 1), PROOF_HALF_PASSED);
-  assert_int_not_equal(proof_judge_idle(NAN, 40 * MS, 45 * MS),
-                       PROOF_HALF_PASSED);
+  assert_int_equal(proof_judge_spin(NAN, 1), PROOF_HALF_NOT_RUN);
+  assert_int_equal(proof_judge_idle(NAN, 40 * MS, 45 * MS), PROOF_HALF_NOT_RUN);
 }
 
 static void idling_counts_from_30_ms(void **state) {
@@ -108,11 +111,36 @@ static void a_probe_without_figures_proves_nothing(void **state) {
   assert_int_equal(proof_judge_tick(0.86, NAN, 0.9), PROOF_PENDING);
 }
 
+/* ---------------------------------------------------------------------------
+ * A probe on a core of this machine
+ */
+
+static int read_nothing(void *context, double *unhalted_ns, double *wall_ns) {
+  (void)context;
+  (void)unhalted_ns;
+  (void)wall_ns;
+  return -ESTALE;
+}
+
+static void a_source_that_cannot_be_read_is_not_refuted(void **state) {
+  (void)state;
+  const struct proof_source source = {read_nothing, NULL};
+  char why[PROOF_WHY_MAX];
+  struct probe *probe;
+  struct machine *machine = machine_linux("/");
+  assert_non_null(machine);
+  assert_int_equal(probe_start(&probe, machine, sched_getcpu(), &source, NULL),
+                   0);
+  assert_int_equal(probe_end(probe, why), PROOF_UNPROVEN);
+  assert_non_null(strstr(why, "could not be read"));
+  machine_linux_close(machine);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
       cmocka_unit_test(a_spinning_core_must_read_97_to_102_percent),
-      cmocka_unit_test(a_reading_that_is_not_known_passes_nothing),
+      cmocka_unit_test(a_reading_that_is_not_known_says_nothing),
       cmocka_unit_test(idling_counts_from_30_ms),
       cmocka_unit_test(a_counter_that_goes_on_while_idle_fails),
       cmocka_unit_test(the_load_must_fall_by_at_least_half_of_the_idle_share),
@@ -123,6 +151,7 @@ int main(void) {
       cmocka_unit_test(a_probe_that_the_tick_saw_proves_nothing),
       cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
       cmocka_unit_test(a_probe_without_figures_proves_nothing),
+      cmocka_unit_test(a_source_that_cannot_be_read_is_not_refuted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 
 enum { SECOND = 1000000000, ALL_ROWS = 100 };
 
-struct fixture {
+static struct fixture {
   struct percore_region *region;
   struct region_reader *reader;
   percore_slot_t slot;
@@ -16,68 +16,67 @@ struct fixture {
   percore_histogram_t latency;
   struct rates rates;
   uint64_t now_ns;
-};
+} fixture;
 
-static void open_rates(struct fixture *fixture, enum unit_tables table,
-                       struct rates_options options) {
+static void open_rates(struct rates_options options) {
   if (options.rows == 0)
     options.rows = ALL_ROWS;
   if (options.bytes_most == 0)
     options.bytes_most = 1 << 20;
   assert_int_equal(
-      rates_open(&fixture->rates, fixture->reader, table + 1u, &options), 0);
+      rates_open(&fixture.rates, fixture.reader, PORT + 1, &options), 0);
 }
 
-static void begin(struct fixture *fixture) {
-  *fixture = (struct fixture){.now_ns = SECOND};
-  fixture->region = unit_create(PERCORE_SERVE_THREAD);
-  fixture->reader = unit_connect();
-  assert_return_code(percore_attach(fixture->region, "rx", 1, &fixture->slot),
-                     0);
-  percore_core_table(fixture->region, PORT, &fixture->port);
-  percore_histogram(fixture->region, PORT, LATENCY, &fixture->latency);
+static int set_up(void **state) {
+  (void)state;
+  fixture = (struct fixture){.now_ns = SECOND};
+  fixture.region = unit_create(PERCORE_SERVE_THREAD);
+  fixture.reader = unit_connect();
+  assert_return_code(percore_attach(fixture.region, "rx", 1, &fixture.slot), 0);
+  percore_core_table(fixture.region, PORT, &fixture.port);
+  percore_histogram(fixture.region, PORT, LATENCY, &fixture.latency);
+  return 0;
 }
 
-static void end(struct fixture *fixture) {
-  rates_close(&fixture->rates);
-  region_reader_close(fixture->reader);
-  percore_detach(fixture->region, fixture->slot);
-  assert_return_code(percore_destroy(fixture->region), 0);
+static int tear_down(void **state) {
+  (void)state;
+  rates_close(&fixture.rates);
+  region_reader_close(fixture.reader);
+  percore_detach(fixture.region, fixture.slot);
+  assert_return_code(percore_destroy(fixture.region), 0);
+  return 0;
 }
 
-static uint32_t add_port(struct fixture *fixture, const char *name) {
+static uint32_t add_port(const char *name) {
   uint32_t row;
-  assert_return_code(percore_row_add(fixture->region, PORT, name, &row), 0);
+  assert_return_code(percore_row_add(fixture.region, PORT, name, &row), 0);
   return row;
 }
 
-static void count(struct fixture *fixture, uint32_t row, uint64_t packets) {
-  percore_core_row_t cells =
-      percore_core_row(fixture->slot, fixture->port, row);
+static void count(uint32_t row, uint64_t packets) {
+  percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
   percore_add(cells, PACKETS, packets);
 }
 
 /* Looks after so many seconds. */
-static void look(struct fixture *fixture, double seconds) {
-  fixture->now_ns += (uint64_t)(seconds * SECOND);
-  assert_int_equal(
-      rates_read(&fixture->rates, fixture->reader, fixture->now_ns), 0);
+static void look(double seconds) {
+  fixture.now_ns += (uint64_t)(seconds * SECOND);
+  assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
+                   0);
 }
 
-static const struct rate_row *find(const struct fixture *fixture,
-                                   const char *name) {
-  for (size_t r = 0; r < fixture->rates.rows_len; r++)
-    if (strcmp(fixture->rates.rows[r].name, name) == 0)
-      return &fixture->rates.rows[r];
+static const struct rate_row *find(const char *name) {
+  for (size_t r = 0; r < fixture.rates.rows_len; r++)
+    if (strcmp(fixture.rates.rows[r].name, name) == 0)
+      return &fixture.rates.rows[r];
   return NULL;
 }
 
-static double value(const struct fixture *fixture, const char *name,
-                    const char *title) {
-  const struct rate_row *row = find(fixture, name);
+static double value(const char *name, const char *title) {
+  const struct rate_row *row = find(name);
   assert_non_null(row);
-  for (size_t c = 0; c < fixture->rates.columns_len; c++)
-    if (strcmp(fixture->rates.columns[c].title, title) == 0)
+  for (size_t c = 0; c < fixture.rates.columns_len; c++)
+    if (strcmp(fixture.rates.columns[c].title, title) == 0)
       return row->values[c];
   fail_msg("there is no column %s", title);
   return NAN;
@@ -85,232 +84,191 @@ static double value(const struct fixture *fixture, const char *name,
 
 static void nothing_is_known_of_the_time_before_the_first_look(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  count(&fixture, add_port(&fixture, "eth0"), 1000);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
-  assert_nan(value(&fixture, "eth0", "packets"));
-  assert_nan(value(&fixture, "eth0", "latency_p50"));
-  end(&fixture);
+  count(add_port("eth0"), 1000);
+  open_rates((struct rates_options){0});
+  look(1);
+  assert_nan(value("eth0", "packets"));
+  assert_nan(value("eth0", "latency_p50"));
 }
 
 static void
 a_rate_is_what_was_counted_between_two_looks_over_their_time(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  uint32_t row = add_port(&fixture, "eth0");
-  count(&fixture, row, 1000);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
-  count(&fixture, row, 300);
-  look(&fixture, 0.5);
-  assert_near(value(&fixture, "eth0", "packets"), 600, 1e-9);
-  look(&fixture, 2);
-  assert_near(value(&fixture, "eth0", "packets"), 0, 1e-9);
-  end(&fixture);
+  uint32_t row = add_port("eth0");
+  count(row, 1000);
+  open_rates((struct rates_options){0});
+  look(1);
+  count(row, 300);
+  look(0.5);
+  assert_near(value("eth0", "packets"), 600, 1e-9);
+  look(2);
+  assert_near(value("eth0", "packets"), 0, 1e-9);
 }
 
 static void a_reset_never_enters_a_rate(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  uint32_t row = add_port(&fixture, "eth0");
-  count(&fixture, row, 1000);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
-  count(&fixture, row, 40);
+  uint32_t row = add_port("eth0");
+  count(row, 1000);
+  open_rates((struct rates_options){0});
+  look(1);
+  count(row, 40);
   assert_return_code(percore_reset(fixture.region, PORT, row), 0);
-  count(&fixture, row, 60);
-  look(&fixture, 1);
-  assert_near(value(&fixture, "eth0", "packets"), 100, 1e-9);
+  count(row, 60);
+  look(1);
+  assert_near(value("eth0", "packets"), 100, 1e-9);
   assert_int_equal(unit_shown(fixture.reader, PORT, row, PACKETS), 60);
-  end(&fixture);
 }
 
 static void
 a_row_added_between_two_looks_counts_from_its_own_start(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
-  count(&fixture, add_port(&fixture, "eth7"), 70);
-  look(&fixture, 1);
-  assert_near(value(&fixture, "eth7", "packets"), 70, 1e-9);
-  end(&fixture);
+  open_rates((struct rates_options){0});
+  look(1);
+  count(add_port("eth7"), 70);
+  look(1);
+  assert_near(value("eth7", "packets"), 70, 1e-9);
 }
 
 static void
 a_row_used_again_does_not_inherit_what_another_one_counted(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
   static const char *const names[PORT_ROWS] = {"a", "b", "c", "d"};
   for (int i = 0; i < PORT_ROWS; i++)
-    count(&fixture, add_port(&fixture, names[i]), 1000000);
-  open_rates(&fixture, PORT, (struct rates_options){.per_core = true});
-  look(&fixture, 1);
+    count(add_port(names[i]), 1000000);
+  open_rates((struct rates_options){.per_core = true});
+  look(1);
   assert_return_code(
       percore_row_remove(fixture.region, PORT, 2, PERCORE_NO_UPDATE_IN_FLIGHT),
       0);
-  uint32_t row = add_port(&fixture, "new");
+  uint32_t row = add_port("new");
   assert_int_equal(row, 2);
-  count(&fixture, row, 5);
-  look(&fixture, 1);
-  assert_null(find(&fixture, "c"));
-  assert_near(value(&fixture, "new", "packets"), 5, 1e-9);
+  count(row, 5);
+  look(1);
+  assert_null(find("c"));
+  assert_near(value("new", "packets"), 5, 1e-9);
   /* what a single core had counted before is not known */
-  assert_nan(find(&fixture, "new")->cores[fixture.rates.columns_len]);
-  look(&fixture, 1);
-  assert_near(find(&fixture, "new")->cores[fixture.rates.columns_len], 0, 1e-9);
-  end(&fixture);
+  assert_nan(find("new")->cores[fixture.rates.columns_len]);
+  look(1);
+  assert_near(find("new")->cores[fixture.rates.columns_len], 0, 1e-9);
 }
 
 static void cores_have_rates_of_their_own(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  uint32_t row = add_port(&fixture, "eth0");
-  open_rates(&fixture, PORT, (struct rates_options){.per_core = true});
-  look(&fixture, 1);
-  count(&fixture, row, 10);
-  look(&fixture, 1);
+  uint32_t row = add_port("eth0");
+  open_rates((struct rates_options){.per_core = true});
+  look(1);
+  count(row, 10);
+  look(1);
   size_t columns = fixture.rates.columns_len;
   assert_true(fixture.rates.core_used[1]);
   assert_false(fixture.rates.core_used[0]);
-  assert_near(find(&fixture, "eth0")->cores[columns], 10, 1e-9);
-  end(&fixture);
+  assert_near(find("eth0")->cores[columns], 10, 1e-9);
 }
 
 static void
 the_rows_kept_are_those_with_the_most_and_in_that_order(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
   uint32_t rows[PORT_ROWS];
   static const char *const names[PORT_ROWS] = {"a", "b", "c", "d"};
   static const uint64_t counts[PORT_ROWS] = {10, 40, 20, 30};
   for (int i = 0; i < PORT_ROWS; i++)
-    rows[i] = add_port(&fixture, names[i]);
-  open_rates(&fixture, PORT,
-             (struct rates_options){.rows = 2, .sort = "packets"});
-  look(&fixture, 1);
+    rows[i] = add_port(names[i]);
+  open_rates((struct rates_options){.rows = 2, .sort = "packets"});
+  look(1);
   for (int i = 0; i < PORT_ROWS; i++)
-    count(&fixture, rows[i], counts[i]);
-  look(&fixture, 1);
+    count(rows[i], counts[i]);
+  look(1);
   assert_int_equal(fixture.rates.rows_live, PORT_ROWS);
   assert_int_equal(fixture.rates.rows_len, 2);
   assert_string_equal(fixture.rates.rows[0].name, "b");
   assert_string_equal(fixture.rates.rows[1].name, "d");
-  end(&fixture);
 }
 
 static void rows_can_be_left_in_the_order_of_the_producer(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  count(&fixture, add_port(&fixture, "a"), 1);
-  open_rates(&fixture, PORT, (struct rates_options){.sort = "row"});
-  look(&fixture, 1);
-  count(&fixture, add_port(&fixture, "b"), 1000);
-  look(&fixture, 1);
+  count(add_port("a"), 1);
+  open_rates((struct rates_options){.sort = "row"});
+  look(1);
+  count(add_port("b"), 1000);
+  look(1);
   assert_string_equal(fixture.rates.rows[0].name, "a");
   assert_string_equal(fixture.rates.rows[1].name, "b");
-  end(&fixture);
 }
 
 static void a_field_that_is_not_there_cannot_order_rows(void **state) {
   (void)state;
-  struct fixture fixture;
   struct rates_options options = {.rows = 1, .sort = "colour"};
-  begin(&fixture);
   assert_int_equal(
       rates_open(&fixture.rates, fixture.reader, PORT + 1, &options), -ENOENT);
-  end(&fixture);
 }
 
 static void percentiles_are_of_what_came_since_the_last_look(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  uint32_t row = add_port(&fixture, "eth0");
+  uint32_t row = add_port("eth0");
   percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
   for (int i = 0; i < 1000; i++)
     percore_hist_add(cells, fixture.latency, 900);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
+  open_rates((struct rates_options){0});
+  look(1);
   for (int i = 0; i < 10; i++)
     percore_hist_add(cells, fixture.latency, 3);
-  look(&fixture, 2);
-  assert_near(value(&fixture, "eth0", "latency"), 5, 1e-9);
-  assert_near(value(&fixture, "eth0", "latency_p50"), 3, 1e-9);
-  assert_near(value(&fixture, "eth0", "latency_max"), 3, 1e-9);
-  look(&fixture, 1);
-  assert_nan(value(&fixture, "eth0", "latency_p99"));
-  end(&fixture);
+  look(2);
+  assert_near(value("eth0", "latency"), 5, 1e-9);
+  assert_near(value("eth0", "latency_p50"), 3, 1e-9);
+  assert_near(value("eth0", "latency_max"), 3, 1e-9);
+  look(1);
+  assert_nan(value("eth0", "latency_p99"));
 }
 
 static void a_gauge_is_a_value_and_may_be_negative(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  uint32_t row = add_port(&fixture, "eth0");
+  uint32_t row = add_port("eth0");
   percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
   percore_gauge_add(cells, DEPTH, -7);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
-  assert_near(value(&fixture, "eth0", "depth"), -7, 1e-9);
-  end(&fixture);
+  open_rates((struct rates_options){0});
+  look(1);
+  assert_near(value("eth0", "depth"), -7, 1e-9);
 }
 
 static void more_cells_than_may_be_remembered_are_refused(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  add_port(&fixture, "eth0");
+  add_port("eth0");
   size_t row_size = (LATENCY_COLUMN + 36) * sizeof(uint64_t);
-  open_rates(&fixture, PORT, (struct rates_options){.bytes_most = row_size});
-  look(&fixture, 1);
-  add_port(&fixture, "eth1");
+  open_rates((struct rates_options){.bytes_most = row_size});
+  look(1);
+  add_port("eth1");
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, 3ull * SECOND),
                    -EFBIG);
-  end(&fixture);
 }
 
 /* A counter of a producer gone wrong. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
-  struct fixture fixture;
-  begin(&fixture);
-  uint32_t row = add_port(&fixture, "eth0");
-  count(&fixture, row, 1000);
-  open_rates(&fixture, PORT, (struct rates_options){0});
-  look(&fixture, 1);
-  count(&fixture, row, (uint64_t)-500);
-  look(&fixture, 1);
-  assert_nan(value(&fixture, "eth0", "packets"));
-  end(&fixture);
+  uint32_t row = add_port("eth0");
+  count(row, 1000);
+  open_rates((struct rates_options){0});
+  look(1);
+  count(row, (uint64_t)-500);
+  look(1);
+  assert_nan(value("eth0", "packets"));
 }
 
 int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(nothing_is_known_of_the_time_before_the_first_look),
-      cmocka_unit_test(
-          a_rate_is_what_was_counted_between_two_looks_over_their_time),
-      cmocka_unit_test(a_reset_never_enters_a_rate),
-      cmocka_unit_test(a_row_added_between_two_looks_counts_from_its_own_start),
-      cmocka_unit_test(
-          a_row_used_again_does_not_inherit_what_another_one_counted),
-      cmocka_unit_test(cores_have_rates_of_their_own),
-      cmocka_unit_test(the_rows_kept_are_those_with_the_most_and_in_that_order),
-      cmocka_unit_test(rows_can_be_left_in_the_order_of_the_producer),
-      cmocka_unit_test(a_field_that_is_not_there_cannot_order_rows),
-      cmocka_unit_test(percentiles_are_of_what_came_since_the_last_look),
-      cmocka_unit_test(a_gauge_is_a_value_and_may_be_negative),
-      cmocka_unit_test(more_cells_than_may_be_remembered_are_refused),
-      cmocka_unit_test(a_counter_that_steps_back_has_no_rate),
+      TEST(nothing_is_known_of_the_time_before_the_first_look),
+      TEST(a_rate_is_what_was_counted_between_two_looks_over_their_time),
+      TEST(a_reset_never_enters_a_rate),
+      TEST(a_row_added_between_two_looks_counts_from_its_own_start),
+      TEST(a_row_used_again_does_not_inherit_what_another_one_counted),
+      TEST(cores_have_rates_of_their_own),
+      TEST(the_rows_kept_are_those_with_the_most_and_in_that_order),
+      TEST(rows_can_be_left_in_the_order_of_the_producer),
+      TEST(a_field_that_is_not_there_cannot_order_rows),
+      TEST(percentiles_are_of_what_came_since_the_last_look),
+      TEST(a_gauge_is_a_value_and_may_be_negative),
+      TEST(more_cells_than_may_be_remembered_are_refused),
+      TEST(a_counter_that_steps_back_has_no_rate),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

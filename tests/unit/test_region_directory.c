@@ -161,6 +161,49 @@ static void a_lie_in_the_header_is_refused(void **state) {
   free(bytes.start);
 }
 
+/* Each of thousands of fields with all of a pool for its help would take
+ * minutes to look through. */
+static void strings_that_share_their_bytes_are_refused(void **state) {
+  (void)state;
+  enum { HELP = 1 << 20, FIELDS = 6 };
+  struct percore_field fields[FIELDS];
+  struct percore_table table = {.name = "t", .fields = fields};
+  struct percore_options options = {.size = sizeof(options)};
+  struct region_plan plan;
+  struct region_directory directory;
+  const char *why;
+  char names[FIELDS][2], *help = calloc(1, HELP);
+  assert_non_null(help);
+  memset(help, 'x', HELP - 1);
+  for (int f = 0; f < FIELDS; f++) {
+    names[f][0] = (char)('a' + f);
+    names[f][1] = '\0';
+    fields[f] = (struct percore_field){.name = names[f]};
+  }
+  fields[0].help = help;
+  table.field_count = FIELDS;
+  assert_return_code(
+      region_plan_make(&plan, "unit", &table, 1, &options, 4, 4096), errno);
+  size_t size = plan.header.directory_size;
+  unsigned char *copy = calloc(1, size);
+  assert_non_null(copy);
+  for (int shared = 1; shared <= FIELDS; shared++) {
+    uint32_t first = plan.tables[1].first_field;
+    plan.fields[first + (uint32_t)shared - 1].help = plan.fields[first].help;
+    region_plan_write(&plan, copy);
+    int rc = region_directory_parse(&directory, copy, size,
+                                    plan.header.region_size, MAX_SIZE, &why);
+    if (rc == 0)
+      region_directory_free(&directory);
+    else
+      assert_non_null(strstr(why, "too long"));
+    assert_int_equal(rc, shared < 4 ? 0 : -1);
+  }
+  region_plan_free(&plan);
+  free(copy);
+  free(help);
+}
+
 static void records_of_a_later_minor_version_may_be_longer(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -231,8 +274,9 @@ static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
   off_t first_slot = (off_t)directory.header.blocks_offset;
   region_directory_free(&directory);
   struct region_reader reader = {.producer = 1};
-  assert_return_code(
-      region_view_open(&reader.view, fd, bytes.region_size, MAX_SIZE, &why), 0);
+  assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
+                                      MAX_SIZE, NULL, &why),
+                     0);
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, &reader, PORT + 1, PORT_ROWS,
                                       REGION_WANT_BIRTHS | REGION_WANT_CORES),
@@ -260,9 +304,9 @@ static void every_byte_of_a_region_may_be_garbage(void **state) {
       map[i] = (unsigned char)rand_r(&seed);
     munmap(map, bytes.region_size);
     struct region_reader reader = {.producer = 1};
-    assert_return_code(
-        region_view_open(&reader.view, fd, bytes.region_size, MAX_SIZE, &why),
-        0);
+    assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
+                                        MAX_SIZE, NULL, &why),
+                       0);
     for (uint32_t t = 0; t <= TABLES; t++) {
       struct region_tile tile;
       assert_return_code(region_tile_init(&tile, &reader, t, 64,
@@ -289,6 +333,7 @@ int main(void) {
       cmocka_unit_test(a_directory_cut_anywhere_is_refused),
       cmocka_unit_test(no_changed_byte_leads_outside),
       cmocka_unit_test(a_lie_in_the_header_is_refused),
+      cmocka_unit_test(strings_that_share_their_bytes_are_refused),
       cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
       cmocka_unit_test(a_region_of_holes_reads_as_nothing_and_stays_holes),

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "region/layout.h"
+#include "region/memory.h"
 #include "region_unit.h"
 
 static void a_row_up_to_64_bytes_never_straddles_a_line(void **state) {
@@ -149,6 +150,48 @@ static void what_collectd_would_call_a_value_fits_its_name(void **state) {
   assert_int_equal(region_schema_check("unit", &table, 1), 0);
 }
 
+static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
+  (void)state;
+  struct percore_options options = {.extra_slots = 1};
+  struct percore_field field = {.name = "a"};
+  const struct percore_table tables[] = {
+      {.name = "one", .fields = &field, .field_count = 1},
+      {.name = "many", .fields = &field, .field_count = 1, .max_rows = 1 << 21},
+      {.name = "few", .fields = &field, .field_count = 1, .max_rows = 100},
+      {.name = "flow",
+       .storage = PERCORE_OWNED,
+       .fields = &field,
+       .field_count = 1,
+       .max_rows = 1100000},
+      {.name = "small",
+       .storage = PERCORE_OWNED,
+       .fields = &field,
+       .field_count = 1,
+       .max_rows = 300000},
+  };
+  struct region_plan plan;
+  assert_return_code(region_plan_make(&plan, "unit", tables, COUNT_OF(tables),
+                                      &options, 3, 4096),
+                     errno);
+  const struct region_header *header = &plan.header;
+  const struct region_table *many = &plan.tables[2], *flow = &plan.tables[4];
+  const uint64_t places[] = {
+      many->records_offset, many->birth_offset,    many->reset_offset,
+      many->single_offset,  header->blocks_offset, header->block_stride,
+      many->slot_offset,    flow->records_offset,  flow->birth_offset,
+      flow->reset_offset,   flow->single_offset};
+  for (size_t i = 0; i < COUNT_OF(places); i++)
+    assert_int_equal(places[i] % REGION_HUGE_PAGE, 0);
+  /* 2.3 MiB are not worth up to 2 MiB of addresses more */
+  const struct region_table *small = &plan.tables[5];
+  assert_true(small->single_offset - small->reset_offset < 300000 * 8 + 4096);
+  assert_true(plan.tables[1].single_offset < 65536);
+  assert_true(plan.tables[3].slot_offset <
+              65536 + many->slot_offset +
+                  (uint64_t)many->row_stride * (many->max_rows + 1));
+  region_plan_free(&plan);
+}
+
 static void a_region_too_large_to_address_is_refused(void **state) {
   (void)state;
   enum { HUGE_TABLES = 12 };
@@ -183,6 +226,7 @@ int main(void) {
       cmocka_unit_test(shapes_that_have_no_meaning_are_refused),
       cmocka_unit_test(scalars_after_a_histogram_are_refused),
       cmocka_unit_test(what_collectd_would_call_a_value_fits_its_name),
+      cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_one),
       cmocka_unit_test(a_region_too_large_to_address_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

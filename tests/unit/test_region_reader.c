@@ -2,16 +2,15 @@
 #include "percore_config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "region/accounts.h"
+#include "region/growth.h"
+#include "region/memory.h"
+#include "region/view.h"
+#include "region/writer.h"
 #include "region_unit.h"
 
 static void a_reader_may_come_before_the_producer(void **state) {
@@ -79,131 +78,84 @@ static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Producers that are none
- */
-
-static int listen_as_unit(void) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
-           getenv("PERCORE_RUNTIME_DIR"));
-  unlink(address.sun_path);
-  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-  assert_return_code(bind(fd, (void *)&address, sizeof(address)), errno);
-  assert_return_code(listen(fd, 4), errno);
-  return fd;
-}
-
-/* Answers one connection with a HELLO that carries so many copies of passed. */
-static void say_hello(int listener, int passed, int copies) {
-  int fd = accept(listener, NULL, NULL);
-  assert_true(fd >= 0);
-  struct region_message hello = {.magic = REGION_MESSAGE_MAGIC,
-                                 .version = REGION_MESSAGE_VERSION,
-                                 .type = REGION_HELLO,
-                                 .length = sizeof(hello)};
-  struct iovec part = {&hello, sizeof(hello)};
-  char control[CMSG_SPACE(4 * sizeof(int))] = {0};
-  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-  if (copies > 0) {
-    header.msg_control = control;
-    header.msg_controllen = CMSG_SPACE((size_t)copies * sizeof(int));
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN((size_t)copies * sizeof(int));
-    for (int i = 0; i < copies; i++)
-      memcpy(CMSG_DATA(rights) + (size_t)i * sizeof(int), &passed, sizeof(int));
-  }
-  assert_int_equal(sendmsg(fd, &header, 0), sizeof(hello));
-  close(fd);
-}
-
-static int sealed_memory(const char *text, size_t size, int seals) {
-  int fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-  assert_return_code(ftruncate(fd, (off_t)size), errno);
-  assert_true(pwrite(fd, text, strlen(text), 0) >= 0);
-  if (seals != 0)
-    assert_return_code(fcntl(fd, F_ADD_SEALS, seals), errno);
-  return fd;
-}
-
-static unsigned count_descriptors(void) {
-  unsigned count = 0;
-  for (int fd = 0; fd < 256; fd++)
-    count += fcntl(fd, F_GETFD) >= 0;
-  return count;
-}
-
-static void what_is_no_region_is_refused_with_a_reason(void **state) {
-  (void)state;
-  enum { ALL = F_SEAL_SHRINK | F_SEAL_GROW | 0x10 | F_SEAL_SEAL };
-  static const struct {
-    const char *text;
-    size_t size;
-    int seals, copies;
-    const char *why;
-  } cases[] = {
-      {"", 4096, ALL, 0, "without a descriptor"},
-      {"PERCORE1", 4096, 0, 1, "not sealed"},
-      {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not sealed"},
-      {"", 0, ALL, 1, "no size"},
-      {"PERCORE1", 100, ALL, 1, "too short"},
-      {"VARNISH4", 4096, ALL, 1, "does not begin as a region"},
-      {"PERCORE1", 4096, ALL, 4, "byte order"},
-      {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
-  };
-  struct region_reader_options options = {.hello_wait_ms = 100};
-  struct region_reader *reader;
-  int listener = listen_as_unit();
-  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
-  unsigned before = count_descriptors();
-  for (size_t i = 0; i < COUNT_OF(cases); i++) {
-    int fd = sealed_memory(cases[i].text, cases[i].size, cases[i].seals);
-    options.hello_wait_ms = 0;
-    region_reader_refresh(reader); /* connects, and waits for HELLO in vain */
-    say_hello(listener, fd, cases[i].copies);
-    close(fd);
-    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
-    if (strstr(region_reader_error(reader), cases[i].why) == NULL)
-      fail_msg("\"%s\" has no \"%s\"", region_reader_error(reader),
-               cases[i].why);
-    assert_int_equal(region_reader_errno(reader), EPROTO);
-    assert_int_equal(count_descriptors(), before);
-  }
-  region_reader_close(reader);
-  close(listener);
-}
-
-/* ---------------------------------------------------------------------------
  * Accounts
  */
 
+/* Accounts of names: what all objects of a name counted, whichever row and
+ * producer they are of. */
 struct ledger {
   struct region_reader *reader;
-  struct region_accounts *accounts;
-  uint64_t round;
+  struct region_growth *growth;
+  struct region_allowance allowance;
+  uint64_t producer, steps_back;
+  struct account {
+    char name[REGION_ROW_NAME_SIZE];
+    uint64_t packets;
+    bool shown;
+  } accounts[8];
+  uint64_t cores[4]; /* packets of all rows */
 };
 
-/* The account of a port by name, one column: over all cores, or of one. */
-static uint64_t balance(struct ledger *ledger, const char *name, int core) {
+static struct account *account_of(struct ledger *ledger, uint32_t row,
+                                  uint64_t generation) {
+  char name[REGION_ROW_NAME_SIZE];
+  struct account *account = ledger->accounts;
+  assert_true(
+      region_reader_row_name(ledger->reader, PORT + 1, row, generation, name));
+  while (account->name[0] != '\0' && strcmp(account->name, name) != 0)
+    account++;
+  strcpy(account->name, name);
+  return account;
+}
+
+static void follow_producer(struct ledger *ledger) {
+  uint64_t producer = region_reader_producer(ledger->reader);
+  if (producer == ledger->producer)
+    return;
+  region_growth_free(ledger->growth);
+  ledger->growth = region_growth_new(
+      region_reader_directory(ledger->reader), PORT + 1, NULL,
+      REGION_GROWTH_REST | REGION_GROWTH_CORES, &ledger->allowance);
+  assert_non_null(ledger->growth);
+  ledger->producer = producer;
+}
+
+static void look(struct ledger *ledger) {
   struct region_tile tile;
-  const struct region_account *found[PORT_ROWS];
-  uint64_t value = UINT64_MAX;
+  struct region_growth_look row;
+  follow_producer(ledger);
+  for (size_t a = 0; a < COUNT_OF(ledger->accounts); a++)
+    ledger->accounts[a].shown = false;
   assert_return_code(region_tile_init(&tile, ledger->reader, PORT + 1,
                                       PORT_ROWS,
                                       REGION_WANT_BIRTHS | REGION_WANT_CORES),
                      0);
   region_tile_read(ledger->reader, &tile, 0);
-  assert_return_code(region_accounts_take(ledger->accounts, ledger->reader,
-                                          &tile, ++ledger->round, found),
-                     0);
-  for (uint32_t i = 0; i < tile.rows; i++)
-    if (found[i] != NULL && strcmp(found[i]->name, name) == 0)
-      value = core < 0
-                  ? found[i]->totals[PACKETS]
-                  : found[i]->cores[(uint32_t)core * tile.columns + PACKETS];
+  region_growth_begin(ledger->growth);
+  for (uint32_t i = 0; i < tile.rows; i++) {
+    if (!region_growth_look(ledger->growth, &tile, i, true, &row))
+      continue;
+    struct account *account = account_of(ledger, i, tile.generations[i]);
+    account->packets += row.counted[PACKETS];
+    account->shown |= !row.removed || !row.was_removed;
+  }
+  region_growth_add_cores(ledger->growth, &tile, true);
+  region_growth_end(ledger->growth);
+  for (uint32_t core = 0; core < COUNT_OF(ledger->cores); core++)
+    ledger->cores[core] +=
+        ledger->growth->cores[core * ledger->growth->columns_len + PACKETS];
+  ledger->steps_back = ledger->growth->steps_back;
   region_tile_free(&tile);
-  return value;
+}
+
+/* The account of a port after another look; UINT64_MAX if it is not shown. */
+static uint64_t balance(struct ledger *ledger, const char *name) {
+  look(ledger);
+  for (size_t a = 0; a < COUNT_OF(ledger->accounts); a++)
+    if (strcmp(ledger->accounts[a].name, name) == 0 &&
+        ledger->accounts[a].shown)
+      return ledger->accounts[a].packets;
+  return UINT64_MAX;
 }
 
 struct counting {
@@ -232,15 +184,14 @@ static void count(struct counting *counting, uint32_t row, uint64_t n) {
 }
 
 static struct ledger open_ledger(void) {
-  struct ledger ledger = {.reader = unit_connect(),
-                          .accounts = region_accounts_new(REGION_WANT_CORES)};
-  assert_non_null(ledger.accounts);
-  return ledger;
+  return (struct ledger){.reader = unit_connect(),
+                         .allowance = {.most = 1 << 20}};
 }
 
 static void close_ledger(struct ledger *ledger) {
-  assert_int_equal(region_accounts_steps_back(ledger->accounts), 0);
-  region_accounts_free(ledger->accounts);
+  assert_int_equal(ledger->steps_back, 0);
+  region_growth_free(ledger->growth);
+  assert_int_equal(ledger->allowance.used, 0);
   region_reader_close(ledger->reader);
 }
 
@@ -251,13 +202,13 @@ static void an_account_goes_on_over_a_reset(void **state) {
   uint32_t row;
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
-  assert_int_equal(balance(&ledger, "eth0", -1), 10);
+  assert_int_equal(balance(&ledger, "eth0"), 10);
   count(&counting, row, 4);
   assert_return_code(percore_reset(counting.region, PORT, row), 0);
   count(&counting, row, 1);
-  assert_int_equal(balance(&ledger, "eth0", -1), 15);
-  assert_int_equal(balance(&ledger, "eth0", 1), 15);
-  assert_int_equal(balance(&ledger, "eth0", 2), 0);
+  assert_int_equal(balance(&ledger, "eth0"), 15);
+  assert_int_equal(ledger.cores[1], 15);
+  assert_int_equal(ledger.cores[2], 0);
   close_ledger(&ledger);
   stop_counting(&counting);
 }
@@ -269,17 +220,17 @@ static void an_account_goes_on_when_its_row_comes_again(void **state) {
   uint32_t row, other;
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
-  assert_int_equal(balance(&ledger, "eth0", -1), 10);
+  assert_int_equal(balance(&ledger, "eth0"), 10);
   count(&counting, row, 5); /* seen only as a removed row */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
   assert_int_not_equal(other, row);
   count(&counting, other, 2);
-  assert_int_equal(balance(&ledger, "eth0", -1), 17);
+  assert_int_equal(balance(&ledger, "eth0"), 17);
   count(&counting, other, 1);
-  assert_int_equal(balance(&ledger, "eth0", -1), 18);
-  assert_int_equal(balance(&ledger, "eth0", 0), 18);
+  assert_int_equal(balance(&ledger, "eth0"), 18);
+  assert_int_equal(ledger.cores[0], 18);
   close_ledger(&ledger);
   stop_counting(&counting);
 }
@@ -289,29 +240,25 @@ static void a_row_used_again_begins_an_account_of_its_own(void **state) {
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
   uint32_t rows[PORT_ROWS], row;
-  char name[8];
+  char name[16];
   for (int i = 0; i < PORT_ROWS; i++) {
     snprintf(name, sizeof(name), "eth%d", i);
     assert_return_code(percore_row_add(counting.region, PORT, name, &rows[i]),
                        0);
     count(&counting, rows[i], 1000);
   }
-  assert_int_equal(balance(&ledger, "eth2", -1), 1000);
+  assert_int_equal(balance(&ledger, "eth2"), 1000);
   assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
   count(&counting, rows[2], 7); /* the worker still holds the old row */
   /* shown once more with its last counts, then no longer */
-  assert_int_equal(balance(&ledger, "eth2", -1), 1007);
-  assert_int_equal(balance(&ledger, "eth2", -1), UINT64_MAX);
+  assert_int_equal(balance(&ledger, "eth2"), 1007);
+  assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "new", &row), 0);
   assert_int_equal(row, rows[2]);
   count(&counting, row, 3);
-  assert_int_equal(balance(&ledger, "new", -1), 3);
-  /* the counts of one core before the first look cannot be told apart */
-  assert_int_equal(balance(&ledger, "new", 0), 0);
-  count(&counting, row, 2);
-  assert_int_equal(balance(&ledger, "new", 0), 2);
-  assert_int_equal(balance(&ledger, "eth2", -1), UINT64_MAX);
+  assert_int_equal(balance(&ledger, "new"), 3);
+  assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   close_ledger(&ledger);
   stop_counting(&counting);
 }
@@ -323,37 +270,302 @@ static void an_account_goes_on_with_the_next_producer(void **state) {
   uint32_t row;
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 100);
-  assert_int_equal(balance(&ledger, "eth0", 3), 100);
+  assert_int_equal(balance(&ledger, "eth0"), 100);
   count(&counting, row, 11);
   stop_counting(&counting);
   assert_int_equal(region_reader_refresh(ledger.reader), REGION_WENT);
-  assert_int_equal(balance(&ledger, "eth0", -1), 111);
+  assert_int_equal(balance(&ledger, "eth0"), 111);
   counting = start_counting(3);
   assert_int_equal(region_reader_refresh(ledger.reader), REGION_CAME);
   assert_return_code(percore_row_add(counting.region, PORT, "x", &row), 0);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 4);
-  assert_int_equal(balance(&ledger, "eth0", -1), 115);
-  assert_int_equal(balance(&ledger, "eth0", 3), 115);
+  assert_int_equal(balance(&ledger, "eth0"), 115);
+  assert_int_equal(ledger.cores[3], 115);
   close_ledger(&ledger);
   stop_counting(&counting);
 }
 
-static void names_not_seen_for_long_are_forgotten(void **state) {
+static void
+a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
+  (void)state;
+  struct counting counting = start_counting(3);
+  struct ledger ledger = open_ledger();
+  struct region_reader *others[16];
+  uint32_t row;
+  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
+  count(&counting, row, 100);
+  assert_int_equal(balance(&ledger, "eth0"), 100);
+  for (size_t i = 0; i < COUNT_OF(others); i++) /* as many as it serves */
+    others[i] = unit_connect();
+  assert_int_equal(region_reader_refresh(ledger.reader), REGION_WENT);
+  count(&counting, row, 1);
+  assert_int_equal(balance(&ledger, "eth0"), 101);
+  assert_int_equal(region_reader_refresh(ledger.reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(ledger.reader), REGION_ALIVE);
+  assert_int_equal(region_reader_producer(ledger.reader), 1);
+  count(&counting, row, 1);
+  assert_int_equal(balance(&ledger, "eth0"), 102);
+  assert_int_equal(ledger.cores[3], 102);
+  for (size_t i = 0; i < COUNT_OF(others); i++)
+    region_reader_close(others[i]);
+  close_ledger(&ledger);
+  stop_counting(&counting);
+}
+
+static void each_slot_that_is_used_adds_to_the_total(void **state) {
+  (void)state;
+  enum { CORES = 4, SLOTS = 6 };
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_core_table_t ports;
+  percore_slot_t slots[SLOTS];
+  struct region_slot_view view;
+  uint64_t values[64], counted = 0;
+  uint32_t row;
+  assert_return_code(percore_core_table(region, PORT, &ports), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &row), 0);
+  struct region_reader *reader = unit_connect();
+  for (uint32_t s = 0; s <= SLOTS; s++) {
+    unit_totals(reader, PORT, row, values);
+    assert_int_equal(values[PACKETS], counted);
+    if (s == SLOTS)
+      break;
+    region_reader_slot(reader, s, &view);
+    assert_int_equal(view.state, REGION_FREE);
+    assert_return_code(
+        percore_attach(region, NULL, (int)(s % CORES), &slots[s]), 0);
+    percore_add(percore_core_row(slots[s], ports, row), PACKETS, 1u << s);
+    counted += 1u << s;
+    region_reader_slot(reader, s, &view);
+    assert_int_equal(view.state, REGION_LIVE);
+    assert_int_equal(view.core, s % CORES);
+  }
+  assert_int_equal(counted, (1 << SLOTS) - 1);
+  region_reader_close(reader);
+  for (uint32_t s = 0; s < SLOTS; s++)
+    assert_return_code(percore_detach(region, slots[s]), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
+
+/* Rows of so many columns in many slots, of which one has no memory for rows.
+ */
+struct wide {
+  struct percore_region *region;
+  percore_slot_t slots[SLOTS];
+  uint32_t columns;
+  uint64_t counted[CORES][ROWS][COLUMNS];
+};
+
+static void begin_wide(struct wide *wide) {
+  static char names[COLUMNS][8];
+  struct percore_field fields[COLUMNS];
+  struct percore_table table = {.name = "wide",
+                                .fields = fields,
+                                .field_count = wide->columns,
+                                .max_rows = 100 * ROWS,
+                                .key = PERCORE_KEY_DECIMAL};
+  struct percore_options options = {
+      .size = sizeof(options), .cores = CORES, .extra_slots = SLOTS - CORES};
+  for (uint32_t c = 0; c < wide->columns; c++) {
+    snprintf(names[c], sizeof(names[c]), "c%u", c);
+    fields[c] = (struct percore_field){.name = names[c]};
+  }
+  assert_return_code(percore_create(&wide->region, "unit", &table, 1, &options),
+                     errno);
+  for (uint32_t row = 0; row < ROWS; row++)
+    assert_return_code(percore_row_add_at(wide->region, 0, row, NULL, row),
+                       errno);
+}
+
+static uint64_t empty_block(const struct percore_region *region) {
+  return region->header->blocks_offset + EMPTY * region->header->block_stride;
+}
+
+/* Only a producer that is not the library makes a slot without rows. */
+static void use_empty_slot(struct percore_region *region) {
+  assert_return_code(region_memory_provide(
+                         region->memfd, region->map, empty_block(region),
+                         sizeof(struct percore_slot_head), region->page_size),
+                     errno);
+  region->slots[EMPTY].tid = getpid(); /* alive: nobody takes the slot over */
+  region->slots[EMPTY].generation =
+      region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
+}
+
+/* Reading has not made it memory. */
+static void check_empty_slot(const struct percore_region *region) {
+  off_t rows = (off_t)(empty_block(region) + region->tables[1].slot_offset);
+  assert_int_equal(lseek(region->memfd, rows, SEEK_HOLE), rows);
+}
+
+static void count_wide(struct wide *wide) {
+  percore_core_table_t table;
+  uint64_t x = 88172645463325252u;
+  memset(wide->counted, 0, sizeof(wide->counted));
+  assert_return_code(percore_core_table(wide->region, 0, &table), errno);
+  for (uint32_t s = 0; s < SLOTS; s++) {
+    uint32_t core = s % CORES;
+    if (s == EMPTY) {
+      use_empty_slot(wide->region);
+      continue;
+    }
+    assert_return_code(
+        percore_attach(wide->region, NULL, (int)core, &wide->slots[s]), errno);
+    for (uint32_t row = 0; row < ROWS; row++)
+      for (uint32_t c = 0; c < wide->columns; c++) {
+        x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+        percore_add(percore_core_row(wide->slots[s], table, row), c, x);
+        wide->counted[core][row][c] += x;
+      }
+  }
+}
+
+static void check_wide(const struct wide *wide, struct region_reader *reader,
+                       uint32_t want, bool torn) {
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, 1, ROWS, want), errno);
+  region_tile_read(reader, &tile, 0);
+  assert_int_equal(tile.rows, ROWS);
+  for (uint32_t row = 0; row < ROWS; row++) {
+    assert_int_equal(tile.torn[row], torn);
+    for (uint32_t c = 0; c < wide->columns; c++) {
+      size_t cell = (size_t)row * wide->columns + c;
+      uint64_t sum = 0;
+      for (uint32_t core = 0; core < CORES; core++) {
+        sum += wide->counted[core][row][c];
+        if (want & REGION_WANT_CORES)
+          assert_int_equal(
+              tile.cores[core * tile.capacity * wide->columns + cell],
+              wide->counted[core][row][c]);
+      }
+      assert_int_equal(tile.totals[cell], sum);
+    }
+  }
+  for (uint32_t core = 0; core < CORES; core++)
+    assert_int_equal(tile.core_used[core], 1);
+  region_tile_free(&tile);
+}
+
+static void rows_of_every_width_are_summed_over_many_slots(void **state) {
+  (void)state;
+  static const uint32_t widths[] = {1, 2, 3, 4, 8, 9, 16, COLUMNS};
+  static struct wide wide;
+  for (size_t i = 0; i < COUNT_OF(widths); i++) {
+    wide.columns = widths[i];
+    begin_wide(&wide);
+    count_wide(&wide);
+    struct region_reader *reader = unit_connect();
+    check_wide(&wide, reader, 0, false);
+    check_wide(&wide, reader, REGION_WANT_CORES, false);
+    percore_begin(wide.slots[5]);
+    check_wide(&wide, reader, 0, true);
+    check_wide(&wide, reader, REGION_WANT_CORES, true);
+    percore_end(wide.slots[5]);
+    check_empty_slot(wide.region);
+    region_reader_close(reader);
+    for (uint32_t s = 0; s < SLOTS; s++)
+      if (s != EMPTY)
+        assert_return_code(percore_detach(wide.region, wide.slots[s]), errno);
+    wide.region->slots[EMPTY].tid = 0;
+    assert_return_code(percore_destroy(wide.region), errno);
+  }
+}
+
+static void the_most_of_a_core_is_that_of_all_its_slots(void **state) {
+  (void)state;
+  enum { QUEUE = 1, CORE = 2 }; /* the level of `globals`, which is a maximum */
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_core_table_t globals;
+  percore_slot_t slots[2];
+  struct region_tile tile;
+  assert_return_code(percore_core_table(region, GLOBALS, &globals), errno);
+  for (uint64_t s = 0; s < 2; s++) {
+    assert_return_code(percore_attach(region, NULL, CORE, &slots[s]), errno);
+    percore_set(percore_core_row(slots[s], globals, 0), QUEUE, 5 - 2 * s);
+  }
+  struct region_reader *reader = unit_connect();
+  assert_return_code(
+      region_tile_init(&tile, reader, GLOBALS + 1, 1, REGION_WANT_CORES),
+      errno);
+  region_tile_read(reader, &tile, 0);
+  assert_int_equal(tile.totals[QUEUE], 5);
+  assert_int_equal(tile.cores[CORE * tile.columns + QUEUE], 5);
+  region_tile_free(&tile);
+  region_reader_close(reader);
+  for (int s = 0; s < 2; s++)
+    assert_return_code(percore_detach(region, slots[s]), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void
+what_a_row_counted_last_is_not_lost_when_it_is_used_again(void **state) {
   (void)state;
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
-  uint32_t row;
-  assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
-  count(&counting, row, 10);
-  assert_int_equal(balance(&ledger, "eth0", -1), 10);
-  region_accounts_forget(ledger.accounts, ledger.round);
-  count(&counting, row, 1);
-  assert_int_equal(balance(&ledger, "eth0", -1), 11);
-  assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
-  balance(&ledger, "eth0", -1);
-  region_accounts_forget(ledger.accounts, ledger.round + 1);
-  assert_int_equal(balance(&ledger, "nobody", -1), UINT64_MAX);
+  uint32_t rows[PORT_ROWS], row;
+  char name[16];
+  struct region_tile tile;
+  struct region_growth_look look_at;
+  for (int i = 0; i < PORT_ROWS; i++) {
+    snprintf(name, sizeof(name), "eth%d", i);
+    assert_return_code(percore_row_add(counting.region, PORT, name, &rows[i]),
+                       0);
+  }
+  assert_int_equal(balance(&ledger, "eth2"), 0);
+  count(&counting, rows[2], 7);
+  assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
+  percore_quiescent(counting.slot);
+  assert_return_code(percore_row_add(counting.region, PORT, "new", &row), 0);
+  assert_int_equal(row, rows[2]);
+  count(&counting, row, 3);
+  assert_return_code(region_tile_init(&tile, ledger.reader, PORT + 1, PORT_ROWS,
+                                      REGION_WANT_BIRTHS),
+                     0);
+  region_tile_read(ledger.reader, &tile, 0);
+  region_growth_set_tag(ledger.growth, row, (uint64_t)1 << 32, 5);
+  assert_true(region_growth_look(ledger.growth, &tile, row, true, &look_at));
+  assert_true(look_at.is_new && look_at.earlier_only);
+  assert_int_equal(look_at.earlier_tag, 5);
+  assert_int_equal(look_at.tag, 0);
+  assert_int_equal(look_at.earlier[PACKETS], 7);
+  assert_int_equal(look_at.counted[PACKETS], 3);
+  region_tile_free(&tile);
+  close_ledger(&ledger);
+  stop_counting(&counting);
+}
+
+static void rows_without_memory_are_followed_as_one(void **state) {
+  (void)state;
+  struct counting counting = start_counting(0);
+  struct ledger ledger = open_ledger();
+  uint32_t rows[PORT_ROWS];
+  uint64_t packets = 0;
+  char name[16];
+  follow_producer(&ledger);
+  ledger.allowance.most = ledger.allowance.used;
+  for (int i = 0; i < PORT_ROWS; i++) {
+    snprintf(name, sizeof(name), "eth%d", i);
+    assert_return_code(percore_row_add(counting.region, PORT, name, &rows[i]),
+                       0);
+    count(&counting, rows[i], 10);
+    look(&ledger);
+    packets += ledger.growth->rest[PACKETS];
+    assert_int_equal(packets, 10 * (i + 1));
+    assert_int_equal(ledger.growth->rows_unfollowed, i + 1);
+  }
+  count(&counting, rows[1], 5);
+  assert_return_code(percore_reset(counting.region, PORT, rows[1]), 0);
+  assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
+  percore_quiescent(counting.slot);
+  assert_return_code(percore_row_add(counting.region, PORT, "new", &rows[2]),
+                     0);
+  count(&counting, rows[2], 2);
+  look(&ledger);
+  assert_int_equal(ledger.growth->rest[PACKETS], 7);
+  assert_int_equal(ledger.cores[0], packets + 7);
+  assert_int_equal(ledger.accounts[0].packets, 0);
   close_ledger(&ledger);
   stop_counting(&counting);
 }
@@ -361,6 +573,80 @@ static void names_not_seen_for_long_are_forgotten(void **state) {
 /* ---------------------------------------------------------------------------
  * The public face
  */
+
+static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
+  (void)state;
+  enum { MANY_SLOTS = 8000, DIRECTORY_TWICE = 100000 };
+  struct percore_options options = {
+      .size = sizeof(options), .cores = 1, .extra_slots = MANY_SLOTS - 1};
+  struct region_reader_options reading = {.hello_wait_ms = 1000};
+  struct percore_region *region;
+  struct region_reader *reader;
+  size_t claim = (size_t)MANY_SLOTS * (TABLES + 1) * sizeof(uint64_t);
+  struct region_allowance allowance = {.most = claim};
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
+                     errno);
+  region_reader_use_allowance(reader, &allowance);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_non_null(strstr(region_reader_error(reader), "more memory"));
+  assert_int_equal(allowance.used, 0);
+  claim += (size_t)MANY_SLOTS * 64; /* for who follows each slot */
+  allowance.most = claim + DIRECTORY_TWICE;
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_in_range(allowance.used, claim, allowance.most);
+  /* nothing is left, but for the next one in its place */
+  allowance.most = allowance.used;
+  region_connection_close(&reader->connection);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
+  assert_int_equal(allowance.used, allowance.most);
+  assert_return_code(percore_destroy(region), errno);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_return_code(
+      percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_int_equal(allowance.used, allowance.most);
+  region_reader_close(reader);
+  assert_int_equal(allowance.used, 0);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void the_same_states_of_many_fields_are_taken_from_it(void **state) {
+  (void)state;
+  enum { FIELDS = 1000, STATES = 256 };
+  static struct percore_field fields[FIELDS];
+  static char names[FIELDS][8];
+  static const char *states[STATES];
+  struct percore_table table = {
+      .name = "state", .fields = fields, .field_count = FIELDS};
+  struct region_reader_options reading = {.hello_wait_ms = 1000};
+  struct region_allowance allowance = {.most = 100 << 20};
+  struct percore_region *region;
+  struct region_reader *reader;
+  for (int i = 0; i < STATES; i++)
+    states[i] = "s";
+  for (int f = 0; f < FIELDS; f++) {
+    snprintf(names[f], sizeof(names[f]), "f%d", f);
+    fields[f] = (struct percore_field){.name = names[f],
+                                       .kind = PERCORE_STATE,
+                                       .states = states,
+                                       .state_count = STATES};
+  }
+  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
+                     errno);
+  region_reader_use_allowance(reader, &allowance);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_true(allowance.used >
+              FIELDS * STATES * sizeof(char *) +
+                  2 * region_reader_directory(reader)->header.directory_size);
+  region_reader_close(reader);
+  assert_int_equal(allowance.used, 0);
+  assert_return_code(percore_destroy(region), errno);
+}
 
 static void applications_read_regions_by_percore_open(void **state) {
   (void)state;
@@ -411,12 +697,19 @@ int main(void) {
       cmocka_unit_test(a_reader_may_come_before_the_producer),
       cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
       cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
-      cmocka_unit_test(what_is_no_region_is_refused_with_a_reason),
       cmocka_unit_test(an_account_goes_on_over_a_reset),
       cmocka_unit_test(an_account_goes_on_when_its_row_comes_again),
       cmocka_unit_test(a_row_used_again_begins_an_account_of_its_own),
       cmocka_unit_test(an_account_goes_on_with_the_next_producer),
-      cmocka_unit_test(names_not_seen_for_long_are_forgotten),
+      cmocka_unit_test(a_producer_that_ends_a_connection_counts_nothing_twice),
+      cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
+      cmocka_unit_test(the_most_of_a_core_is_that_of_all_its_slots),
+      cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),
+      cmocka_unit_test(
+          what_a_row_counted_last_is_not_lost_when_it_is_used_again),
+      cmocka_unit_test(rows_without_memory_are_followed_as_one),
+      cmocka_unit_test(what_a_region_claims_is_taken_from_an_allowance),
+      cmocka_unit_test(the_same_states_of_many_fields_are_taken_from_it),
       cmocka_unit_test(applications_read_regions_by_percore_open),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

@@ -642,6 +642,75 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+/* kB of a mapping that begins there, by the name of a line of smaps. */
+static uint64_t mapped_kb(const void *start, const char *what) {
+  char line[512], key[64];
+  uint64_t kb = 0;
+  uintptr_t from = 0, number;
+  FILE *file = fopen("/proc/self/smaps", "r");
+  assert_non_null(file);
+  while (fgets(line, sizeof(line), file) != NULL) {
+    if (sscanf(line, "%63[A-Za-z_]: %lu kB", key, &number) == 2) {
+      if (from == (uintptr_t)start && strcmp(key, what) == 0)
+        kb = number;
+    } else
+      (void)sscanf(line, "%lx-", &from);
+  }
+  fclose(file);
+  return kb;
+}
+
+/* Whether shared memory can be made huge pages here, by asking. */
+static bool kernel_makes_huge_pages(void) {
+  enum { MADV_COLLAPSE_ = 25 };
+  int fd = memfd_create("unit", MFD_CLOEXEC);
+  unsigned char *map =
+      region_memory_map(fd, REGION_HUGE_PAGE, PROT_READ | PROT_WRITE);
+  bool made = map != NULL && ftruncate(fd, REGION_HUGE_PAGE) == 0 &&
+              (map[0] = 1) &&
+              madvise(map, REGION_HUGE_PAGE, MADV_COLLAPSE_) == 0;
+  munmap(map, REGION_HUGE_PAGE);
+  close(fd);
+  return made;
+}
+
+static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
+  (void)state;
+  enum { MANY = 1 << 20 };
+  struct percore_field fields[] = {{.name = "a"}, {.name = "b"}};
+  struct percore_table table = {.name = "big",
+                                .storage = PERCORE_OWNED,
+                                .fields = fields,
+                                .field_count = 2,
+                                .max_rows = MANY,
+                                .flags = PERCORE_NO_BASES};
+  struct percore_region *region;
+  percore_owned_table_t rows;
+  uint64_t values[2];
+  assert_return_code(percore_create(&region, "unit", &table, 1, NULL), errno);
+  assert_int_equal((uintptr_t)region->map % REGION_HUGE_PAGE, 0);
+  if (!kernel_makes_huge_pages()) {
+    percore_destroy(region);
+    print_message("skipped: this kernel makes no huge pages of shared memory "
+                  "when asked (MADV_COLLAPSE, Linux 6.1)\n");
+    skip();
+  }
+  assert_return_code(percore_row_add_at(region, 0, 0, NULL, 1), errno);
+  /* who adds a row does not wait for them */
+  assert_int_equal(mapped_kb(region->map, "ShmemPmdMapped"), 0);
+  assert_return_code(percore_reserve(region, 0, MANY), errno);
+  /* 8 of each; not quite all where free memory is in pieces */
+  assert_in_range(mapped_kb(region->map, "ShmemPmdMapped"), 12 * 2048,
+                  16 * 2048);
+  assert_return_code(percore_owned_table(region, 0, &rows), errno);
+  percore_add(percore_owned_row(rows, 0), 1, 7);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, 0, 0, values);
+  assert_int_equal(values[1], 7);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 static unsigned long free_huge_pages(void) {
   char line[256];
   unsigned long pages = 0;
@@ -768,6 +837,7 @@ int main(void) {
           remove_memory_root),
       cmocka_unit_test(a_file_size_limit_is_an_errno_and_no_signal),
       cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
+      cmocka_unit_test(reserved_rows_of_a_large_table_lie_in_huge_pages),
       cmocka_unit_test(huge_pages_are_all_there_or_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),

@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #define INTERVAL_NS (FAKE_SECOND / 2)
 #define LOOK_NS (2 * FAKE_MS)
@@ -18,8 +19,11 @@ static struct fake_machine *fake;
 static uint64_t (*fake_clock)(void *context, clockid_t clock);
 static atomic_long looks;
 
+static _Thread_local long own_looks;
+
 static uint64_t counted_clock(void *context, clockid_t clock) {
   atomic_fetch_add(&looks, 1);
+  own_looks++;
   return fake_clock(context, clock);
 }
 
@@ -115,6 +119,48 @@ static void who_is_late_loses_the_oldest_and_is_told_how_many(void **state) {
   sampler_stop(sampler);
 }
 
+/* The thread of a proof looks at the clock once before it reads. */
+static atomic_int proofs;
+static atomic_bool proof_may_end;
+static ssize_t (*fake_read_file)(void *, const char *, char *, size_t);
+
+static ssize_t read_but_hold_up_proofs(void *context, const char *path,
+                                       char *buffer, size_t size) {
+  if (own_looks > 1 || strcmp(path, "/proc/stat") != 0)
+    return fake_read_file(context, path, buffer, size);
+  if (atomic_fetch_add(&proofs, 1) > 0)
+    while (!atomic_load(&proof_may_end))
+      sched_yield();
+  return -EIO;
+}
+
+static void no_snapshot_waits_for_a_proof_that_is_tried_again(void **state) {
+  (void)state;
+  own_looks = 2; /* this thread proves nothing */
+  fake_read_file = fake->machine.read_file;
+  fake->machine.read_file = read_but_hold_up_proofs;
+  struct sampler *sampler = NULL;
+  const struct sampler_options options = {
+      .engine = {.machine = &fake->machine,
+                 .hardware = true,
+                 .source = SOURCE_AUTO},
+      .interval_ns = INTERVAL_NS,
+  };
+  assert_int_equal(sampler_start(&sampler, &options), 0);
+  while (atomic_load(&proofs) < 2)
+    snapshot_free(wait_for_one(sampler));
+  uint64_t last_ns = 0;
+  for (int i = 0; i < 3 * SAMPLER_QUEUE; i++) {
+    struct snapshot *snapshot = wait_for_one(sampler);
+    assert_true(snapshot->time_ns > last_ns);
+    last_ns = snapshot->time_ns;
+    snapshot_free(snapshot);
+  }
+  atomic_store(&proof_may_end, true);
+  sampler_stop(sampler);
+  assert_int_equal(atomic_load(&proofs), 2);
+}
+
 static void stopping_frees_what_nobody_took(void **state) {
   (void)state;
   struct sampler *sampler = start();
@@ -163,6 +209,7 @@ int main(void) {
       TEST(snapshots_come_at_each_multiple_of_the_interval),
       TEST(snapshots_hold_loads_and_what_the_sampling_cost),
       TEST(who_is_late_loses_the_oldest_and_is_told_how_many),
+      TEST(no_snapshot_waits_for_a_proof_that_is_tried_again),
       TEST(stopping_frees_what_nobody_took),
       TEST(taking_never_waits),
       TEST(a_machine_without_cores_starts_no_thread),

@@ -1,6 +1,7 @@
 #include "unit.h"
 
-#include "cycles/sampler.h"
+#include "cycles/loadavg.h"
+#include "cycles/schedule.h"
 
 #include <stdbool.h>
 
@@ -127,7 +128,7 @@ static void more_than_1_percent_late_gets_the_true_time(void **state) {
   assert_int_equal(last_stamp(&play), 1700000020 * SECOND);
 }
 
-static void lateness_below_an_interval_leaves_out_no_interval(void **state) {
+static void lateness_below_nine_tenths_leaves_out_no_interval(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
@@ -139,6 +140,19 @@ static void lateness_below_an_interval_leaves_out_no_interval(void **state) {
   for (size_t i = 1; i < play.stamps_len; i++)
     assert_int_equal(play.stamps[i] / INTERVAL,
                      play.stamps[i - 1] / INTERVAL + 1);
+}
+
+static void nearly_an_interval_late_stands_for_the_next_one_too(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0, 1700000005 * SECOND);
+  pass(&play, 5 * SECOND + 9 * SECOND + 1);
+  assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
+  run(&play, 2 * SECOND, 0);
+  assert_int_equal(play.stamps_len, 1); /* none of a sliver of time */
+  run(&play, 10 * SECOND, 0);
+  assert_int_equal(play.stamps_len, 2);
+  assert_int_equal(last_stamp(&play), 1700000030 * SECOND);
 }
 
 static void intervals_slept_over_give_one_snapshot(void **state) {
@@ -361,7 +375,8 @@ int main(void) {
       cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
       cmocka_unit_test(a_little_jitter_moves_no_stamp),
       cmocka_unit_test(more_than_1_percent_late_gets_the_true_time),
-      cmocka_unit_test(lateness_below_an_interval_leaves_out_no_interval),
+      cmocka_unit_test(lateness_below_nine_tenths_leaves_out_no_interval),
+      cmocka_unit_test(nearly_an_interval_late_stands_for_the_next_one_too),
       cmocka_unit_test(intervals_slept_over_give_one_snapshot),
       cmocka_unit_test(a_clock_set_forward_goes_on_at_the_new_multiples),
       cmocka_unit_test(a_clock_set_forward_is_no_lateness),

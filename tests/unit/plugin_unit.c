@@ -1,0 +1,42 @@
+#include "plugin_unit.h"
+
+struct config config;
+
+int plugin_unit_set_up(void **state) {
+  (void)state;
+  fake_reset();
+  config_init(&config);
+  return 0;
+}
+
+int plugin_unit_tear_down(void **state) {
+  (void)state;
+  config_free(&config);
+  fake_reset();
+  return 0;
+}
+
+int read_lines(const char *lines) {
+  oconfig_item_t *block = fake_config(lines);
+  int status = config_read(&config, block);
+  fake_config_free(block);
+  return status;
+}
+
+void assert_accepted(const char *lines) {
+  if (read_lines(lines) != 0)
+    fail_msg("refused: %s: %s", lines,
+             fake.lines_len > 0 ? fake.lines[fake.lines_len - 1].text : "");
+}
+
+void assert_refused(const char *lines, const char *option, const char *value,
+                    const char *allowed) {
+  fake_reset();
+  if (read_lines(lines) == 0)
+    fail_msg("accepted: %s", lines);
+  assert_int_equal(fake_count_logged(LOG_ERR), 1);
+  const char *line = fake_logged(LOG_ERR, option);
+  if (line == NULL || strstr(line, value) == NULL ||
+      strstr(line, allowed) == NULL)
+    fail_msg("%s: says \"%s\"", lines, fake.lines[0].text);
+}

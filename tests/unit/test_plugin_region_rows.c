@@ -1,0 +1,769 @@
+/* Which rows of a region are followed, named and shown, and that what they
+ * count is neither lost nor counted twice. */
+#include "region_host.h"
+
+#define ROWS 60000
+#define TOP                                                                    \
+  "<Region \"unit\">\n<Table \"flow\">\nTop 2 \"packets\"\n</Table>\n"         \
+  "</Region>\n"
+#define SUM "percore_host_unit_flow_packets"
+
+static const struct percore_field flow_fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "bytes", .unit = "bytes"},
+    {.name = "open", .unit = "1", .kind = PERCORE_GAUGE},
+};
+static const struct percore_table flow_tables[] = {
+    {.name = "flow",
+     .storage = PERCORE_OWNED,
+     .fields = flow_fields,
+     .field_count = COUNT_OF(flow_fields),
+     .max_rows = ROWS,
+     .row_name_size = 24},
+};
+static const struct percore_table few_tables[] = {
+    {.name = "flow",
+     .storage = PERCORE_OWNED,
+     .fields = flow_fields,
+     .field_count = COUNT_OF(flow_fields),
+     .max_rows = 3,
+     .row_name_size = 24},
+};
+static const struct percore_table core_tables[] = {
+    {.name = "flow",
+     .fields = flow_fields,
+     .field_count = COUNT_OF(flow_fields),
+     .max_rows = 100,
+     .row_name_size = 24},
+};
+
+static const struct percore_table many_core_tables[] = {
+    {.name = "flow",
+     .fields = flow_fields,
+     .field_count = COUNT_OF(flow_fields),
+     .max_rows = ROWS,
+     .row_name_size = 24},
+};
+
+static struct percore_region *create_flows(unsigned place,
+                                           const char *instance) {
+  return create(place, instance, flow_tables, 1);
+}
+
+static void count(struct percore_region *region, const char *name, uint64_t n) {
+  percore_owned_table_t flow;
+  uint32_t row = row_of(region, 0, name);
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_add(percore_owned_row(flow, row), 0, n);
+}
+
+static void count_on(struct percore_region *region, const char *name, int core,
+                     uint64_t n) {
+  percore_core_table_t flow;
+  percore_slot_t slot;
+  uint32_t row = row_of(region, 0, name);
+  assert_int_equal(percore_core_table(region, 0, &flow), 0);
+  assert_int_equal(percore_attach(region, "unit", core, &slot), 0);
+  percore_add(percore_core_row(slot, flow, row), 0, n);
+  assert_int_equal(percore_detach(region, slot), 0);
+}
+
+static void open_more(struct percore_region *region, const char *name,
+                      int64_t n) {
+  percore_owned_table_t flow;
+  uint32_t row = row_of(region, 0, name);
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_gauge_add(percore_owned_row(flow, row), 2, n);
+}
+
+static void remove_row(struct percore_region *region, const char *name) {
+  assert_int_equal(percore_row_remove(region, 0, row_of(region, 0, name),
+                                      PERCORE_NO_UPDATE_IN_FLIGHT),
+                   0);
+}
+
+static int64_t own(const char *name) {
+  const struct region_value *value = find("percore_host", "self", name);
+  assert_non_null(value);
+  return value->type == REGION_DERIVE ? value->derive : (int64_t)value->gauge;
+}
+
+/* All that was created before began long before. */
+static void start_long_after(const char *lines) {
+  began_ns = boottime_ns();
+  start_watch(lines);
+}
+
+/* ---------------------------------------------------------------------------
+ * Top
+ */
+
+static void a_row_goes_on_where_it_was_when_it_is_shown_again(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  for (int i = 0; i < 5; i++)
+    row_of(region, 0, (const char *[]){"a", "b", "c", "d", "e"}[i]);
+  start_long_after(TOP);
+  play_round(SECOND);
+  count(region, "a", 50);
+  count(region, "b", 40);
+  count(region, "c", 1);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 50);
+  assert_count(SUM, "all", "b", 40);
+  assert_count(SUM, "all", "other", 1);
+  count(region, "a", 2);
+  count(region, "c", 30);
+  count(region, "d", 30);
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+  assert_count(SUM, "all", "c", 30);
+  assert_count(SUM, "all", "d", 30);
+  assert_count(SUM, "all", "other", 3);
+  count(region, "a", 7);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 57);
+  assert_count(SUM, "all", "other", 3);
+}
+
+static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "c", 500);
+  start_long_after(TOP);
+  count(region, "a", 1);
+  count(region, "b", 1);
+  play_round(SECOND);
+  for (int round = 1; round <= 3; round++) {
+    count(region, "a", 100);
+    count(region, "b", 100);
+    count(region, "c", 4);
+    assert_int_equal(percore_reset(region, 0, PERCORE_ALL_ROWS), 0);
+    count(region, "c", 6);
+    play_round(SECOND);
+    assert_count(SUM, "all", "other", 10 * round);
+  }
+  assert_int_equal(own("cells_back"), 0);
+}
+
+/* Rows a, b and c, in a table with no room for more, and a first round. */
+static struct percore_region *begin_full_table(const char *row_options) {
+  char lines[256];
+  struct percore_region *region = create(0, NULL, few_tables, 1);
+  count(region, "a", 1);
+  count(region, "b", 1);
+  count(region, "c", 1000);
+  snprintf(lines, sizeof(lines),
+           "<Region \"unit\">\n<Table \"flow\">\n%sTop 1 \"packets\"\n"
+           "</Table>\n</Region>\n",
+           row_options);
+  start_long_after(lines);
+  play_round(SECOND);
+  return region;
+}
+
+static void
+a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
+  (void)state;
+  struct percore_region *region = begin_full_table("");
+  count(region, "a", 100);
+  count(region, "c", 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 5);
+  count(region, "a", 100);
+  count(region, "c", 3); /* not seen before the row is used again */
+  remove_row(region, "c");
+  count(region, "new", 4);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 12);
+  count(region, "new", 500);
+  play_round(SECOND);
+  assert_count(SUM, "all", "new", 500);
+  assert_count(SUM, "all", "other", 12);
+  /* The one that is shown goes, and what it counted last is its own. */
+  count(region, "new", 6);
+  remove_row(region, "new");
+  count(region, "next", 2);
+  count(region, "a", 1);
+  play_round(SECOND);
+  assert_count(SUM, "all", "next", 2);
+  assert_count(SUM, "all", "other", 19);
+  assert_int_equal(own("cells_back"), 0);
+}
+
+static void
+a_wanted_row_used_again_leaves_its_last_counts_in_other(void **state) {
+  (void)state;
+  struct percore_region *region =
+      begin_full_table("Row \"a\"\nRow \"c\"\nRow \"new\"\n");
+  count(region, "a", 100);
+  play_round(SECOND);
+  count(region, "a", 100);
+  count(region, "c", 3);
+  remove_row(region, "c");
+  count(region, "new", 4);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 200);
+  assert_count(SUM, "all", "other", 7);
+}
+
+static void other_goes_on_with_the_next_producer(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  start_long_after(TOP);
+  play_round(SECOND);
+  count(region, "a", 100);
+  count(region, "b", 100);
+  count(region, "c", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 10);
+  count(region, "c", 1);
+  end_producer(0);
+  region = create_flows(0, NULL);
+  count(region, "c", 2);
+  count(region, "x", 40);
+  count(region, "a", 60);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 160);
+  assert_count(SUM, "all", "x", 40);
+  assert_count(SUM, "all", "other", 13);
+}
+
+static void a_name_is_one_row_over_instances(void **state) {
+  (void)state;
+  struct percore_region *east = create_flows(0, "east");
+  struct percore_region *west = create_flows(1, "west");
+  start_long_after(TOP);
+  for (int i = 0; i < 4; i++)
+    row_of(east, 0, (const char *[]){"a", "b", "c", "d"}[i]);
+  for (int i = 0; i < 4; i++)
+    row_of(west, 0, (const char *[]){"d", "c", "b", "a"}[i]);
+  play_round(SECOND);
+  count(east, "a", 100);
+  count(east, "b", 90);
+  count(west, "c", 80);
+  count(west, "d", 70);
+  count(west, "a", 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 105);
+  assert_count(SUM, "all", "b", 90);
+  assert_count(SUM, "all", "other", 150);
+  count(east, "c", 60);
+  count(west, "c", 60);
+  count(east, "d", 100);
+  play_round(SECOND);
+  assert_count(SUM, "all", "c", 120);
+  assert_count(SUM, "all", "d", 100);
+  assert_count(SUM, "all", "other", 150);
+}
+
+static void gauges_of_other_are_those_that_are_not_shown(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  for (int i = 0; i < 4; i++)
+    open_more(region, (const char *[]){"a", "b", "c", "d"}[i], 1 << i);
+  start_long_after(TOP);
+  play_round(SECOND);
+  count(region, "c", 1);
+  count(region, "d", 1);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "d") == 8);
+  open_more(region, "a", -1);
+  count(region, "b", 1);
+  count(region, "d", 2);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") ==
+              (find(SUM, "all", "b") != NULL ? 4 : 2));
+}
+
+static void gauges_of_other_are_those_of_the_last_producer_alone(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  open_more(region, "c", 9);
+  start_watch(TOP);
+  count(region, "a", 10);
+  count(region, "b", 10);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
+  end_producer(0);
+  region = create_flows(0, NULL);
+  open_more(region, "c", 4);
+  count(region, "a", 10);
+  count(region, "b", 10);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 4);
+}
+
+static void
+gauges_of_other_are_left_out_where_one_of_many_restarts(void **state) {
+  (void)state;
+  struct percore_region *east = create_flows(0, "east");
+  struct percore_region *west = create_flows(1, "west");
+  open_more(east, "c", 9);
+  open_more(west, "d", 5);
+  start_watch(TOP);
+  count(east, "a", 10);
+  count(west, "b", 10);
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 14);
+  end_producer(0);
+  east = create_flows(0, "east");
+  open_more(east, "c", 4);
+  count(east, "a", 10);
+  count(west, "b", 10);
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_open", "all", "other");
+  play_round(SECOND);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
+}
+
+/* The last value of a core's counter, or what it was before if it is not shown.
+ */
+static int64_t last_on_core_1(const char *row, int64_t before) {
+  const struct region_value *value =
+      find("percore_unit_flow_packets", "1", row);
+  return value != NULL ? value->derive : before;
+}
+
+static void each_count_of_a_core_is_in_a_row_or_in_other(void **state) {
+  (void)state;
+  static const char *const names[] = {"a", "b", "c", "other"};
+  int64_t last[COUNT_OF(names)] = {0}, all = 0;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 1, 1000);
+  start_long_after("<Region \"unit\">\nReportPerCore true\n<Table \"flow\">\n"
+                   "Top 1 \"packets\"\n</Table>\n</Region>\n");
+  play_round(SECOND);
+  for (int round = 0; round < 12; round++) {
+    const char *first = names[round / 3 % 2];
+    count_on(region, first, 1, 50);
+    count_on(region, first, 2, 7);
+    count_on(region, "c", 1, 3);
+    all += 53;
+    play_round(SECOND);
+    assert_non_null(find(SUM, "all", first));
+    int64_t sum = 0;
+    for (size_t n = 0; n < COUNT_OF(names); n++) {
+      int64_t now = last_on_core_1(names[n], last[n]);
+      assert_true(now >= last[n]);
+      sum += last[n] = now;
+    }
+    assert_int_equal(sum, all);
+  }
+  assert_true(last[0] > 0 && last[1] > 0 && last[3] < all / 2);
+}
+
+static void a_cell_that_goes_back_takes_nothing_from_other(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 1, 1000);
+  start_watch("<Region \"unit\">\nReportPerCore true\n<Table \"flow\">\n"
+              "Top 1 \"packets\"\n</Table>\n</Region>\n");
+  int64_t other = 0;
+  for (int round = 0; round < 8; round++) {
+    count_on(region, "a", 1, 50);
+    count_on(region, "b", 1, round < 4 ? 20 : (uint64_t)-20);
+    play_round(SECOND);
+    int64_t now = last_on_core_1("other", other);
+    assert_true(now >= other);
+    other = now;
+  }
+  assert_true(other >= 60);
+  assert_true(own("cells_back") > 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Bounds
+ */
+
+static void name_rows(struct percore_region *region, int count_of) {
+  char name[16];
+  for (int i = 0; i < count_of; i++) {
+    snprintf(name, sizeof(name), "f%d", i);
+    row_of(region, 0, name);
+  }
+}
+
+static void remove_rows(struct percore_region *region, int from, int to) {
+  char name[16];
+  for (int i = from; i < to; i++) {
+    snprintf(name, sizeof(name), "f%d", i);
+    remove_row(region, name);
+  }
+}
+
+static void rows_beyond_the_memory_are_counted_in_other(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  count(region, "f59999", 7777); /* long ago */
+  host_memory_max = 1 << 20;     /* one region: 1 MiB, 896 KiB for its rows */
+  start_long_after(TOP);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 0);
+  assert_true(own("regions_memory") <= 1 << 20);
+  assert_non_null(fake_logged(LOG_WARNING, "counted in `other` alone"));
+  assert_non_null(fake_logged(LOG_WARNING, "MaxMemory 6291456 would do"));
+  count(region, "f3", 100); /* followed */
+  count(region, "f59999", 1000);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 100);
+  assert_none(SUM, "all", "f59999");
+  assert_count(SUM, "all", "other", 1000);
+  count(region, "f59999", 5);
+  assert_int_equal(percore_reset(region, 0, row_of(region, 0, "f59999")), 0);
+  remove_row(region, "f59998");
+  count(region, "f59999", 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 1010);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+static void enough_memory_follows_every_row(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_memory_max = 6 << 20; /* what the warning named */
+  start_long_after(TOP);
+  play_round(SECOND);
+  count(region, "f59999", 1000);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f59999", 1000);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 0);
+}
+
+static void without_top_no_more_rows_are_kept_than_max_values(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  start_long_after("");
+  play_round(SECOND);
+  /* MaxValues is 10000 here, and each row has 3 values. */
+  assert_int_equal(snapshot->values[REGION_RANK_HOST].len, 9999);
+  assert_int_equal(snapshot->values[REGION_RANK_HOST].cut, 3 * (ROWS - 3333));
+  assert_true(own("regions_memory") < 3 << 20);
+  remove_row(region, "f0");
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  assert_int_equal(snapshot->values[REGION_RANK_HOST].len, 9999);
+  assert_non_null(find(SUM, "all", "f3333"));
+}
+
+static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  count(region, "f40000", 777); /* long ago */
+  start_long_after("");
+  play_round(SECOND);
+  assert_none(SUM, "all", "f40000");
+  remove_rows(region, 0, 40000);
+  remove_rows(region, 40001, ROWS);
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  assert_count(SUM, "all", "f40000", 0);
+  count(region, "f40000", 5);
+  count(region, "new", 6);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f40000", 5);
+  assert_count(SUM, "all", "new", 6);
+}
+
+static void
+counts_of_cores_left_out_begin_when_there_is_room_for_them(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, many_core_tables, 1);
+  name_rows(region, 50000);
+  count_on(region, "f40000", 1, 777); /* long ago */
+  start_long_after("<Region \"unit\">\nReportPerCore true\n</Region>\n");
+  play_round(SECOND);
+  remove_rows(region, 0, 40000);
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  count_on(region, "f40000", 1, 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f40000", 5);
+  assert_count("percore_unit_flow_packets", "1", "f40000", 5);
+}
+
+static void rows_that_clash_take_no_more_than_others(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  char name[24];
+  for (int i = 0; i < ROWS; i++) { /* all become 20 times _ */
+    for (int bit = 0; bit < 20; bit++)
+      name[bit] = i >> bit & 1 ? '/' : ' ';
+    name[20] = '\0';
+    row_of(region, 0, name);
+  }
+  start_long_after("");
+  play_round(SECOND);
+  int64_t memory = own("regions_memory");
+  for (int round = 0; round < 5; round++)
+    play_round(SECOND);
+  assert_int_equal(own("regions_memory"), memory);
+  assert_int_equal(snapshot->values[REGION_RANK_HOST].len, 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+static void rows_that_are_not_wanted_need_no_name(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  count(region, "f7", 7);
+  start_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"f7\"\nTop 1 "
+                   "\"packets\"\n</Table>\n</Region>\n");
+  play_round(SECOND);
+  count(region, "f7", 1);
+  count(region, "f8", 100);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f7", 1);
+  assert_count(SUM, "all", "other", 0);
+  assert_true(own("regions_memory") < 1 << 20);
+}
+
+static void another_region_is_read_whatever_the_first_takes(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, "large");
+  name_rows(region, ROWS);
+  host_memory_max = 1 << 20;
+  start_long_after("");
+  play_round(SECOND);
+  struct percore_options small = {
+      .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
+  assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
+                   0);
+  count(served[1], "a", 1);
+  play_round(SECOND);
+  count(served[1], "a", 4);
+  play_round(SECOND);
+  assert_count("percore_host_zone_flow_packets", "all", "a", 5);
+  /* Nor does the first spend all of MaxValues. */
+  assert_non_null(find("percore_host_zone_flow_open", "all", "a"));
+  assert_true(snapshot->values[REGION_RANK_HOST].cut > 0);
+}
+
+static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
+  (void)state;
+  struct percore_options many = {
+      .size = sizeof(many), .serving = PERCORE_SERVE_POLLED, .cores = 8192};
+  struct percore_region *region;
+  assert_int_equal(percore_create(&region, "crowd", core_tables, 1, &many), 0);
+  served[0] = region;
+  host_memory_max = 1 << 20;
+  start_long_after("<Region \"*\">\nReportPerCore true\n</Region>\n");
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  assert_true(own("regions_memory") <= 1 << 20);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 2); /* `core` and `flow` */
+  assert_non_null(fake_logged(LOG_WARNING, "table flow is left out"));
+}
+
+/* ---------------------------------------------------------------------------
+ * Tables that take long
+ */
+
+/* An hour at each look: one tile in a round. */
+static uint64_t hours_pass(void *argument) {
+  static uint64_t now_ns;
+  (void)argument;
+  return now_ns += 3600 * SECOND;
+}
+
+static void a_table_that_takes_long_is_read_in_pieces(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS); /* two tiles */
+  struct percore_options small = {
+      .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
+  assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
+                   0);
+  host_now_ns = hours_pass;
+  start_long_after(TOP "<Region \"*\">\n</Region>\n");
+  int64_t all = 0;
+  for (int round = 1; round <= 8; round++) {
+    count(served[1], "a", 1);
+    count(region, "f3", 10);
+    count(region, "f59999", 20);
+    play_round(SECOND);
+    assert_count("percore_host_zone_flow_packets", "all", "a", round - 1);
+    assert_int_equal(snapshot->partial, round % 2 == 1);
+    if (round % 2 == 1) {
+      assert_none(SUM, "all", "other");
+      continue;
+    }
+    if (round == 2)
+      continue; /* what was counted before a row was first met is long ago */
+    int64_t before = all;
+    all = find(SUM, "all", "f3")->derive + find(SUM, "all", "f59999")->derive;
+    assert_int_equal(all - before, 60);
+    assert_count(SUM, "all", "other", 0);
+  }
+}
+
+static void
+a_table_that_takes_long_counts_from_its_producers_start(void **state) {
+  (void)state;
+  start_watch(TOP);
+  play_round(SECOND);
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  count(region, "f3", 10);
+  count(region, "f59999", 20);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 10);
+  assert_count(SUM, "all", "f59999", 20);
+}
+
+static void what_the_first_rows_count_at_last_is_not_lost(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  open_more(region, "f5", 9);
+  host_now_ns = hours_pass;
+  start_long_after(TOP);
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  count(region, "f3", 10); /* was read in this pass */
+  count(region, "f4", 3);
+  count(region, "f59999", 20);
+  end_producer(0);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 10);
+  assert_count(SUM, "all", "f59999", 20);
+  assert_count(SUM, "all", "other", 3);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
+}
+
+static void names_are_not_forgotten_while_their_table_is_read(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_long_after(TOP);
+  play_round(SECOND);
+  play_round(SECOND);
+  count(region, "f3", 1);
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 1);
+  for (int pass = 1; pass <= 3; pass++) {
+    count(region, "f3", 10);
+    count(region, "f5", 20);
+    count(region, "f6", 30);
+    play_round(700 * SECOND);
+    play_round(700 * SECOND);
+    assert_count(SUM, "all", "f5", 20 * pass);
+    assert_count(SUM, "all", "f6", 30 * pass);
+    assert_count(SUM, "all", "other", 10 * pass);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Removed rows, percore's own figures
+ */
+
+static void a_removed_row_is_shown_once_more(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  start_watch("");
+  play_round(SECOND);
+  count(region, "a", 2);
+  remove_row(region, "a");
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 7);
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+  count(region, "a", 1);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 8);
+}
+
+static void what_a_producer_was_refused_is_told(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, few_tables, 1);
+  uint32_t row;
+  percore_slot_t slot;
+  name_rows(region, 3);
+  assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
+  start_long_after("");
+  play_round(SECOND);
+  assert_int_equal(own("row_adds_refused"), 0); /* it was long ago */
+  assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
+  assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
+  percore_slot_t slots[3];
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(percore_attach(region, "unit", 0, &slots[i]), 0);
+  assert_int_equal(percore_attach(region, "unit", 0, &slot), -1);
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_int_equal(own("row_adds_refused"), 2);
+  assert_int_equal(own("attaches_refused"), 1);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(percore_detach(region, slots[i]), 0);
+}
+
+static void rows_in_a_section_and_counters_that_go_back_are_told(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  percore_core_table_t flow;
+  percore_slot_t slot;
+  uint32_t row = row_of(region, 0, "a");
+  assert_int_equal(percore_core_table(region, 0, &flow), 0);
+  assert_int_equal(percore_attach(region, "unit", 0, &slot), 0);
+  percore_add(percore_core_row(slot, flow, row), 0, 10);
+  start_watch("");
+  play_round(SECOND);
+  percore_begin(slot);
+  play_round(SECOND);
+  percore_end(slot);
+  play_round(SECOND);
+  assert_int_equal(own("rows_torn"), 2); /* of the tables `core` and `flow` */
+  assert_int_equal(own("cells_back"), 0);
+  percore_add(percore_core_row(slot, flow, row), 0, (uint64_t)-3);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 10);
+  percore_add(percore_core_row(slot, flow, row), 0, 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 15);
+  assert_int_equal(own("cells_back"), 1);
+  assert_int_equal(percore_detach(region, slot), 0);
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(a_row_goes_on_where_it_was_when_it_is_shown_again),
+      TEST(a_reset_of_a_row_in_other_changes_nothing),
+      TEST(a_row_used_again_takes_nothing_from_other_and_adds_nothing),
+      TEST(a_wanted_row_used_again_leaves_its_last_counts_in_other),
+      TEST(a_cell_that_goes_back_takes_nothing_from_other),
+      TEST(other_goes_on_with_the_next_producer),
+      TEST(a_name_is_one_row_over_instances),
+      TEST(gauges_of_other_are_those_that_are_not_shown),
+      TEST(gauges_of_other_are_those_of_the_last_producer_alone),
+      TEST(gauges_of_other_are_left_out_where_one_of_many_restarts),
+      TEST(each_count_of_a_core_is_in_a_row_or_in_other),
+      TEST(rows_beyond_the_memory_are_counted_in_other),
+      TEST(enough_memory_follows_every_row),
+      TEST(without_top_no_more_rows_are_kept_than_max_values),
+      TEST(what_was_left_out_begins_when_there_is_room_for_it),
+      TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
+      TEST(rows_that_clash_take_no_more_than_others),
+      TEST(rows_that_are_not_wanted_need_no_name),
+      TEST(another_region_is_read_whatever_the_first_takes),
+      TEST(a_claim_of_many_cores_takes_no_memory_from_others),
+      TEST(a_table_that_takes_long_is_read_in_pieces),
+      TEST(a_table_that_takes_long_counts_from_its_producers_start),
+      TEST(what_the_first_rows_count_at_last_is_not_lost),
+      TEST(names_are_not_forgotten_while_their_table_is_read),
+      TEST(a_removed_row_is_shown_once_more),
+      TEST(what_a_producer_was_refused_is_told),
+      TEST(rows_in_a_section_and_counters_that_go_back_are_told),
+  };
+  return cmocka_run_group_tests_name("plugin_region_rows", tests,
+                                     unit_make_runtime_dir,
+                                     unit_remove_runtime_dir);
+}

@@ -1,0 +1,247 @@
+/* Producers that are none, or lie: what they place in the runtime directory and
+ * say over the socket. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "region/connection.h"
+#include "region_unit.h"
+
+static int listen_as_unit(void) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
+           getenv("PERCORE_RUNTIME_DIR"));
+  unlink(address.sun_path);
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+  assert_return_code(bind(fd, (void *)&address, sizeof(address)), errno);
+  assert_return_code(listen(fd, 4), errno);
+  return fd;
+}
+
+/* As many as the kernel passes with one message. */
+enum { MOST_PASSED = 253 };
+
+/* A HELLO that carries so many copies of passed. */
+static void send_hello(int fd, int passed, int copies) {
+  struct region_message hello = {.magic = REGION_MESSAGE_MAGIC,
+                                 .version = REGION_MESSAGE_VERSION,
+                                 .type = REGION_HELLO,
+                                 .length = sizeof(hello)};
+  struct iovec part = {&hello, sizeof(hello)};
+  char control[CMSG_SPACE(MOST_PASSED * sizeof(int))] = {0};
+  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+  if (copies > 0) {
+    header.msg_control = control;
+    header.msg_controllen = CMSG_SPACE((size_t)copies * sizeof(int));
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN((size_t)copies * sizeof(int));
+    for (int i = 0; i < copies; i++)
+      memcpy(CMSG_DATA(rights) + (size_t)i * sizeof(int), &passed, sizeof(int));
+  }
+  assert_int_equal(sendmsg(fd, &header, 0), sizeof(hello));
+}
+
+/* Answers one connection. */
+static void say_hello(int listener, int passed, int copies) {
+  int fd = accept(listener, NULL, NULL);
+  assert_true(fd >= 0);
+  send_hello(fd, passed, copies);
+  close(fd);
+}
+
+static int sealed_memory(const char *text, size_t size, int seals) {
+  int fd = memfd_create("unit", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  assert_return_code(ftruncate(fd, (off_t)size), errno);
+  assert_true(pwrite(fd, text, strlen(text), 0) >= 0);
+  if (seals != 0)
+    assert_return_code(fcntl(fd, F_ADD_SEALS, seals), errno);
+  return fd;
+}
+
+static unsigned count_descriptors(void) {
+  unsigned count = 0;
+  for (int fd = 0; fd < 1024; fd++)
+    count += fcntl(fd, F_GETFD) >= 0;
+  return count;
+}
+
+static void what_is_no_region_is_refused_with_a_reason(void **state) {
+  (void)state;
+  enum { ALL = F_SEAL_SHRINK | F_SEAL_GROW | 0x10 | F_SEAL_SEAL };
+  static const struct {
+    const char *text;
+    size_t size;
+    int seals, copies;
+    const char *why;
+  } cases[] = {
+      {"", 4096, ALL, 0, "without a descriptor"},
+      {"PERCORE1", 4096, 0, 1, "not sealed"},
+      {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not sealed"},
+      {"", 0, ALL, 1, "no size"},
+      {"PERCORE1", 100, ALL, 1, "too short"},
+      {"VARNISH4", 4096, ALL, 1, "does not begin as a region"},
+      {"PERCORE1", 4096, ALL, MOST_PASSED, "byte order"},
+      {"PERCORE1", 4096, 0, MOST_PASSED, "not sealed"},
+      {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
+  };
+  struct region_reader_options options = {.hello_wait_ms = 100};
+  struct region_reader *reader;
+  int listener = listen_as_unit();
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  unsigned before = count_descriptors();
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    int fd = sealed_memory(cases[i].text, cases[i].size, cases[i].seals);
+    options.hello_wait_ms = 0;
+    region_reader_refresh(reader); /* connects, and waits for HELLO in vain */
+    say_hello(listener, fd, cases[i].copies);
+    close(fd);
+    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+    if (strstr(region_reader_error(reader), cases[i].why) == NULL)
+      fail_msg("\"%s\" has no \"%s\"", region_reader_error(reader),
+               cases[i].why);
+    assert_int_equal(region_reader_errno(reader), EPROTO);
+    assert_int_equal(count_descriptors(), before);
+  }
+  region_reader_close(reader);
+  close(listener);
+}
+
+static void what_is_no_socket_is_not_connected_to(void **state) {
+  (void)state;
+  char path[128], link[128];
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "odd", NULL, NULL), 0);
+  snprintf(path, sizeof(path), "%s/odd.sock", dir);
+  snprintf(link, sizeof(link), "%s/unit.sock", dir);
+  for (int kind = 0; kind < 4; kind++) {
+    if (kind == 0)
+      assert_return_code(mkfifo(path, 0600), errno);
+    else if (kind == 1)
+      assert_return_code(mkdir(path, 0700), errno);
+    else if (kind == 2)
+      assert_return_code(symlink(link, path), errno);
+    else
+      close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
+    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+    assert_int_equal(region_reader_errno(reader), ENOTSOCK);
+    assert_return_code(remove(path), errno);
+  }
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_region_of_another_name_than_its_socket_is_refused(void **state) {
+  (void)state;
+  static const char *const files[] = {"other.sock", "unit@a.sock"};
+  char path[128], other[128];
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
+  snprintf(path, sizeof(path), "%s/unit.sock", dir);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  for (int i = 0; i < 2; i++) {
+    struct region_reader_options options = {.hello_wait_ms = 5000};
+    struct region_reader *reader;
+    snprintf(other, sizeof(other), "%s/%s", dir, files[i]);
+    assert_return_code(rename(path, other), errno);
+    assert_return_code(region_reader_open(&reader, i == 0 ? "other" : "unit",
+                                          i == 0 ? NULL : "a", &options),
+                       0);
+    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+    assert_non_null(strstr(region_reader_error(reader), "another name"));
+    assert_null(region_reader_directory(reader));
+    assert_return_code(rename(other, path), errno);
+    region_reader_close(reader);
+  }
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* One end of a connection whose other end reads nothing, with more to send than
+ * fits between them: whoever closes it last waits for an hour. */
+static int lingering_socket(int *other) {
+  struct sockaddr_in address = {.sin_family = AF_INET,
+                                .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+  socklen_t length = sizeof(address);
+  struct linger hour = {.l_onoff = 1, .l_linger = 3600};
+  char bytes[4096] = {0};
+  int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  assert_return_code(bind(listener, (void *)&address, length), errno);
+  assert_return_code(listen(listener, 1), errno);
+  assert_return_code(getsockname(listener, (void *)&address, &length), errno);
+  assert_return_code(connect(fd, (void *)&address, length), errno);
+  *other = accept(listener, NULL, NULL);
+  assert_return_code(*other, errno);
+  close(listener);
+  while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
+    ;
+  assert_return_code(setsockopt(fd, SOL_SOCKET, SO_LINGER, &hour, sizeof(hour)),
+                     errno);
+  return fd;
+}
+
+static void a_socket_that_lingers_holds_up_nobody(void **state) {
+  (void)state;
+  struct region_reader *reader;
+  int other, listener = listen_as_unit();
+  int fd = lingering_socket(&other);
+  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
+  region_reader_refresh(reader);
+  say_hello(listener, fd, 2);
+  close(fd);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_errno(reader), EPROTO);
+  close(other);
+  close(listener);
+  region_reader_close(reader);
+}
+
+/* Who asks looks no longer than it was to wait, however many there are. */
+static void answers_that_nobody_asked_for_hold_up_no_reset(void **state) {
+  (void)state;
+  struct region_message answer = {.magic = REGION_MESSAGE_MAGIC,
+                                  .version = REGION_MESSAGE_VERSION,
+                                  .type = REGION_RESET,
+                                  .length = sizeof(answer)};
+  struct region_connection connection;
+  char path[128];
+  int listener = listen_as_unit();
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  assert_return_code(region_connection_open(&connection, path), errno);
+  int fd = accept(listener, NULL, NULL);
+  for (int i = 0; i < 3; i++)
+    assert_int_equal(send(fd, &answer, sizeof(answer), 0), sizeof(answer));
+  assert_int_equal(region_connection_reset(&connection, 1, 0, 0), -1);
+  assert_int_equal(errno, ETIMEDOUT);
+  assert_int_equal(
+      recv(connection.socket, &answer, sizeof(answer), MSG_DONTWAIT),
+      sizeof(answer));
+  region_connection_close(&connection);
+  close(fd);
+  close(listener);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_no_region_is_refused_with_a_reason),
+      cmocka_unit_test(what_is_no_socket_is_not_connected_to),
+      cmocka_unit_test(a_region_of_another_name_than_its_socket_is_refused),
+      cmocka_unit_test(a_socket_that_lingers_holds_up_nobody),
+      cmocka_unit_test(answers_that_nobody_asked_for_hold_up_no_reset),
+  };
+  alarm(60); /* whatever hangs ends */
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
