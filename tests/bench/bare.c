@@ -1,6 +1,7 @@
 /* bare: a collectd plugin of the benches. It takes all values and forgets them,
  * so that no output is in the figures, and it can dispatch values by itself, as
- * cheaply as it can be done, to compare with.
+ * cheaply as it can be done, to compare with. To SIGUSR1 it logs how many it
+ * took so far.
  *
  *   LoadPlugin "bare"
  *   <Plugin "bare">
@@ -57,8 +58,14 @@ static int bare_init(void) {
   return plugin_register_complex_read(NULL, "bare", bare_read, 0, NULL);
 }
 
-static int bare_shutdown(void) {
+static int bare_flush(__attribute__((unused)) cdtime_t timeout,
+                      __attribute__((unused)) const char *identifier,
+                      __attribute__((unused)) user_data_t *user_data) {
   INFO("bare: %llu values", (unsigned long long)written);
+  return 0;
+}
+
+static int bare_shutdown(void) {
   free(names);
   return 0;
 }
@@ -75,5 +82,6 @@ void module_register(void) {
   plugin_register_complex_config("bare", bare_config);
   plugin_register_init("bare", bare_init);
   plugin_register_write("bare", bare_write, NULL);
+  plugin_register_flush("bare", bare_flush, NULL);
   plugin_register_shutdown("bare", bare_shutdown);
 }

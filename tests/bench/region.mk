@@ -1,5 +1,10 @@
-BENCHES += tests/bench/region_updates tests/bench/region_reads
-tests_bench_region_updates_SOURCES = tests/bench/region_updates.c
+BENCHES += tests/bench/region_updates tests/bench/patterns \
+	tests/bench/region_reads
+tests_bench_region_updates_SOURCES = tests/bench/region_updates.c \
+	tests/bench/bench.h
 tests_bench_region_updates_LDADD = libregion.la
-tests_bench_region_reads_SOURCES = tests/bench/region_reads.c
+tests_bench_region_reads_SOURCES = tests/bench/region_reads.c \
+	tests/bench/bench.h
 tests_bench_region_reads_LDADD = libregion.la
+tests_bench_patterns_SOURCES = tests/bench/patterns.c tests/bench/bench.h
+tests_bench_patterns_LDADD = libregion.la

@@ -1,57 +1,46 @@
 /* What reading a region costs the reader, and what it costs the writer.
  *
- * 1e7 cells: OWNED rows of four and of sixteen counters, read as tiles of 64
- * rows (totals only, as for sums and rates). The writer adds to random rows all
- * the while, alone and beside a reader that reads everything ten times a
- * second. */
+ * 1e7 cells, read as tiles of 512 (totals only, as for sums and rates): OWNED
+ * rows of four and of sixteen counters, and PER_CORE rows of sixteen in sixteen
+ * slots. The writer adds to random rows all the while, alone and beside a
+ * reader that reads everything ten times a second. */
 #include "percore_config.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "percore.h"
 #include "region/reader.h"
 
-enum { CELLS = 10000000, COLUMNS = 16, PASSES = 9, BLOCKS = 40 };
+enum {
+  CELLS = 10000000,
+  TILE_CELLS = 512,
+  COLUMNS = 16,
+  SLOTS = 16,
+  PASSES = 9,
+  BLOCKS = 40
+};
 
-/* CPU time of this thread, so that others on the machine do not count. */
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-  qsort(values, count, sizeof(*values), compare);
-  return values[count / 2];
-}
-
-static void pin(int core) {
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET((size_t)core, &cpus);
-  sched_setaffinity(0, sizeof(cpus), &cpus);
-}
-
-/* One pass over all rows; ns, and the sum so that nothing is left out. */
-static double read_all(struct region_reader *reader, struct region_tile *tile,
-                       uint64_t *sum) {
-  uint64_t start = now_ns();
-  *sum = 0;
-  for (uint32_t row = 0; tile->rows > 0 || row == 0; row += tile->rows) {
-    region_tile_read(reader, tile, row);
-    for (uint32_t i = 0; i < tile->rows * tile->columns; i++)
-      *sum += tile->totals[i];
+/* In four lanes: one would wait for itself longer than for the memory. */
+static uint64_t sum_of(const uint64_t *cells, uint32_t count) {
+  uint64_t a = 0, b = 0, c = 0, d = 0;
+  for (uint32_t i = 0; i + 4 <= count; i += 4) {
+    a += __atomic_load_n(&cells[i], __ATOMIC_RELAXED);
+    b += __atomic_load_n(&cells[i + 1], __ATOMIC_RELAXED);
+    c += __atomic_load_n(&cells[i + 2], __ATOMIC_RELAXED);
+    d += __atomic_load_n(&cells[i + 3], __ATOMIC_RELAXED);
   }
+  return a + b + c + d;
+}
+
+/* One pass over all rows, from the region into a tile; ns. */
+static double read_all(struct region_reader *reader, struct region_tile *tile) {
+  uint64_t start = now_ns();
+  for (uint32_t row = 0; tile->rows > 0 || row == 0; row += tile->rows)
+    region_tile_read(reader, tile, row);
   return (double)(now_ns() - start);
 }
 
@@ -89,14 +78,13 @@ static double write_beside(struct region_reader *reader,
   static struct writing writing;
   struct timespec pause = {.tv_nsec = 100000000};
   pthread_t thread;
-  uint64_t sum;
   writing.table = table;
   writing.rows = rows;
   writing.done = false;
   pthread_create(&thread, NULL, write_rows, &writing);
   while (!__atomic_load_n(&writing.done, __ATOMIC_ACQUIRE)) {
     if (read)
-      read_all(reader, tile, &sum);
+      read_all(reader, tile);
     nanosleep(&pause, NULL);
   }
   pthread_join(thread, NULL);
@@ -104,30 +92,28 @@ static double write_beside(struct region_reader *reader,
 }
 
 /* The least that can be: every cell loaded and summed, in order. */
-static double load_all(percore_owned_table_t table) {
-  const uint64_t *cells = percore_owned_row(table, 0).owned_cells;
+static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride) {
   uint64_t start = now_ns(), sum = 0;
-  for (uint32_t i = 0; i < CELLS; i++)
-    sum += __atomic_load_n(&cells[i], __ATOMIC_RELAXED);
+  for (uint32_t b = 0; b < blocks; b++)
+    sum += sum_of(cells + b * stride, CELLS / blocks);
   __asm__ volatile("" ::"r"(sum));
   return (double)(now_ns() - start);
 }
 
 static void print_reads(struct region_reader *reader, struct region_tile *tile,
-                        percore_owned_table_t table) {
+                        const char *what, const uint64_t *cells,
+                        uint32_t blocks, size_t stride) {
   double ns[PASSES], bare[PASSES];
-  uint64_t sum;
-  double first = read_all(reader, tile, &sum);
+  double first = read_all(reader, tile);
   for (int i = 0; i < PASSES; i++) {
-    ns[i] = read_all(reader, tile, &sum);
-    bare[i] = load_all(table);
+    ns[i] = read_all(reader, tile);
+    bare[i] = load_all(cells, blocks, stride);
   }
   double tiles = median(ns, PASSES) / CELLS;
   double loads = median(bare, PASSES) / CELLS;
-  printf(
-      "1e7 cells in rows of %u: first pass %.2f ns a cell, then %.2f; a bare "
-      "loop of loads %.2f (ratio %.2f)\n",
-      tile->columns, first / CELLS, tiles, loads, tiles / loads);
+  printf("1e7 cells, %s: first pass %.2f ns a cell, then %.2f; a bare loop of "
+         "loads and adds %.2f (ratio %.2f)\n",
+         what, first / CELLS, tiles, loads, tiles / loads);
 }
 
 static void print_writes(struct region_reader *reader, struct region_tile *tile,
@@ -148,46 +134,96 @@ static void print_writes(struct region_reader *reader, struct region_tile *tile,
   printf("median ratio %.3f\n", median(ratios, 5));
 }
 
-static int run(const char *dir, uint32_t columns, bool writes) {
-  static const char *const names[COLUMNS] = {"a", "b", "c", "d", "e", "f",
-                                             "g", "h", "i", "j", "k", "l",
-                                             "m", "n", "o", "p"};
-  struct percore_field fields[COLUMNS];
-  struct percore_table table = {.name = "flow",
-                                .storage = PERCORE_OWNED,
-                                .fields = fields,
-                                .field_count = columns,
-                                .max_rows = CELLS / columns,
-                                .flags = PERCORE_NO_BASES};
-  struct percore_options options = {.size = sizeof(options),
-                                    .runtime_dir = dir};
-  struct region_reader_options reading = {.runtime_dir = dir,
-                                          .hello_wait_ms = 1000};
+static const char *const names[COLUMNS] = {"a", "b", "c", "d", "e", "f",
+                                           "g", "h", "i", "j", "k", "l",
+                                           "m", "n", "o", "p"};
+
+/* A region of one table with all its rows in use, and a reader of it. */
+struct bench {
   struct percore_region *region;
   struct region_reader *reader;
   struct region_tile tile;
-  percore_owned_table_t flows;
+  uint32_t rows;
+};
+
+static int begin(struct bench *bench, const char *dir,
+                 enum percore_storage storage, uint32_t columns,
+                 uint32_t copies) {
+  struct percore_field fields[COLUMNS];
+  struct percore_table table = {.name = "flow",
+                                .storage = storage,
+                                .fields = fields,
+                                .field_count = columns,
+                                .max_rows = CELLS / columns / copies,
+                                .flags = PERCORE_NO_BASES};
+  struct percore_options options = {
+      .size = sizeof(options), .runtime_dir = dir, .cores = SLOTS};
+  struct region_reader_options reading = {.runtime_dir = dir,
+                                          .hello_wait_ms = 1000};
   for (uint32_t c = 0; c < columns; c++)
     fields[c] = (struct percore_field){.name = names[c]};
-  if (percore_create(&region, "bench", &table, 1, &options) != 0 ||
-      percore_owned_table(region, 0, &flows) != 0) {
+  bench->rows = table.max_rows;
+  if (percore_create(&bench->region, "bench", &table, 1, &options) != 0 ||
+      percore_reserve(bench->region, 0, bench->rows) != 0) {
     perror("percore_create");
-    return 1;
+    return -1;
   }
-  for (uint32_t row = 0; row < table.max_rows; row++)
-    percore_row_add_at(region, 0, row, NULL, row);
-  if (region_reader_open(&reader, "bench", NULL, &reading) != 0 ||
-      region_reader_refresh(reader) != REGION_CAME ||
-      region_tile_init(&tile, reader, 1, 64, 0) != 0) {
+  for (uint32_t row = 0; row < bench->rows; row++)
+    percore_row_add_at(bench->region, 0, row, NULL, row);
+  if (region_reader_open(&bench->reader, "bench", NULL, &reading) != 0 ||
+      region_reader_refresh(bench->reader) != REGION_CAME ||
+      region_tile_init(&bench->tile, bench->reader, 1, TILE_CELLS / columns,
+                       0) != 0) {
     perror("region_reader");
-    return 1;
+    return -1;
   }
-  print_reads(reader, &tile, flows);
-  if (writes)
-    print_writes(reader, &tile, flows, table.max_rows);
-  region_tile_free(&tile);
-  region_reader_close(reader);
-  return percore_destroy(region);
+  return 0;
+}
+
+static int end(struct bench *bench) {
+  region_tile_free(&bench->tile);
+  region_reader_close(bench->reader);
+  return percore_destroy(bench->region);
+}
+
+static int run_owned(const char *dir, uint32_t columns) {
+  struct bench bench;
+  percore_owned_table_t flows;
+  char what[64];
+  snprintf(what, sizeof(what), "OWNED rows of %u", columns);
+  if (begin(&bench, dir, PERCORE_OWNED, columns, 1) != 0 ||
+      percore_owned_table(bench.region, 0, &flows) != 0)
+    return -1;
+  print_reads(bench.reader, &bench.tile, what,
+              percore_owned_row(flows, 0).owned_cells, 1, 0);
+  if (columns == 4)
+    print_writes(bench.reader, &bench.tile, flows, bench.rows);
+  return end(&bench);
+}
+
+static int run_per_core(const char *dir) {
+  struct bench bench;
+  percore_slot_t slots[SLOTS];
+  percore_core_table_t globals;
+  if (begin(&bench, dir, PERCORE_PER_CORE, COLUMNS, SLOTS) != 0 ||
+      percore_core_table(bench.region, 0, &globals) != 0)
+    return -1;
+  for (int s = 0; s < SLOTS; s++) {
+    if (percore_attach(bench.region, NULL, s, &slots[s]) != 0) {
+      perror("percore_attach");
+      return -1;
+    }
+    for (uint32_t row = 0; row < bench.rows; row++)
+      percore_add(percore_core_row(slots[s], globals, row), 0, 1);
+  }
+  const uint64_t *first = percore_core_row(slots[0], globals, 0).core_cells;
+  size_t stride =
+      (size_t)(percore_core_row(slots[1], globals, 0).core_cells - first);
+  print_reads(bench.reader, &bench.tile, "PER_CORE rows of 16 in 16 slots",
+              first, SLOTS, stride);
+  for (int s = 0; s < SLOTS; s++)
+    percore_detach(bench.region, slots[s]);
+  return end(&bench);
 }
 
 int main(void) {
@@ -195,7 +231,7 @@ int main(void) {
   if (mkdtemp(dir) == NULL)
     return 1;
   pin(0);
-  int rc = run(dir, 4, true) | run(dir, COLUMNS, false);
+  int rc = run_owned(dir, 4) | run_owned(dir, COLUMNS) | run_per_core(dir);
   snprintf(path, sizeof(path), "%s/bench.lock", dir);
   unlink(path);
   rmdir(dir);

@@ -3,56 +3,22 @@
  *   percore_add          a hand-written relaxed load, add and store
  *   begin, 4 adds, end   four adds
  *   1e6 OWNED rows       the same work without counters; with a prefetch some
- *                        packets ahead
+ *                        packets ahead; in huge pages, and in small ones
  *
  * Times are the medians of interleaved blocks, in nanoseconds and, by a chain
  * of dependent adds, in core cycles. */
 #include "percore_config.h"
 
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "bench.h"
 #include "percore.h"
 
 enum { BLOCKS = 61, FLOWS = 1000000, AHEAD = 16 };
-
-/* CPU time of this thread, so that others on the machine do not count. */
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static int compare(const void *a, const void *b) {
-  double x = *(const double *)a, y = *(const double *)b;
-  return (x > y) - (x < y);
-}
-
-static double median(double *values, size_t count) {
-  qsort(values, count, sizeof(*values), compare);
-  return values[count / 2];
-}
-
-/* Nanoseconds of one dependent add: a core cycle, on what is built today. */
-static double cycle_ns(void) {
-  enum { ADDS = 1000000 };
-  double best = 1e9;
-  for (int i = 0; i < 20; i++) {
-    uint64_t x = 1, start = now_ns();
-    for (int k = 0; k < ADDS; k++) {
-      x += (uint64_t)k;
-      __asm__ volatile("" : "+r"(x));
-    }
-    double ns = (double)(now_ns() - start) / ADDS;
-    best = ns < best ? ns : best;
-  }
-  return best;
-}
 
 /* ---------------------------------------------------------------------------
  * Tight loops on one row of four counters
@@ -65,15 +31,17 @@ static const struct percore_field fields[] = {
     {.name = "errors", .unit = "errors"},
 };
 
-enum { PORT, FLOW, TABLES };
+#define FLOW_TABLE(table_name)                                                 \
+  {                                                                            \
+    .name = table_name, .storage = PERCORE_OWNED, .fields = fields,            \
+    .field_count = 4, .max_rows = FLOWS, .flags = PERCORE_NO_BASES             \
+  }
+
+enum { PORT, RESERVED, ADDED, TABLES };
 static const struct percore_table tables[TABLES] = {
     [PORT] = {.name = "port", .fields = fields, .field_count = 4},
-    [FLOW] = {.name = "flow",
-              .storage = PERCORE_OWNED,
-              .fields = fields,
-              .field_count = 4,
-              .max_rows = FLOWS,
-              .flags = PERCORE_NO_BASES},
+    [RESERVED] = FLOW_TABLE("reserved"),
+    [ADDED] = FLOW_TABLE("added"),
 };
 
 struct bench {
@@ -85,13 +53,20 @@ struct bench {
 
 enum { ROUNDS = 200000, ADDS_PER_ROUND = 4 };
 
+static inline void add_by_hand(uint64_t *cell, uint64_t n) {
+  __atomic_store_n(cell, __atomic_load_n(cell, __ATOMIC_RELAXED) + n,
+                   __ATOMIC_RELAXED);
+}
+
+/* One by one: compilers do not unroll a loop over atomic accesses. */
 static void by_hand(struct bench *bench) {
   uint64_t *cells = bench->row.core_cells;
-  for (uint64_t i = 0; i < ROUNDS; i++)
-    for (int c = 0; c < ADDS_PER_ROUND; c++)
-      __atomic_store_n(&cells[c],
-                       __atomic_load_n(&cells[c], __ATOMIC_RELAXED) + i,
-                       __ATOMIC_RELAXED);
+  for (uint64_t i = 0; i < ROUNDS; i++) {
+    add_by_hand(&cells[0], i);
+    add_by_hand(&cells[1], i);
+    add_by_hand(&cells[2], i);
+    add_by_hand(&cells[3], i);
+  }
 }
 
 /* A handle is kept in a local variable, as a worker does: behind a pointer it
@@ -202,10 +177,7 @@ static void *run_tight(void *argument) {
   struct tight *tight = argument;
   struct bench bench = {0};
   percore_core_table_t table;
-  cpu_set_t cpus;
-  CPU_ZERO(&cpus);
-  CPU_SET((size_t)tight->core, &cpus);
-  sched_setaffinity(0, sizeof(cpus), &cpus);
+  pin(tight->core);
   percore_attach(tight->region, "bench", tight->core, &bench.slot);
   percore_core_table(tight->region, PORT, &table);
   bench.row = percore_core_row(bench.slot, table, 0);
@@ -235,23 +207,24 @@ static void print_tight(struct percore_region *region, int workers,
   }
 }
 
-static void print_flows(struct percore_region *region, double cycle) {
+static void print_flows(struct percore_region *region, uint32_t table,
+                        const char *pages, double cycle) {
   static const variant variants[] = {without_counters, without_prefetch,
                                      with_prefetch};
   struct bench bench = {.order = calloc(PACKETS + AHEAD, sizeof(uint32_t))};
   double medians[3];
   uint64_t x = 88172645463325252u;
-  percore_owned_table(region, FLOW, &bench.flows);
+  percore_owned_table(region, table, &bench.flows);
   for (uint32_t f = 0; f < FLOWS; f++)
-    percore_row_add_at(region, FLOW, f, NULL, f);
+    percore_row_add_at(region, table, f, NULL, f);
   for (uint32_t p = 0; p < PACKETS + AHEAD; p++) {
     x ^= x << 13, x ^= x >> 7, x ^= x << 17;
     bench.order[p] = (uint32_t)(x % FLOWS);
   }
   measure(&bench, variants, 3, PACKETS, medians);
-  printf("1e6 OWNED rows of 4, random, beside %.0f cycles a packet: "
-         "%.1f cycles an update, with prefetch %.1f\n",
-         medians[0] / cycle, (medians[1] - medians[0]) / cycle / 4,
+  printf("1e6 OWNED rows of 4 in %s pages, random, beside %.0f cycles a "
+         "packet: %.1f cycles an update, with prefetch %.1f\n",
+         pages, medians[0] / cycle, (medians[1] - medians[0]) / cycle / 4,
          (medians[2] - medians[0]) / cycle / 4);
   free(bench.order);
 }
@@ -270,7 +243,9 @@ int main(void) {
   print_tight(region, 1, cycle);
   if (sysconf(_SC_NPROCESSORS_ONLN) >= 2)
     print_tight(region, 2, cycle);
-  print_flows(region, cycle);
+  percore_reserve(region, RESERVED, FLOWS);
+  print_flows(region, RESERVED, "huge", cycle);
+  print_flows(region, ADDED, "small", cycle);
   percore_destroy(region);
   snprintf(path, sizeof(path), "%s/bench.lock", dir);
   unlink(path);

@@ -27,16 +27,6 @@ static const struct pattern patterns[] = {
      -150000, true},
 };
 
-static struct window window_of(struct watch *watch, int core,
-                               const struct pattern *pattern) {
-  struct burner burner;
-  burner_start(&burner, core, pattern);
-  sleep_ns(2 * pattern->period_ns);
-  struct window window = watch_window_at_rest(watch, core, &burner, WINDOW_NS);
-  burner_stop(&burner);
-  return window;
-}
-
 static void judge_tick(const struct pattern *pattern,
                        const struct window *window, const char *how) {
   if (find_tick(0) == 0)
@@ -69,8 +59,9 @@ static void measure(struct watch *watch, const struct pattern *pattern,
                     const struct duty_terms *terms) {
   struct pattern empty_rounds = *pattern;
   empty_rounds.busy_ns = 0;
-  struct window window = window_of(watch, terms->core, pattern);
-  struct window empty = window_of(watch, terms->core, &empty_rounds);
+  struct window window = watch_pattern(watch, terms->core, pattern, WINDOW_NS);
+  struct window empty =
+      watch_pattern(watch, terms->core, &empty_rounds, WINDOW_NS);
   double error = 100 * (window.load - window.truth);
   double waking = 100 * (empty.load - empty.truth);
   note("%-43s %6.2f  %6.2f  %+6.2f  %+6.2f  %6.2f  %6.2f", pattern->name,

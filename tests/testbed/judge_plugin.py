@@ -74,17 +74,22 @@ def need_time():
 
 
 def whole_seconds():
-    """(time, load, truth) of the seconds in which core 1 was there all the
-    time; with the tick of the guest's clock the burner's second may end late."""
+    """(time, load, truth, how much of that is not known) of the seconds in which
+    core 1 was there all the time. With the tick of the guest's clock the
+    burner's second may end late, and so may the plugin's, which then says so."""
     changes = [time for time, text in marks
                if text.split()[0] in ("gone", "back", "flips", "stat")]
     begin, end = at("flips begin"), at("flips end")
+    off = 0  # of the second's begin and end, in percent of it
     for time, value in busy():
-        if (time == int(time) and int(time) in truths and int(time) - 1 in truths
+        off_before, off = off, 100 * (time - int(time))
+        if (max(off_before, off) < 10
+                and int(time) in truths and int(time) - 1 in truths
                 and not any(time - 1.1 < change < time + 0.1
                             for change in changes)
                 and not begin < time < end + 1):
-            yield time, value, *truths[int(time)]
+            truth, late = truths[int(time)]
+            yield time, value, truth, late + off_before + off
 
 
 def is_right(load, truth, late):

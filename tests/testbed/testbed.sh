@@ -70,10 +70,6 @@ read_arguments() {
     exit 2
   }
   [ "${PERCORE_TESTBED:-yes}" != no ] || skip_all "PERCORE_TESTBED=no"
-  # One guest after the other, whatever make -j thinks of it.
-  mkdir -p testbed.d
-  exec 9>testbed.d/lock
-  flock 9
   need apt-get apt
   need dpkg-deb dpkg
   need cpio cpio

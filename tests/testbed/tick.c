@@ -20,16 +20,6 @@ static const struct pattern patterns[] = {
     {"anti-hog at the tick", 300000, 4 * MS, true, -150000, true},
 };
 
-static struct window measure(struct watch *watch, int core,
-                             const struct pattern *pattern) {
-  struct burner burner;
-  burner_start(&burner, core, pattern);
-  sleep_ns(2 * pattern->period_ns);
-  struct window window = watch_window_at_rest(watch, core, &burner, WINDOW_NS);
-  burner_stop(&burner);
-  return window;
-}
-
 /* Of all patterns; rounds that are as many but empty show what waking up costs
  * the guest, which is true load. */
 static double worst_error(struct watch *watch, int core) {
@@ -37,8 +27,8 @@ static double worst_error(struct watch *watch, int core) {
   for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
     struct pattern empty_rounds = patterns[i];
     empty_rounds.busy_ns = 0;
-    struct window window = measure(watch, core, &patterns[i]);
-    struct window empty = measure(watch, core, &empty_rounds);
+    struct window window = watch_pattern(watch, core, &patterns[i], WINDOW_NS);
+    struct window empty = watch_pattern(watch, core, &empty_rounds, WINDOW_NS);
     double waking = fmax(empty.load - empty.truth, window.late);
     double error = window.load - window.truth;
     note("%-21s truth %6.2f  load %6.2f  error %+6.2f  empty rounds %6.2f  "

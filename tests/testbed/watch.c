@@ -134,6 +134,16 @@ struct window watch_window_at_rest(struct watch *watch, int core,
   return between(&from, &to);
 }
 
+struct window watch_pattern(struct watch *watch, int core,
+                            const struct pattern *pattern, uint64_t length_ns) {
+  struct burner burner;
+  burner_start(&burner, core, pattern);
+  sleep_ns(2 * pattern->period_ns);
+  struct window window = watch_window_at_rest(watch, core, &burner, length_ns);
+  burner_stop(&burner);
+  return window;
+}
+
 int descriptors_open(void) {
   DIR *directory = opendir("/proc/self/fd");
   if (directory == NULL)

@@ -48,6 +48,10 @@ struct window watch_window(struct watch *watch, int core, struct burner *burner,
 struct window watch_window_at_rest(struct watch *watch, int core,
                                    struct burner *burner, uint64_t length_ns);
 
+/* The same with a burner of this pattern, for this long. */
+struct window watch_pattern(struct watch *watch, int core,
+                            const struct pattern *pattern, uint64_t length_ns);
+
 /* The number of this process's open descriptors. */
 int descriptors_open(void);
 

@@ -1,0 +1,52 @@
+/* bench.h: what the benches share: a clock that others on the machine do not
+ * move, medians, and the length of a core cycle. */
+#ifndef PERCORE_BENCH_H
+#define PERCORE_BENCH_H
+
+#include <sched.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+/* CPU time of this thread, so that others on the machine do not count. */
+static inline uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static inline int bench_compare(const void *a, const void *b) {
+  double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* Sorts the values. */
+static inline double median(double *values, size_t count) {
+  qsort(values, count, sizeof(*values), bench_compare);
+  return values[count / 2];
+}
+
+static inline void pin(int core) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET((size_t)core, &cpus);
+  sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+/* Nanoseconds of one dependent add: a core cycle, on what is built today. */
+static inline double cycle_ns(void) {
+  enum { ADDS = 1000000 };
+  double best = 1e9;
+  for (int i = 0; i < 300; i++) {
+    uint64_t x = 1, start = now_ns();
+    for (int k = 0; k < ADDS; k++) {
+      x += (uint64_t)k;
+      __asm__ volatile("" : "+r"(x));
+    }
+    double ns = (double)(now_ns() - start) / ADDS;
+    best = ns < best ? ns : best;
+  }
+  return best;
+}
+
+#endif
