@@ -91,6 +91,42 @@ static bool prepare(int core) {
   return sched_setscheduler(0, SCHED_FIFO, &priority) == 0;
 }
 
+struct log {
+  struct span *spans;
+  size_t len, max;
+  int64_t missed; /* periods that began while a span had not ended */
+};
+
+static void burn(struct log *log, const struct pattern *pattern,
+                 int64_t duration_ns) {
+  int64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+  int64_t end_ns = begin_ns + duration_ns;
+  int64_t next_ns = begin_ns / pattern->period_ns * pattern->period_ns +
+                    pattern->period_ns + pattern->phase_ns;
+  while (next_ns < end_ns && log->len < log->max) {
+    sleep_until(next_ns);
+    struct span *span = &log->spans[log->len++];
+    span->begin_ns = now_ns(CLOCK_MONOTONIC);
+    do
+      span->end_ns = now_ns(CLOCK_MONOTONIC);
+    while (span->end_ns < next_ns + pattern->busy_ns);
+    for (next_ns += pattern->period_ns; next_ns < span->end_ns;
+         next_ns += pattern->period_ns)
+      log->missed++;
+  }
+}
+
+static int write_log(FILE *file, const struct log *log, bool fifo,
+                     int64_t realtime_ns) {
+  fprintf(file, "# fifo %d\n# missed %lld\n# cpu_ns %lld\n", fifo,
+          (long long)log->missed, (long long)now_ns(CLOCK_PROCESS_CPUTIME_ID));
+  for (size_t i = 0; i < log->len; i++)
+    fprintf(file, "%lld %lld\n",
+            (long long)(log->spans[i].begin_ns + realtime_ns),
+            (long long)(log->spans[i].end_ns + realtime_ns));
+  return fclose(file) == 0 ? 0 : 1;
+}
+
 int main(int argc, char **argv) {
   struct pattern pattern;
   if (argc != 5 || !parse_pattern(&pattern, argv[2])) {
@@ -99,40 +135,17 @@ int main(int argc, char **argv) {
     return 2;
   }
   int64_t duration_ns = (int64_t)(atof(argv[3]) * 1e9);
-  size_t spans_max = (size_t)(duration_ns / pattern.period_ns) + 2;
-  struct span *spans = calloc(spans_max, sizeof(*spans));
-  FILE *log = fopen(argv[4], "w");
-  if (spans == NULL || log == NULL) {
+  struct log log = {.max = (size_t)(duration_ns / pattern.period_ns) + 2};
+  log.spans = calloc(log.max, sizeof(*log.spans));
+  FILE *file = fopen(argv[4], "w");
+  if (log.spans == NULL || file == NULL) {
     perror("burner");
     return 1;
   }
-  memset(spans, 1, spans_max * sizeof(*spans)); /* no page faults later */
+  memset(log.spans, 1, log.max * sizeof(*log.spans)); /* no page faults later */
   mlockall(MCL_CURRENT);
   bool fifo = prepare(atoi(argv[1]));
-
-  int64_t begin_ns = now_ns(CLOCK_MONOTONIC);
-  int64_t end_ns = begin_ns + duration_ns;
   int64_t realtime_ns = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);
-  int64_t next_ns = begin_ns / pattern.period_ns * pattern.period_ns +
-                    pattern.period_ns + pattern.phase_ns;
-  size_t spans_len = 0;
-  int64_t missed = 0;
-  while (next_ns < end_ns && spans_len < spans_max) {
-    sleep_until(next_ns);
-    struct span *span = &spans[spans_len++];
-    span->begin_ns = now_ns(CLOCK_MONOTONIC);
-    do
-      span->end_ns = now_ns(CLOCK_MONOTONIC);
-    while (span->end_ns < next_ns + pattern.busy_ns);
-    for (next_ns += pattern.period_ns; next_ns < span->end_ns;
-         next_ns += pattern.period_ns)
-      missed++;
-  }
-
-  fprintf(log, "# fifo %d\n# missed %lld\n# cpu_ns %lld\n", fifo,
-          (long long)missed, (long long)now_ns(CLOCK_PROCESS_CPUTIME_ID));
-  for (size_t i = 0; i < spans_len; i++)
-    fprintf(log, "%lld %lld\n", (long long)(spans[i].begin_ns + realtime_ns),
-            (long long)(spans[i].end_ns + realtime_ns));
-  return fclose(log) == 0 ? 0 : 1;
+  burn(&log, &pattern, duration_ns);
+  return write_log(file, &log, fifo, realtime_ns);
 }

@@ -69,6 +69,20 @@ def run_all(tests):
     results.finish()
 
 
+def run_tests(names, what, *programs):
+    """Runs what is called test_... among the names of a module, if these
+    programs were built."""
+    for program in programs:
+        if not os.path.exists(program):
+            print(f"ok - {what} # SKIP there is no {program}")
+            sys.exit(SKIPPED)
+    results = Results()
+    for name, test in list(names.items()):
+        if name.startswith("test_"):
+            results.run(test)
+    results.finish()
+
+
 def say(text):
     print(f"# {text}", flush=True)
 
@@ -108,6 +122,63 @@ def is_root():
     return os.geteuid() == 0
 
 
+def wait_until_caught(process, number, seconds=30):
+    """Waits until a process has a handler of its own for a signal: one that
+    came earlier would end it another way."""
+    end = time.monotonic() + seconds
+    caught = 0
+    while not caught >> (number - 1) & 1:
+        check(time.monotonic() < end, f"it never caught signal {number}")
+        with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
+            caught = int(re.search(r"SigCgt:\s*(\w+)", file.read())[1], 16)
+        time.sleep(0.01)
+
+
+class Lateness:
+    """How late this machine is, be it that others use it or that it is halted:
+    a thread that wants to sleep for 10 ms at a time, and writes down when it
+    slept for much longer. What was to be done in time may be as late."""
+
+    STEP_S = 0.01
+    LEAST_S = 0.02  # threads of Python wait that long for one another
+
+    def __init__(self):
+        self.spans = []  # begin and end of what was overslept
+        self.seen = 0.0
+        self.ended = threading.Event()
+        threading.Thread(target=self.run, daemon=True).start()
+
+    def run(self):
+        while not self.ended.is_set():
+            due = time.monotonic() + self.STEP_S
+            time.sleep(self.STEP_S)
+            now = time.monotonic()
+            if now - due > self.LEAST_S:
+                self.spans.append((due, now))
+            self.seen = now
+
+    def end(self):
+        self.ended.set()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.end()
+
+    def within(self, begin, end):
+        """Seconds between two times of time.monotonic()."""
+        while self.seen < end and not self.ended.is_set():
+            time.sleep(self.STEP_S)
+        return sum(max(0.0, min(span[1], end) - max(span[0], begin))
+                   for span in self.spans)
+
+    def of_clock(self, begin, end):
+        """The same of time.time(), as values have it."""
+        ahead = time.time() - time.monotonic()
+        return self.within(begin - ahead, end - ahead)
+
+
 # ---------------------------------------------------------------------------
 # collectd
 
@@ -145,6 +216,7 @@ class Collectd:
         self.values = []
         self.process = None
         self.reader = None
+        self.lateness = None
         load = []
         if "before" in plugins:
             load.append("before")
@@ -228,6 +300,7 @@ class Collectd:
                 stderr=stderr, text=True)
         self.reader = threading.Thread(target=self.read_values, daemon=True)
         self.reader.start()
+        self.lateness = Lateness()
         return self
 
     def read_values(self):
@@ -237,7 +310,8 @@ class Collectd:
                 self.values.append(Value(match))
 
     def stop(self):
-        """Returns how long it took in seconds."""
+        """Returns how long it took in seconds, but for what the machine was
+        late."""
         if self.process is None:
             return 0
         begin = time.monotonic()
@@ -247,11 +321,21 @@ class Collectd:
         except subprocess.TimeoutExpired:
             self.process.kill()
             self.process.wait()
-        taken = time.monotonic() - begin
+        end = time.monotonic()
+        late = self.lateness.within(begin, end)
+        self.lateness.end()
         self.reader.join(10)
         self.process.stdout.close()
         self.process = None
-        return taken
+        return end - begin - late
+
+    def own_shutdown(self):
+        """After stop(): how long percore's own part of it took, of which the
+        probes "before" and "after" tell, but for what the machine was late."""
+        times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", self.log()))
+        before, after = float(times["before"]), float(times["after"])
+        check(after >= before, "the probes are in another order")
+        return after - before - self.lateness.within(before, after)
 
     def remove(self):
         self.stop()
@@ -265,14 +349,25 @@ class Collectd:
 
     # ---- looking at values
 
-    def check_grid(self, interval):
+    def check_grid(self, interval, unknown=lambda time_s: False):
         """Each series of percore has each multiple of the interval once, from
         its first to the last. A snapshot that was taken late by more than 1 %
-        of the interval bears its true time, and lateness must say so. Returns
-        how many intervals there were."""
+        of the interval bears its true time, and lateness must say so; one that
+        is nearly an interval late stands for the next multiple, too.
+        unknown(time): whether there may be no load then. Returns how many
+        intervals there were."""
         late = {value.time for value in
                 self.of("percore_host-self/duration-lateness")
                 if value.value > 0.0099 * interval}
+
+        def may_lack(identifier, point):
+            if "percore_host-self/" not in identifier and \
+                    unknown(point * interval):
+                return True
+            late_s = self.lateness.of_clock((point - 1) * interval,
+                                            (point + 1) * interval)
+            return late_s > 0.85 * interval
+
         of_series = {}
         for value in self.values:
             if value.identifier.startswith("percore"):
@@ -284,13 +379,24 @@ class Collectd:
             for time_s, point in zip(times, points):
                 check(time_s == point * interval or time_s in late,
                       f"{identifier} is off the grid at {time_s}")
-            steps = {b - a for a, b in zip(points, points[1:])}
-            check(steps <= {1}, f"{identifier} steps by {steps}: {times}")
+            for a, b in zip(points, points[1:]):
+                check(a < b and all(may_lack(identifier, each) for each in
+                                    range(a + 1, b)),
+                      f"{identifier} steps by {b - a}: {times}")
             ends[identifier] = points[-1]
         # Stopped while it wrote, collectd may have left out one interval.
         check(max(ends.values()) - min(ends.values()) <= 1,
               f"series end at {sorted(set(ends.values()))}")
         return max(len(times) for times in of_series.values())
+
+    def check_gaps(self, values, most):
+        """No two values are further apart, but for what the machine was
+        late."""
+        for a, b in zip(values, values[1:]):
+            late = self.lateness.of_clock(a.time, b.time)
+            check(b.time - a.time - late < most,
+                  f"a gap of {b.time - a.time:.2f} s, {late:.2f} s of it late, "
+                  f"at {a.time} in {[value.time for value in values]}")
 
     def of(self, identifier):
         return [value for value in list(self.values)
@@ -308,7 +414,13 @@ class Collectd:
         check(condition(), f"{what} did not come in {seconds} s; the log:\n"
               f"{self.log()}")
 
-    def wait_for_value(self, identifier, seconds=15, count=1):
+    def wait_for_reads(self, count):
+        """Waits until collectd has read percore so many times more, however
+        busy the machine is."""
+        reads = "percore_host-self/gauge-cores_online"
+        self.wait_for_value(reads, count=len(self.of(reads)) + count)
+
+    def wait_for_value(self, identifier, seconds=30, count=1):
         self.wait_for(lambda: len(self.of(identifier)) >= count, seconds,
                       f"{count} of {identifier}")
         return self.of(identifier)[-1]
@@ -382,6 +494,16 @@ def task_time_ns():
     """How long tasks ran on each core since boot; needs CPUACCT."""
     with open(CPUACCT, encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
+
+
+def stolen_s(core):
+    """For how long a hypervisor has kept a core waiting since boot. That is no
+    load, but for whoever was to run there it is no different from one."""
+    with open("/proc/stat", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(f"cpu{core} "):
+                return int(line.split()[8]) / os.sysconf("SC_CLK_TCK")
+    return 0.0
 
 
 def wait_for_quiet(core, limit, seconds=20):

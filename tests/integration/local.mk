@@ -1,9 +1,11 @@
-# The real collectd, with the plugin of this build. What measures time does not
-# run beside other tests: each waits for the one before.
+# The real collectd, with the plugin of this build. What measures time, or has
+# many processes of its own, waits for the one before, if that is asked for, too.
 EXTRA_DIST += \
+	tests/integration/command.py \
 	tests/integration/harness.py \
 	tests/integration/producers.py \
-	tests/integration/sysroot.py
+	tests/integration/sysroot.py \
+	tests/integration/terminal.py
 
 if PLUGIN
 integration_tests = \
@@ -12,17 +14,17 @@ integration_tests = \
 	tests/integration/test_grid.py \
 	tests/integration/test_truth.py \
 	tests/integration/test_region.py \
-	tests/integration/test_region_kill.py
+	tests/integration/test_region_kill.py \
+	tests/integration/test_region_hostile.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
 
-tests/integration/test_size.log: tests/integration/test_daemon.log
-tests/integration/test_grid.log: tests/integration/test_size.log
-tests/integration/test_region.log: tests/integration/test_grid.log
-tests/integration/test_region_kill.log: tests/integration/test_region.log
-# What this one measures needs the machine for itself: it runs last and alone.
-tests/integration/test_truth.log: \
-	$(filter-out tests/integration/test_truth.log,$(TEST_LOGS))
+tests/integration/test_size.log: \
+	$(filter tests/integration/test_daemon.log,$(TEST_LOGS))
+tests/integration/test_region_kill.log: \
+	$(filter tests/integration/test_region.log,$(TEST_LOGS))
+tests/integration/test_region_hostile.log: \
+	$(filter tests/integration/test_region_top.log,$(TEST_LOGS))
 
 check_PROGRAMS += tests/integration/burner
 tests_integration_burner_SOURCES = tests/integration/burner.c
@@ -39,10 +41,16 @@ probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
 # percore(1), without any daemon.
-EXTRA_DIST += tests/integration/test_command.py
+EXTRA_DIST += tests/integration/test_command.py tests/integration/test_compare.py
 if TOOL
-TESTS += tests/integration/test_command.py
+TESTS += tests/integration/test_command.py tests/integration/test_compare.py
 endif
+
+# What these measure needs a core for itself: they run last, one by one.
+truth_log = tests/integration/test_truth.log
+compare_log = tests/integration/test_compare.log
+$(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))
+$(truth_log): $(filter-out $(truth_log),$(TEST_LOGS))
 
 include tests/integration/region_command.mk
 include tests/integration/region.mk

@@ -10,6 +10,9 @@
  *   row TABLE HEX                      add the row of that name
  *   remove TABLE ROW
  *   rows TABLE FIRST COUNT             add rows s<FIRST> ...
+ *   keys TABLE FIRST COUNT             the same with keys from FIRST on
+ *   places TABLE FIRST COUNT           the same at these numbers
+ *   adds TABLE FIRST COUNT COLUMN N    to so many rows of a single copy
  *   add TABLE ROW COLUMN N CORE        a counter or a gauge
  *   set TABLE ROW COLUMN N CORE        a level
  *   hist TABLE ROW FIELD VALUE TIMES CORE
@@ -104,6 +107,30 @@ static const struct percore_table schema_million[] = {
     SESSION(1000000),
 };
 
+/* As many rows as a region may have; memory is taken as they are added. */
+static const struct percore_table schema_keys[] = {
+    GLOBALS,
+    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    {.name = "session",
+     .storage = PERCORE_OWNED,
+     FIELDS(session_fields),
+     .max_rows = 20000000,
+     .key = PERCORE_KEY_IPV4},
+};
+
+/* As many rows as go into the 4 GiB that a reader takes by default. */
+static const struct percore_table schema_huge[] = {
+    GLOBALS,
+    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    {.name = "session",
+     .storage = PERCORE_OWNED,
+     .fields = session_fields,
+     .field_count = 1,
+     .max_rows = 170000000,
+     .key = PERCORE_KEY_IPV4,
+     .flags = PERCORE_NO_BASES},
+};
+
 static const struct {
   const char *name;
   const struct percore_table *tables;
@@ -113,6 +140,8 @@ static const struct {
     {"2", schema_2, COUNT_OF(schema_2)},
     {"many", schema_many, COUNT_OF(schema_many)},
     {"million", schema_million, COUNT_OF(schema_million)},
+    {"keys", schema_keys, COUNT_OF(schema_keys)},
+    {"huge", schema_huge, COUNT_OF(schema_huge)},
 };
 
 static struct percore_region *region;
@@ -274,6 +303,38 @@ static int do_rows(const char *line) {
   return 0;
 }
 
+static int do_keys(const char *line) {
+  unsigned table, first, count;
+  uint32_t row;
+  if (sscanf(line, "%u %u %u", &table, &first, &count) != 3)
+    return -1;
+  for (unsigned i = first; i < first + count; i++)
+    if (percore_row_add_key(region, table, i, &row) != 0)
+      return -1;
+  return 0;
+}
+
+static int do_places(const char *line) {
+  unsigned table, first, count;
+  if (sscanf(line, "%u %u %u", &table, &first, &count) != 3)
+    return -1;
+  for (unsigned row = first; row < first + count; row++)
+    if (percore_row_add_at(region, table, row, NULL, row) != 0)
+      return -1;
+  return 0;
+}
+
+static int do_adds(const char *line) {
+  unsigned table, first, count, column;
+  unsigned long long n;
+  if (sscanf(line, "%u %u %u %u %llu", &table, &first, &count, &column, &n) !=
+      5)
+    return -1;
+  for (unsigned row = first; row < first + count; row++)
+    percore_add(owned_row(table, row), column, n);
+  return 0;
+}
+
 static int do_remove(const char *line) {
   unsigned table, row;
   if (sscanf(line, "%u %u", &table, &row) != 2)
@@ -321,7 +382,8 @@ static const struct {
   int (*run)(const char *line);
 } commands[] = {
     {"core", do_core},   {"row", do_row},     {"remove", do_remove},
-    {"rows", do_rows},   {"add", do_add},     {"set", do_set},
+    {"rows", do_rows},   {"keys", do_keys},   {"places", do_places},
+    {"adds", do_adds},   {"add", do_add},     {"set", do_set},
     {"hist", do_hist},   {"poll", do_poll},   {"sleep", do_sleep},
     {"wake", do_wake},   {"reset", do_reset}, {"run", do_run},
     {"begin", do_begin}, {"serve", do_serve}, {"tally", do_tally},

@@ -92,8 +92,8 @@ class Tally:
     """What runners of a producer were about to count, whatever became of
     them."""
 
-    def __init__(self, directory):
-        self.path = f"{directory}/tally"
+    def __init__(self, path):
+        self.path = path
         self.clear()
 
     def clear(self):
@@ -119,17 +119,18 @@ def memory_of(content, seal):
     return fd
 
 
-class Impostor:
-    """Listens where a region would be served, and answers everyone with the
-    same message and descriptor; with no message at all if that is None."""
+class Server:
+    """Listens as a producer and does to each who connects what `treat` does,
+    in a thread, for as long as the connection bears it; without that nobody is
+    even accepted."""
 
-    def __init__(self, path, message, fd=None):
+    def __init__(self, path, treat):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(path)
         self.listener.listen(16)
-        self.message, self.fd = message, fd
-        self.kept = []
-        if message is not None:
+        self.treat = treat
+        self.peers = []
+        if treat is not None:
             threading.Thread(target=self.serve, daemon=True).start()
 
     def serve(self):
@@ -138,20 +139,39 @@ class Impostor:
                 peer, _ = self.listener.accept()
             except OSError:
                 return
-            self.kept = self.kept[-8:] + [peer]
-            rights = []
-            if self.fd is not None:
-                rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
-                           array.array("i", [self.fd]))]
-            try:
-                peer.sendmsg([self.message], rights)
-            except OSError:
-                pass
+            self.peers = self.peers[-8:] + [peer]
+            threading.Thread(target=self.bear, args=[peer],
+                             daemon=True).start()
+
+    def bear(self, peer):
+        try:
+            self.treat(peer)
+        except OSError:
+            pass
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
-        for peer in self.kept:
+        for peer in self.peers:
             peer.close()
+
+
+class Impostor(Server):
+    """Answers everyone with the same message and descriptor; with no message at
+    all if that is None."""
+
+    def __init__(self, path, message, fd=None):
+        self.message, self.fd = message, fd
+        super().__init__(path, None if message is None else self.answer)
+
+    def answer(self, peer):
+        rights = []
+        if self.fd is not None:
+            rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                       array.array("i", [self.fd]))]
+        peer.sendmsg([self.message], rights)
+
+    def close(self):
+        super().close()
         if self.fd is not None:
             os.close(self.fd)

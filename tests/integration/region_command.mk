@@ -11,6 +11,8 @@ tests_integration_region_producer_LDADD = libregion.la
 TESTS += \
 	tests/integration/test_region_command.py \
 	tests/integration/test_region_top.py
-tests/integration/test_region_command.log: tests/integration/test_command.log
-tests/integration/test_region_top.log: tests/integration/test_region_command.log
+tests/integration/test_region_command.log: \
+	$(filter tests/integration/test_command.log,$(TEST_LOGS))
+tests/integration/test_region_top.log: \
+	$(filter tests/integration/test_region_command.log,$(TEST_LOGS))
 endif

@@ -5,10 +5,11 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
+import time
 
-from harness import BUILD, Results, check
+import harness
+from harness import BUILD, check
 
 PERCORE = f"{BUILD}/percore"
 PRODUCER = f"{BUILD}/tests/integration/region_producer"
@@ -93,6 +94,13 @@ class Producer:
         return [(float(when), int(packets)) for when, packets in
                 (look.split() for look in self.ask("log").split(","))]
 
+    def wait_until_counted(self, packets):
+        """On port 0."""
+        end = time.monotonic() + TIMEOUT
+        while int(self.ask("port").split()[0]) < packets:
+            check(time.monotonic() < end, f"never {packets} packets")
+            time.sleep(0.01)
+
     def end(self):
         self.process.stdin.close()
         check(self.process.wait(TIMEOUT) == 0, "the producer failed")
@@ -114,13 +122,4 @@ def row_of(table, name):
 
 
 def run_tests(names):
-    """Runs what is called test_... among the names of a module."""
-    for program in (PERCORE, PRODUCER):
-        if not os.path.exists(program):
-            print(f"ok - regions and percore(1) # SKIP there is no {program}")
-            sys.exit(77)
-    results = Results()
-    for name, test in list(names.items()):
-        if name.startswith("test_"):
-            results.run(test)
-    results.finish()
+    harness.run_tests(names, "regions and percore(1)", PERCORE, PRODUCER)

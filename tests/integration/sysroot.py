@@ -11,7 +11,10 @@ TICK_HZ = os.sysconf("SC_CLK_TCK")
 
 class SysRoot:
     def __init__(self, cores, nodes=1):
-        self.path = tempfile.mkdtemp(prefix="percore-sysroot-")
+        # In memory: what a disk needs for files that are written 500 times a
+        # second is work on whatever core is free.
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        self.path = tempfile.mkdtemp(prefix="percore-sysroot-", dir=memory)
         os.chmod(self.path, 0o755)
         self.cores = cores
         self.nodes = nodes
@@ -26,12 +29,17 @@ class SysRoot:
         self.remove()
 
     def write(self, path, text):
-        """Replaces the file as a whole: no reader sees half of it."""
-        path = self.path + path
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path + ".new", "w", encoding="ascii") as file:
-            file.write(text)
-        os.rename(path + ".new", path)
+        self.write_together({path: text})
+
+    def write_together(self, texts):
+        """texts: by path. Replaces files as a whole, so that no reader sees
+        half of one, and several as fast as can be."""
+        for path, text in texts.items():
+            os.makedirs(os.path.dirname(self.path + path), exist_ok=True)
+            with open(f"{self.path}{path}.new", "w", encoding="ascii") as file:
+                file.write(text)
+        for path in texts:
+            os.rename(f"{self.path}{path}.new", self.path + path)
 
     def write_machine(self):
         """All that is needed for a load of each core."""
@@ -57,14 +65,23 @@ class SysRoot:
                            for core in range(self.cores)))
         self.write_stat({core: 0 for core in range(self.cores)})
 
+    def write_online(self, cores):
+        """Files that tell of the same cores, as those of a kernel do."""
+        self.write_together({
+            "/sys/devices/system/cpu/online": f"0-{cores - 1}\n",
+            "/proc/stat": self.stat({core: 0 for core in range(cores)})})
+
     def write_stat(self, idle_s):
+        self.write("/proc/stat", self.stat(idle_s))
+
+    @staticmethod
+    def stat(idle_s):
         """idle_s: seconds of idleness since boot, by core."""
         rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
-        self.write("/proc/stat",
-                   f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
-                   "intr 0\nctxt 0\nbtime 1700000000\nprocesses 1\n"
-                   "procs_running 3\nprocs_blocked 1\n")
+        return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
+                "intr 0\nctxt 0\nbtime 1700000000\nprocesses 1\n"
+                "procs_running 3\nprocs_blocked 1\n")
 
     def write_cstate(self, core, entries, time_us):
         """One idle state of one core."""

@@ -1,24 +1,36 @@
 """Producers that are killed at any instruction, under a running collectd."""
 
+import itertools
 import random
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from harness import Collectd, check, run_all, say
 from producers import PORT, Producer, RuntimeDir, Tally
 
 INTERVAL = 0.1
-KILLS = 400
-SECONDS = 40
-SLEEP_US = 20  # between two packets of a runner
-PACKETS = "percore_host_gtpu_port_packets-all/derive-eth0"
-BYTES = "percore_host_gtpu_port_bytes-all/derive-eth0"
-REGIONS = "percore_host-self/gauge-regions"
+KILLS = 400  # of all instances of all regions, which live and die side by side
+REGIONS = ("gtpu", "gtpc")
+INSTANCES = ("a", "b")
+SLEEP_US = 100  # between two packets of a runner
+RUNNERS = 2
+REGIONS_READ = "percore_host-self/gauge-regions"
 
 
-def check_counts(collectd, begun, most, least):
-    """No step back, no absurd rate, and no packet that nobody counted."""
-    for identifier, per_packet in ((PACKETS, 1), (BYTES, 100)):
+def check_counts(collectd, region, instances, lives):
+    """No step back, no absurd rate, and no packet that nobody counted or that
+    was surely there to be read. lives: their packets, begin and end."""
+    most = sum(packets for packets, _, _ in lives)
+    # A short life may not have been seen at all, and each runner may have been
+    # about to count its last packet.
+    seen = [packets for packets, begin, end in lives
+            if end - begin - collectd.lateness.of_clock(begin, end)
+            > 5 * INTERVAL]
+    least = sum(packets - RUNNERS for packets in seen)
+    check(seen, "no life was long enough to be seen")
+    for field, per_packet in (("packets", 1), ("bytes", 100)):
+        identifier = f"percore_host_{region}_port_{field}-all/derive-eth0"
         values = collectd.of(identifier)
         check(values, f"no {identifier}")
         for before, after in zip(values, values[1:]):
@@ -26,57 +38,76 @@ def check_counts(collectd, begun, most, least):
             grown = after.value - before.value
             check(grown >= 0, f"{identifier} went back by {-grown}")
             rate = grown / per_packet / (after.time - before.time)
-            # Two runners, and a producer may have begun an interval earlier.
-            check(rate < 3 * 2e6 / SLEEP_US, f"{rate} packets a second")
+            # A producer may have begun an interval earlier.
+            check(rate < 3 * instances * RUNNERS * 1e6 / SLEEP_US,
+                  f"{rate} packets a second")
         total = values[-1].value / per_packet
-        say(f"{identifier}: {total:.0f} of {most:.0f} packets in {begun} lives")
+        say(f"{identifier}: {total:.0f} of {most:.0f} packets in "
+            f"{len(lives)} lives, {len(seen)} of them long")
         check(total <= most, f"{total} packets of {most} that there were")
         check(total >= least, f"{total} packets of at least {least}")
 
 
 def finish(collectd):
-    """Waits for the last values and looks whether all is well."""
-    seen = len(collectd.of("percore_host-self/gauge-cores_online"))
-    collectd.wait_for_value("percore_host-self/gauge-cores_online", 15,
-                            seen + 5)
+    """Waits for the last values, which come when all are known to be gone, and
+    looks whether all is well."""
+    def gone():
+        return [value.value for value in
+                collectd.of(REGIONS_READ)][-2:] == [0, 0]
+    collectd.wait_for(gone, 15, "no region")
     check(collectd.process.poll() is None, "collectd has ended")
     check(collectd.stop() < 1, "collectd did not stop in time")
 
 
+def start_packets(producer, tally):
+    producer.do(f"tally {tally.path}", f"row {PORT} {b'eth0'.hex()}",
+                *(f"run {core} {SLEEP_US}" for core in range(RUNNERS)))
+
+
+def live_and_be_killed(name, tally, chance):
+    """Returns its packets, begin and end."""
+    tally.clear()
+    life = chance.choice((0, 0.01, 0.05, 0.1, 0.6))
+    if chance.random() < 0.5:
+        life *= chance.random()
+    producer = Producer(name)
+    start_packets(producer, tally)
+    begin = time.time()
+    if chance.random() < 0.3:
+        producer.do("core 0", "begin 0")
+    time.sleep(life)
+    end = time.time()
+    producer.signal(signal.SIGKILL)
+    producer.kill()
+    return tally.packets(), begin, end
+
+
 def killed_at_any_instruction():
-    """A producer that is killed again and again, inside and outside of
-    begin/end, never makes collectd hang, a counter step back or a rate absurd,
-    and nothing is counted twice"""
-    chance = random.Random(1)
+    """Producers that are killed 400 times, inside and outside of begin/end,
+    never make collectd hang, a counter step back or a rate absurd, and nothing
+    is counted twice"""
     with RuntimeDir() as runtime, \
-            Collectd(interval=INTERVAL).start() as collectd:
+            Collectd(interval=INTERVAL).start() as collectd, \
+            ThreadPoolExecutor(4) as pool:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
-        tally = Tally(runtime.path)
-        most = least = lives = 0
-        end = time.monotonic() + SECONDS
-        while lives < KILLS and time.monotonic() < end:
-            tally.clear()
-            life = chance.choice((0, 0.01, 0.05, 0.1, 0.6))
-            if chance.random() < 0.5:
-                life *= chance.random()
-            begin = time.monotonic()
-            producer = Producer("gtpu")
-            producer.do(f"tally {tally.path}", f"row {PORT} {b'eth0'.hex()}",
-                        f"run 0 {SLEEP_US}", f"run 1 {SLEEP_US}")
-            if chance.random() < 0.3:
-                producer.do("core 0", "begin 0")
-            time.sleep(life)
-            producer.signal(signal.SIGKILL)
-            lived = time.monotonic() - begin
-            producer.kill()
-            most += tally.packets()
-            # Each runner may have been about to count its last one.
-            least += tally.packets() - 2 if lived > 5 * INTERVAL else 0
-            lives += 1
+        begin = time.monotonic()
+
+        def live(region, instance):
+            name = f"{region}@{instance}"
+            tally = Tally(f"{runtime.path}/{name}.tally")
+            chance = random.Random(name)
+            return region, [live_and_be_killed(name, tally, chance) for _ in
+                            range(KILLS // len(REGIONS) // len(INSTANCES))]
+
+        lives = list(pool.map(lambda names: live(*names),
+                              itertools.product(REGIONS, INSTANCES)))
+        say(f"{sum(len(each) for _, each in lives)} kills in "
+            f"{time.monotonic() - begin:.1f} s")
         finish(collectd)
-        say(f"{lives} kills")
-        check(lives > 50, f"only {lives} kills")
-        check_counts(collectd, lives, most, least)
+        for region in REGIONS:
+            check_counts(collectd, region, len(INSTANCES),
+                         sum((each for name, each in lives
+                              if name == region), []))
 
 
 def another_schema_under_load():
@@ -85,21 +116,18 @@ def another_schema_under_load():
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
-        tally = Tally(runtime.path)
-        most = least = 0
+        tally = Tally(f"{runtime.path}/tally")
+        lives = []
         for life in range(16):
             tally.clear()
-            begin = time.monotonic()
             with Producer("gtpu", ("1", "2")[life % 2]) as producer:
-                producer.do(f"tally {tally.path}",
-                            f"row {PORT} {b'eth0'.hex()}",
-                            f"run 0 {SLEEP_US}", f"run 1 {SLEEP_US}")
+                start_packets(producer, tally)
+                begin = time.time()
                 time.sleep(0.55)
-                lived = time.monotonic() - begin
-            most += tally.packets()
-            least += tally.packets() - 2 if lived > 5 * INTERVAL else 0
+                end = time.time()
+            lives.append((tally.packets(), begin, end))
         finish(collectd)
-        check_counts(collectd, 16, most, least)
+        check_counts(collectd, "gtpu", 1, lives)
         check(collectd.of("percore_host_gtpu_port_errors-all/derive-eth0"),
               "no errors of the second schema")
 

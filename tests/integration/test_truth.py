@@ -4,9 +4,11 @@ writes down when it was busy, and beside what collectd's cpu plugin says.
 Whatever else runs on the core is load, too, and rightly measured. So its share
 is added to the truth where the kernel tells it (cpuacct: the time that tasks
 had, less the burner's), and a try that fails while others were busy is
-repeated. The cpu plugin makes up its percentages of the columns of /proc/stat:
-while the hog runs these hold 13 % of the time at most, so that 1 % of others'
-work becomes 8 % there. Where that is compared the core has to be quiet."""
+repeated, as is one in which a hypervisor took the core away: to the burner that
+is a part of its busy time, and it is no load. The cpu plugin makes up its
+percentages of the columns of /proc/stat: while the hog runs these hold 13 % of
+the time at most, so that 1 % of others' work becomes 8 % there. Where that is
+compared the core has to be quiet."""
 
 import os
 import threading
@@ -29,12 +31,16 @@ class Others:
     def __init__(self, burner):
         self.burner = burner
         self.marks = {}  # second: (nanoseconds now, of all tasks, of burner)
+        self.stolen = {}  # second: seconds of the core
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
     def run(self):
-        while harness.CPUACCT is not None:
+        while self.burner.process.poll() is None:
             time.sleep(1 - time.time() % 1)
+            self.stolen[round(time.time())] = harness.stolen_s(self.burner.core)
+            if harness.CPUACCT is None:
+                continue
             try:
                 self.marks[round(time.time())] = (
                     time.monotonic_ns(),
@@ -49,6 +55,12 @@ class Others:
         at, tasks, own = (b - a for a, b in zip(self.marks[begin],
                                                 self.marks[end]))
         return max(0.0, 100 * (tasks - own) / at)
+
+    def stolen_share(self, begin, end):
+        """In percent, too; 0 where nobody looked."""
+        if begin not in self.stolen or end not in self.stolen:
+            return 0.0
+        return 100 * (self.stolen[end] - self.stolen[begin]) / (end - begin)
 
 
 class Try:
@@ -73,6 +85,7 @@ class Try:
         check(len(self.seconds) == seconds, f"{len(self.seconds)} loads")
         self.truth = burner.busy(self.begin, self.end)
         self.others = others.share(self.begin, self.end)
+        self.stolen = others.stolen_share(self.begin, self.end)
         self.percore = sum(each[2] for each in self.seconds) / seconds
         cpu = [value.value for value in
                collectd.of(f"cpu-{core}/percent-active")
@@ -86,7 +99,8 @@ class Try:
 
     def disturbed(self):
         """Or not known to be undisturbed."""
-        return self.others is None or self.others > QUIET_MAX
+        return (self.others is None or self.others > QUIET_MAX
+                or self.stolen > QUIET_MAX)
 
     def say(self, pattern):
         others = "unknown" if self.others is None else f"{self.others:5.2f}"
@@ -158,7 +172,8 @@ class Bench:
                 break
             say(f"try {number} of {TRIES}: {why}, while others had "
                 + ("an unknown share" if one.others is None
-                   else f"{one.others:.2f} %") + " of the core")
+                   else f"{one.others:.2f} %") + " of the core"
+                + f" and {one.stolen:.2f} % of it was stolen")
             if time.monotonic() > self.give_up_at:
                 break
         if undisturbed or harness.CPUACCT is None:

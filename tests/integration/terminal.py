@@ -1,0 +1,62 @@
+"""A terminal, for commands that look different on one."""
+
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import termios
+import time
+
+from harness import Lateness
+
+
+def resize(terminal, rows, columns):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ,
+                struct.pack("HHHH", rows, columns, 0, 0))
+
+
+HOME = b"\033[H"  # where each page begins
+
+
+def on_terminal(command, seconds, environment=None, halfway=None):
+    """Everything that a command writes to a terminal of 24 lines until Ctrl-C
+    after so many seconds and a page for each, its exit status, and how long it
+    took to end, but for what the machine was late. halfway(terminal) is called
+    after half of the time."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        resize(0, 24, 80)
+        os.execve(command[0], command,
+                  {**(environment or os.environ), "TERM": "xterm"})
+    written = b""
+    lateness = Lateness()
+    begin = time.monotonic()
+    interrupted = None
+    while True:
+        passed = time.monotonic() - begin
+        if halfway is not None and passed > seconds / 2:
+            halfway(terminal)
+            halfway = None
+        if interrupted is None and passed > seconds and (
+                written.count(HOME) > seconds or passed > seconds + 10):
+            os.write(terminal, b"\003")  # Ctrl-C
+            interrupted = time.monotonic()
+        if passed > seconds + 20:
+            os.kill(pid, signal.SIGKILL)
+        if select.select([terminal], [], [], 0.1)[0]:
+            try:
+                data = os.read(terminal, 65536)
+            except OSError:
+                data = b""
+            if not data:
+                break
+            written += data
+    _, status = os.waitpid(pid, 0)
+    os.close(terminal)
+    ended = time.monotonic()
+    interrupted = interrupted or ended
+    took = ended - interrupted - lateness.within(interrupted, ended)
+    lateness.end()
+    return written.decode(), os.waitstatus_to_exitcode(status), took

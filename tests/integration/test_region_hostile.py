@@ -1,0 +1,306 @@
+"""Producers that lie, under a running collectd: regions made of a real one's
+bytes and then changed, and servers that say what no producer would."""
+
+import array
+import fcntl
+import mmap
+import os
+import random
+import resource
+import socket
+import struct
+import time
+
+from harness import Collectd, check, run_all, say
+from producers import (PORT, Impostor, Producer, RuntimeDir, Server, hello,
+                       memory_of)
+
+INTERVAL = 0.2
+GOOD = "percore_host_good_port_packets-all/derive-eth0"
+REGIONS = "percore_host-self/gauge-regions"
+SILENT = "percore_host-self/gauge-regions_silent"
+MOST_PASSED = 253  # descriptors with one message
+SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
+         0x10)  # F_SEAL_FUTURE_WRITE
+
+
+# ---------------------------------------------------------------------------
+# Regions: percore-region(7)
+
+
+class Region:
+    """The bytes of a region; numbers at offsets that the manual page tells."""
+
+    def __init__(self, content):
+        self.bytes = bytearray(content)
+
+    def get(self, offset, kind="Q"):
+        return struct.unpack_from(f"={kind}", self.bytes, offset)[0]
+
+    def set(self, offset, number, kind="Q"):
+        struct.pack_into(f"={kind}", self.bytes, offset, number)
+
+    @property
+    def directory_size(self):
+        return self.get(40)
+
+    def table(self, number):
+        return self.get(120) + number * self.get(20, "I")
+
+    def field(self, number):
+        return self.get(136) + number * self.get(24, "I")
+
+    def live(self):
+        """Offsets of the words that tell the rows in use."""
+        return [self.get(self.table(t) + 48) for t in range(self.get(128, "I"))]
+
+    def rename(self, name):
+        at = self.get(144) + self.get(112, "I")
+        end = self.bytes.index(b"\0", at)
+        check(end - at == len(name), "a name of another length")
+        self.bytes[at:end] = name.encode()
+        return self
+
+
+def region_of(runtime, name):
+    """What its producer hands over."""
+    peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    peer.connect(runtime.socket(name))
+    _, fds, _, _ = socket.recv_fds(peer, 32, 1)
+    with mmap.mmap(fds[0], 0, prot=mmap.PROT_READ) as content:
+        copy = bytes(content)
+    os.close(fds[0])
+    peer.close()
+    return copy
+
+
+def wider_core(region, _):
+    """Two columns more in the table core, as a later minor version may have."""
+    core = region.table(0)
+    region.set(128, 1, "I")
+    region.set(core + 20, 8, "I")
+    region.set(core + 24, 8, "I")
+    for number in (6, 7):
+        field = region.field(number)
+        region.set(field + 12, 0, "I")  # a counter
+        region.set(field + 16, 0, "I")
+        region.set(field + 20, number, "I")
+    blocks, stride = region.get(176), region.get(184)
+    for slot in range(region.get(168, "I")):  # used, and all ones
+        region.set(region.get(160) + slot * region.get(28, "I"), 2)
+        region.bytes[blocks + slot * stride + 64:
+                     blocks + slot * stride + 128] = b"\xff" * 64
+
+
+def endless_rows(region, _):
+    for live in region.live():
+        region.set(live, (1 << 64) - 1)
+
+
+def noise(region, chance):
+    size = region.directory_size
+    region.bytes[size:] = chance.randbytes(len(region.bytes) - size)
+
+
+def ones(region, _):
+    size = region.directory_size
+    region.bytes[size:] = b"\xff" * (len(region.bytes) - size)
+
+
+def flipped_bytes(region, chance):
+    for _ in range(3):
+        region.bytes[chance.randrange(region.directory_size)] ^= \
+            1 << chance.randrange(8)
+
+
+CHANGES = [wider_core, endless_rows, noise, ones] + 20 * [flipped_bytes]
+
+
+# ---------------------------------------------------------------------------
+# Servers
+
+
+def send_fds(peer, message, fds):
+    peer.sendmsg([message], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                              array.array("i", fds))])
+
+
+def servers(memory, size):
+    """What they do, by names of as many letters as the real one has."""
+    null = os.open("/dev/null", os.O_RDWR)
+
+    def flood(peer):
+        send_fds(peer, hello(size), [memory])
+        while True:
+            send_fds(peer, hello(size), [memory, null] * 126)
+
+    def flood_of_hellos(peer):
+        while True:
+            send_fds(peer, hello(size), [null] * MOST_PASSED)
+
+    def drip(peer):  # one after the other, and never what is awaited
+        send_fds(peer, hello(size), [memory])
+        while True:
+            time.sleep(INTERVAL / 3)
+            peer.send(hello(size))
+
+    def huge(peer):
+        peer.send(bytes(150000))
+
+    def huge_later(peer):
+        send_fds(peer, hello(size), [memory])
+        time.sleep(INTERVAL / 2)
+        peer.send(bytes(150000))
+
+    def hang_up(peer):
+        peer.close()
+
+    def hang_up_later(peer):
+        send_fds(peer, hello(size), [memory])
+        time.sleep(INTERVAL / 2)
+        peer.shutdown(socket.SHUT_RDWR)
+
+    def silence(_):
+        pass
+
+    return {"saaa": flood, "saab": flood_of_hellos, "saac": drip, "saad": huge,
+            "saae": huge_later, "saaf": hang_up, "saag": hang_up_later,
+            "saah": silence}
+
+
+# ---------------------------------------------------------------------------
+# Tests
+
+
+def descriptors_of(collectd):
+    """Those it keeps: the least of some looks, as it opens files of /proc and
+    tries refused regions again for a moment."""
+    looks = []
+    for _ in range(30):
+        looks.append(len(os.listdir(f"/proc/{collectd.process.pid}/fd")))
+        time.sleep(INTERVAL / 10)
+    return min(looks)
+
+
+def resident_mb(collectd):
+    with open(f"/proc/{collectd.process.pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+
+
+def check_good(collectd, count):
+    """The good one is read on, in every interval, and never steps back."""
+    seen = len(collectd.of(GOOD))
+    collectd.wait_for_value(GOOD, 20, seen + count)
+    values = collectd.of(GOOD)[seen:]
+    collectd.check_gaps(values, 3 * INTERVAL)
+    check(all(b.value >= a.value for a, b in zip(values, values[1:])),
+          "a step back")
+
+
+def start_good():
+    producer = Producer("good")
+    producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+    return producer
+
+
+def hostile_regions():
+    """Regions of changed bytes, that even change while they are read, are
+    refused or read as far as they go; another region is read on, collectd loses
+    no descriptor and ends in time"""
+    chance = random.Random(1)
+    with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
+            Collectd(interval=INTERVAL) as collectd:
+        model.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 100")
+        regions = {"foreign": Region(region_of(runtime, "good"))}
+        for number, change in enumerate(CHANGES):
+            name = f"fake{chr(ord('a') + number)}"
+            regions[name] = Region(region_of(runtime, "model")).rename(name)
+            change(regions[name], chance)
+        fakes, maps = [], []
+        for name, region in regions.items():
+            fd = memory_of(region.bytes, False)
+            maps.append((mmap.mmap(fd, 0), region.directory_size))
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+            fakes.append(Impostor(runtime.socket(name),
+                                  hello(len(region.bytes)), fd))
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        check_good(collectd, 5)
+        before = descriptors_of(collectd)
+        for _ in range(60):
+            for memory, least in maps:
+                for _ in range(200):
+                    memory[chance.randrange(least, len(memory))] = \
+                        chance.randrange(256)
+            time.sleep(INTERVAL / 10)
+        check_good(collectd, 5)
+        after = descriptors_of(collectd)
+        say(f"{collectd.of(REGIONS)[-1].value:.0f} of {len(regions) + 2} are "
+            f"read, {before} descriptors before, {after} after, "
+            f"{resident_mb(collectd):.0f} MB")
+        check(after <= before, "descriptors are lost")
+        check(collectd.log().count("another name than its socket") == 1,
+              collectd.log())
+        check(collectd.stop() < 1, "collectd did not stop in time")
+        for fake in fakes:
+            fake.close()
+
+
+def hostile_servers():
+    """Servers that flood with messages and descriptors, send too much, hang up,
+    drip or say nothing hold nobody up, and no descriptor is lost"""
+    with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
+            Collectd(interval=INTERVAL) as collectd:
+        model.do("core 0", f"row {PORT} {b'eth0'.hex()}")
+        content = region_of(runtime, "serv")
+        open_ones = []
+        for name, treat in servers(None, 0).items():
+            region = Region(content).rename(name)
+            memory = memory_of(region.bytes, True)
+            treat = servers(memory, len(content))[name]
+            open_ones.append(Server(runtime.socket(name), treat))
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        check_good(collectd, 5)
+        check_good(collectd, 30)
+        count = descriptors_of(collectd)
+        say(f"{count} descriptors, {resident_mb(collectd):.0f} MB")
+        check(count < 100, "descriptors are lost")
+        check(collectd.stop() < 1, "collectd did not stop in time")
+        for server in open_ones:
+            server.close()
+
+
+def sixty_of_64_are_silent():
+    """Where 60 of 64 regions listen and say nothing, the others are read in
+    every interval; a fifo, a directory, a file and links in their place are no
+    matter"""
+    with RuntimeDir() as runtime, start_good(), \
+            Collectd(interval=INTERVAL) as collectd:
+        mutes = [Impostor(runtime.socket(f"mute@{number}"), None)
+                 for number in range(60)]
+        os.mkfifo(runtime.socket("fifo"))
+        os.mkdir(runtime.socket("directory"))
+        os.symlink(runtime.socket("good"), runtime.socket("link"))
+        os.symlink(runtime.socket("loop"), runtime.socket("loop"))
+        os.symlink("/nowhere", runtime.socket("dangling"))
+        with open(runtime.socket("file"), "wb") as file:
+            file.write(b"PERCORE1")
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        check_good(collectd, 20)
+        collectd.wait_for(lambda: collectd.of(SILENT)[-1].value == 60, 10,
+                          "60 that are silent")
+        check(collectd.of(REGIONS)[-1].value == 1, "more than one is read")
+        check("region link" not in collectd.log(), collectd.log())
+        check(collectd.stop() < 1, "collectd did not stop in time")
+        for mute in mutes:
+            mute.close()
+
+
+if __name__ == "__main__":
+    run_all([
+        hostile_regions,
+        hostile_servers,
+        sixty_of_64_are_silent,
+    ])
