@@ -69,8 +69,8 @@ copy_source() {
   fi
 }
 
-# build_tree SOURCE BUILD LOG CONFIGURE-OPTION...: 0, or 1 and said why.
-build_tree() {
+# configure_tree SOURCE BUILD LOG CONFIGURE-OPTION...: 0, or 1 and said why.
+configure_tree() {
   local source=$1 build=$2 log=$3
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
@@ -82,5 +82,10 @@ build_tree() {
     (cd "$build" && quietly "$log" "$source/configure" "$@") || return
     printf '%s' "$*" >"$build/configured-with"
   fi
-  quietly "$log" make -C "$build" -j"$(nproc)"
+}
+
+# The same, and make.
+build_tree() {
+  configure_tree "$@" || return
+  quietly "$3" make -C "$2" -j"$(nproc)"
 }

@@ -25,7 +25,7 @@ sys.path.insert(0, HERE)
 import graphite_dashboard  # noqa: E402
 import panels  # noqa: E402
 import servers  # noqa: E402
-from fakehost import FakeHost, example  # noqa: E402
+from fakehost import FakeHost, example, pollers  # noqa: E402
 from servers import sample  # noqa: E402
 
 HOST = 'demo'
@@ -72,12 +72,12 @@ def wave(core, cores):
         time.sleep(max(0, until - time.monotonic()) + slice_s * (0.6 - 0.35 * math.sin(phase)))
 
 
-def start_loads(hog):
-    """A wave on each core, and on the last one now and then a load that the
-    timer tick never sees."""
+def start_loads(hog, producer_cores):
+    """A wave on each core without a fast path, and on the last one now and then
+    a load that the timer tick never sees."""
     cores = sorted(os.sched_getaffinity(0))
     waves = [multiprocessing.Process(target=wave, args=(core, len(cores)), daemon=True)
-             for core in cores]
+             for core in cores if core not in producer_cores]
     for process in waves:
         process.start()
     if not hog:
@@ -88,8 +88,8 @@ def start_loads(hog):
 
 
 @contextlib.contextmanager
-def loads(hog):
-    waves, scripts = start_loads(hog)
+def loads(hog, producer_cores):
+    waves, scripts = start_loads(hog, producer_cores)
     try:
         yield
     finally:
@@ -128,8 +128,7 @@ class Demo:
         env = {'PERCORE_RUNTIME_DIR': stack.runtime_folder()}
         self.collectd = stack.collectd(body, host=HOST, env=env)
         if producer:
-            cores = [str(core) for core in sorted(os.sched_getaffinity(0))[:2]]
-            stack.program('producer', [producer, *cores], env)
+            stack.program('producer', producer, env)
 
     def graphite_address(self, refresh_s=5):
         """Puts the dashboard there, for the last minutes."""
@@ -179,7 +178,10 @@ def describe(demo, serve):
             say(f'             Without Grafana there is nothing to see here: {missing}.')
         else:
             say('             Preparing its panels without a Grafana (npm, once: 500 MB) ...')
-            say(f'\n  Panels:    {serve(panels.build())}')
+            try:
+                say(f'\n  Panels:    {serve(panels.build())}')
+            except subprocess.CalledProcessError:
+                say('             npm could not install them; the values are there all the same.')
     say('\nAll of it is on loopback and ends at Ctrl-C.')
 
 
@@ -187,7 +189,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument('--plugin-dir', required=True)
     parser.add_argument('--hog')
-    parser.add_argument('--producer', help='a fast path: takes cores as arguments')
+    parser.add_argument('--producer', help='contrib/producers/gateway')
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
     parser.add_argument('--simulate', type=int, metavar='CORES',
@@ -200,15 +202,18 @@ def main():
         with contextlib.ExitStack() as end:
             folder = end.enter_context(tempfile.TemporaryDirectory(prefix='percore-demo-'))
             stack = end.enter_context(servers.Stack(folder))
-            root = '/'
+            root, naps = '/', []
             if options.simulate:
+                producer_cores, naps = pollers(options.simulate), ['--nap']
                 fake = FakeHost(example(options.simulate), nodes=2)
                 root = end.enter_context(fake).root
             else:
-                end.enter_context(loads(options.hog))
+                producer_cores = sorted(os.sched_getaffinity(0))[:2] if options.producer else []
+                end.enter_context(loads(options.hog, producer_cores))
+            producer = options.producer and [options.producer, *naps, *map(str, producer_cores)]
             began = time.monotonic()
             demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
-                        options.influxdb, root, options.producer)
+                        options.influxdb, root, producer)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
 

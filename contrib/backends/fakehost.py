@@ -127,10 +127,16 @@ class FakeHost:
             time.sleep(0.01)
 
 
+def pollers(cores):
+    """Those of example(cores) on which a fast path polls."""
+    return range(cores - 4 - cores // 4, cores - 4)
+
+
 def example(cores=16):
-    """A host such as one with a packet pipeline: two cores for housekeeping,
-    workers whose load goes up and down, one that is full, some with nothing to
-    do, and on the last one a load that the timer tick does not see."""
+    """A host such as one with a packet gateway: two cores for housekeeping,
+    workers whose load goes up and down, a quarter that poll and so are always
+    busy, one that is full, some with nothing to do, and on the last one a load
+    that the timer tick does not see."""
 
     def wave(middle, swing, period_s, phase):
         return lambda t: middle + swing * math.sin(2 * math.pi * (t / period_s + phase))
@@ -139,8 +145,9 @@ def example(cores=16):
         return lambda t: share if t % period_s < part * period_s else 0.02
 
     found = [Core(wave(0.12, 0.05, 37, 0)), Core(wave(0.18, 0.08, 53, 0.3))]
-    workers = cores - 6
+    workers = pollers(cores).start - 2
     found += [Core(wave(0.5, 0.3, 150, k / workers)) for k in range(workers)]
+    found += [Core(0.998) for _ in pollers(cores)]
     found += [Core(0.965), Core(now_and_then(0.9, 70, 0.2)), Core(0.01),
               Core(0.03, hidden=now_and_then(0.75, 110, 0.4))]
     return found

@@ -55,7 +55,11 @@ try {
   if (drawn.length !== config.graphs) faults.push(`${drawn.length} pictures and not ${config.graphs}`);
   for (const { source, coloured } of drawn)
     if (coloured < 100) faults.push(`nothing is drawn (${coloured}) in ${source}`);
-  if (config.picture) await page.screenshot({ path: config.picture });
+  if (config.picture) {
+    // Each has a frame until a while after it was loaded.
+    for (let i = 0; i < 25 && await page.$('.graph-img-loading'); i++) await page.waitForTimeout(200);
+    await page.screenshot({ path: config.picture });
+  }
   console.log(JSON.stringify({ faults, drawn: drawn.map((p) => p.coloured) }));
 } finally {
   await browser.close();

@@ -13,22 +13,34 @@ is_missing() {
   return 1
 }
 
+# Debian asks this file before it starts anything. Who may end in the midst of an
+# installation calls allow_services at its end.
+services_policy=/usr/sbin/policy-rc.d
+services_forbidden=0
+
+forbid_services() {
+  [[ ! -e $services_policy ]] || return 0
+  services_forbidden=1
+  printf '#!/bin/sh\nexit 101\n' | as_root tee "$services_policy" >/dev/null
+  as_root chmod 755 "$services_policy"
+}
+
+allow_services() {
+  [[ $services_forbidden -eq 0 ]] || as_root rm -f "$services_policy"
+  services_forbidden=0
+}
+
 # install_without_services LOG PACKAGE...
 install_without_services() {
-  local log=$1 policy=/usr/sbin/policy-rc.d service new=() forbidden=0 status=0
+  local log=$1 service new=() status=0
   shift
   is_missing "$@" || return 0
   for service in "${SERVICES[@]}"; do
     [[ -e /etc/init.d/$service ]] || new+=("$service")
   done
-  # Debian asks this file before it starts anything.
-  if [[ ! -e $policy ]]; then
-    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-    as_root chmod 755 "$policy"
-    forbidden=1
-  fi
+  forbid_services
   (install_missing "$log" "$@") || status=$?
-  [[ $forbidden -eq 0 ]] || as_root rm -f "$policy"
+  allow_services
   [[ $status -eq 0 ]] || return "$status"
   for service in ${new[@]+"${new[@]}"}; do
     [[ ! -e /etc/init.d/$service ]] ||

@@ -54,7 +54,7 @@ class Server:
     def __init__(self, page, store, host, minutes, refresh_ms=5000, open_rows=True):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
                   'refresh_ms': refresh_ms, 'open': open_rows,
-                  'prefer': {'counter': '_rx_packets'}}
+                  'prefer': {'counter': '_tunnel_rx_packets'}}
         with open(DASHBOARD, 'rb') as file:
             fixed = {'/config.json': json.dumps(config).encode(), '/dashboard.json': file.read()}
 
@@ -142,7 +142,7 @@ def take_pictures(demo, serve, folder, minutes):
     time.sleep(max(0, minutes * 60 - (time.monotonic() - began)))
     faults = []
     found = look('graphite_web.mjs', {
-        'url': demo.graphite_address(refresh_s=600), 'graphs': 9, 'width': 1230, 'height': 990,
+        'url': demo.graphite_address(refresh_s=600), 'graphs': 11, 'width': 1230, 'height': 990,
         'picture': os.path.join(folder, 'graphite-web.png')})
     faults += found['faults']
     found = look('panels.mjs', {

@@ -70,7 +70,7 @@ def free_port(kind=socket.SOCK_STREAM):
             return port
 
 
-def _end_with_parent():
+def end_with_parent():
     """In the child: end when the parent does, even if it is killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
@@ -86,7 +86,7 @@ class Server:
             self.process = subprocess.Popen(
                 argv, cwd=directory, stdin=stdin, stdout=log,
                 stderr=log, env=os.environ | (env or {}),
-                start_new_session=True, preexec_fn=_end_with_parent)
+                start_new_session=True, preexec_fn=end_with_parent)
         self.patience, self.patience_at_end = patience, 10
 
     @property
@@ -128,6 +128,12 @@ class Server:
         # One that is stopped (SIGSTOP) would not hear of it.
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.stop()
 
     def stop(self):
         """What is stored does not matter any more: after `patience_at_end`
@@ -237,23 +243,23 @@ class Stack:
 
     # -- Prometheus -------------------------------------------------------
 
-    def _scrape_config(self, folder, exporter_port):
+    def _scrape_config(self, folder, exporter_ports):
         return self._write(folder, 'prometheus.yml', sample('prometheus.yml', {
-            "'127.0.0.1:9103'": f"'127.0.0.1:{exporter_port}'",
+            "'127.0.0.1:9103'": ', '.join(f"'127.0.0.1:{port}'" for port in exporter_ports),
             'scrape_interval: 10s': 'scrape_interval: 1s'}))
 
-    def prometheus(self, exporter_port):
+    def prometheus(self, *exporter_ports):
         folder, port = self._folder('prometheus'), free_port()
-        config = self._scrape_config(folder, exporter_port)
+        config = self._scrape_config(folder, exporter_ports)
         return self._start('prometheus', [
             PROGRAMS['prometheus'][0], f'--config.file={config}',
             f'--storage.tsdb.path={folder}/data',
             f'--web.listen-address=127.0.0.1:{port}'], port=port)
 
-    def victoria_metrics(self, exporter_port):
+    def victoria_metrics(self, *exporter_ports):
         """It scrapes as Prometheus does; .graphite_port takes Graphite lines."""
         folder, port, graphite_port = self._folder('victoria-metrics'), free_port(), free_port()
-        config = self._scrape_config(folder, exporter_port)
+        config = self._scrape_config(folder, exporter_ports)
         server = self._start('victoria-metrics', [
             PROGRAMS['victoria-metrics'][0], f'-storageDataPath={folder}/data',
             '-retentionPeriod=1', f'-httpListenAddr=127.0.0.1:{port}',
@@ -294,9 +300,9 @@ class Stack:
 
     # -- fast paths -------------------------------------------------------
 
-    def runtime_folder(self):
+    def runtime_folder(self, name='regions'):
         """Where regions are found, for PERCORE_RUNTIME_DIR."""
-        return self._folder('regions')
+        return self._folder(name)
 
     def program(self, name, argv, env):
         return self._start(name, argv, env=env)

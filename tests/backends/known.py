@@ -78,10 +78,12 @@ def _self_metrics():
                         ('cores_unproven', 1.0), ('cores_tick_sampled', 0.0),
                         ('cores_mperf', 3.0), ('cores_idle', 1.0), ('regions', 1.0),
                         ('regions_silent', 0.0), ('regions_stale', 0.0),
-                        ('workers_stuck', 0.0)):
+                        ('workers_stuck', 0.0), ('regions_memory', 4e8)):
         yield metric('gauge', name, lambda k, value=value: value)
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
-                                 'snapshots_dropped', 'values_dropped')):
+                                 'snapshots_dropped', 'values_dropped',
+                                 'attaches_refused', 'row_adds_refused', 'rows_torn',
+                                 'cells_back')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)

@@ -2,6 +2,7 @@
 import json
 import os
 import subprocess
+import time
 
 import graphite_dashboard
 import known
@@ -35,9 +36,10 @@ def run(context):
     host = known.HOST.replace('.', '_')
     state = graphite_dashboard.of_host(host)
     graphs = len(state['graphs'])
-    # The values are minutes old at most; half an hour would make them dots.
-    state['timeConfig']['relativeStartQuantity'] = '2'
-    state['defaultGraphParams']['from'] = '-2minutes'
+    # As long as the values are old, and no longer: half an hour makes them dots.
+    minutes = int(time.time() - context.first) // 60 + 2
+    state['timeConfig']['relativeStartQuantity'] = str(minutes)
+    state['defaultGraphParams']['from'] = f'-{minutes}minutes'
     with proves(SENTENCE):
         address = graphite_dashboard.save(url, f'percore-{host}', state)
         found = look(modules, address, graphs,

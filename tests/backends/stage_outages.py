@@ -45,6 +45,16 @@ class Scenario:
         return sorted(t for t, _ in found[0]['values']) if found else []
 
 
+def wait_for_all(influx, scenarios, wanted, patience_s=30):
+    """Until all reads are done and stored, or nothing more is to be hoped for; the
+    third collectd has had as long then."""
+    time.sleep(READS + 3)
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and any(
+            scenario.flooded(influx) < wanted for scenario in scenarios):
+        time.sleep(0.5)
+
+
 def stalled_server():
     """Connections are made by the kernel, and nobody ever reads."""
     listener = socket.socket()
@@ -73,8 +83,8 @@ def run(context):
             Scenario(context, stack, name, port, influxdb, fake)
             for name, port in (('dead', free_port()), ('relayed', relay.port),
                                ('direct', stalled_port)))
-        time.sleep(READS + 3)
         wanted = CORES * COUNTERS * READS
+        wait_for_all(influx, (dead, relayed), wanted)
         counts = {s.name: s.flooded(influx) for s in (dead, relayed, direct)}
         note(f'of {wanted} values InfluxDB has: '
              + ', '.join(f'{count} ({name})' for name, count in counts.items()))

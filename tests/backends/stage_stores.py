@@ -1,5 +1,6 @@
 """Known values, and percore's own of a host that is known, arrive in every
 store with the same numbers under the right names."""
+import contextlib
 import os
 import re
 import time
@@ -7,8 +8,10 @@ import time
 import known
 import outputs
 import stores
+from alarms import Alarms
 from fakehost import Core, FakeHost
 from report import proves, skip
+from restarts import Restarts
 from servers import free_port, missing_package, sample
 
 SECONDS = 12  # beyond two windows of 60/13 s, so that load averages are there
@@ -32,9 +35,10 @@ PERCORE_OPTIONS = '''
 '''
 
 
-def start_servers(context):
+def start_servers(context, exporter_ports):
     """Every server there is a program for. Returns the body of collectd's
-    configuration and the stores, and says what is left out."""
+    configuration, without what Prometheus scrapes, and the stores, and says
+    what is left out."""
     stack, found, body = context.stack, [], outputs.queue()
     context.servers = {}
 
@@ -44,8 +48,9 @@ def start_servers(context):
             skip(f'{programs[0]} stores all values', f'{missing[0]} is not installed')
         return not missing
 
-    exporter_port = free_port()
-    body += outputs.write_prometheus(exporter_port)
+    if have('prometheus'):  # the first: it scrapes nothing for its first 5 s
+        prometheus = context.servers['prometheus'] = stack.prometheus(*exporter_ports)
+        found.append(stores.Prometheus(prometheus.url))
     if have('carbon', 'graphite-web', 'gunicorn'):
         carbon = stack.carbon(sample('storage-schemas.conf', {
             '10s:1d,1m:30d,10m:2y': '1s:1h'}) + '\n[others]\npattern = .*\nretentions = 5s:1h\n',
@@ -58,11 +63,8 @@ def start_servers(context):
         found += [stores.Influx(influxdb.url), stores.InfluxLines(influxdb.url, 'udp')]
         body += outputs.network(influxdb.collectd_port)
         body += outputs.write_influxdb_udp(influxdb.udp_port)
-    if have('prometheus'):
-        prometheus = context.servers['prometheus'] = stack.prometheus(exporter_port)
-        found.append(stores.Prometheus(prometheus.url))
     if have('victoria-metrics'):
-        victoria = context.servers['victoria'] = stack.victoria_metrics(exporter_port)
+        victoria = context.servers['victoria'] = stack.victoria_metrics(*exporter_ports)
         found += [stores.VictoriaMetrics(victoria.url), stores.VictoriaGraphite(victoria.url)]
         body += outputs.write_graphite_node('victoria', victoria.graphite_port)
     if have('kcat'):
@@ -168,8 +170,9 @@ def check_reset(store):
     assert rates and max(rates) <= 200, f'{store.name}: {rates}'
 
 
-def feed(collectd):
-    """Known values for so many seconds, at whole seconds. Returns the first."""
+def feed(collectd, beside):
+    """Known values for so many seconds, at whole seconds; in each of them those
+    beside take a step. Returns the first."""
     deadline = time.monotonic() + 10
     while not os.path.exists(collectd.socket) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -181,6 +184,8 @@ def feed(collectd):
         # 5000, 5100 ... and after a restart 0, 100 ...
         count = 5000 + 100 * k if k < SECONDS // 2 else 100 * (k - SECONDS // 2)
         unixsock.put(known.HOST, 'percore_host-self/derive-reset_test', first + k, count)
+        for other in beside:
+            other.step(k)
     # FlushInterval, a scrape, and the batches of InfluxDB.
     time.sleep(2.5)
     unixsock.flush()
@@ -190,15 +195,29 @@ def feed(collectd):
 
 
 def run(context):
-    body, found = start_servers(context)
+    exporter_ports = free_port(), free_port()
+    body, found = start_servers(context, exporter_ports)
     context.stores = {type(store).__name__: store for store in found}
     context.fake = context.until_end(FakeHost(CORES))
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
-    collectd = context.collectd = context.stack.collectd(body, host=FAKE)
-    first = feed(collectd)
+    # What is there for these alone ends with them.
+    with contextlib.ExitStack() as end:
+        restarts = Restarts(context, body + outputs.write_prometheus(exporter_ports[1]),
+                            end.enter_context)
+        alarms = Alarms(context, end.enter_context)
+        collectd = context.collectd = context.stack.collectd(
+            body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
+        first = context.first = feed(collectd, [restarts, alarms])
+        alarms.finish()
+    check_stores(context, found, first)
+    restarts.check(found, first)
+    check_thresholds(collectd)
+    alarms.check()
 
+
+def check_stores(context, found, first):
     for store in found:
         with proves(f'{store.name} has every known value under its name, and no other'):
             check_known(store, first)
@@ -207,13 +226,12 @@ def run(context):
             check_reset(store)
     if not context.plugin_folder:
         skip('percore\'s own values are in every store', 'percore.so is not built')
-    else:
-        with proves('percore tells the loads of a host whose loads are known'):
-            check_loads(context.csv)
-        for store in found[:-1]:
-            with proves(f'{store.name} has percore\'s values as csv has them'):
-                check_fake(store, context.csv)
-    check_thresholds(collectd)
+        return
+    with proves('percore tells the loads of a host whose loads are known'):
+        check_loads(context.csv)
+    for store in found[:-1]:
+        with proves(f'{store.name} has percore\'s values as csv has them'):
+            check_fake(store, context.csv)
 
 
 def check_thresholds(collectd):

@@ -11,9 +11,12 @@ from report import note, proves, skip
 from servers import Stack, missing_package
 
 CORES, COUNTERS, READS = 128, 200, 20
+TRIES = 3
 SENTENCE = (f'{CORES * COUNTERS} values a second for {READS} s are all stored, '
-            'by carbon and InfluxDB at once')
-SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:1m\n' \
+            'by carbon and InfluxDB at once: ')
+CARBON, INFLUXDB = SENTENCE + 'carbon', SENTENCE + 'InfluxDB'
+# Longer than the slowest carbon is behind: what is older is not stored.
+SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
           '[others]\npattern = .*\nretentions = 5s:1h\n'
 
 
@@ -26,6 +29,8 @@ def count_whisper(folder):
         for name in names:
             with open(os.path.join(path, name), 'rb') as file:
                 data = file.read()
+            if len(data) < 28:
+                continue  # carbon is about to create it
             offset, _, points = struct.unpack_from('!LLL', data, 16)
             found += sum(1 for time_s, _ in struct.iter_unpack(
                 '!Ld', data[offset:offset + 12 * points]) if time_s)
@@ -39,53 +44,69 @@ def udp_drops():
 
 
 def wait_for(count, wanted, patience):
-    """Until there are as many as wanted, or no more come."""
-    deadline, last = time.monotonic() + patience, -1
-    while time.monotonic() < deadline:
+    """Until there are as many as wanted, or no more have come for so long."""
+    last, deadline = -1, 0
+    while True:
         now = count()
-        if now >= wanted or now == last:
+        if now != last:
+            last, deadline = now, time.monotonic() + patience
+        if now >= wanted or time.monotonic() > deadline:
             return now
-        last = now
-        time.sleep(3)
-    return last
+        time.sleep(1)
 
 
 def run(context):
     missing = flood.missing() or next(filter(None, map(missing_package, (
         'carbon', 'influxdb'))), None)
     if missing:
-        skip(SENTENCE, missing)
+        skip(CARBON, missing)
+        skip(INFLUXDB, missing)
         return
-    folder = os.path.join(context.folder, 'flood')
+    values = CORES * COUNTERS
+    for number in range(1, TRIES + 1):
+        folder = os.path.join(context.folder, f'flood{number}')
+        in_influx, in_carbon, dropped = flood_once(context, folder, values)
+        if in_influx == values * READS or not dropped:
+            break
+        note(f'try {number} of {TRIES}: this machine dropped {dropped} UDP packets')
+    # carbon has rates: of one value fewer for each counter.
+    with proves(CARBON):
+        assert in_carbon == values * (READS - 1), \
+            f'carbon has {in_carbon} of {values * (READS - 1)} values'
+    if in_influx < values * READS and dropped:
+        skip(INFLUXDB, 'this machine dropped UDP packets before influxd could read them')
+        return
+    with proves(INFLUXDB):
+        assert in_influx == values * READS, \
+            f'InfluxDB has {in_influx} of {values * READS} values'
+
+
+def flood_once(context, folder, values):
+    """Returns how many values are in InfluxDB and in carbon, and how many UDP
+    packets the kernel dropped meanwhile. With servers of its own, so that it is
+    over when they have ended."""
     flood.build(folder)
-    # Servers of its own, so that it is over when they have ended.
     with Stack(folder) as stack:
         carbon, influxdb = stack.carbon(SCHEMAS, '').ready(), stack.influxdb().ready()
         servers = {'carbon': carbon, 'influxd': influxdb}
         cpu = {name: server.cpu_seconds() for name, server in servers.items()}
         drops = udp_drops()
-        body = outputs.queue(CORES * COUNTERS)
+        body = outputs.queue(values)
         collectd = stack.collectd(
             body + outputs.write_graphite(carbon.port) + outputs.network(influxdb.collectd_port)
             + flood.body(folder, context.collectd_folder, CORES, COUNTERS, READS))
         servers['collectd'] = collectd
-        deadline = time.monotonic() + READS + 10
+        deadline = time.monotonic() + READS + 30
         while 'reads are done' not in collectd.tail() and time.monotonic() < deadline:
             time.sleep(0.2)
-        time.sleep(2)
-        # carbon has rates: of one value fewer for each counter.
-        values = CORES * COUNTERS
         influx = stores.Influx(influxdb.url)
         in_influx = wait_for(lambda: sum(row[0]['values'][0][1] for row in [influx.query(
-            'SELECT count("value") FROM "flood_value"')] if row), values * READS, 20)
+            'SELECT count("value") FROM "flood_value"')] if row), values * READS, 10)
         in_carbon = wait_for(lambda: count_whisper(carbon.whisper + '/collectd'),
-                             values * (READS - 1), 40)
+                             values * (READS - 1), 10)
+        dropped = udp_drops() - drops
         note('CPU over all of it: ' + ', '.join(
             f'{name} {server.cpu_seconds() - cpu.get(name, 0):.1f} s'
             for name, server in servers.items())
-            + f'; UDP packets dropped on this machine: {udp_drops() - drops}')
-        with proves(SENTENCE):
-            assert in_influx == values * READS, \
-                f'InfluxDB has {in_influx} of {values * READS} values'
-            assert in_carbon == values * (READS - 1), \
-                f'carbon has {in_carbon} of {values * (READS - 1)} values'
+            + f'; UDP packets dropped on this machine: {dropped}')
+        return in_influx, in_carbon, dropped

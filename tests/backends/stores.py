@@ -3,6 +3,7 @@ import glob
 import json
 import os
 import subprocess
+import time
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -114,6 +115,15 @@ class Prometheus:
 
     def query(self, text):
         return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
+
+    def range(self, text):
+        """What it is in each of the last seconds."""
+        now = int(time.time())
+        answer = json.loads(get(self.url + '/api/v1/query_range', {
+            'query': text, 'start': now - 60, 'end': now, 'step': 1}))['data']['result']
+        if len(answer) > 1:
+            raise RuntimeError(f'{text} is {len(answer)} series')
+        return {int(float(t)): float(v) for t, v in answer[0]['values']} if answer else {}
 
     def series(self, host, metric, index=0):
         answer = self.query(self.selector(host, metric, index) + '[5m]')

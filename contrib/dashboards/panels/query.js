@@ -69,6 +69,12 @@ export function dress(frames, panel, theme) {
   return frames;
 }
 
+function rename(panel, name) {
+  for (const { id, options } of panel.transformations ?? [])
+    if (id === 'renameByRegex') name = name.replace(new RegExp(options.regex), options.renamePattern);
+  return name;
+}
+
 /* Cores by their number and not by their name. */
 const byName = (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true });
 
@@ -81,8 +87,8 @@ export async function framesOf(panel, config, variables, range, theme) {
   for (const target of panel.targets) {
     const series = await influx(config, substitute(target.query, variables, more));
     found.push(...series.map((s) => ({
-      name: target.alias.replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
-        .replace(/\$m\b/g, s.name),
+      name: rename(panel, target.alias.replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
+        .replace(/\$m\b/g, s.name)),
       times: s.values.map((row) => row[0]),
       values: s.values.map((row) => row[1]),
     })).sort(byName));

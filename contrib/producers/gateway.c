@@ -1,0 +1,293 @@
+/* A made-up packet gateway with something to see on a dashboard: workers whose
+ * traffic rises and falls, bursts that overflow their queues, packets that are
+ * damaged, and tunnels that come and go. pthread.c beside it is the example to
+ * begin with.
+ *
+ *   gateway [--nap] CORE ...    one worker for each core
+ *
+ * A worker looks at its queue each millisecond, polls until it is empty, and
+ * sleeps for the rest; it is never busy for more than half of the time. With
+ * --nap it sleeps where it would be busy, less often and for longer, and so may
+ * have any core's name: for a host that is made up as a whole.
+ *
+ * It ends after so many seconds as DURATION says, or by SIGINT. */
+#include <percore.h>
+
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include <unistd.h>
+
+enum port_field { PACKETS, BYTES, DROPS, ERRORS, QUEUED, DELAY };
+static const struct percore_field port_fields[] = {
+    [PACKETS] = {.name = "rx_packets", .unit = "packets"},
+    [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
+    [DROPS] = {.name = "rx_drops",
+               .unit = "packets",
+               .help = "came while the queue was full"},
+    [ERRORS] = {.name = "rx_errors", .unit = "packets", .help = "damaged"},
+    [QUEUED] = {.name = "queued", .unit = "packets", .kind = PERCORE_GAUGE},
+    [DELAY] = {.name = "delay",
+               .unit = "ns",
+               .help = "from the wire to the end of the work",
+               .kind = PERCORE_HISTOGRAM,
+               .sub_bits = 2,
+               .max_bits = 30},
+};
+static const struct percore_field tunnel_fields[] = {
+    [PACKETS] = {.name = "rx_packets", .unit = "packets"},
+    [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
+};
+
+enum tables { PORT, TUNNEL, TABLES };
+static const struct percore_table tables[TABLES] = {
+    [PORT] = {.name = "port",
+              .help = "where packets come in",
+              .fields = port_fields,
+              .field_count = 6,
+              .max_rows = 4,
+              .row_name_size = 24},
+    [TUNNEL] = {.name = "tunnel",
+                .help = "where they go, while it is up",
+                .fields = tunnel_fields,
+                .field_count = 2,
+                .max_rows = 16,
+                .row_name_size = 24},
+};
+
+enum { PORTS = 2, QUEUE = 4096, MAX_WORKERS = 64 };
+#define SECOND_NS 1000000000.0
+#define PACKET_NS 4000 /* of work */
+#define DOWN UINT32_MAX
+
+static struct percore_region *region;
+static uint32_t port_rows[PORTS];
+static const char *const tunnel_names[] = {"amsterdam", "berlin", "cairo",
+                                           "dakar",     "espoo",  "florence"};
+enum { TUNNELS = sizeof(tunnel_names) / sizeof(tunnel_names[0]) };
+static uint32_t tunnel_rows[TUNNELS]; /* or DOWN */
+static int worker_count;
+
+/* How a worker spends its time. */
+static const struct manner {
+  int64_t period_ns; /* between two looks at the queue */
+  double most_busy;  /* share of it */
+  unsigned batch;
+} spinning = {1000000, 0.5, 32}, napping = {4000000, 0.9, 512};
+static const struct manner *manner = &spinning;
+
+static volatile sig_atomic_t stop;
+
+static void on_signal(int number) {
+  (void)number;
+  stop = 1;
+}
+
+static int64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * (int64_t)SECOND_NS + now.tv_nsec;
+}
+
+static void sleep_until(int64_t time_ns) {
+  struct timespec time = {.tv_sec = time_ns / (int64_t)SECOND_NS,
+                          .tv_nsec = time_ns % (int64_t)SECOND_NS};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+}
+
+static void be_busy(int64_t ns) {
+  int64_t end = now_ns() + ns;
+  if (manner == &napping)
+    sleep_until(end);
+  while (now_ns() < end)
+    ;
+}
+
+/* ---------------------------------------------------------------------------
+ * What comes: a share of what the worker can do at most, up and down within two
+ * minutes, each worker later than the one before; and now and then, for two
+ * seconds, more than it can do.
+ */
+static double packets_per_ns(int worker, int64_t at_ns) {
+  double seconds = (double)at_ns / SECOND_NS + 47 * worker;
+  double share =
+      manner->most_busy * (0.5 + 0.38 * sin(2 * M_PI * seconds / 120));
+  if (fmod(seconds, 83) < 2)
+    share *= 3;
+  return share / PACKET_NS;
+}
+
+/* ---------------------------------------------------------------------------
+ * Workers
+ */
+
+struct worker {
+  int number, core;
+  pthread_t thread;
+  percore_slot_t slot;
+  percore_core_table_t ports, tunnels;
+  percore_histogram_t delay;
+  unsigned seed;
+  double queued[PORTS];
+};
+
+static percore_core_row_t port_row(const struct worker *worker, int port) {
+  return percore_core_row(worker->slot, worker->ports, port_rows[port]);
+}
+
+/* What has come since the last look, of which a full queue takes no more. */
+static void receive(struct worker *worker, double came) {
+  for (int port = 0; port < PORTS; port++) {
+    double *queued = &worker->queued[port];
+    double before = floor(*queued), part = port == 0 ? 0.6 : 0.4;
+    *queued += part * came;
+    if (*queued > QUEUE) {
+      percore_add(port_row(worker, port), DROPS, (uint64_t)(*queued - QUEUE));
+      *queued = QUEUE;
+    }
+    percore_gauge_add(port_row(worker, port), QUEUED,
+                      (int64_t)(floor(*queued) - before));
+  }
+}
+
+/* The row of a tunnel that is up; some carry more than others. It may go at any
+ * time, so it is looked up for each batch and let go by percore_poll. */
+static uint32_t tunnel_of(struct worker *worker) {
+  int most = rand_r(&worker->seed) % TUNNELS;
+  int first = rand_r(&worker->seed) % (1 + most);
+  uint32_t row = DOWN;
+  for (int i = 0; i < TUNNELS && row == DOWN; i++)
+    row =
+        __atomic_load_n(&tunnel_rows[(first + i) % TUNNELS], __ATOMIC_ACQUIRE);
+  return row;
+}
+
+/* One batch of one port. Returns how many packets it had. */
+static unsigned handle(struct worker *worker, int port, double rate) {
+  percore_core_row_t row = port_row(worker, port);
+  double *queued = &worker->queued[port];
+  unsigned n = *queued < manner->batch ? (unsigned)*queued : manner->batch;
+  uint64_t bytes = 0, delay_ns = (uint64_t)(*queued / rate) + PACKET_NS;
+  if (n == 0)
+    return 0;
+  be_busy((int64_t)n * PACKET_NS);
+  for (unsigned i = 0; i < n; i++)
+    bytes += 64 + (uint64_t)rand_r(&worker->seed) % 1400;
+  percore_begin(worker->slot);
+  percore_add(row, PACKETS, n);
+  percore_add(row, BYTES, bytes);
+  percore_end(worker->slot);
+  percore_add(row, ERRORS, rand_r(&worker->seed) % (port ? 3000 : 300) == 0);
+  percore_gauge_add(row, QUEUED, -(int64_t)n);
+  for (unsigned i = 0; i < n; i++)
+    percore_hist_add(row, worker->delay, delay_ns);
+  *queued -= n;
+  uint32_t tunnel = tunnel_of(worker);
+  if (tunnel != DOWN) {
+    row = percore_core_row(worker->slot, worker->tunnels, tunnel);
+    percore_add(row, PACKETS, n);
+    percore_add(row, BYTES, bytes);
+  }
+  return n;
+}
+
+static void *work(void *argument) {
+  struct worker *worker = argument;
+  struct sched_param first = {.sched_priority = 1};
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET((size_t)worker->core, &cpus);
+  if (manner == &spinning)
+    pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
+  else /* where permitted; hardly ever awake, and on time then */
+    pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
+  prctl(PR_SET_TIMERSLACK, 1);
+  if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)
+    perror("percore_attach");
+  percore_core_table(region, PORT, &worker->ports);
+  percore_core_table(region, TUNNEL, &worker->tunnels);
+  percore_histogram(region, PORT, DELAY, &worker->delay);
+
+  int64_t looked = now_ns();
+  while (!stop) {
+    int64_t now = now_ns();
+    int64_t enough =
+        now + (int64_t)(manner->most_busy * (double)manner->period_ns);
+    double rate = packets_per_ns(worker->number, now);
+    receive(worker, rate * (double)(now - looked));
+    looked = now;
+    for (unsigned n = 1; n > 0 && now_ns() < enough;) {
+      n = handle(worker, 0, rate) + handle(worker, 1, rate);
+      percore_poll(worker->slot, n);
+    }
+    percore_sleep(worker->slot);
+    sleep_until(looked + manner->period_ns);
+    percore_wake(worker->slot);
+  }
+  percore_detach(region, worker->slot);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------------------
+ * Tunnels: each is up for some three quarters of a time of its own.
+ */
+static void turn_tunnels(void) {
+  for (int i = 0; i < TUNNELS; i++) {
+    bool up =
+        fmod((double)now_ns() / SECOND_NS + 31 * i, 130 + 11 * i) < 95 + 9 * i;
+    uint32_t row = tunnel_rows[i];
+    if (up && row == DOWN) {
+      if (percore_row_add(region, TUNNEL, tunnel_names[i], &row) == 0)
+        __atomic_store_n(&tunnel_rows[i], row, __ATOMIC_RELEASE);
+    } else if (!up && row != DOWN) {
+      __atomic_store_n(&tunnel_rows[i], DOWN, __ATOMIC_RELEASE);
+      percore_row_remove(region, TUNNEL, row, 0);
+    }
+  }
+}
+
+int main(int argc, char **argv) {
+  static struct worker workers[MAX_WORKERS];
+  const char *duration = getenv("DURATION");
+  struct percore_options options = {.size = sizeof(options)};
+  bool nap = argc > 1 && strcmp(argv[1], "--nap") == 0;
+  if (nap)
+    manner = &napping;
+  for (int i = 1 + nap; i < argc && worker_count < MAX_WORKERS; i++) {
+    struct worker *worker = &workers[worker_count];
+    *worker = (struct worker){.number = worker_count++, .core = atoi(argv[i])};
+    worker->seed = (unsigned)worker->core;
+    if (nap && options.cores <= (uint32_t)worker->core)
+      options.cores = (uint32_t)worker->core + 1;
+  }
+  if (worker_count == 0) {
+    fprintf(stderr, "usage: %s [--nap] CORE ...\n", argv[0]);
+    return 2;
+  }
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  signal(SIGALRM, on_signal);
+  if (percore_create(&region, "gateway", tables, TABLES, &options) != 0)
+    perror("percore_create"); /* go on: the region is a sink */
+  percore_row_add(region, PORT, "eth0", &port_rows[0]);
+  percore_row_add(region, PORT, "eth1", &port_rows[1]);
+  memset(tunnel_rows, 0xff, sizeof(tunnel_rows));
+  alarm(duration != NULL ? (unsigned)atoi(duration) : 0);
+  for (int i = 0; i < worker_count; i++)
+    if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0) {
+      perror("pthread_create");
+      return 1;
+    }
+  for (; !stop; sleep(1))
+    turn_tunnels();
+  for (int i = 0; i < worker_count; i++)
+    pthread_join(workers[i].thread, NULL);
+  return percore_destroy(region) == 0 ? 0 : 1;
+}

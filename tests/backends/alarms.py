@@ -1,0 +1,103 @@
+"""threshold.conf as it is shipped, against what it is for: a core that is full
+for minutes, a worker that polls no more, a region that stands still, and, of
+percore itself, a fast path that is killed. Each is told once and over once.
+
+It runs beside the known values of stage_stores on a collectd and a made-up host
+of its own; each thing is done when what came before it has been told. The load
+average over 5 minutes is right from the start, so that few seconds show what
+minutes do."""
+import re
+import signal
+import time
+
+import fastpath
+import outputs
+from fakehost import Core, FakeHost
+from report import proves, skip
+
+FULL_S = 7  # beyond the first window of 60/13 s
+CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if t < FULL_S else 0.05)]
+TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
+                  r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
+# What is told of each name, and in which order.
+ONCE = ['WARNING', 'OKAY']
+EXPECTED = {
+    ('1', 'load', ''): (
+        'threshold.conf warns of a core that stays full, and says when it is over', ONCE),
+    ('self', 'gauge', 'workers_stuck'): (
+        'threshold.conf warns of a worker that polls no more, and says when it is over',
+        ONCE * 2),  # it, and those that are stopped
+    ('self', 'gauge', 'regions_stale'): (
+        'threshold.conf warns of a region that stands still, and says when it is over', ONCE),
+    ('self', 'gauge', 'regions'): (
+        'percore itself tells of a fast path that is killed, and that it is back',
+        ONCE * 2 + ['FAILURE', 'OKAY']),  # stuck and stale, too
+}
+
+
+class Alarms:
+    def __init__(self, context, until_end):
+        self.context, self.until_end = context, until_end
+        self.missing = fastpath.missing(context)
+        if self.missing:
+            return
+        self.folder = context.stack.runtime_folder('alarms-regions')
+        self.steady = self.begin('steady', 'run 1 1000')
+        self.halting = self.begin('halting', 'run 1 1000', 'core 0', 'poll 0 1 1')
+        fake = until_end(FakeHost(CORES))
+        self.collectd = until_end(context.stack.collectd(
+            outputs.queue() + outputs.threshold() + outputs.percore(
+                context.plugin_folder, context.collectd_folder, f'SysRoot "{fake.root}"'),
+            host='alarms', name='collectd-alarms',
+            env={'PERCORE_RUNTIME_DIR': self.folder}))
+        # What was told last before the next thing is done.
+        self.script = [
+            ('workers_stuck', 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
+            ('workers_stuck', 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
+            ('regions_stale', 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
+            ('regions_stale', 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
+            ('regions', 'FAILURE', lambda: self.begin('steady', 'run 1 1000'))]
+
+    def begin(self, region, *lines):
+        producer = self.until_end(fastpath.FastPath(self.context, region, self.folder))
+        producer.tell(*lines)
+        return producer
+
+    def step(self, unused_second=None):
+        if self.missing or not self.script:
+            return
+        name, severity, action = self.script[0]
+        if self.told().get(('self', 'gauge', name), [''])[-1] == severity:
+            self.script.pop(0)
+            action()
+
+    def finish(self, patience_s=20):
+        """To the end, where the seconds of stage_stores were not enough."""
+        deadline = time.monotonic() + patience_s
+        while not self.missing and time.monotonic() < deadline and any(
+                self.told().get(name) != severities
+                for name, (_, severities) in EXPECTED.items()):
+            self.step()
+            time.sleep(0.2)
+
+    def told(self):
+        """Severities by name, in their order."""
+        found = {}
+        with open(self.collectd.log) as log:
+            for severity, *name in (m.groups('') for m in map(TOLD.search, log) if m):
+                # The threshold plugin says OKAY of everything that it sees first.
+                if tuple(name) in found or severity != 'OKAY':
+                    found.setdefault(tuple(name), []).append(severity)
+        return found
+
+    def check(self):
+        if self.missing:
+            for sentence, _ in EXPECTED.values():
+                skip(sentence, self.missing)
+            return
+        told = self.told()
+        for name, (sentence, severities) in EXPECTED.items():
+            with proves(sentence):
+                assert told.get(name) == severities, f'{name} is told {told.get(name)}'
+        with proves('neither threshold.conf nor percore tells of anything else then'):
+            assert set(told) == set(EXPECTED), told

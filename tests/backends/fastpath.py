@@ -1,0 +1,73 @@
+"""A real producer of a region, tests/integration/producer, which does what it
+is told in lines: see the top of its source."""
+import os
+import signal
+import struct
+import subprocess
+
+import servers
+
+PORT, PACKETS = 1, 0  # table and column of its schema 1
+
+
+def missing(context):
+    """Why there is none, or None."""
+    if not context.plugin_folder:
+        return 'percore.so is not built'
+    if not os.access(program(context), os.X_OK):
+        return 'tests/integration/producer is not built (make check TESTS=)'
+    return None
+
+
+def program(context):
+    return os.path.join(os.path.dirname(context.plugin_folder), 'tests/integration/producer')
+
+
+class FastPath:
+    """One life of it."""
+
+    def __init__(self, context, region, folder):
+        self.process = subprocess.Popen(
+            [program(context), region, '1'], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, env=os.environ | {'PERCORE_RUNTIME_DIR': folder},
+            preexec_fn=servers.end_with_parent)
+        self._answer('its start')
+
+    def _answer(self, what):
+        line = self.process.stdout.readline().strip()
+        if not line.endswith('ok'):
+            raise RuntimeError(f'the producer answers {line!r} to {what}')
+
+    def tell(self, *lines):
+        for line in lines:
+            self.process.stdin.write(line + '\n')
+            self.process.stdin.flush()
+            self._answer(line)
+
+    def signal(self, number):
+        self.process.send_signal(number)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        """As hard as it gets: SIGKILL, wherever it is."""
+        if self.process.poll() is None:
+            self.signal(signal.SIGKILL)
+        self.process.wait()
+        self.process.stdin.close()
+        self.process.stdout.close()
+
+
+class Tally:
+    """A file in which a runner says before each packet how many it has begun to
+    count; it outlives a producer that is killed."""
+
+    def __init__(self, path):
+        self.path = path
+        with open(path, 'wb') as file:
+            file.write(bytes(64 * 8))
+
+    def packets(self):
+        with open(self.path, 'rb') as file:
+            return sum(struct.unpack('64Q', file.read()))
