@@ -193,8 +193,8 @@ static int begin_tables(struct percore_region *region) {
     return -1;
   for (uint32_t t = 0; t < region->table_count; t++) {
     const struct region_table *table = &region->tables[t];
-    row_index_init(&region->state[t].names, region_row(region, table, 0)->name,
-                   table->record_size, table->record_size - 8);
+    row_index_init(&region->state[t].names, region_label(region, table, 0),
+                   table->label_stride, region_label_size(table));
     if (region_memory_provide(region->memfd, region->map, table->live_offset,
                               sizeof(struct region_table_live),
                               region->page_size) != 0)

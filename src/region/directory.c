@@ -222,13 +222,14 @@ static const char *table_fault(const struct region_directory *directory,
       table->row_stride / 8 < table->columns + (consistent ? 1u : 0u) ||
       table->row_stride > 2 * 8 * PERCORE_MAX_COLUMNS)
     return "the rows of a table overlap";
-  uint32_t name_size = table->row_name_size ? table->row_name_size : 8;
-  if (table->record_size % 8 != 0 || table->record_size < 8 + name_size ||
-      table->record_size > MAX_RECORD_SIZE)
+  if (table->label_stride % 8 != 0 ||
+      table->label_stride < region_label_size(table) ||
+      table->label_stride > MAX_RECORD_SIZE)
     return "the names of a table overlap";
   if (!lies_in(table->live_offset, 1, sizeof(struct region_table_live), first,
                end) ||
-      !lies_in(table->records_offset, rows, table->record_size, first, end) ||
+      !lies_in(table->generations_offset, rows, 8, first, end) ||
+      !lies_in(table->labels_offset, rows, table->label_stride, first, end) ||
       !lies_in(table->single_offset, rows, table->row_stride, first, end))
     return "a part of a table lies outside";
   if ((table->birth_offset == 0) != (table->reset_offset == 0))

@@ -130,8 +130,7 @@ static void describe_table(struct region_plan *plan,
   record->max_rows = table->max_rows != 0 ? table->max_rows : 1;
   record->row_name_size = table->max_rows != 0 ? table->row_name_size : 0;
   record->key = table->key;
-  record->record_size =
-      8 + (record->row_name_size != 0 ? record->row_name_size : 8);
+  record->label_stride = region_label_size(record);
 }
 
 /* ---------------------------------------------------------------------------
@@ -154,8 +153,9 @@ static void place_table(struct places *places, struct region_table *table,
   uint64_t row_align = table->row_stride % 128 == 0 ? 128 : 64;
   table->live_offset =
       place_part(places, table, 1, sizeof(struct region_table_live), 64, page);
-  table->records_offset =
-      place_part(places, table, rows, table->record_size, 64, page);
+  table->generations_offset = place_part(places, table, rows, 8, 64, page);
+  table->labels_offset =
+      place_part(places, table, rows, table->label_stride, 64, page);
   if (bases) {
     table->birth_offset =
         place_part(places, table, rows, columns * 8, 64, page);

@@ -87,15 +87,16 @@ struct region_table {
   uint32_t row_stride; /* bytes from row to row */
   uint32_t max_rows;
   uint32_t row_name_size;
-  uint32_t key; /* enum percore_key */
-  uint32_t record_size;
-  uint64_t live_offset;    /* struct region_table_live */
-  uint64_t records_offset; /* struct region_row, max_rows of them */
-  uint64_t birth_offset;   /* columns words per row; 0 if there are none */
-  uint64_t reset_offset;   /* the same */
-  uint64_t single_offset;  /* rows of OWNED, SHARED and the shared block */
-  uint64_t slot_offset;    /* PER_CORE: rows, in each slot block */
-  uint64_t reserved[4];
+  uint32_t key;                /* enum percore_key */
+  uint32_t label_stride;       /* bytes from label to label */
+  uint64_t live_offset;        /* struct region_table_live */
+  uint64_t generations_offset; /* a word per row */
+  uint64_t birth_offset;       /* columns words per row; 0: there are none */
+  uint64_t reset_offset;       /* the same */
+  uint64_t single_offset;      /* rows of OWNED, SHARED, the shared block */
+  uint64_t slot_offset;        /* PER_CORE: rows, in each slot block */
+  uint64_t labels_offset;      /* name or key of each row */
+  uint64_t reserved[3];
 };
 _Static_assert(sizeof(struct region_table) == 128, "");
 
@@ -156,12 +157,12 @@ static inline uint64_t region_succeeded(uint64_t generation,
   return region_changed(generation, state) + ((uint64_t)1 << 32);
 }
 
-/* A row's record is the word and then row_name_size bytes of name, NUL padded,
- * or, where that is 0, the key. */
-struct region_row {
-  uint64_t generation;
-  uint64_t name[];
-};
+/* Generations and labels are arrays of their own, since who reads values looks
+ * at each generation twice and at a label once. A label is row_name_size bytes
+ * of name, NUL padded, or where that is 0 the key. */
+static inline uint32_t region_label_size(const struct region_table *table) {
+  return table->row_name_size != 0 ? table->row_name_size : 8;
+}
 
 #define REGION_SLOT_NAME_WORDS 5
 

@@ -46,14 +46,15 @@ static bool has_rows_in_slot(const struct percore_region *region, uint32_t slot,
          region_state(region->slots[slot].generation) != REGION_FREE;
 }
 
-enum { SHARED_ARRAYS = 4 };
+enum { SHARED_ARRAYS = 5 };
 
 /* Those that all slots have in common; returns how many there are. */
 static size_t shared_arrays(const struct region_table *table,
                             struct array *arrays) {
   uint64_t bases = 8ull * table->columns;
   size_t count = 0;
-  arrays[count++] = (struct array){table->records_offset, table->record_size};
+  arrays[count++] = (struct array){table->generations_offset, 8};
+  arrays[count++] = (struct array){table->labels_offset, table->label_stride};
   arrays[count++] = (struct array){table->single_offset, table->row_stride};
   if (table->birth_offset != 0) {
     arrays[count++] = (struct array){table->birth_offset, bases};

@@ -286,37 +286,63 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* Slots of cores are labelled by their place; the label of an extra one is
- * foreign and counts only if there is such a core. */
-void region_reader_slot(struct region_reader *reader, uint32_t s,
-                        struct region_slot_view *slot) {
-  *slot = (struct region_slot_view){.state = REGION_FREE, .core = -1};
-  if (s >= region_reader_slots(reader))
-    return;
+/* NULL where nobody ever was: neither the record nor the head need be memory.
+ */
+static const struct region_slot *find_slot(struct region_reader *reader,
+                                           uint32_t s) {
   struct region_view *view = &reader->view;
   const struct region_header *header = &view->directory.header;
   uint64_t end = (uint64_t)(s + 1) * header->slot_size;
-  if (region_view_data(view, header->slots_offset, end, &view->slots_known) <
-      end)
-    return;
-  copy_slot((const void *)(view->map + header->slots_offset +
-                           (uint64_t)s * header->slot_size),
-            slot);
-  if (s < header->core_count)
-    slot->core = (int)s;
-  else if (slot->core < 0 || (uint32_t)slot->core >= header->core_count)
-    slot->state = REGION_FREE;
-  uint64_t block = header->blocks_offset + s * header->block_stride;
-  uint64_t size = sizeof(struct percore_slot_head);
-  if (slot->state == REGION_FREE ||
-      region_view_data(view, block, size,
+  if (s >= region_reader_slots(reader) ||
+      region_view_data(view, header->slots_offset, end, &view->slots_known) <
+          end)
+    return NULL;
+  const struct region_slot *slot =
+      (const void *)(view->map + header->slots_offset + end -
+                     header->slot_size);
+  uint64_t head = sizeof(struct percore_slot_head);
+  if (region_state(region_load_acquire(&slot->generation)) == REGION_FREE ||
+      region_view_data(view, region_view_block(view, s), head,
                        &view->slot_known[s * view->directory.table_count]) <
-          size) {
+          head)
+    return NULL;
+  return slot;
+}
+
+/* Slots of cores are labelled by their place; the label of an extra one is
+ * foreign and counts only if there is such a core. */
+static int core_of(const struct region_header *header, uint32_t s, int label) {
+  if (s < header->core_count)
+    return (int)s;
+  return label >= 0 && (uint32_t)label < header->core_count ? label : -1;
+}
+
+int region_reader_slot_core(struct region_reader *reader, uint32_t s) {
+  const struct region_header *header = &reader->view.directory.header;
+  const struct region_slot *slot = find_slot(reader, s);
+  if (slot == NULL)
+    return -1;
+  struct region_slot_view extra = {.core = -1};
+  if (s >= header->core_count)
+    copy_slot(slot, &extra);
+  return core_of(header, s, extra.core);
+}
+
+void region_reader_slot(struct region_reader *reader, uint32_t s,
+                        struct region_slot_view *slot) {
+  struct region_view *view = &reader->view;
+  const struct region_slot *record = find_slot(reader, s);
+  *slot = (struct region_slot_view){.state = REGION_FREE, .core = -1};
+  if (record == NULL)
+    return;
+  copy_slot(record, slot);
+  slot->core = core_of(&view->directory.header, s, slot->core);
+  if (slot->core < 0) {
     slot->state = REGION_FREE;
-    slot->core = -1;
     return;
   }
-  const struct percore_slot_head *head = (const void *)(view->map + block);
+  const struct percore_slot_head *head =
+      (const void *)(view->map + region_view_block(view, s));
   slot->quiescent = region_load(&head->quiescent);
   slot->last_tsc = region_load(&head->last_tsc);
   slot->asleep = region_load(&head->asleep) != 0;
@@ -356,20 +382,22 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
     return false;
   struct region_view *view = &reader->view;
   const struct region_table *table = &view->directory.tables[t];
-  uint64_t end = (uint64_t)(row + 1) * table->record_size;
-  if (region_view_data(view, table->records_offset, end,
-                       &view->known[t].records) < end)
+  struct region_known *known = &view->known[t];
+  uint64_t end = ((uint64_t)row + 1) * table->label_stride;
+  uint64_t words_end = 8 * ((uint64_t)row + 1);
+  if (region_view_data(view, table->generations_offset, words_end,
+                       &known->generations) < words_end ||
+      region_view_data(view, table->labels_offset, end, &known->labels) < end)
     return false;
-  const struct region_row *record =
-      (const void *)(view->map + table->records_offset + end -
-                     table->record_size);
+  const uint64_t *label =
+      region_view_words(view, table->labels_offset + end - table->label_stride);
   uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
-  uint32_t count = table->row_name_size != 0 ? table->row_name_size / 8 : 1;
-  for (uint32_t w = 0; w < count; w++)
-    words[w] = region_load(&record->name[w]);
+  for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
+    words[w] = region_load(&label[w]);
   /* Pairs with the release fence after the word said changing. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (region_incarnation(region_load(&record->generation)) !=
+  const uint64_t *generation_now = region_view_generations(view, t) + row;
+  if (region_incarnation(region_load(generation_now)) !=
       region_incarnation(generation))
     return false;
   if (table->flags & REGION_TABLE_SINGLE)

@@ -111,6 +111,9 @@ struct region_slot_view {
 };
 
 uint32_t region_reader_slots(const struct region_reader *reader);
+
+/* The core that a slot counts for; -1 if it was never used or has no core. */
+int region_reader_slot_core(struct region_reader *reader, uint32_t slot);
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
                         struct region_slot_view *view);
 

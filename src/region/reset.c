@@ -32,14 +32,14 @@ static bool sum_patiently(const struct percore_region *region,
 static int reset_row(struct percore_region *region,
                      const struct region_table *table, uint32_t row) {
   uint64_t sums[PERCORE_MAX_COLUMNS];
-  struct region_row *record = region_row(region, table, row);
+  uint64_t *generation = region_generation(region, table, row);
   uint64_t *reset = region_base(region, table, table->reset_offset, row);
   if (!sum_patiently(region, table, row, sums)) {
     errno = EAGAIN;
     return -1;
   }
-  uint64_t changing = region_changed(record->generation, REGION_CHANGING);
-  __atomic_store_n(&record->generation, changing, __ATOMIC_RELAXED);
+  uint64_t changing = region_changed(*generation, REGION_CHANGING);
+  __atomic_store_n(generation, changing, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct region_field *field = &region->fields[table->first_field + f];
@@ -47,7 +47,7 @@ static int reset_row(struct percore_region *region,
       __atomic_store_n(&reset[field->column + c], sums[field->column + c],
                        __ATOMIC_RELAXED);
   }
-  __atomic_store_n(&record->generation, region_changed(changing, REGION_LIVE),
+  __atomic_store_n(generation, region_changed(changing, REGION_LIVE),
                    __ATOMIC_RELEASE);
   return 0;
 }
@@ -61,13 +61,13 @@ static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
   if (row == PERCORE_ALL_ROWS) {
     int rc = 0;
     for (uint32_t r = 0; r < rows && rc == 0; r++)
-      if (region_state(region_row(region, table, r)->generation) == REGION_LIVE)
+      if (region_state(*region_generation(region, table, r)) == REGION_LIVE)
         rc = reset_row(region, table, r);
     return rc;
   }
   errno = ENOENT;
   if (row >= rows ||
-      region_state(region_row(region, table, row)->generation) != REGION_LIVE)
+      region_state(*region_generation(region, table, row)) != REGION_LIVE)
     return -1;
   return reset_row(region, table, row);
 }

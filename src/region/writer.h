@@ -81,11 +81,17 @@ region_block(const struct percore_region *region, uint32_t slot) {
                                                   region->header->block_stride);
 }
 
-static inline struct region_row *region_row(const struct percore_region *region,
-                                            const struct region_table *table,
-                                            uint32_t row) {
-  return (struct region_row *)(void *)(region->map + table->records_offset +
-                                       (uint64_t)row * table->record_size);
+static inline uint64_t *region_generation(const struct percore_region *region,
+                                          const struct region_table *table,
+                                          uint32_t row) {
+  return (uint64_t *)(void *)(region->map + table->generations_offset) + row;
+}
+
+static inline uint64_t *region_label(const struct percore_region *region,
+                                     const struct region_table *table,
+                                     uint32_t row) {
+  return (uint64_t *)(void *)(region->map + table->labels_offset +
+                              (uint64_t)row * table->label_stride);
 }
 
 static inline struct region_table_live *

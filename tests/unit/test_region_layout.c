@@ -176,10 +176,11 @@ static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
   const struct region_header *header = &plan.header;
   const struct region_table *many = &plan.tables[2], *flow = &plan.tables[4];
   const uint64_t places[] = {
-      many->records_offset, many->birth_offset,    many->reset_offset,
-      many->single_offset,  header->blocks_offset, header->block_stride,
-      many->slot_offset,    flow->records_offset,  flow->birth_offset,
-      flow->reset_offset,   flow->single_offset};
+      many->generations_offset, many->labels_offset, many->birth_offset,
+      many->reset_offset,       many->single_offset, header->blocks_offset,
+      header->block_stride,     many->slot_offset,   flow->generations_offset,
+      flow->labels_offset,      flow->birth_offset,  flow->reset_offset,
+      flow->single_offset};
   for (size_t i = 0; i < COUNT_OF(places); i++)
     assert_int_equal(places[i] % REGION_HUGE_PAGE, 0);
   /* 2.3 MiB are not worth up to 2 MiB of addresses more */
