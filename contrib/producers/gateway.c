@@ -236,12 +236,13 @@ static void *work(void *argument) {
 }
 
 /* ---------------------------------------------------------------------------
- * Tunnels: each is up for some three quarters of a time of its own.
+ * Tunnels: the first is always up, each of the others for some three quarters
+ * of a time of its own.
  */
 static void turn_tunnels(void) {
   for (int i = 0; i < TUNNELS; i++) {
-    bool up =
-        fmod((double)now_ns() / SECOND_NS + 31 * i, 130 + 11 * i) < 95 + 9 * i;
+    bool up = i == 0 || fmod((double)now_ns() / SECOND_NS + 31 * i,
+                             130 + 11 * i) < 95 + 9 * i;
     uint32_t row = tunnel_rows[i];
     if (up && row == DOWN) {
       if (percore_row_add(region, TUNNEL, tunnel_names[i], &row) == 0)

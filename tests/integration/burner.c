@@ -8,10 +8,16 @@
  *   tick     1 ms busy, 1 ms asleep, asleep whenever the tick comes
  *   hog      busy for all of each tick but 0.5 ms around its end
  *   antihog  busy for 0.3 ms around the end of each tick
+ *   wakes    busy for a moment, 500 times per second, never at a tick
+ *
+ * It wakes as much earlier as it has been late of late: a guest that was halted
+ * may take 0.1 ms to come back, which is a large part of some of these.
  *
  * The log has one line "begin end" for each busy span, in nanoseconds of
- * CLOCK_REALTIME, after lines "# key value". Work that the kernel does on its
- * behalf (waking it, putting it to sleep) is not in there. */
+ * CLOCK_REALTIME, after lines "# key value": fifo, 1 if it had a real-time
+ * priority; ticks_busy, how many ticks came while it was busy, of so many
+ * ticks; cpu_ns. Work that the kernel does on its behalf (waking it, putting it
+ * to sleep) is not in there. */
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -67,6 +73,8 @@ static bool parse_pattern(struct pattern *pattern, const char *text) {
   else if (strcmp(text, "antihog") == 0)
     *pattern =
         (struct pattern){tick, tick - 150 * MICROSECOND, 300 * MICROSECOND};
+  else if (strcmp(text, "wakes") == 0)
+    *pattern = (struct pattern){2 * MILLISECOND, MILLISECOND, MICROSECOND};
   else if (sscanf(text, "%ld/%ld", &busy_us, &period_us) == 2 && busy_us > 0 &&
            period_us > busy_us)
     *pattern =
@@ -94,8 +102,16 @@ static bool prepare(int core) {
 struct log {
   struct span *spans;
   size_t len, max;
-  int64_t missed; /* periods that began while a span had not ended */
+  int64_t ticks_busy, ticks;
 };
+
+/* Goes after the median by small steps, so that a single halt of the machine
+ * does not count, and stays below what these patterns sleep before a tick. */
+static int64_t next_lateness(int64_t late_ns, int64_t seen_ns) {
+  enum { STEP = 2000, MOST = 120000 };
+  late_ns += seen_ns > late_ns ? STEP : -STEP;
+  return late_ns < 0 ? 0 : late_ns > MOST ? MOST : late_ns;
+}
 
 static void burn(struct log *log, const struct pattern *pattern,
                  int64_t duration_ns) {
@@ -103,23 +119,27 @@ static void burn(struct log *log, const struct pattern *pattern,
   int64_t end_ns = begin_ns + duration_ns;
   int64_t next_ns = begin_ns / pattern->period_ns * pattern->period_ns +
                     pattern->period_ns + pattern->phase_ns;
+  int64_t tick = tick_ns(), late_ns = 0;
   while (next_ns < end_ns && log->len < log->max) {
-    sleep_until(next_ns);
+    sleep_until(next_ns - late_ns);
     struct span *span = &log->spans[log->len++];
     span->begin_ns = now_ns(CLOCK_MONOTONIC);
+    late_ns = next_lateness(late_ns, span->begin_ns - (next_ns - late_ns));
     do
       span->end_ns = now_ns(CLOCK_MONOTONIC);
     while (span->end_ns < next_ns + pattern->busy_ns);
-    for (next_ns += pattern->period_ns; next_ns < span->end_ns;
-         next_ns += pattern->period_ns)
-      log->missed++;
+    log->ticks_busy += span->end_ns / tick - span->begin_ns / tick;
+    while (next_ns <= span->end_ns)
+      next_ns += pattern->period_ns;
   }
+  log->ticks = (now_ns(CLOCK_MONOTONIC) - begin_ns) / tick;
 }
 
 static int write_log(FILE *file, const struct log *log, bool fifo,
                      int64_t realtime_ns) {
-  fprintf(file, "# fifo %d\n# missed %lld\n# cpu_ns %lld\n", fifo,
-          (long long)log->missed, (long long)now_ns(CLOCK_PROCESS_CPUTIME_ID));
+  fprintf(file, "# fifo %d\n# ticks_busy %lld\n# ticks %lld\n# cpu_ns %lld\n",
+          fifo, (long long)log->ticks_busy, (long long)log->ticks,
+          (long long)now_ns(CLOCK_PROCESS_CPUTIME_ID));
   for (size_t i = 0; i < log->len; i++)
     fprintf(file, "%lld %lld\n",
             (long long)(log->spans[i].begin_ns + realtime_ns),
@@ -130,8 +150,9 @@ static int write_log(FILE *file, const struct log *log, bool fifo,
 int main(int argc, char **argv) {
   struct pattern pattern;
   if (argc != 5 || !parse_pattern(&pattern, argv[2])) {
-    fprintf(stderr, "usage: burner CORE BUSY_US/PERIOD_US|tick|hog|antihog "
-                    "SECONDS LOG\n");
+    fprintf(stderr,
+            "usage: burner CORE BUSY_US/PERIOD_US|tick|hog|antihog|wakes "
+            "SECONDS LOG\n");
     return 2;
   }
   int64_t duration_ns = (int64_t)(atof(argv[3]) * 1e9);
