@@ -519,7 +519,7 @@ def wait_for_quiet(core, limit, seconds=20):
         used = (task_time_ns()[core] - before) / 1e9
         if used / (time.monotonic() - begin) * 100 < limit:
             return
-    say(f"others went on using core {core} for {seconds} s")
+    say(f"others went on using core {core} for {seconds:.0f} s")
 
 
 def root_mean_square(numbers):

@@ -24,8 +24,9 @@ from harness import (Burner, Collectd, Skip, check, online_cores,
                      root_mean_square, run_all, say)
 
 TRIES = 4
-BUDGET_S = 200  # for all tests here; beyond it nothing is tried again
+BUDGET_S = 160  # for all tests here; beyond it nothing is tried again
 QUIET_MAX = 0.3  # percent of the core that others may have of a quiet core
+AT_TICKS_MAX = 0.15  # and of one that is all but busy: they run when it sleeps
 OTHERS_MAX = 10  # and of any: more, and the load is no longer the burner's
 EVADED_MIN = 99.3  # percent of the ticks that sleeping over ticks has to mean
 
@@ -73,10 +74,10 @@ class Try:
     """One run of the burner beside collectd. All shares in percent."""
 
     def __init__(self, collectd, core, pattern, seconds):
-        burner = Burner(core, pattern, seconds + 2.5, collectd.directory)
-        others = Others(burner)
         self.begin = int(time.time()) + 2
         self.end = self.begin + seconds
+        burner = Burner(core, pattern, seconds + 2.5, collectd.directory)
+        others = Others(burner)
         burner.finish()
         collectd.wait_for(lambda: self.at_hand(collectd, core), 10,
                           "the last load")
@@ -90,11 +91,12 @@ class Try:
                          this.value)
                         for last, this in zip(loads, loads[1:])
                         if self.begin < int(this.time) <= self.end]
-        check(len(self.seconds) == seconds, f"{len(self.seconds)} loads")
+        self.complete = len(self.seconds) == seconds
         self.truth = burner.busy(self.begin, self.end)
         self.others = others.share(self.begin, self.end)
         self.stolen = others.stolen_share(self.begin, self.end)
-        self.percore = sum(each[2] for each in self.seconds) / seconds
+        self.percore = sum(each[2] for each in self.seconds) / max(
+            len(self.seconds), 1)
         cpu = [value.value for value in
                collectd.of(f"cpu-{core}/percent-active")
                if self.begin + 0.5 < value.time <= self.end + 0.5]
@@ -156,12 +158,12 @@ class Bench:
         after = harness.task_time_ns()
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
-    def cost_of_wakes(self, per_second):
+    def cost_of_wakes(self, per_second, again=False):
         """What so many wake-ups take of the core, in percent. The kernel's work
         for them is load, and no part of what the burner writes down: 500 take
         0.8 points where a halted guest comes back in 10 us, 2.5 in 50."""
-        if self.wakes is None:
-            self.wakes = self.measure("wakes", lambda one: None, of_size(0, 2),
+        if self.wakes is None or again:
+            self.wakes = self.measure("wakes", undisturbed, of_size(0, 2),
                                       quiet=True)
         cost = self.wakes.percore - expected(self.wakes)
         check(-0.5 <= cost < 10, f"500 wake-ups a second take {cost:.2f} %")
@@ -177,12 +179,16 @@ class Bench:
         wrong = []  # as judge says, and whether it can be blamed on others
         for number in range(1, TRIES + 1):
             if quiet:
-                harness.wait_for_quiet(self.core, QUIET_MAX)
+                left_s = self.give_up_at - time.monotonic()
+                harness.wait_for_quiet(self.core, AT_TICKS_MAX,
+                                       max(0, min(20, left_s)))
             one = Try(self.collectd, self.core, pattern, seconds)
             one.say(pattern)
             why = told(one)
             if one.others is not None and one.others > OTHERS_MAX:
                 why = "the load was not the burner's alone"
+            if not one.complete:
+                why = "loads are missing: the machine was late by a second"
             if why is None:
                 why = judge(one)
                 if why is None:
@@ -210,13 +216,29 @@ def expected(one):
     return one.truth + (one.others or 0)
 
 
-def within(points, cost=0):
-    """A judge: percore is right within so many points, but for what it cost the
-    kernel to wake the burner."""
+def within(points):
+    """A judge: percore is right within so many points."""
     def judge(one):
-        off = one.percore - expected(one) - cost
+        off = one.percore - expected(one)
         return None if abs(off) <= points else f"off by {off:.2f} points"
     return judge
+
+
+def within_but_for(points, wakes_per_second):
+    """The same, but for what it costs to wake the burner so often; measured
+    again if need be, since the host makes it dear or cheap by its own load."""
+    def judge(one):
+        for again in (False, True):
+            cost = BENCH.cost_of_wakes(wakes_per_second, again)
+            off = one.percore - expected(one) - cost
+            if abs(off) <= points:
+                return None
+        return f"off by {off:.2f} points, wake-ups at {cost:.2f} left out"
+    return judge
+
+
+def undisturbed(one):
+    return "others were there" if one.disturbed() else None
 
 
 def of_size(least, most):
@@ -249,32 +271,30 @@ def duty_90():
 def tick_locked():
     """A load of 1 ms busy and 1 ms asleep in step with the timer tick is seen
     within 1 point over 10 s, but for what its 500 wake-ups a second cost"""
-    BENCH.measure("tick", within(1, BENCH.cost_of_wakes(500)))
+    BENCH.measure("tick", within_but_for(1, 500))
 
 
 def hog():
     """A hog of 85 to 90 % that sleeps over each tick is seen within 2 points
     over 10 s, but for its 250 wake-ups a second, where collectd's cpu plugin
     shows under 10 %"""
-    cost = BENCH.cost_of_wakes(250)
-
     def told(one):
         if one.ticks_busy > 100 - EVADED_MIN:
             return f"the hog was busy at {one.ticks_busy:.1f} % of the ticks"
+        if one.others is not None and one.others > AT_TICKS_MAX:
+            return f"others had {one.others:.2f} %, when the ticks came"
         return of_size(85, 90)(one)
 
     def judge(one):
         if one.cpu_plugin >= 10:
             return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
-        return within(2, cost)(one)
+        return within_but_for(2, 250)(one)
     BENCH.measure("hog", judge, told, quiet=True)
 
 
 def antihog():
     """A load of 0.3 ms around each tick is seen within 2 points over 10 s, but
     for its 250 wake-ups a second, where collectd's cpu plugin shows over 40 %"""
-    cost = BENCH.cost_of_wakes(250)
-
     # All ticks are busy ones, but idle time is kept by the clock, so that the
     # columns add up to nearly twice the time that has passed.
     def told(one):
@@ -287,7 +307,7 @@ def antihog():
     def judge(one):
         if one.cpu_plugin <= 40:
             return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
-        return within(2, cost)(one)
+        return within_but_for(2, 250)(one)
     BENCH.measure("antihog", judge, told, quiet=True)
 
 
