@@ -519,7 +519,8 @@ def wait_for_quiet(core, limit, seconds=20):
         used = (task_time_ns()[core] - before) / 1e9
         if used / (time.monotonic() - begin) * 100 < limit:
             return
-    say(f"others went on using core {core} for {seconds:.0f} s")
+    if seconds > 0:
+        say(f"others went on using core {core} for {seconds:.0f} s")
 
 
 def root_mean_square(numbers):
