@@ -53,7 +53,7 @@ static void a_region_is_read_by_the_thread(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   start();
   int regions = 0;
-  for (int i = 0; i < 100 && regions == 0; i++) {
+  for (int i = 0; i < 1500 && regions == 0; i++) {
     struct region_snapshot *snapshot = await_snapshot();
     regions = snapshot->regions;
     region_snapshot_free(snapshot);

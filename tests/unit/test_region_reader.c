@@ -579,7 +579,7 @@ static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
   enum { MANY_SLOTS = 8000, DIRECTORY_TWICE = 100000 };
   struct percore_options options = {
       .size = sizeof(options), .cores = 1, .extra_slots = MANY_SLOTS - 1};
-  struct region_reader_options reading = {.hello_wait_ms = 1000};
+  struct region_reader_options reading = {.hello_wait_ms = 30000};
   struct percore_region *region;
   struct region_reader *reader;
   size_t claim = (size_t)MANY_SLOTS * (TABLES + 1) * sizeof(uint64_t);
@@ -622,7 +622,7 @@ static void the_same_states_of_many_fields_are_taken_from_it(void **state) {
   static const char *states[STATES];
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
-  struct region_reader_options reading = {.hello_wait_ms = 1000};
+  struct region_reader_options reading = {.hello_wait_ms = 30000};
   struct region_allowance allowance = {.most = 100 << 20};
   struct percore_region *region;
   struct region_reader *reader;
@@ -648,6 +648,14 @@ static void the_same_states_of_many_fields_are_taken_from_it(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+/* It waits a second for the producer's thread, which may not have run yet. */
+static int refresh_until_it_came(struct percore_reader *reader) {
+  int came = -1;
+  for (int i = 0; i < 30 && came < 0; i++)
+    came = percore_refresh(reader);
+  return came;
+}
+
 static void applications_read_regions_by_percore_open(void **state) {
   (void)state;
   struct counting counting = start_counting(2);
@@ -659,7 +667,7 @@ static void applications_read_regions_by_percore_open(void **state) {
   count(&counting, row, 6);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);
-  assert_int_equal(percore_refresh(reader), 1);
+  assert_int_equal(refresh_until_it_came(reader), 1);
   assert_int_equal(percore_refresh(reader), 0);
   assert_string_equal(percore_reader_table(reader, PORT + 1)->name, "port");
   assert_null(percore_reader_table(reader, TABLES + 1));
