@@ -19,9 +19,10 @@ static double suspended_s(void) {
          (double)(boot.tv_nsec - monotonic.tv_nsec) / 1e9;
 }
 
+/* The alarm must not come before the guest sleeps, however slowly that goes. */
 static bool fall_asleep(void) {
   return write_text("/sys/class/rtc/rtc0/wakealarm", "0") &&
-         write_text("/sys/class/rtc/rtc0/wakealarm", "+3") &&
+         write_text("/sys/class/rtc/rtc0/wakealarm", "+7") &&
          write_text("/sys/power/state", "mem");
 }
 
