@@ -84,20 +84,23 @@ struct core_total watch_total(struct watch *watch, int core) {
 }
 
 /* One end of a window. The burner's log is read on both sides of the sample and
- * the middle taken. */
+ * the middle taken. When in its width a counter was read, no one knows: it is
+ * wide where the guest was halted in it. */
 struct edge {
   struct core_total total;
-  double time_ns, busy_ns, late_ns;
+  double time_ns, width_ns, busy_ns, late_ns;
 };
 
 static struct edge take_edge(struct watch *watch, int core,
                              struct burner *burner) {
   struct edge edge;
-  uint64_t time = now_ns();
+  uint64_t begin = now_ns();
   uint64_t busy = burner != NULL ? burner_busy_ns(burner) : 0;
   edge.total = watch_total(watch, core);
-  edge.time_ns = (double)(time + now_ns()) / 2;
   busy += burner != NULL ? burner_busy_ns(burner) : 0;
+  uint64_t end = now_ns();
+  edge.time_ns = (double)(begin + end) / 2;
+  edge.width_ns = (double)(end - begin);
   edge.busy_ns = (double)busy / 2;
   edge.late_ns = burner != NULL ? (double)burner_late_ns(burner) : 0;
   return edge;
@@ -106,10 +109,13 @@ static struct edge take_edge(struct watch *watch, int core,
 static struct window between(const struct edge *from, const struct edge *to) {
   const struct core_total *a = &from->total, *b = &to->total;
   double wall = b->stat_wall - a->stat_wall;
+  double length_ns = to->time_ns - from->time_ns;
+  double edges = (from->width_ns + to->width_ns) / length_ns;
   return (struct window){
       .load = engine_load(a, b),
-      .truth = (to->busy_ns - from->busy_ns) / (to->time_ns - from->time_ns),
-      .late = (to->late_ns - from->late_ns) / (to->time_ns - from->time_ns),
+      .truth = (to->busy_ns - from->busy_ns) / length_ns,
+      .edges = edges,
+      .late = (to->late_ns - from->late_ns) / length_ns + edges,
       .busy_columns = (b->stat_busy - a->stat_busy) / wall,
       .idle_columns = (b->stat_idle - a->stat_idle) / wall,
       .sum_columns = (b->stat_sum - a->stat_sum) / wall,

@@ -35,7 +35,8 @@ struct core_total watch_total(struct watch *watch, int core);
 struct window {
   double load;  /* of the engine; NAN: no value */
   double truth; /* of the burner's log */
-  double late;  /* likewise: burner_late_ns */
+  double edges; /* how long the two samples took: it began and ended in them */
+  double late;  /* what is not known: burner_late_ns and the edges */
   double busy_columns, idle_columns, sum_columns; /* of /proc/stat */
 };
 
