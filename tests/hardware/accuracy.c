@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/utsname.h>
 
 static const struct {
@@ -33,6 +34,11 @@ static void name_machine(void) {
   uname(&name);
   note("%s, Linux %s, %g ms a tick", cpu, name.release,
        1e-6 * (double)tick_ns());
+}
+
+static int cores_for_us(void) {
+  cpu_set_t set;
+  return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 /* The last core that we may use is the least likely to be disturbed. */
@@ -75,6 +81,14 @@ static bool measure(size_t way, int core) {
 int main(void) {
   bool any = false;
   name_machine();
+  if (cores_for_us() < 2) {
+    skipped("loads from this machine's own counters", "%s",
+            "who looks would take time from the burner: there is one core");
+    printf("1..%d\n", results());
+    return 77;
+  }
+  /* Rounds are to be late only where the machine is. */
+  prctl(PR_SET_TIMERSLACK, 1);
   for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
     any |= measure(way, last_core());
   printf("1..%d\n", results());
