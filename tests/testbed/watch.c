@@ -78,7 +78,11 @@ const struct engine_core *watch_core(const struct watch *watch, int core) {
 }
 
 struct core_total watch_total(struct watch *watch, int core) {
+  uint64_t begin = now_ns();
   engine_sample(watch->engine, false);
+  uint64_t took_ns = now_ns() - begin;
+  if (took_ns > watch->slowest_ns)
+    watch->slowest_ns = took_ns;
   const struct engine_core *found = watch_core(watch, core);
   return found != NULL ? found->total : (struct core_total){0};
 }

@@ -9,11 +9,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* A guest in real time that is halted in a sample reads the clock long before
+ * /proc/stat. Longer than this, which is what columns may be wrong by, it can
+ * see more idle time than there was time: an error, and a window without value.
+ */
+#define HALT_NS UINT64_C(20000000)
+
 struct watch {
   struct engine *engine;
   struct machine *machine; /* ours, unless the options brought one */
   char *said;              /* all lines of the journal so far */
   size_t said_len;
+  uint64_t slowest_ns; /* of all samples since this was last set to 0 */
 };
 
 /* Opens an engine (options->machine NULL: this computer; the journal is ours)
