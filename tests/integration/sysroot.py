@@ -14,13 +14,18 @@ class SysRoot:
         # In memory: what a disk needs for files that are written 500 times a
         # second is work on whatever core is free.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-        self.path = tempfile.mkdtemp(prefix="percore-sysroot-", dir=memory)
-        os.chmod(self.path, 0o755)
+        self.directory = tempfile.mkdtemp(prefix="percore-sysroot-",
+                                          dir=memory)
+        os.chmod(self.directory, 0o755)
+        self.path = f"{self.directory}/root"  # a link to one of the trees
+        self.trees = 0
+        os.mkdir(self.next_tree())
+        self.switch()
         self.cores = cores
         self.nodes = nodes
 
     def remove(self):
-        shutil.rmtree(self.path, ignore_errors=True)
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self):
         return self
@@ -28,21 +33,28 @@ class SysRoot:
     def __exit__(self, *_):
         self.remove()
 
-    def write(self, path, text):
-        self.write_together({path: text})
+    def next_tree(self):
+        return f"{self.directory}/{self.trees + 1}"
 
-    def write_together(self, texts):
-        """texts: by path. Replaces files as a whole, so that no reader sees
-        half of one, and several as fast as can be."""
-        for path, text in texts.items():
-            os.makedirs(os.path.dirname(self.path + path), exist_ok=True)
-            with open(f"{self.path}{path}.new", "w", encoding="ascii") as file:
-                file.write(text)
-        for path in texts:
-            os.rename(f"{self.path}{path}.new", self.path + path)
+    def switch(self):
+        """To the next tree. Who reads in the last one may go on."""
+        link = f"{self.directory}/link"
+        os.symlink(self.next_tree(), link)
+        os.rename(link, self.path)
+        self.trees += 1
+
+    def write(self, path, text, tree=None):
+        """Replaces a file as a whole, so that no reader sees half of it."""
+        path = (tree or self.path) + path
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(f"{path}.new", "w", encoding="ascii") as file:
+            file.write(text)
+        os.rename(f"{path}.new", path)
 
     def write_machine(self):
-        """All that is needed for a load of each core."""
+        """All that is needed for a load of each core. The loads come first:
+        who looks meanwhile finds no core that has none."""
+        self.write_stat({core: 0 for core in range(self.cores)})
         everyone = f"0-{self.cores - 1}\n"
         for name in ("online", "possible", "present"):
             self.write(f"/sys/devices/system/cpu/{name}", everyone)
@@ -63,13 +75,16 @@ class SysRoot:
         self.write("/proc/cpuinfo",
                    "".join(f"processor\t: {core}\nflags\t\t: fpu tsc\n\n"
                            for core in range(self.cores)))
-        self.write_stat({core: 0 for core in range(self.cores)})
 
     def write_online(self, cores):
-        """Files that tell of the same cores, as those of a kernel do."""
-        self.write_together({
-            "/sys/devices/system/cpu/online": f"0-{cores - 1}\n",
-            "/proc/stat": self.stat({core: 0 for core in range(cores)})})
+        """Files that tell of the same cores at any moment, as those of a
+        kernel do."""
+        tree = self.next_tree()
+        shutil.copytree(self.path, tree)
+        self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
+        self.write("/proc/stat", self.stat({core: 0 for core in range(cores)}),
+                   tree)
+        self.switch()
 
     def write_stat(self, idle_s):
         self.write("/proc/stat", self.stat(idle_s))
