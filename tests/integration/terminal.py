@@ -20,11 +20,21 @@ def resize(terminal, rows, columns):
 HOME = b"\033[H"  # where each page begins
 
 
+def read_some(terminal, seconds):
+    """What comes in that time, or None; nothing if the other end is closed."""
+    if not select.select([terminal], [], [], seconds)[0]:
+        return None
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
 def on_terminal(command, seconds, environment=None, halfway=None):
     """Everything that a command writes to a terminal of 24 lines until Ctrl-C
     after so many seconds and a page for each, its exit status, and how long it
     took to end, but for what the machine was late. halfway(terminal) is called
-    after half of the time."""
+    after half of the time, and a page that begins after it is waited for."""
     pid, terminal = pty.fork()
     if pid == 0:
         resize(0, 24, 80)
@@ -34,25 +44,26 @@ def on_terminal(command, seconds, environment=None, halfway=None):
     lateness = Lateness()
     begin = time.monotonic()
     interrupted = None
+    pages = seconds  # that are too few
     while True:
         passed = time.monotonic() - begin
         if halfway is not None and passed > seconds / 2:
             halfway(terminal)
             halfway = None
+            while data := read_some(terminal, 0):
+                written += data
+            # One more may have been begun before, and be on its way.
+            pages = max(pages, written.count(HOME) + 1)
         if interrupted is None and passed > seconds and (
-                written.count(HOME) > seconds or passed > seconds + 10):
+                written.count(HOME) > pages or passed > seconds + 10):
             os.write(terminal, b"\003")  # Ctrl-C
             interrupted = time.monotonic()
         if passed > seconds + 20:
             os.kill(pid, signal.SIGKILL)
-        if select.select([terminal], [], [], 0.1)[0]:
-            try:
-                data = os.read(terminal, 65536)
-            except OSError:
-                data = b""
-            if not data:
-                break
-            written += data
+        data = read_some(terminal, 0.1)
+        if data == b"":
+            break
+        written += data or b""
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
     ended = time.monotonic()
