@@ -25,7 +25,8 @@
 enum { FRAME = 64, NOBODY = 65534 };
 
 /* How much longer than usual things may take on a busy machine. */
-#define AT_LAST_NS UINT64_C(30000000000)
+enum { AT_LAST_MS = 30000 };
+#define AT_LAST_NS (AT_LAST_MS * UINT64_C(1000000))
 
 static unsigned setting(const char *name, unsigned usual) {
   const char *text = getenv(name);
@@ -188,7 +189,7 @@ struct watcher {
 };
 
 static struct watcher start_watching(void) {
-  struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
   struct watcher watcher = {.allowance = {.most = 1 << 20},
                             .last_ns = now_ns()};
   assert_return_code(
@@ -394,7 +395,7 @@ struct resetter {
 static void *reset_on_and_on(void *argument) {
   struct resetter *resetter = argument;
   while (!__atomic_load_n(&resetter->stop, __ATOMIC_RELAXED)) {
-    int rc = region_reader_reset(resetter->reader, PORT + 1, 0, 1000);
+    int rc = region_reader_reset(resetter->reader, PORT + 1, 0, AT_LAST_MS);
     __atomic_fetch_add(&resetter->done, rc == 0, __ATOMIC_RELAXED);
     /* EAGAIN: a worker was preempted inside a section for long */
     resetter->failed += rc != 0 && errno != EAGAIN;
@@ -609,14 +610,15 @@ static void read_producer_after(void (*what)(void)) {
   uint64_t counted = stop_counting(&producer);
   refresh_and_look(&watcher);
   assert_int_equal(watcher.last, counted);
-  assert_return_code(region_reader_reset(watcher.reader, 1, 0, 1000), errno);
+  assert_return_code(region_reader_reset(watcher.reader, 1, 0, AT_LAST_MS),
+                     errno);
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   close(producer.said);
   /* of a pid namespace, the init is waited for, and its end ends the rest */
-  for (int i = 0; i < 200 && watcher.producers == 1 &&
-                  region_reader_presence(watcher.reader) == REGION_ALIVE;
-       i++) {
+  at_last = now_ns() + AT_LAST_NS;
+  while (watcher.producers == 1 && now_ns() < at_last &&
+         region_reader_presence(watcher.reader) == REGION_ALIVE) {
     refresh_and_look(&watcher);
     pause_ms(10);
   }
@@ -637,7 +639,7 @@ static void root_reads_and_resets_the_region_of_another_user(void **state) {
 }
 
 static void nobody_connects(void) {
-  struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
   struct region_reader *reader;
   become_nobody();
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
@@ -645,7 +647,7 @@ static void nobody_connects(void) {
   region_reader_refresh(reader);
   if (region_reader_directory(reader) == NULL)
     _exit(region_reader_errno(reader) == EACCES ? 2 : 3);
-  if (region_reader_reset(reader, 1, 0, 1000) != -1 || errno != EPERM)
+  if (region_reader_reset(reader, 1, 0, AT_LAST_MS) != -1 || errno != EPERM)
     _exit(4);
 }
 
@@ -698,7 +700,7 @@ static void read_from_namespace(void) {
     waitpid(pid, &status, 0);
     _exit(WIFEXITED(status) ? WEXITSTATUS(status) : 99);
   }
-  struct region_reader_options options = {.hello_wait_ms = 1000};
+  struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
   struct region_reader *reader;
   uint64_t values[64];
   if (region_reader_open(&reader, "unit", NULL, &options) != 0)
@@ -775,7 +777,7 @@ static void the_tutorial_publishes_packets_of_two_ports(void **state) {
 }
 
 int main(void) {
-  alarm(300); /* whatever hangs ends */
+  alarm(900); /* whatever hangs ends */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
       cmocka_unit_test(
