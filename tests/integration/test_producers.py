@@ -67,6 +67,15 @@ class Example:
             check(time.monotonic() < end, "no region came")
             time.sleep(0.05)
 
+    def wait_until_attached(self, region):
+        """Its thread may attach a while after the region is there. From then
+        on what is useful of its time is known from one look to the next."""
+        end = time.monotonic() + 20
+        while not any(worker["useful"] is not None for worker in self.percore(
+                "top", region, "-t", "core", "-i", "0.1", "-n",
+                "1")["workers"]):
+            check(time.monotonic() < end, "no worker came")
+
     def rows(self, region, table):
         document = self.percore("dump", region)
         rows = next(t for t in document["tables"] if t["name"] == table)["rows"]
@@ -100,6 +109,7 @@ def test_pthread():
     core = online_cores()[-1]
     with Example(path, str(core)) as example:
         example.wait_until_alive()
+        example.wait_until_attached("pthread")
         got = example.percore("top", "pthread", "-i", "1", "-n", "1")
         worker = got["workers"][0]
         check(len(got["workers"]) == 1 and worker["core"] == core
@@ -123,6 +133,7 @@ def test_gateway():
     path = need("gateway", "it was not built")
     with Example(path, str(online_cores()[-1])) as example:
         example.wait_until_alive()
+        example.wait_until_attached("gateway")
         begin, before = time.monotonic(), example.cpu_seconds()
         got = example.percore("top", "gateway", "-i", "2.5", "-n", "1")
         used = example.cpu_seconds() - before
@@ -198,6 +209,7 @@ def test_dpdk():
     lcore shows how much of its polling is useful"""
     with dpdk(TIMEOUT, 100000) as example:
         example.wait_for("forwarding")
+        example.wait_until_attached("dpdk")
         got = example.percore("top", "dpdk", "-i", "1.5", "-n", "1")
         example.process.send_signal(signal.SIGINT)
         counted = {}
