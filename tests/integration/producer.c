@@ -16,7 +16,7 @@
  *   add TABLE ROW COLUMN N CORE        a counter or a gauge
  *   set TABLE ROW COLUMN N CORE        a level
  *   hist TABLE ROW FIELD VALUE TIMES CORE
- *   poll CORE BUSY IDLE                rounds with and without work, 1 ms each
+ *   poll CORE BUSY IDLE [TIMES]        rounds with and without work, 1 ms each
  *   sleep CORE | wake CORE
  *   reset                              all tables
  *   tally FILE                         where runners say what they are about to
@@ -213,12 +213,12 @@ static int do_hist(const char *line) {
 }
 
 static int do_poll(const char *line) {
-  int core, busy, idle;
-  if (sscanf(line, "%d %d %d", &core, &busy, &idle) != 3)
+  int core, busy, idle, times = 1;
+  if (sscanf(line, "%d %d %d %d", &core, &busy, &idle, &times) < 3)
     return -1;
-  for (int i = 0; i < busy + idle; i++) {
+  for (int i = 0; i < times * (busy + idle); i++) {
     wait_us(1000);
-    percore_poll(slots[core], i < busy);
+    percore_poll(slots[core], i % (busy + idle) < busy);
   }
   return 0;
 }

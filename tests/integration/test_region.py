@@ -6,14 +6,14 @@ import re
 import signal
 import time
 
-from harness import Collectd, Skip, check, is_root, online_cores, run_all, say
+from harness import (Collectd, Skip, check, is_root, least_of_tries,
+                     online_cores, run_all, say)
 from producers import (BYTES, DEPTH, GLOBALS, LATENCY, PACKETS, PORT, QUEUE,
                        ROUNDS, SESSION, TIME, Impostor, Producer, RuntimeDir,
                        hello, memory_of)
 
 REGIONS = "percore_host-self/gauge-regions"
 FAST = 0.2  # the interval of most tests, in seconds
-TRIES = 3  # a virtual machine may be halted in the middle of any of them
 
 
 def wait_for_number(collectd, identifier, number, seconds=30):
@@ -115,8 +115,10 @@ def names_and_values():
             producer.do(f"hist {PORT} {row} {LATENCY} 8 90 0",
                         f"hist {PORT} {row} {LATENCY} 100 10 1")
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
-                value = collectd.wait_for_value(
-                    host("latency", f"eth0_{name}", kind="gauge")).value
+                identifier = host("latency", f"eth0_{name}", kind="gauge")
+                collectd.wait_for_value(identifier)
+                # The second has an interval of its own if one ended between.
+                value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
                 of_core(1, "latency", "eth0_p50", kind="gauge"))
@@ -169,14 +171,14 @@ def useful_load():
     core = online_cores()[0]
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=0.5).start() as collectd:
+        wait_until_read(collectd)
         producer.do(f"core {core}", f"poll {core} 1 1")
-        end = time.monotonic() + 3
-        while time.monotonic() < end:
-            # a poll ends the round before: of 100 rounds 30 have work
-            producer.do(f"poll {core} 6 14")
+        # A poll ends the round before: of 100 rounds 30 have work. For 3 s.
+        producer.do(f"poll {core} 6 14 140")
         collectd.wait_for_value(f"percore-{core}/percent-useful", count=4)
         collectd.wait_for_value("percore_host-all/percent-cores_useful_mean")
         collectd.wait_for_value(of_core(core, "polls", "all", "core"))
+        collectd.wait_for_reads(2)
         values = collectd.of(f"percore-{core}/percent-useful")[1:-1]
         useful = [each.value for each in values]
         say(f"useful {[round(each, 1) for each in useful]}, worked 30")
@@ -184,7 +186,7 @@ def useful_load():
         # Whatever the producer is doing while the machine is late lasts longer.
         begin, end = values[0].time - values[0].interval, values[-1].time
         late = 100 * collectd.lateness.of_clock(begin, end) / (end - begin)
-        check(abs(mean - 30) < 6 + late, f"useful is {mean}, not 30")
+        check(abs(mean - 30) < 3 + late, f"useful is {mean}, not 30")
         producer.do(f"sleep {core}")
         wait_for_number(collectd, f"percore-{core}/percent-useful", 0)
 
@@ -371,9 +373,10 @@ def reset_changes_no_rate():
         producer.do(f"remove {PORT} 0")
         removed = time.time()
         collectd.wait_for_reads(4)
+        # Times of values are rounded to milliseconds.
         after = [value.time - removed for value
                  in collectd.of(host("packets", "eth0"))
-                 if value.time > removed]
+                 if value.time > removed + 0.001]
         check(len(after) <= 1, f"a row that was removed goes on: {after}")
         producer.do(f"row {PORT} {b'eth0'.hex()}",
                     f"add {PORT} 0 {PACKETS} 2 0")
@@ -415,6 +418,13 @@ def silent_and_stale():
 # What is refused
 
 
+def say_how_it_ended(collectd):
+    """Returns how long percore took to, in milliseconds."""
+    taken_ms = 1e3 * collectd.own_shutdown()
+    say(f"percore ended in {taken_ms:.1f} ms")
+    return taken_ms
+
+
 def other_users():
     """AllowUser refuses producers of other users and lets its own in"""
     if not is_root():
@@ -453,9 +463,8 @@ def max_region_size():
             check(said == 1, f"said {said} times: {collectd.log()}")
 
 
-def garbage_on_the_socket():
-    """Garbage, foreign descriptors, unsealed memory and silence on a socket
-    harm no other region, and shutdown still takes less than 100 ms"""
+def run_beside_garbage():
+    """Returns how long shutdown took in milliseconds."""
     impostors = {
         "noise": (os.urandom(32), None),
         "short": (b"x", None),
@@ -483,11 +492,16 @@ def garbage_on_the_socket():
         for name in impostors:
             said = log.count(f"region {name} is not read")
             check(said == 1, f"{name}: said {said} times: {log}")
-        own = collectd.own_shutdown()
-        say(f"percore ended in {own * 1e3:.1f} ms")
-        check(own < 0.1, f"{own * 1e3:.1f} ms to end")
         for impostor in open_ones:
             impostor.close()
+        return say_how_it_ended(collectd)
+
+
+def garbage_on_the_socket():
+    """Garbage, foreign descriptors, unsealed memory and silence on a socket
+    harm no other region, and shutdown still takes less than 100 ms"""
+    taken_ms = least_of_tries(100, run_beside_garbage)
+    check(taken_ms < 100, f"{taken_ms} ms to end")
 
 
 def max_values():
@@ -514,7 +528,7 @@ def max_values():
 
 
 def run_a_million_rows(options, busy):
-    """Returns how long shutdown took."""
+    """Returns how long shutdown took in milliseconds."""
     with RuntimeDir(), Producer("gtpu", "million") as producer:
         producer.do(f"rows {SESSION} 0 1000000",
                     f"add {SESSION} 77 {BYTES} 5 -1")
@@ -526,7 +540,7 @@ def run_a_million_rows(options, busy):
             check(len(series) <= 12, f"{len(series)} series")
             collectd.check_gaps(collectd.of(busy), 1.5)
             collectd.stop()
-            return 1e3 * collectd.own_shutdown()
+            return say_how_it_ended(collectd)
 
 
 def a_million_rows():
@@ -535,11 +549,8 @@ def a_million_rows():
     options = ('<Region "gtpu">\n<Table "session">\nTop 10 "bytes"\n</Table>\n'
                "</Region>")
     busy = f"percore-{online_cores()[0]}/percent-busy"
-    taken_ms = []
-    while len(taken_ms) < TRIES and min(taken_ms, default=100) >= 100:
-        taken_ms.append(run_a_million_rows(options, busy))
-        say(f"percore ended in {taken_ms[-1]:.1f} ms")
-    check(min(taken_ms) < 100, f"{taken_ms} ms to end")
+    taken_ms = least_of_tries(100, lambda: run_a_million_rows(options, busy))
+    check(taken_ms < 100, f"{taken_ms} ms to end")
 
 
 MEBIBYTE = 1 << 20
