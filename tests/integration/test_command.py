@@ -9,7 +9,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
-from harness import Lateness, check, online_cores, run_tests  # noqa: E402
+from harness import (Child, Lateness, check, online_cores,  # noqa: E402
+                     run_tests)
 from terminal import on_terminal, resize  # noqa: E402
 
 LIVE = [PERCORE, "load", "--interval", "0.5"]
@@ -94,7 +95,7 @@ def test_selected_cores():
 
 
 def ends_at(number):
-    with Lateness() as lateness, subprocess.Popen(
+    with Lateness() as lateness, Child(
             [PERCORE, "load", "--interval", "0.5"], stdout=subprocess.PIPE,
             text=True, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -116,9 +117,8 @@ def test_signals():
 
 def test_reader_gone():
     """a reader that goes away (| head) ends it quietly with exit 0"""
-    with subprocess.Popen([PERCORE, "load", "--interval", "0.2"],
-                          stdout=subprocess.PIPE, text=True,
-                          stderr=subprocess.PIPE) as process:
+    with Child([PERCORE, "load", "--interval", "0.2"], text=True,
+               stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
         process.stdout.close()
         check(process.wait(timeout=TIMEOUT) == 0,

@@ -13,7 +13,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import BUILD, Lateness, Skip, check, is_root, say  # noqa: E402
+from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
+                     is_root, say)
 from region_harness import (PERCORE, PRODUCER, TIMEOUT,  # noqa: E402
                             Producer, RuntimeDir, row_of, run_tests,
                             tables_of)
@@ -87,9 +88,11 @@ def test_regions():
                 liar.accept()[0].send(b"hello")
                 time.sleep(2)
                 os._exit(0)
-            found = place.regions()
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            try:
+                found = place.regions()
+            finally:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
         states = {name: region["state"] for name, region in found.items()}
         check(states == {"alive": "alive", "silent@1": "silent",
                          "killed": "gone", "left": "gone", "plain": "refused",
@@ -113,9 +116,8 @@ def states_after_a_halt():
     with RuntimeDir() as place, Lateness() as lateness:
         producer = place.produce("polled", "--polled")
         begin = time.monotonic()
-        with subprocess.Popen([PERCORE, "regions", "--json"], text=True,
-                              stdout=subprocess.PIPE,
-                              env=place.environment) as regions:
+        with Child([PERCORE, "regions", "--json"], text=True,
+                   stdout=subprocess.PIPE, env=place.environment) as regions:
             time.sleep(0.2)  # of the half second that it waits
             regions.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
@@ -144,10 +146,20 @@ def test_polled_producer():
         producer = place.produce("polled", "--polled")
         said = place.fail("dump", "polled", says="percore_serve")
         check("polled.sock" in said, said)
-        producer.tell("serve")
-        check(row_of(place.dump("polled")["session"], "10.0.0.3")["values"]
-              == {"packets": 9, "bytes": 3000}, "")
-        check(producer.process.stdout.readline() == "done\n", "no answer")
+        # It serves for a second, in which dump may not have come to ask.
+        asked, end = 0, time.monotonic() + TIMEOUT
+        while True:
+            producer.tell("serve")
+            asked += 1
+            done = place.run("dump", "polled", "--json")
+            if done.returncode == 0 or time.monotonic() > end:
+                break
+        check(done.returncode == 0, f"asked {asked} times: {done.stderr}")
+        table = tables_of(json.loads(done.stdout))["session"]
+        check(row_of(table, "10.0.0.3")["values"]
+              == {"packets": 9, "bytes": 3000}, str(table))
+        for _ in range(asked):
+            check(producer.process.stdout.readline() == "done\n", "no answer")
 
 
 # ---------------------------------------------------------------------------
@@ -240,9 +252,9 @@ def test_dump_streams():
         place.produce("large", "--rows", str(rows))
         for arguments in (["--json"], []):
             begin = time.monotonic()
-            with subprocess.Popen([PERCORE, "dump", "large", *arguments],
-                                  stdout=subprocess.PIPE,
-                                  env=place.environment) as process:
+            with Child([PERCORE, "dump", "large", *arguments],
+                       stdout=subprocess.PIPE,
+                       env=place.environment) as process:
                 size = peak = looks = 0
                 for block in iter(lambda: process.stdout.read(1 << 16), b""):
                     if looks % 64 == 0:
@@ -263,10 +275,9 @@ def test_reader_gone():
         place.produce("demo", "--rows", "100000")
         for command in (["dump", "demo"], ["dump", "demo", "--json"],
                         ["top", "demo", "-i", "0.1"]):
-            with subprocess.Popen([PERCORE, *command], text=True,
-                                  stdout=subprocess.PIPE,
-                                  stderr=subprocess.PIPE,
-                                  env=place.environment) as process:
+            with Child([PERCORE, *command], text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.PIPE,
+                       env=place.environment) as process:
                 process.stdout.read(100)
                 process.stdout.close()
                 status = process.wait(TIMEOUT)
@@ -369,7 +380,7 @@ def test_reset_without_answer():
     says so"""
     with RuntimeDir() as place:
         producer = place.produce("demo")
-        with Lateness() as lateness, subprocess.Popen(
+        with Lateness() as lateness, Child(
                 [PERCORE, "top", "demo", "-i", "0.2", "-n", "9"],
                 stdout=subprocess.PIPE, text=True,
                 env=place.environment) as top:

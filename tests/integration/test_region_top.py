@@ -10,7 +10,7 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (Lateness, check, say,  # noqa: E402
+from harness import (Child, Lateness, check, say,  # noqa: E402
                      wait_until_caught)
 from region_harness import (PERCORE, TIMEOUT, RuntimeDir,  # noqa: E402
                             row_of, run_tests, tables_of)
@@ -82,7 +82,7 @@ def test_reset():
     """reset makes values start at 0 and never enters a rate"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "10")
-        with Lateness() as lateness, subprocess.Popen(
+        with Lateness() as lateness, Child(
                 [PERCORE, "top", "demo", "-i", "0.3", "-n", "6", "--json"],
                 stdout=subprocess.PIPE, text=True,
                 env=place.environment) as top:
@@ -162,10 +162,9 @@ def test_top_survives_restart():
     without an absurd rate"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "3")
-        with subprocess.Popen(
-                [PERCORE, "top", "demo", "-i", "0.2", "--json"],
-                stdout=subprocess.PIPE, text=True,
-                env=place.environment) as top:
+        with Child([PERCORE, "top", "demo", "-i", "0.2", "--json"],
+                   stdout=subprocess.PIPE, text=True,
+                   env=place.environment) as top:
             states, rates, deadline = [], [], time.monotonic() + TIMEOUT
             for line in top.stdout:
                 got = json.loads(line)
@@ -211,7 +210,7 @@ def test_signals():
     with RuntimeDir() as place:
         place.produce("demo")
         for number in (signal.SIGINT, signal.SIGTERM):
-            with Lateness() as lateness, subprocess.Popen(
+            with Lateness() as lateness, Child(
                     [PERCORE, "top", "demo", "-i", "10"],
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                     env=place.environment) as process:
