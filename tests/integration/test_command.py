@@ -9,8 +9,8 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
-from harness import (Child, Lateness, check, online_cores,  # noqa: E402
-                     run_tests)
+from harness import (Child, Lateness, check, least_of_tries,  # noqa: E402
+                     online_cores, run_tests, say)
 from terminal import on_terminal, resize  # noqa: E402
 
 LIVE = [PERCORE, "load", "--interval", "0.5"]
@@ -69,8 +69,9 @@ def test_hostile_argument():
 # percore load
 
 
-def test_json():
-    """percore load --json prints one document per snapshot, for every core"""
+def look_at_json():
+    """Returns by how much one snapshot was too early or too late after another,
+    but for what the machine was late."""
     with Lateness() as lateness:
         got = documents("load", "--json", "--count", "2", "--interval", "0.5")
     check(len(got) == 2, f"{len(got)} documents")
@@ -83,8 +84,15 @@ def test_json():
               str(document["aggregates"]))
     first, second = (document["time"] for document in got)
     late = lateness.of_clock(first - 0.5, second)
-    check(abs(second - first - 0.5) < 0.25 + late,
-          f"{second - first} s from one to the next, late by {late}")
+    say(f"{second - first} s from one to the next, late by {late}")
+    return abs(second - first - 0.5) - late
+
+
+def test_json():
+    """percore load --json prints one document per snapshot, for every core"""
+    # Others may hold percore alone.
+    off_s = least_of_tries(0.25, look_at_json)
+    check(off_s < 0.25, f"snapshots were off their time by {off_s} s")
 
 
 def test_selected_cores():

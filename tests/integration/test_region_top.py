@@ -10,8 +10,8 @@ import sys
 import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from harness import (Child, Lateness, check, say,  # noqa: E402
-                     wait_until_caught)
+from harness import (Child, Lateness, check, least_of_tries,  # noqa: E402
+                     say, wait_until_caught)
 from region_harness import (PERCORE, TIMEOUT, RuntimeDir,  # noqa: E402
                             row_of, run_tests, tables_of)
 from terminal import on_terminal  # noqa: E402
@@ -53,8 +53,9 @@ def errors_of(pairs):
                   for rate, truth, late in pairs)
 
 
-def test_rates_are_right():
-    """top's rates are those by which the producer counted"""
+def look_at_rates():
+    """Returns by how much one look was too early or too late after another, but
+    for what the machine was late."""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         with Lateness() as lateness:
@@ -73,9 +74,17 @@ def test_rates_are_right():
             total = sum(core["rx_packets"] for core in cores)
             check(abs(total / values["rx_packets"] - 1) < 1e-4, str(row))
         times = [document["time"] for document in got]
-        for a, b in zip(times, times[1:]):
-            late = lateness.of_clock(a - 0.5, b)
-            check(abs(b - a - 0.5) < 0.1 + late, f"{times}, late by {late}")
+        off_s = max(abs(b - a - 0.5) - lateness.of_clock(a - 0.5, b)
+                    for a, b in zip(times, times[1:]))
+        say(f"off their time by {off_s:.3f} s at most: {times}")
+        return off_s
+
+
+def test_rates_are_right():
+    """top's rates are those by which the producer counted"""
+    # Others may hold top alone.
+    off_s = least_of_tries(0.1, look_at_rates)
+    check(off_s < 0.1, f"looks were off their time by {off_s} s")
 
 
 def test_reset():
