@@ -27,9 +27,41 @@ is_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
+as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
+
+# In English: update_lists looks at what it says.
+apt_get() {
+  as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
+    apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
+}
+
+# Gets the lists of packages. apt-get waits for dpkg's lock, but not for that of
+# the lists, which Debian's own timer takes now and then: up to 5 minutes here.
+update_lists() {
+  local log=$1 output status tries=3 waits=30
+  while true; do
+    status=0
+    output=$(apt_get update 2>&1 </dev/null) || status=$?
+    printf '%s\n' "$output" >>"$log"
+    [[ $status -ne 0 ]] || return 0
+    if [[ $output == *lists/lock* && $waits -gt 0 ]]; then
+      [[ $waits -lt 30 ]] ||
+        printf 'Waiting for someone else who gets the lists of packages\n'
+      waits=$((waits - 1))
+      sleep 10
+    elif [[ $output != *lists/lock* && $tries -gt 1 ]]; then
+      tries=$((tries - 1))
+      sleep 3
+    else
+      tail -n 40 <<<"$output" >&2
+      return 1
+    fi
+  done
+}
+
 # Says which of the packages are missing, then installs them.
 install_missing() {
-  local log=$1 package missing=() sudo=()
+  local log=$1 package missing=()
   shift
   command -v dpkg-query >/dev/null ||
     die "this is no Debian; it needs what Debian calls: $*"
@@ -37,19 +69,16 @@ install_missing() {
     is_installed "$package" || missing+=("$package")
   done
   [[ ${#missing[@]} -gt 0 ]] || return 0
-  if [[ $(id -u) -ne 0 ]]; then
-    command -v sudo >/dev/null ||
-      die "needs root for: apt-get install --no-install-recommends ${missing[*]}"
-    sudo=(sudo)
-  fi
+  [[ $(id -u) -eq 0 ]] || command -v sudo >/dev/null ||
+    die "needs root for: apt-get install --no-install-recommends ${missing[*]}"
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
-  export DEBIAN_FRONTEND=noninteractive
-  quietly "$log" "${sudo[@]}" apt-get -q -o DPkg::Lock::Timeout=900 update ||
-    die "cannot get the lists of packages"
-  quietly "$log" "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive \
-    apt-get -q -y -o DPkg::Lock::Timeout=900 install \
-    --no-install-recommends "${missing[@]}" ||
-    die "cannot install: ${missing[*]}"
+  update_lists "$log" || die "cannot get the lists of packages"
+  quietly "$log" apt_get install --no-install-recommends "${missing[@]}" || {
+    # The mirror may have had newer ones since.
+    printf 'Once more, with new lists of packages\n'
+    update_lists "$log" &&
+      quietly "$log" apt_get install --no-install-recommends "${missing[@]}"
+  } || die "cannot install: ${missing[*]}"
 }
 
 # Copies what belongs to the project from one folder to another, with the times

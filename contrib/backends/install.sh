@@ -5,8 +5,6 @@
 # Of the packages in tests/backends/packages.
 SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)
 
-as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
-
 is_missing() {
   local package
   for package in "$@"; do is_installed "$package" || return 0; done
