@@ -9,10 +9,12 @@ import { createRequire } from 'node:module';
 
 const config = JSON.parse(process.argv[2]);
 const { chromium } = createRequire(config.modules + '/')('playwright-core');
-const PATIENCE_MS = 20000;
+const PATIENCE_MS = 120000;
+const deadline = Date.now() + PATIENCE_MS;
 
 const browser = await chromium.launch({
   executablePath: '/usr/bin/chromium',
+  timeout: PATIENCE_MS,
   args: ['--no-sandbox', '--disable-gpu', '--disable-background-networking', '--disable-sync',
     '--disable-component-update', '--no-first-run'],
 });
@@ -24,7 +26,7 @@ try {
   page.on('response', (response) => {
     if (response.status() >= 400) faults.push(`${response.status()} ${response.url()}`);
   });
-  await page.goto(config.url);
+  await page.goto(config.url, { timeout: Math.max(1, deadline - Date.now()) });
 
   const pictures = () => page.$$eval('img[src*="/render"]', (images) => images.map((image) => {
     if (!image.complete || image.naturalWidth === 0) return { source: image.src, coloured: -1 };
@@ -45,9 +47,8 @@ try {
     }
     return { source: image.src, coloured };
   }));
-  const deadline = Date.now() + PATIENCE_MS;
   let drawn = [];
-  while (Date.now() < deadline) {
+  while (Date.now() < deadline && faults.length === 0) {
     drawn = await pictures();
     if (drawn.length >= config.graphs && drawn.every((p) => p.coloured !== -1)) break;
     await page.waitForTimeout(200);

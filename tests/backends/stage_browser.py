@@ -20,7 +20,7 @@ def look(modules, url, graphs, picture=None):
     config = {'modules': modules, 'url': url, 'graphs': graphs, 'picture': picture,
               'width': 1280, 'height': 1000}
     process = subprocess.run(['node', LOOK, json.dumps(config)], stdout=subprocess.PIPE,
-                             text=True, check=True, timeout=60)
+                             text=True, check=True, timeout=240)
     return json.loads(process.stdout)
 
 
