@@ -38,13 +38,20 @@ def build():
     for name in sorted(os.listdir(SOURCE)):
         with open(os.path.join(SOURCE, name), 'rb') as file:
             digest.update(file.read())
-    page = os.path.join(modules, 'page-' + digest.hexdigest()[:16])
-    if not os.path.exists(os.path.join(page, 'index.html')):
-        subprocess.run([os.path.join(modules, 'node_modules/.bin/esbuild'),
-                        os.path.join(SOURCE, 'main.jsx'), *ESBUILD, f'--outdir={page}'],
-                       env=os.environ | {'NODE_PATH': os.path.join(modules, 'node_modules')},
-                       check=True)
-        shutil.copy(os.path.join(SOURCE, 'index.html'), page)
+    page = os.path.join(modules, 'site-' + digest.hexdigest()[:16])
+    if os.path.isdir(page):
+        return page
+    # Under another name until it is complete.
+    partial = f'{page}.{os.getpid()}'
+    subprocess.run([os.path.join(modules, 'node_modules/.bin/esbuild'),
+                    os.path.join(SOURCE, 'main.jsx'), *ESBUILD, f'--outdir={partial}'],
+                   env=os.environ | {'NODE_PATH': os.path.join(modules, 'node_modules')},
+                   check=True)
+    shutil.copy(os.path.join(SOURCE, 'index.html'), partial)
+    try:
+        os.rename(partial, page)
+    except OSError:  # someone else was faster
+        shutil.rmtree(partial)
     return page
 
 
@@ -81,7 +88,7 @@ class Server:
 
             def ask(self, address):
                 try:
-                    with urllib.request.urlopen(address, timeout=20) as answer:
+                    with urllib.request.urlopen(address, timeout=60) as answer:
                         self.answer(200, answer.read())
                 except urllib.error.HTTPError as error:
                     self.answer(error.code, error.read())
@@ -117,7 +124,7 @@ def look(script, config):
     modules = node_packages.install(BROWSER_PACKAGES, 'backends')
     process = subprocess.run(['node', os.path.join(HERE, script),
                               json.dumps({**config, 'modules': modules})],
-                             stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+                             stdout=subprocess.PIPE, text=True, check=True, timeout=240)
     return json.loads(process.stdout)
 
 

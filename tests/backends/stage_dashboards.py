@@ -1,8 +1,11 @@
 """Every dashboard is one that its program takes, and all that it asks for is
 there."""
+import hashlib
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 
 import known
 import node_packages
@@ -11,28 +14,30 @@ import stage_stores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = ('grafana-influxdb.json', 'grafana-graphite.json')
+SCHEMA_SOURCES = ('schema.ts', 'tsconfig.json')
 SENTENCE = 'the Grafana dashboards are valid and all their queries bring data'
 
 
 def make_schema(modules):
-    """Grafana's types as a JSON schema; made once, beside node_modules."""
-    schema = os.path.join(modules, 'schema.json')
-    with open(os.path.join(HERE, 'schema.ts')) as file:
-        source = file.read()
-    copy = os.path.join(modules, 'schema.ts')
-    if os.path.exists(schema) and os.path.exists(copy):
-        with open(copy) as file:
-            if file.read() == source:
-                return schema
-    with open(copy, 'w') as file:
-        file.write(source)
-    with open(os.path.join(HERE, 'tsconfig.json')) as file:
-        config = file.read()
-    with open(os.path.join(modules, 'tsconfig.json'), 'w') as file:
-        file.write(config)
-    subprocess.run(['node', 'node_modules/ts-json-schema-generator/bin/ts-json-schema-generator.js',
-                    '--path', 'schema.ts', '--type', 'PercoreDashboard', '--tsconfig',
-                    'tsconfig.json', '--expose', 'none', '-o', schema], cwd=modules, check=True)
+    """Grafana's types as a JSON schema; made once, beside node_modules,
+    for each version of its source."""
+    digest = hashlib.sha256()
+    for name in SCHEMA_SOURCES:
+        with open(os.path.join(HERE, name), 'rb') as file:
+            digest.update(file.read())
+    schema = os.path.join(modules, f'schema-{digest.hexdigest()[:16]}.json')
+    if os.path.exists(schema):
+        return schema
+    # In a folder of its own until it is complete: others may make it, too.
+    with tempfile.TemporaryDirectory(prefix='schema.', dir=modules) as folder:
+        for name in SCHEMA_SOURCES:
+            shutil.copy(os.path.join(HERE, name), folder)
+        made = os.path.join(folder, 'schema.json')
+        generator = 'node_modules/ts-json-schema-generator/bin/ts-json-schema-generator.js'
+        subprocess.run(['node', os.path.join(modules, generator), '--path', 'schema.ts',
+                        '--type', 'PercoreDashboard', '--tsconfig', 'tsconfig.json',
+                        '--expose', 'none', '-o', made], cwd=folder, check=True)
+        os.rename(made, schema)
     return schema
 
 
