@@ -28,7 +28,7 @@ def of_host(host):
 def save(url, name, state):
     """Returns the address to open."""
     data = urllib.parse.urlencode({'state': json.dumps({**state, 'name': name})}).encode()
-    with urllib.request.urlopen(f'{url}/dashboard/save/{name}', data, timeout=20) as answer:
+    with urllib.request.urlopen(f'{url}/dashboard/save/{name}', data, timeout=60) as answer:
         result = json.load(answer)
     if not result.get('success'):
         raise RuntimeError(f'{url} does not save the dashboard: {result}')

@@ -59,15 +59,25 @@ def sample(name, changes=None):
 _handed_out = set()
 
 
-def free_port(kind=socket.SOCK_STREAM):
+def free_port():
     """A loopback port that nobody listens on, for TCP and UDP alike."""
     while True:
-        with socket.socket(socket.AF_INET, kind) as probe:
-            probe.bind(('127.0.0.1', 0))
-            port = probe.getsockname()[1]
+        with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
+            tcp.bind(('127.0.0.1', 0))
+            port = tcp.getsockname()[1]
+            try:
+                udp.bind(('127.0.0.1', port))
+            except OSError:
+                continue
         if port not in _handed_out:
             _handed_out.add(port)
             return port
+
+
+def is_udp_bound(port):
+    """Whether somebody would get what is sent to this port of loopback."""
+    with open('/proc/net/udp') as table:
+        return any(line.split()[1] == f'0100007F:{port:04X}' for line in list(table)[1:])
 
 
 def end_with_parent():
@@ -78,9 +88,10 @@ def end_with_parent():
 class Server:
     """One child process with a log, and how to wait for it."""
 
-    def __init__(self, name, directory, argv, port=None, env=None, patience=30,
+    def __init__(self, name, directory, argv, port=None, env=None, patience=120,
                  stdin=subprocess.DEVNULL):
         self.name, self.port, self.directory = name, port, directory
+        self.udp_ports = ()  # that ready() waits for, too
         self.log = os.path.join(directory, name + '.log')
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
@@ -97,19 +108,25 @@ class Server:
     def url(self):
         return f'http://127.0.0.1:{self.port}'
 
+    def check_alive(self):
+        if self.process.poll() is not None:
+            raise RuntimeError(f'{self.name} ended with {self.process.returncode}:\n'
+                               + self.tail())
+
     def ready(self):
-        """Waits until the port answers."""
+        """Waits until all its ports are there."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise RuntimeError(f'{self.name} ended with {self.process.returncode}:\n'
-                                   + self.tail())
+            self.check_alive()
             with socket.socket() as probe:
                 probe.settimeout(1)
-                if probe.connect_ex(('127.0.0.1', self.port)) == 0:
+                if probe.connect_ex(('127.0.0.1', self.port)) == 0 and \
+                        all(map(is_udp_bound, self.udp_ports)):
                     return self
             time.sleep(0.02)
-        raise RuntimeError(f'{self.name} does not answer on port {self.port}:\n' + self.tail())
+        raise RuntimeError(f'{self.name} does not answer on port {self.port}'
+                           + ''.join(f', UDP {port}' for port in self.udp_ports)
+                           + ':\n' + self.tail())
 
     def tail(self, lines=20):
         with open(self.log, errors='replace') as log:
@@ -237,6 +254,8 @@ class Stack:
         server = self._start('influxdb', [PROGRAMS['influxdb'][0], 'run', '-config', config],
                              port=port)
         server.collectd_port, server.udp_port = collectd_port, udp_port
+        # What is sent before they are open is lost, and HTTP may come first.
+        server.udp_ports = collectd_port, udp_port
         # Closing the collectd listener hangs in 1.6.7.
         server.patience_at_end = 1
         return server
@@ -277,9 +296,11 @@ class Stack:
         server = self._start('kafka', [
             PROGRAMS['kcat'][0], '-P', '-b', 'unused', '-t', 'unused', '-d', 'mock',
             '-X', 'test.mock.num.brokers=1'], stdin=subprocess.PIPE)
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
-            found = re.search(r'bootstrap.servers=(127\.0\.0\.1:\d+)', server.tail())
+            server.check_alive()
+            # With what comes after the port, which may be half written.
+            found = re.search(r'bootstrap.servers=(127\.0\.0\.1:\d+)\D', server.tail())
             if found:
                 server.brokers = found.group(1)
                 return server

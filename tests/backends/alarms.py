@@ -6,6 +6,7 @@ It runs beside the known values of stage_stores on a collectd and a made-up host
 of its own; each thing is done when what came before it has been told. The load
 average over 5 minutes is right from the start, so that few seconds show what
 minutes do."""
+import multiprocessing
 import re
 import signal
 import time
@@ -15,14 +16,15 @@ import outputs
 from fakehost import Core, FakeHost
 from report import proves, skip
 
-FULL_S = 7  # beyond the first window of 60/13 s
-CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if t < FULL_S else 0.05)]
+FULL = multiprocessing.Value('b', True, lock=False)  # until that has been told
+CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
+LOAD = ('1', 'load', '')
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
 # What is told of each name, and in which order.
 ONCE = ['WARNING', 'OKAY']
 EXPECTED = {
-    ('1', 'load', ''): (
+    LOAD: (
         'threshold.conf warns of a core that stays full, and says when it is over', ONCE),
     ('self', 'gauge', 'workers_stuck'): (
         'threshold.conf warns of a worker that polls no more, and says when it is over',
@@ -64,14 +66,19 @@ class Alarms:
         return producer
 
     def step(self, unused_second=None):
-        if self.missing or not self.script:
+        if self.missing:
+            return
+        told = self.told()
+        if LOAD in told:
+            FULL.value = False
+        if not self.script:
             return
         name, severity, action = self.script[0]
-        if self.told().get(('self', 'gauge', name), [''])[-1] == severity:
+        if told.get(('self', 'gauge', name), [''])[-1] == severity:
             self.script.pop(0)
             action()
 
-    def finish(self, patience_s=20):
+    def finish(self, patience_s=60):
         """To the end, where the seconds of stage_stores were not enough."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(

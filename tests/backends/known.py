@@ -3,6 +3,7 @@ METRICS in collectd-percore(5)), put into collectd through unixsock. So that
 every store can be asked for all of them on any machine, whatever its processor
 counts, and compared exactly."""
 import socket
+import time
 
 HOST = 'known.example'
 CORES = range(4)
@@ -109,10 +110,21 @@ METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
 
 
 class Unixsock:
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(10)
-        self.socket.connect(path)
+    def __init__(self, collectd, patience_s=60):
+        """Waits for collectd, which binds its socket a while before it listens."""
+        deadline = time.monotonic() + patience_s
+        while True:
+            self.socket = socket.socket(socket.AF_UNIX)
+            self.socket.settimeout(60)
+            try:
+                self.socket.connect(collectd.socket)
+                break
+            except (FileNotFoundError, ConnectionRefusedError):
+                self.socket.close()
+                collectd.check_alive()
+                if time.monotonic() > deadline:
+                    raise
+            time.sleep(0.05)
         self.file = self.socket.makefile('rw')
 
     def put(self, host, identifier, time_s, value, interval_s=1):

@@ -4,6 +4,7 @@ counted, and no counter may step back while collectd lives.
 
 It runs beside the known values of stage_stores, second by second, on a collectd
 of its own that writes to the same stores."""
+import math
 import os
 import signal
 import time
@@ -23,12 +24,13 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
            for plugin, instance in ((f'percore_host_{REGION}_port_packets', 'all'),
                                     (f'percore_{REGION}_port_packets', '0'))]
 
-# What happens after so many seconds. The first life counts more than collectd
-# misses, and the second has counted for a while when collectd begins to read it:
-# were that in the counter, it would step back, to no small number.
+# What happens after so many seconds, or later: as long after the one before as it
+# says here. The first life counts more than collectd misses, and the second has
+# counted for a while when collectd begins to read it: were that in the counter, it
+# would step back, to no small number.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
-# When there are rates to be seen.
-SPANS = (BEGUN, BEGUN_AGAIN), (BEGUN_AGAIN + 1, COLLECTD_RESTARTS), (KILLED_AND_BEGUN + 1, 60)
+STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
+LEAST_RATES = 2  # of the third life
 
 
 class Restarts:
@@ -36,6 +38,7 @@ class Restarts:
         self.context, self.body, self.until_end = context, body, until_end
         self.folder = context.stack.runtime_folder()
         self.producer, self.tallies, self.begun = None, [], []
+        self.restarted = self.last_step_at = 0.0
         self.missing = fastpath.missing(context)
         if not self.missing:
             self.begin_collectd()
@@ -58,15 +61,49 @@ class Restarts:
         self.producer.process.wait()
 
     def step(self, second):
-        if self.missing:
+        if self.missing or second not in STEPS:
             return
+        if second != BEGUN:
+            planned = second - STEPS[STEPS.index(second) - 1]
+            time.sleep(max(0, self.last_step_at + planned - time.time()))
         if second in (KILLED, KILLED_AND_BEGUN):
             self.kill()
         if second in (BEGUN, BEGUN_AGAIN, KILLED_AND_BEGUN):
             self.begin()
         if second == COLLECTD_RESTARTS:
-            self.collectd.stop()
-            self.begin_collectd()
+            self.restart_collectd()
+        self.last_step_at = time.time()
+
+    def restart_collectd(self):
+        began = time.monotonic()
+        self.collectd.stop()
+        note(f'collectd took {time.monotonic() - began:.1f} s to stop')
+        self.restarted = time.time()
+        self.begin_collectd()
+
+    def finish(self, patience_s=60):
+        """Until there are rates of the third life."""
+        deadline = time.monotonic() + patience_s
+        while not self.missing and time.monotonic() < deadline and any(
+                sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
+                < LEAST_RATES for metric in METRICS):
+            time.sleep(0.2)
+
+    # In seconds as values have them.
+
+    @property
+    def begun_again(self):
+        return int(self.begun[1])
+
+    @property
+    def second_collectd(self):
+        """The first that may have a value of it, and none of the one before."""
+        return int(self.restarted) + 1
+
+    @property
+    def third_life(self):
+        """The first rate between two values of it."""
+        return int(self.begun[2]) + 2
 
     def check(self, found, first):
         for store in found:
@@ -76,12 +113,49 @@ class Restarts:
                 skip(sentence, self.missing)
                 continue
             with proves(sentence):
-                highest = [check_rates(store, metric, first) for metric in METRICS]
+                highest = [self.check_rates(store, metric, first) for metric in METRICS]
                 if not store.rates:
                     for metric in METRICS:
-                        check_counts(store, metric, first, self.tallies,
-                                     int(self.begun[1]) - first)
+                        self.check_counts(store, metric, first)
                 note(f'{store.name}: at most {max(highest):.0f} a second')
+
+    def check_rates(self, store, metric, first):
+        """Returns the highest one."""
+        rates = {second - first: rate for second, rate in rates_of(store, metric).items()}
+        shown = f'{metric}: {({s: round(r) for s, r in sorted(rates.items())})}'
+        assert min(rates.values()) >= 0, f'{store.name} has less than none: {shown}'
+        # A producer that is found an interval late brings the counts of both.
+        in_order = [rate for second, rate in sorted(rates.items())]
+        for before, rate in zip(in_order[:1] + in_order, in_order):
+            assert min(rate, (before + rate) / 2) <= TOLERANCE * MOST, \
+                f'{store.name} has more than {MOST:.0f} a second: {shown}'
+        begun_again, second_collectd = self.begun_again - first, self.second_collectd - first
+        spans = ((BEGUN, begun_again), (begun_again + 1, second_collectd),
+                 (self.third_life - first, math.inf))
+        # Prometheus may have scraped too little of the first life for a rate; that
+        # it has its last count, check_counts says.
+        for since, until in spans[store.name == 'Prometheus':]:
+            assert any(since <= s < until and rate > MOST / 10 for s, rate in rates.items()), \
+                f'{store.name} has no rate between {since} and {until} s: {shown}'
+        return max(in_order)
+
+    def check_counts(self, store, metric, first):
+        """Stored as they are, counters never go back while collectd lives, and hold
+        what was counted: all of the first life until the second has begun, but for
+        a packet that it may have been about to count when it was killed."""
+        series = sorted(store.series(HOST, metric).items())
+        most = self.tallies[0].packets()
+        shown = f'{metric}: {[(second - first, count) for second, count in series]}, ' \
+            f'counted {[tally.packets() for tally in self.tallies]}'
+        for since, until in (first, self.second_collectd), (self.second_collectd, math.inf):
+            counts = [count for second, count in series if since <= second < until]
+            assert counts == sorted(counts), f'{store.name} steps back: {shown}'
+        assert all(count <= most for second, count in series if second < self.begun_again), \
+            f'{store.name} has more than the first life counted: {shown}'
+        of_first_life = [count for second, count in series
+                         if second <= self.begun_again and count <= most]
+        assert of_first_life and max(of_first_life) >= most - 1, \
+            f'{store.name} has not all packets of the first life: {shown}'
 
 
 def rates_of(store, metric):
@@ -93,36 +167,3 @@ def rates_of(store, metric):
                             f'"{metric.plugin}_value" WHERE {store.where(HOST, metric)}')
         return dict(found[0]['values']) if found else {}
     return store.range(f'rate({store.selector(HOST, metric, 0)}[5s])')
-
-
-def check_rates(store, metric, first):
-    """Returns the highest one."""
-    rates = {second - first: rate for second, rate in rates_of(store, metric).items()}
-    shown = f'{metric}: {({s: round(r) for s, r in sorted(rates.items())})}'
-    assert min(rates.values()) >= 0, f'{store.name} has less than none: {shown}'
-    # A producer that is found an interval late brings the counts of both.
-    in_order = [rate for second, rate in sorted(rates.items())]
-    for before, rate in zip(in_order[:1] + in_order, in_order):
-        assert min(rate, (before + rate) / 2) <= TOLERANCE * MOST, \
-            f'{store.name} has more than {MOST:.0f} a second: {shown}'
-    # Prometheus may have scraped too little of the first life for a rate; that it
-    # has its last count, check_counts says.
-    for since, until in SPANS[store.name == 'Prometheus':]:
-        assert any(rates.get(s, 0) > MOST / 10 for s in range(since, until)), \
-            f'{store.name} has no rate between {since} and {until} s: {shown}'
-    return max(in_order)
-
-
-def check_counts(store, metric, first, tallies, begun_again):
-    """Stored as they are, counters never go back while collectd lives, and hold
-    what was counted: all of the first life until the second has begun, but for a
-    packet that it may have been about to count when it was killed."""
-    series = [(second - first, count)
-              for second, count in sorted(store.series(HOST, metric).items())]
-    shown = f'{metric}: {series}, counted {[tally.packets() for tally in tallies]}'
-    for since, until in (BEGUN, COLLECTD_RESTARTS), (COLLECTD_RESTARTS + 1, 60):
-        counts = [count for second, count in series if since <= second <= until]
-        assert counts == sorted(counts), f'{store.name} steps back: {shown}'
-    at_the_end = max(count for second, count in series if second < begun_again)
-    assert tallies[0].packets() - 1 <= at_the_end <= tallies[0].packets(), \
-        f'{store.name} has {at_the_end} packets of the first life: {shown}'

@@ -3,6 +3,7 @@ store with the same numbers under the right names."""
 import contextlib
 import os
 import re
+import statistics
 import time
 
 import known
@@ -16,6 +17,9 @@ from servers import free_port, missing_package, sample
 
 SECONDS = 12  # beyond two windows of 60/13 s, so that load averages are there
 FAKE = 'percore-test'
+# collectd forgets series that pause for 2 intervals: so may the known values while
+# the other collectd is restarted.
+BEARS_PAUSES = 'Timeout 60\n'
 CORES = [Core(user=0.05), Core(user=0.15, hidden=0.1), Core(user=0.45, deep=0.25),
          Core(user=0.85)]
 PERCORE_OPTIONS = '''
@@ -114,9 +118,20 @@ def check_known(store, first):
     return compared
 
 
+def seconds_off(store, csv):
+    """Those whose value this store may have in the next one, which it takes the
+    place of: collectd rounds the time for it, and a value that percore was late
+    to take bears the time when it was."""
+    if not isinstance(store, (stores.Rrd, stores.VictoriaGraphite)):
+        return set()
+    lateness = csv.series(FAKE, known.Metric('percore_host', 'self', 'duration', 'lateness', None))
+    return {second + more for second, late_s in lateness.items() if late_s > 0.4
+            for more in (0, 1)}
+
+
 def check_fake(store, csv):
     """The store has the very numbers that csv has."""
-    compared = 0
+    compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
         if metric.type in ('cpufreq', 'ipc') or metric.counter or \
                 metric.type_instance in ('ipc_running', 'cores_mperf'):
@@ -132,7 +147,7 @@ def check_fake(store, csv):
             common = set(series) & set(truth)
             assert len(common) >= min(3, len(truth) - 2), \
                 f'{store.name} has {len(series)} values of {metric}, csv {len(truth)}'
-            for second in common:
+            for second in common - late:
                 want = truth[second]
                 assert abs(series[second] - want) <= 2e-5 * max(1, abs(want)), \
                     f'{store.name}: {metric} at {second} is {series[second]} and not {want}'
@@ -147,9 +162,12 @@ def check_loads(csv):
                 continue
             # The first interval may be a short one.
             values = list(csv.series(FAKE, metric).values())[2:]
-            mean = sum(values) / len(values)
-            assert abs(mean - 100 * core.busy()) < 1.5, \
-                f'core {number} shows {mean:.1f} % and not {100 * core.busy():.0f} %: {values}'
+            assert len(values) >= 5, f'core {number} has too few values: {values}'
+            # A machine that is halted for a moment makes one second wrong, and the
+            # next one cannot make up for it.
+            middle = statistics.median(values)
+            assert abs(middle - 100 * core.busy()) < 1.5, \
+                f'core {number} shows {middle:.1f} % and not {100 * core.busy():.0f} %: {values}'
 
 
 def check_reset(store):
@@ -165,18 +183,23 @@ def check_reset(store):
         rates = [v for _, v in found[0]['values']]
     else:
         selector = store.selector(known.HOST, metric, 0)
-        answer = store.query(f'max_over_time(rate({selector}[5s])[1m:1s])')
+        answer = store.query(f'max_over_time(rate({selector}[5s])[5m:1s])')
         rates = [float(answer[0]['value'][1])]
     assert rates and max(rates) <= 200, f'{store.name}: {rates}'
 
 
-def feed(collectd, beside):
+def wait_for_scrapes(found, targets, patience_s=60):
+    """Prometheus does not scrape in its first seconds."""
+    deadline = time.monotonic() + patience_s
+    for store in found:
+        while isinstance(store, stores.Prometheus) and time.monotonic() < deadline and \
+                [target['value'][1] for target in store.query('up')].count('1') < targets:
+            time.sleep(0.1)
+
+
+def feed(unixsock, beside):
     """Known values for so many seconds, at whole seconds; in each of them those
-    beside take a step. Returns the first."""
-    deadline = time.monotonic() + 10
-    while not os.path.exists(collectd.socket) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    unixsock = known.Unixsock(collectd.socket)
+    beside take a step, and then as long as they need. Returns the first."""
     first = int(time.time()) + 1
     for k in range(SECONDS):
         time.sleep(max(0, first + k - time.time()))
@@ -186,6 +209,8 @@ def feed(collectd, beside):
         unixsock.put(known.HOST, 'percore_host-self/derive-reset_test', first + k, count)
         for other in beside:
             other.step(k)
+    for other in beside:
+        other.finish()
     # FlushInterval, a scrape, and the batches of InfluxDB.
     time.sleep(2.5)
     unixsock.flush()
@@ -208,9 +233,10 @@ def run(context):
                             end.enter_context)
         alarms = Alarms(context, end.enter_context)
         collectd = context.collectd = context.stack.collectd(
-            body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
-        first = context.first = feed(collectd, [restarts, alarms])
-        alarms.finish()
+            BEARS_PAUSES + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
+        unixsock = known.Unixsock(collectd)
+        wait_for_scrapes(found, 1 if restarts.missing else 2)
+        first = context.first = feed(unixsock, [restarts, alarms])
     check_stores(context, found, first)
     restarts.check(found, first)
     check_thresholds(collectd)

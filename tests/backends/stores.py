@@ -21,9 +21,9 @@ def get(url, query=None, post=False):
     data = urllib.parse.urlencode(query or {}, doseq=True)
     try:
         if post:
-            with urllib.request.urlopen(url, data.encode(), timeout=20) as answer:
+            with urllib.request.urlopen(url, data.encode(), timeout=60) as answer:
                 return answer.read().decode()
-        with urllib.request.urlopen(f'{url}?{data}' if data else url, timeout=20) as answer:
+        with urllib.request.urlopen(f'{url}?{data}' if data else url, timeout=60) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
         raise RuntimeError(f'{url}?{data}: {error.code} {error.read()[:300]!r}') from None
@@ -120,7 +120,7 @@ class Prometheus:
         """What it is in each of the last seconds."""
         now = int(time.time())
         answer = json.loads(get(self.url + '/api/v1/query_range', {
-            'query': text, 'start': now - 60, 'end': now, 'step': 1}))['data']['result']
+            'query': text, 'start': now - 300, 'end': now, 'step': 1}))['data']['result']
         if len(answer) > 1:
             raise RuntimeError(f'{text} is {len(answer)} series')
         return {int(float(t)): float(v) for t, v in answer[0]['values']} if answer else {}
@@ -194,6 +194,8 @@ class Csv(Files):
         for path in glob.glob(glob.escape(self.stem(host, metric)) + '-2[0-9][0-9][0-9]-*'):
             with open(path) as file:
                 for line in file.readlines()[1:]:
+                    if not line.endswith('\n'):
+                        continue  # collectd is writing it
                     columns = line.strip().split(',')
                     if columns[index + 1] != 'nan':
                         found[int(float(columns[0]))] = float(columns[index + 1])
