@@ -48,7 +48,7 @@ class Alarms:
         self.halting = self.begin('halting', 'run 1 1000', 'core 0', 'poll 0 1 1')
         fake = until_end(FakeHost(CORES))
         self.collectd = until_end(context.stack.collectd(
-            outputs.queue() + outputs.threshold() + outputs.percore(
+            outputs.LONG_MEMORY + outputs.queue() + outputs.threshold() + outputs.percore(
                 context.plugin_folder, context.collectd_folder, f'SysRoot "{fake.root}"'),
             host='alarms', name='collectd-alarms',
             env={'PERCORE_RUNTIME_DIR': self.folder}))

@@ -1,6 +1,10 @@
 """The shipped configurations of contrib/collectd, turned to servers on loopback."""
 from servers import sample
 
+# collectd forgets a series that pauses for two intervals, as one may where this
+# machine, or a test, keeps a collectd waiting.
+LONG_MEMORY = 'Timeout 60\n'
+
 
 def write_graphite(port, host='127.0.0.1'):
     return sample('write_graphite.conf', {

@@ -17,9 +17,6 @@ from servers import free_port, missing_package, sample
 
 SECONDS = 12  # beyond two windows of 60/13 s, so that load averages are there
 FAKE = 'percore-test'
-# collectd forgets series that pause for 2 intervals: so may the known values while
-# the other collectd is restarted.
-BEARS_PAUSES = 'Timeout 60\n'
 CORES = [Core(user=0.05), Core(user=0.15, hidden=0.1), Core(user=0.45, deep=0.25),
          Core(user=0.85)]
 PERCORE_OPTIONS = '''
@@ -119,14 +116,15 @@ def check_known(store, first):
 
 
 def seconds_off(store, csv):
-    """Those whose value this store may have in the next one, which it takes the
-    place of: collectd rounds the time for it, and a value that percore was late
-    to take bears the time when it was."""
+    """Those in which this store may have the value of another one. A value that
+    percore was late to take bears the time when it was, which collectd rounds for
+    it; then there are two of the next second, and rrdtool drops the later one and
+    what comes together with it."""
     if not isinstance(store, (stores.Rrd, stores.VictoriaGraphite)):
         return set()
     lateness = csv.series(FAKE, known.Metric('percore_host', 'self', 'duration', 'lateness', None))
     return {second + more for second, late_s in lateness.items() if late_s > 0.4
-            for more in (0, 1)}
+            for more in range(3)}
 
 
 def check_fake(store, csv):
@@ -233,7 +231,8 @@ def run(context):
                             end.enter_context)
         alarms = Alarms(context, end.enter_context)
         collectd = context.collectd = context.stack.collectd(
-            BEARS_PAUSES + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
+            # The known values pause while the other collectd is restarted.
+            outputs.LONG_MEMORY + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
         unixsock = known.Unixsock(collectd)
         wait_for_scrapes(found, 1 if restarts.missing else 2)
         first = context.first = feed(unixsock, [restarts, alarms])
