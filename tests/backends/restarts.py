@@ -7,6 +7,7 @@ of its own that writes to the same stores."""
 import math
 import os
 import signal
+import subprocess
 import time
 
 import fastpath
@@ -34,8 +35,9 @@ LEAST_RATES = 2  # of the third life
 
 
 class Restarts:
-    def __init__(self, context, body, until_end):
-        self.context, self.body, self.until_end = context, body, until_end
+    def __init__(self, context, found, body, until_end):
+        self.context, self.found = context, found
+        self.body, self.until_end = body, until_end
         self.folder = context.stack.runtime_folder()
         self.producer, self.tallies, self.begun = None, [], []
         self.restarted = self.last_step_at = 0.0
@@ -75,6 +77,7 @@ class Restarts:
         self.last_step_at = time.time()
 
     def restart_collectd(self):
+        self.wait_for_kafka(self.begun_again + 1)
         began = time.monotonic()
         self.collectd.stop()
         note(f'collectd took {time.monotonic() - began:.1f} s to stop')
@@ -88,6 +91,23 @@ class Restarts:
                 sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
                 < LEAST_RATES for metric in METRICS):
             time.sleep(0.2)
+        if not self.missing:
+            self.wait_for_kafka(self.third_life)
+
+    def wait_for_kafka(self, since, patience_s=30):
+        """Until it has rates since then: collectd loses at its end what librdkafka
+        has not sent yet."""
+        deadline = time.monotonic() + patience_s
+        for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
+            while time.monotonic() < deadline:
+                try:
+                    kafka.consume()
+                    if all(has_rate(kafka.series(HOST, metric), since) for metric in METRICS):
+                        break
+                except subprocess.SubprocessError:
+                    pass  # there is no topic yet
+                time.sleep(0.2)
+            kafka.values = None  # to be asked anew
 
     # In seconds as values have them.
 
@@ -135,7 +155,7 @@ class Restarts:
         # Prometheus may have scraped too little of the first life for a rate; that
         # it has its last count, check_counts says.
         for since, until in spans[store.name == 'Prometheus':]:
-            assert any(since <= s < until and rate > MOST / 10 for s, rate in rates.items()), \
+            assert has_rate(rates, since, until), \
                 f'{store.name} has no rate between {since} and {until} s: {shown}'
         return max(in_order)
 
@@ -156,6 +176,10 @@ class Restarts:
                          if second <= self.begun_again and count <= most]
         assert of_first_life and max(of_first_life) >= most - 1, \
             f'{store.name} has not all packets of the first life: {shown}'
+
+
+def has_rate(rates, since, until=math.inf):
+    return any(since <= second < until and rate > MOST / 10 for second, rate in rates.items())
 
 
 def rates_of(store, metric):

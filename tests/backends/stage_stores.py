@@ -227,7 +227,8 @@ def run(context):
                                 PERCORE_OPTIONS.format(root=context.fake.root))
     # What is there for these alone ends with them.
     with contextlib.ExitStack() as end:
-        restarts = Restarts(context, body + outputs.write_prometheus(exporter_ports[1]),
+        restarts = Restarts(context, found,
+                            body + outputs.write_prometheus(exporter_ports[1]),
                             end.enter_context)
         alarms = Alarms(context, end.enter_context)
         collectd = context.collectd = context.stack.collectd(

@@ -208,10 +208,11 @@ class Kafka:
     def __init__(self, brokers, topic='collectd'):
         self.brokers, self.topic, self.values = brokers, topic, None
 
-    def _consume(self):
+    def consume(self):
+        """All that it has now."""
         text = subprocess.run(['kcat', '-C', '-q', '-b', self.brokers, '-t', self.topic,
                                '-o', 'beginning', '-e'], check=True, capture_output=True,
-                              text=True, timeout=30).stdout
+                              text=True, timeout=60).stdout
         self.values = {}
         for line in text.splitlines():
             for value in json.loads(line):
@@ -221,7 +222,7 @@ class Kafka:
 
     def series(self, host, metric, index=0):
         if self.values is None:
-            self._consume()
+            self.consume()
         found = self.values.get((host, metric.plugin, metric.instance, metric.type,
                                  metric.type_instance), {})
         return {t: v[index] for t, v in found.items() if v[index] is not None}
