@@ -3,6 +3,8 @@
 if TESTS_ENABLED
 if PLUGIN
 region_host = tests/unit/region_host.c tests/unit/region_host.h
+# Before the libraries that hold what it calls.
+plugin_region_ldadd = libregionunit.la $(plugin_unit_ldadd)
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_dispatch \
@@ -28,20 +30,14 @@ tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_region_rows_SOURCES = \
 	tests/unit/test_plugin_region_rows.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_rows_LDADD = \
-	libplugin.la libregionunit.la libregion.la libcycles.la \
-	$(CMOCKA_LIBS) -lm
+tests_unit_test_plugin_region_rows_LDADD = $(plugin_region_ldadd)
 tests_unit_test_plugin_region_sampler_SOURCES = \
 	tests/unit/test_plugin_region_sampler.c $(fake_collectd)
 tests_unit_test_plugin_region_sampler_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_sampler_LDADD = \
-	libplugin.la libregionunit.la libregion.la libcycles.la \
-	$(CMOCKA_LIBS) -lm
+tests_unit_test_plugin_region_sampler_LDADD = $(plugin_region_ldadd)
 tests_unit_test_plugin_region_watch_SOURCES = \
 	tests/unit/test_plugin_region_watch.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_watch_CPPFLAGS = $(plugin_unit_cppflags)
-tests_unit_test_plugin_region_watch_LDADD = \
-	libplugin.la libregionunit.la libregion.la libcycles.la \
-	$(CMOCKA_LIBS) -lm
+tests_unit_test_plugin_region_watch_LDADD = $(plugin_region_ldadd)
 endif
 endif
