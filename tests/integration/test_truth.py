@@ -180,7 +180,7 @@ class Bench:
             if quiet:
                 left_s = self.give_up_at - time.monotonic()
                 harness.wait_for_quiet(self.core, AT_TICKS_MAX,
-                                       max(0, min(20, left_s)))
+                                       max(0, min(10, left_s)))
             one = Try(self.collectd, self.core, pattern, seconds)
             one.say(pattern)
             why = told(one)
@@ -280,19 +280,24 @@ def hog():
     """A hog of 85 to 90 % that sleeps over each tick is seen within 2 points
     over 10 s, but for its 250 wake-ups a second, where collectd's cpu plugin
     shows under 10 %"""
+    right = within_but_for(2, 250)
+
     def told(one):
-        if one.cpu_plugin >= 10 and one.ticks_busy > 100 - EVADED_MIN:
-            return (f"the cpu plugin shows {one.cpu_plugin:.2f} %, but the hog "
-                    f"was busy at {one.ticks_busy:.1f} % of the ticks")
-        if one.cpu_plugin >= 10 and (one.others or 0) > AT_TICKS_MAX:
-            return (f"the cpu plugin shows {one.cpu_plugin:.2f} %, but others "
-                    f"had {one.others:.2f} %, when the ticks came")
-        return of_size(85, 90)(one)
+        why = of_size(85, 90)(one)
+        if why is not None or one.cpu_plugin < 10 or right(one) is not None:
+            return why
+        # Percore is right; what the cpu plugin shows may be the ticks' doing.
+        shown = f"the cpu plugin shows {one.cpu_plugin:.2f} %"
+        if one.ticks_busy > 100 - EVADED_MIN:
+            return f"{shown}, the hog was busy at {one.ticks_busy:.1f} % of ticks"
+        if (one.others or 0) > AT_TICKS_MAX:
+            return f"{shown}, others had {one.others:.2f} % when the ticks came"
+        return None
 
     def judge(one):
-        if one.cpu_plugin >= 10:
-            return f"the cpu plugin shows {one.cpu_plugin:.2f} %"
-        return within_but_for(2, 250)(one)
+        if one.cpu_plugin < 10:
+            return right(one)
+        return right(one) or f"the cpu plugin shows {one.cpu_plugin:.2f} %"
     BENCH.measure("hog", judge, told, quiet=True)
 
 
