@@ -148,6 +148,7 @@ struct region_tile {
   uint32_t table, want;
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
+  uint32_t in_use;       /* rows there were when it was read */
   uint64_t *generations; /* 0: of no one object, or never used; skip it */
   uint8_t *torn;         /* 1: cells may be of different moments */
   uint64_t *totals, *births, *resets;
