@@ -149,8 +149,17 @@ struct bench {
   struct percore_region *region;
   struct region_reader *reader;
   struct region_tile tile;
-  uint32_t rows;
+  uint32_t rows, copies;
+  percore_slot_t slots[SLOTS]; /* of PER_CORE rows */
 };
+
+/* Before memory is reserved, so that theirs can lie in huge pages. */
+static int attach_slots(struct bench *bench) {
+  for (uint32_t s = 0; bench->copies > 1 && s < bench->copies; s++)
+    if (percore_attach(bench->region, NULL, (int)s, &bench->slots[s]) != 0)
+      return -1;
+  return 0;
+}
 
 static int begin(struct bench *bench, const char *dir,
                  enum percore_storage storage, uint32_t columns,
@@ -169,7 +178,9 @@ static int begin(struct bench *bench, const char *dir,
   for (uint32_t c = 0; c < columns; c++)
     fields[c] = (struct percore_field){.name = names[c]};
   bench->rows = table.max_rows;
+  bench->copies = copies;
   if (percore_create(&bench->region, "bench", &table, 1, &options) != 0 ||
+      attach_slots(bench) != 0 ||
       percore_reserve(bench->region, 0, bench->rows) != 0) {
     perror("percore_create");
     return -1;
@@ -189,6 +200,8 @@ static int begin(struct bench *bench, const char *dir,
 static int end(struct bench *bench) {
   region_tile_free(&bench->tile);
   region_reader_close(bench->reader);
+  for (uint32_t s = 0; bench->copies > 1 && s < bench->copies; s++)
+    percore_detach(bench->region, bench->slots[s]);
   return percore_destroy(bench->region);
 }
 
@@ -209,26 +222,19 @@ static int run_owned(const char *dir, uint32_t columns) {
 
 static int run_per_core(const char *dir) {
   struct bench bench;
-  percore_slot_t slots[SLOTS];
   percore_core_table_t globals;
   if (begin(&bench, dir, PERCORE_PER_CORE, COLUMNS, SLOTS) != 0 ||
       percore_core_table(bench.region, 0, &globals) != 0)
     return -1;
-  for (int s = 0; s < SLOTS; s++) {
-    if (percore_attach(bench.region, NULL, s, &slots[s]) != 0) {
-      perror("percore_attach");
-      return -1;
-    }
-    for (uint32_t row = 0; row < bench.rows; row++)
-      percore_add(percore_core_row(slots[s], globals, row), 0, 1);
-  }
-  const uint64_t *first = percore_core_row(slots[0], globals, 0).core_cells;
-  size_t stride =
-      (size_t)(percore_core_row(slots[1], globals, 0).core_cells - first);
-  print_reads(bench.reader, &bench.tile, "PER_CORE rows of 16 in 16 slots",
-              first, SLOTS, stride);
   for (int s = 0; s < SLOTS; s++)
-    percore_detach(bench.region, slots[s]);
+    for (uint32_t row = 0; row < bench.rows; row++)
+      percore_add(percore_core_row(bench.slots[s], globals, row), 0, 1);
+  const uint64_t *first =
+      percore_core_row(bench.slots[0], globals, 0).core_cells;
+  const uint64_t *second =
+      percore_core_row(bench.slots[1], globals, 0).core_cells;
+  print_reads(bench.reader, &bench.tile, "PER_CORE rows of 16 in 16 slots",
+              first, SLOTS, (size_t)(second - first));
   return end(&bench);
 }
 
