@@ -26,6 +26,7 @@ static struct {
   struct region_sampler *ended_region_sampler;
   struct region_dispatch region_dispatch;
   size_t region_room; /* what MaxValues left for regions last */
+  bool regions_told;  /* that they cannot be read */
   bool has_read;
   cdtime_t retry_time;
   cdtime_t retry_delay;
@@ -102,8 +103,8 @@ static void try_to_start(void) {
  * Regions
  */
 
-/* Only a host that can make no more threads has none; the next read tries
- * again. */
+/* Only a host that can make no more threads or processes has none; the next
+ * read tries again. */
 static void start_region_sampler(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
@@ -113,9 +114,16 @@ static void start_region_sampler(void) {
       .values_max = (size_t)plugin.config.max_values,
       .memory_max = (size_t)plugin.config.max_memory,
   };
-  if (region_sampler_start(&plugin.region_sampler, &options,
-                           interval_ns(plugin.dispatch.interval)) != 0)
+  int status = region_sampler_start(&plugin.region_sampler, &options,
+                                    interval_ns(plugin.dispatch.interval));
+  if (status != 0) {
     plugin.region_sampler = NULL;
+    if (!plugin.regions_told)
+      ERROR("percore: regions are not read, a thread or a process for them "
+            "cannot be made: %s; trying again at each read.",
+            STRERROR(-status));
+  }
+  plugin.regions_told = status != 0;
 }
 
 static void dispatch_regions(void) {

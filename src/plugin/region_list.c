@@ -77,6 +77,7 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   struct region_reader_options options = {
       .runtime_dir = watch->options.runtime_dir,
       .max_region_size = config->max_region_size,
+      .receiver = watch->options.receiver,
       .may_read = region_config_may_read,
       .argument = (void *)config,
   };

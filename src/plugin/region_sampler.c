@@ -3,6 +3,7 @@
 #include "cycles/loadavg.h"
 #include "cycles/sampling_thread.h"
 #include "cycles/schedule.h"
+#include "region/receiver.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -12,7 +13,9 @@
 
 struct region_sampler {
   struct region_watch_options options;
-  struct region_watch *watch; /* the thread's own */
+  struct region_receiver *receiver;
+  struct region_watch *watch; /* the thread's own, and so are the receiver's
+                                 functions once it runs */
   struct sampling_thread sampling;
 };
 
@@ -81,6 +84,7 @@ static void destroy(struct region_sampler *sampler) {
   while ((snapshot = sampling_thread_take(&sampler->sampling)) != NULL)
     region_snapshot_free(snapshot);
   region_watch_free(sampler->watch);
+  region_receiver_stop(sampler->receiver);
   sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }
@@ -102,10 +106,14 @@ int region_sampler_start(struct region_sampler **result,
   struct region_moment now = {.stamp_ns = clock_now(CLOCK_REALTIME),
                               .monotonic_ns = clock_now(CLOCK_MONOTONIC),
                               .boottime_ns = clock_now(CLOCK_BOOTTIME)};
-  sampler->watch = region_watch_new(&sampler->options, &now);
-  int status = sampler->watch == NULL
-                   ? -ENOMEM
-                   : sampling_thread_start(&sampler->sampling, run, sampler);
+  int status = region_receiver_start(&sampler->receiver) == 0 ? 0 : -errno;
+  sampler->options.receiver = sampler->receiver;
+  if (status == 0) {
+    sampler->watch = region_watch_new(&sampler->options, &now);
+    status = sampler->watch == NULL
+                 ? -ENOMEM
+                 : sampling_thread_start(&sampler->sampling, run, sampler);
+  }
   if (status != 0) {
     destroy(sampler);
     return status;
@@ -115,8 +123,11 @@ int region_sampler_start(struct region_sampler **result,
 }
 
 void region_sampler_stop(struct region_sampler *sampler) {
-  if (sampler != NULL)
-    sampling_thread_stop(&sampler->sampling);
+  if (sampler == NULL)
+    return;
+  sampling_thread_stop(&sampler->sampling);
+  region_receiver_stop(sampler->receiver);
+  sampler->receiver = NULL;
 }
 
 void region_sampler_free(struct region_sampler *sampler) {

@@ -1,7 +1,8 @@
 /* region_sampler: a thread that reads regions at the multiples of the plugin's
  * interval, beside the one that samples cores, so that a large region delays no
  * load. It runs with all signals blocked, is never pinned, and never waits for
- * its consumer: who does not take snapshots loses the oldest. */
+ * its consumer: who does not take snapshots loses the oldest. What producers
+ * send is received by a process of its own (region/receiver.h). */
 #ifndef PERCORE_PLUGIN_REGION_SAMPLER_H
 #define PERCORE_PLUGIN_REGION_SAMPLER_H
 
@@ -19,7 +20,7 @@ int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);
 
-/* Joins the thread, within 100 ms. NULL is nothing. */
+/* Joins the thread and ends the process, within 100 ms. NULL is nothing. */
 void region_sampler_stop(struct region_sampler *sampler);
 
 /* Frees a stopped one, which takes a second and more with a million rows. NULL

@@ -18,7 +18,8 @@ struct region_watch_options {
   size_t groups_len;
   uint64_t interval_ns;
   size_t values_max;
-  size_t memory_max; /* bytes for what regions claim; 0: 1 GiB */
+  size_t memory_max;                /* bytes for what regions claim; 0: 1 GiB */
+  struct region_receiver *receiver; /* NULL: none, see region/reader.h */
   /* Waits about so long; false: give up, the round is not wanted any more. */
   bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "layout.h"
+#include "message.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -23,8 +23,7 @@
  * while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
-  MAX_PASSED = 253, /* SCM_MAX_FD: descriptors one message can bring */
-  MAX_STRAY = 16    /* messages that nobody asked for, dropped in one look */
+  MAX_STRAY = 16 /* messages that nobody asked for, dropped in one look */
 };
 
 void region_connection_init(struct region_connection *connection) {
@@ -105,62 +104,6 @@ int region_connection_open(struct region_connection *connection,
  * Messages
  */
 
-/* Closes what somebody else opened. The last close of a socket may wait for as
- * long as its owner wished (SO_LINGER). */
-static void close_foreign(int *fd) {
-  static const struct linger none = {0};
-  if (*fd >= 0)
-    (void)setsockopt(*fd, SOL_SOCKET, SO_LINGER, &none, sizeof(none));
-  close_fd(fd);
-}
-
-/* The first descriptor that came along; the others are closed. -1 if none. */
-static int take_descriptor(struct msghdr *header) {
-  int taken = -1;
-  for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part != NULL;
-       part = CMSG_NXTHDR(header, part)) {
-    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
-      continue;
-    size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (size_t i = 0; i < count; i++) {
-      int fd;
-      memcpy(&fd, CMSG_DATA(part) + i * sizeof(int), sizeof(int));
-      if (taken < 0)
-        taken = fd;
-      else
-        close_foreign(&fd);
-    }
-  }
-  return taken;
-}
-
-/* One message. 0 and perhaps a descriptor; -1 with errno: EAGAIN, ECONNRESET,
- * EPROTO. */
-static int receive(int socket, struct region_message *message, int *fd) {
-  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(MAX_PASSED * sizeof(int))];
-  } control;
-  struct msghdr header = {.msg_iov = &part,
-                          .msg_iovlen = 1,
-                          .msg_control = &control,
-                          .msg_controllen = sizeof(control)};
-  *fd = -1;
-  ssize_t size =
-      recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-  if (size < 0)
-    return -1;
-  *fd = take_descriptor(&header);
-  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
-      message->version == REGION_MESSAGE_VERSION &&
-      message->length == sizeof(*message))
-    return 0;
-  close_foreign(fd);
-  errno = size == 0 ? ECONNRESET : EPROTO;
-  return -1;
-}
-
 static int64_t now_ms(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -170,9 +113,10 @@ static int64_t now_ms(void) {
 /* The next message before a deadline of CLOCK_MONOTONIC; one look in any case.
  */
 static int receive_until(int socket, int64_t deadline_ms,
-                         struct region_message *message, int *fd) {
+                         struct region_message *message,
+                         struct region_passed *passed) {
   for (;;) {
-    if (receive(socket, message, fd) == 0)
+    if (region_message_receive(socket, message, passed) == 0)
       return 0;
     if (errno != EAGAIN && errno != EINTR)
       return -1;
@@ -188,7 +132,7 @@ static const char *descriptor_fault(int fd, uint64_t *size) {
   struct stat status;
   int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1;
   if (fd < 0)
-    return "it came without a descriptor";
+    return "it came without memory";
   if (seals < 0 || (seals & SEALS) != SEALS)
     return "its memory is not sealed";
   if (fstat(fd, &status) != 0 || status.st_size <= 0)
@@ -197,65 +141,92 @@ static const char *descriptor_fault(int fd, uint64_t *size) {
   return NULL;
 }
 
+/* What the producer passed; from a receiver the connection, too, from which
+ * nothing more can come. */
+static void take_passed(struct region_connection *connection,
+                        struct region_passed *passed) {
+  connection->memfd = region_passed_take(passed, 0);
+  if (connection->receiving != REGION_BY_RECEIVER)
+    return;
+  close_fd(&connection->socket);
+  connection->socket = region_passed_take(passed, 1);
+  connection->receiving = REGION_NOTHING_MORE;
+}
+
 int region_connection_hello(struct region_connection *connection, int wait_ms,
                             const char **why) {
   struct region_message message;
-  int fd;
+  struct region_passed passed;
   *why = "its producer sends what is no message";
-  if (receive_until(connection->socket, now_ms() + wait_ms, &message, &fd) != 0)
-    return -1;
-  *why = message.type == REGION_HELLO ? descriptor_fault(fd, &connection->size)
-                                      : "its producer does not say hello";
-  if (*why == NULL) {
-    connection->memfd = fd;
-    return 0;
+  int status =
+      receive_until(connection->socket, now_ms() + wait_ms, &message, &passed);
+  if (status == 0) {
+    int fd = passed.count > 0 ? passed.fds[0] : -1;
+    *why = message.type == REGION_HELLO
+               ? descriptor_fault(fd, &connection->size)
+               : "its producer does not say hello";
+    if (*why == NULL) {
+      take_passed(connection, &passed);
+    } else {
+      errno = EPROTO;
+      status = -1;
+    }
   }
-  close_foreign(&fd);
-  errno = EPROTO;
-  return -1;
+  region_passed_close(&passed);
+  return status;
 }
 
 /* Nothing is expected but answers that came too late; they are dropped. */
-bool region_connection_is_alive(struct region_connection *connection) {
+static bool is_open(struct region_connection *connection) {
   struct region_message message;
-  int fd;
-  if (connection->socket < 0)
-    return false;
+  struct region_passed passed;
   for (int i = 0; i < MAX_STRAY; i++) {
-    if (receive(connection->socket, &message, &fd) == 0) {
-      close_foreign(&fd);
-      continue;
-    }
-    if (errno != EAGAIN && errno != EINTR)
-      return false;
-    break;
+    int status = region_message_receive(connection->socket, &message, &passed);
+    region_passed_close(&passed);
+    if (status != 0)
+      return errno == EAGAIN || errno == EINTR;
   }
+  return true;
+}
+
+/* Both directions are shut down as soon as the other side is closed. */
+static bool is_shut(const struct region_connection *connection) {
+  struct pollfd end = {.fd = connection->socket};
+  return poll(&end, 1, 0) > 0 && (end.revents & POLLHUP) != 0;
+}
+
+bool region_connection_is_alive(struct region_connection *connection) {
   struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
+  if (connection->socket < 0 ||
+      (connection->receiving == REGION_NOTHING_MORE ? is_shut(connection)
+                                                    : !is_open(connection)))
+    return false;
   return connection->pidfd < 0 || poll(&ended, 1, 0) <= 0;
 }
 
 int region_connection_reset(struct region_connection *connection,
                             uint32_t table, uint32_t row, int wait_ms) {
-  struct region_message message = {.magic = REGION_MESSAGE_MAGIC,
-                                   .version = REGION_MESSAGE_VERSION,
-                                   .type = REGION_RESET,
-                                   .length = sizeof(message),
+  struct region_message message = {.type = REGION_RESET,
                                    .request = ++connection->requests,
                                    .table = table,
                                    .row = row};
   uint32_t request = message.request;
-  if (send(connection->socket, &message, sizeof(message),
-           MSG_NOSIGNAL | MSG_DONTWAIT) != sizeof(message))
+  if (connection->receiving == REGION_NOTHING_MORE) {
+    errno = ENOTSUP;
+    return -1;
+  }
+  if (!region_message_send(connection->socket, &message, NULL, 0))
     return -1;
   int64_t deadline = now_ms() + wait_ms;
   do {
-    int fd;
-    if (receive_until(connection->socket, deadline, &message, &fd) != 0) {
+    struct region_passed passed;
+    int status = receive_until(connection->socket, deadline, &message, &passed);
+    region_passed_close(&passed);
+    if (status != 0) {
       if (errno == EAGAIN)
         errno = ETIMEDOUT;
       return -1;
     }
-    close_foreign(&fd);
   } while (message.request != request && now_ms() < deadline);
   if (message.request != request) {
     errno = ETIMEDOUT;

@@ -7,12 +7,20 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* Who receives what the producer sends. */
+enum region_receiving {
+  REGION_BY_READER,
+  REGION_BY_RECEIVER, /* up to HELLO: the socket leads to it; receiver.h */
+  REGION_NOTHING_MORE /* the producer can send nothing */
+};
+
 struct region_connection {
   int socket; /* -1 if there is none */
-  int memfd;  /* -1 before HELLO */
-  int pidfd;  /* -1 where the producer's pid cannot be seen */
-  pid_t pid;  /* as seen from here; 0 if it cannot be seen */
-  uid_t uid;  /* who made the socket */
+  enum region_receiving receiving;
+  int memfd; /* -1 before HELLO */
+  int pidfd; /* -1 where the producer's pid cannot be seen */
+  pid_t pid; /* as seen from here; 0 if it cannot be seen */
+  uid_t uid; /* who made the socket */
   uint64_t size;
   uint32_t requests; /* made so far */
 };
@@ -33,7 +41,8 @@ int region_connection_hello(struct region_connection *connection, int wait_ms,
 bool region_connection_is_alive(struct region_connection *connection);
 
 /* Asks the producer to reset; tables as the directory counts them. Waits for
- * the answer. 0, or -1 with errno: EPERM, ETIMEDOUT, ENOTSUP, ... */
+ * the answer. 0, or -1 with errno: EPERM, ETIMEDOUT; ENOTSUP after a
+ * receiver; ... */
 int region_connection_reset(struct region_connection *connection,
                             uint32_t table, uint32_t row, int wait_ms);
 

@@ -17,9 +17,11 @@ libregion_la_SOURCES = \
 	src/region/histogram.c \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
+	src/region/message.c src/region/message.h \
 	src/region/open.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
+	src/region/receiver.c src/region/receiver.h \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/row_index.c src/region/row_index.h \

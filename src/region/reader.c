@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "reader.h"
+#include "receiver.h"
 #include "view.h"
 
 #define DEFAULT_MAX_SIZE (4ull << 30)
@@ -133,11 +134,34 @@ static bool take_region(struct region_reader *reader) {
   return true;
 }
 
+/* Nothing was received yet. */
+static void refuse(struct region_reader *reader) {
+  if (reader->options.receiver != NULL)
+    region_receiver_refuse(reader->options.receiver, &reader->connection);
+  region_connection_close(&reader->connection);
+}
+
 int region_reader_connect(struct region_reader *reader) {
-  if (reader->connection.socket >= 0 ||
-      region_connection_open(&reader->connection, reader->path) == 0)
+  struct region_connection *connection = &reader->connection;
+  const struct region_reader_options *options = &reader->options;
+  const char *why = NULL;
+  if (connection->socket >= 0)
     return 0;
-  fail(reader, errno, NULL);
+  if (region_connection_open(connection, reader->path) != 0) {
+    fail(reader, errno, NULL);
+  } else if (options->may_read != NULL &&
+             !options->may_read(connection->uid, options->argument)) {
+    refuse(reader);
+    fail(reader, EACCES, "its producer runs as a user that is not allowed");
+  } else if (options->receiver != NULL &&
+             region_receiver_take(options->receiver, connection, reader->path,
+                                  &why) != 0) {
+    fail(reader, errno, why);
+    region_connection_close(connection);
+  } else {
+    return 0;
+  }
+  errno = reader->error;
   return -1;
 }
 
@@ -146,12 +170,6 @@ static bool connect_region(struct region_reader *reader) {
   const char *why = NULL;
   if (region_reader_connect(reader) != 0)
     return false;
-  if (reader->options.may_read != NULL &&
-      !reader->options.may_read(connection->uid, reader->options.argument)) {
-    fail(reader, EACCES, "its producer runs as a user that is not allowed");
-    region_connection_close(connection);
-    return false;
-  }
   if (region_connection_hello(connection, reader->options.hello_wait_ms,
                               &why) == 0)
     return take_region(reader);

@@ -25,11 +25,15 @@
 #include "directory.h"
 
 struct region_reader;
+struct region_receiver;
 
 struct region_reader_options {
   const char *runtime_dir;  /* NULL: the usual one */
   uint64_t max_region_size; /* 0: 4 GiB */
   int hello_wait_ms;        /* how long refresh may wait for a new producer */
+  /* Takes what producers send; it outlives the reader. NULL: the reader itself,
+   * which a hostile one may hold up for ever (receiver.h). */
+  struct region_receiver *receiver;
   /* Whether the producer may be one of this user; NULL: any. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;

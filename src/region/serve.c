@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "message.h"
 #include "writer.h"
 
 enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
@@ -72,29 +73,6 @@ static struct connection *make_place(struct server *server) {
   return oldest;
 }
 
-static bool send_message(int fd, struct region_message *message, int passed) {
-  message->magic = REGION_MESSAGE_MAGIC;
-  message->version = REGION_MESSAGE_VERSION;
-  message->length = sizeof(*message);
-  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control;
-  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-  if (passed >= 0) {
-    memset(&control, 0, sizeof(control));
-    header.msg_control = &control;
-    header.msg_controllen = sizeof(control);
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(sizeof(int));
-    memcpy(CMSG_DATA(rights), &passed, sizeof(int));
-  }
-  return sendmsg(fd, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(*message);
-}
-
 /* With the region locked, so that a fork finds every connection in its place.
  * false if there is no descriptor or memory for it: it would be asked again at
  * once. */
@@ -108,7 +86,8 @@ static bool accept_one(struct percore_region *region) {
   struct connection *connection = make_place(server);
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
-  if (!send_message(fd, &hello, region->memfd) || watch(server, fd) != 0) {
+  if (!region_message_send(fd, &hello, &region->memfd, 1) ||
+      watch(server, fd) != 0) {
     close(fd);
     return true;
   }
@@ -145,7 +124,7 @@ static bool handle_message(struct percore_region *region, int fd) {
     error = answer_reset(region, fd, &message);
   message.type = error == 0 ? message.type : REGION_ERROR;
   message.argument = (uint64_t)error;
-  return send_message(fd, &message, -1);
+  return region_message_send(fd, &message, NULL, 0);
 }
 
 /* Everything that is ready, one step of each. false if it is no use to look

@@ -2,6 +2,7 @@
 # many processes of its own, waits for the one before, if that is asked for, too.
 EXTRA_DIST += \
 	tests/integration/command.py \
+	tests/integration/dead_files.py \
 	tests/integration/harness.py \
 	tests/integration/producers.py \
 	tests/integration/sysroot.py \

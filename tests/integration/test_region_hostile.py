@@ -6,12 +6,16 @@ import fcntl
 import mmap
 import os
 import random
+import re
 import resource
 import socket
 import struct
+import subprocess
+import sys
+import tempfile
 import time
 
-from harness import Collectd, check, run_all, say
+from harness import Child, Collectd, Skip, check, is_root, run_all, say
 from producers import (PORT, Impostor, Producer, RuntimeDir, Server, hello,
                        memory_of)
 
@@ -298,9 +302,60 @@ def sixty_of_64_are_silent():
             mute.close()
 
 
+def is_there(pid):
+    """Not as one that has ended and that nobody has asked about."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def children_of(pid):
+    with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+        return file.read().split()
+
+
+def serve_dead_file(runtime, name, directory):
+    """Until it is killed."""
+    process = Child([sys.executable, f"{os.path.dirname(__file__)}/"
+                     "dead_files.py", runtime.socket(name), directory],
+                    stdout=subprocess.PIPE, text=True)
+    check(process.stdout.readline() == "ok\n", "no file system")
+    return process
+
+
+def a_file_system_that_does_not_answer():
+    """A producer that passes a file of a file system that never answers, so
+    that its close waits for ever, is refused: one process waits for it, another
+    region is read in every interval, and collectd ends in time"""
+    if not is_root() or not os.path.exists("/dev/fuse"):
+        raise Skip("needs root and /dev/fuse, to mount such a file system")
+    with RuntimeDir() as runtime, start_good(), \
+            tempfile.TemporaryDirectory() as directory, \
+            Collectd(interval=INTERVAL) as collectd, \
+            serve_dead_file(runtime, "dead", directory) as dead:
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        check_good(collectd, 30)
+        log = collectd.log()
+        say(re.search(r"region dead is not read: (.*)", log)[1])
+        check(log.count("region dead is not read") == 1, log)
+        receiver, = children_of(collectd.process.pid)
+        stuck = children_of(receiver)
+        check(len(stuck) == 1, f"{len(stuck)} processes wait")
+        check(collectd.stop() < 1, "collectd did not stop in time")
+        check(not is_there(receiver), "the receiver is there")
+        check(is_there(stuck[0]), "it waited for nothing")
+        dead.kill()
+        collectd.wait_for(lambda: not is_there(stuck[0]), 10,
+                          "the end of the one that waits")
+
+
 if __name__ == "__main__":
     run_all([
         hostile_regions,
         hostile_servers,
         sixty_of_64_are_silent,
+        a_file_system_that_does_not_answer,
     ])

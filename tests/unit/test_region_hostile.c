@@ -1,10 +1,11 @@
 /* Producers that are none, or lie: what they place in the runtime directory and
- * say over the socket. */
+ * say over the socket. A test's state is the receiver that its readers use. */
 #include "percore_config.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "region/connection.h"
+#include "region/receiver.h"
+#include "region/writer.h"
 #include "region_unit.h"
 
 static int listen_as_unit(void) {
@@ -77,8 +81,16 @@ static unsigned count_descriptors(void) {
   return count;
 }
 
+/* Whom a receiver serves waits until what came before is closed. */
+static void connect_when_free(struct region_reader *reader) {
+  struct timespec pause = {.tv_nsec = 1000000};
+  while (region_reader_connect(reader) != 0) {
+    assert_int_equal(errno, EBUSY);
+    nanosleep(&pause, NULL);
+  }
+}
+
 static void what_is_no_region_is_refused_with_a_reason(void **state) {
-  (void)state;
   enum { ALL = F_SEAL_SHRINK | F_SEAL_GROW | 0x10 | F_SEAL_SEAL };
   static const struct {
     const char *text;
@@ -86,7 +98,7 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
     int seals, copies;
     const char *why;
   } cases[] = {
-      {"", 4096, ALL, 0, "without a descriptor"},
+      {"", 4096, ALL, 0, "without memory"},
       {"PERCORE1", 4096, 0, 1, "not sealed"},
       {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not sealed"},
       {"", 0, ALL, 1, "no size"},
@@ -96,15 +108,15 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
       {"PERCORE1", 4096, 0, MOST_PASSED, "not sealed"},
       {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
   };
-  struct region_reader_options options = {.hello_wait_ms = 100};
+  struct region_reader_options options = {.hello_wait_ms = 60000,
+                                          .receiver = *state};
   struct region_reader *reader;
   int listener = listen_as_unit();
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   unsigned before = count_descriptors();
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     int fd = sealed_memory(cases[i].text, cases[i].size, cases[i].seals);
-    options.hello_wait_ms = 0;
-    region_reader_refresh(reader); /* connects, and waits for HELLO in vain */
+    connect_when_free(reader);
     say_hello(listener, fd, cases[i].copies);
     close(fd);
     assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -193,16 +205,19 @@ static int lingering_socket(int *other) {
 }
 
 static void a_socket_that_lingers_holds_up_nobody(void **state) {
-  (void)state;
+  struct region_reader_options options = {.hello_wait_ms = 60000,
+                                          .receiver = *state};
   struct region_reader *reader;
   int other, listener = listen_as_unit();
   int fd = lingering_socket(&other);
-  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
-  region_reader_refresh(reader);
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  connect_when_free(reader);
   say_hello(listener, fd, 2);
   close(fd);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_errno(reader), EPROTO);
+  if (*state != NULL) /* it did not even come here */
+    assert_non_null(strstr(region_reader_error(reader), "without memory"));
   close(other);
   close(listener);
   region_reader_close(reader);
@@ -233,15 +248,195 @@ static void answers_that_nobody_asked_for_hold_up_no_reset(void **state) {
   close(listener);
 }
 
+/* ---------------------------------------------------------------------------
+ * With a receiver
+ */
+
+static struct region_reader *open_with(struct region_receiver *receiver,
+                                       bool (*may_read)(uid_t, void *)) {
+  struct region_reader_options options = {
+      .hello_wait_ms = 60000, .receiver = receiver, .may_read = may_read};
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  return reader;
+}
+
+static void
+a_region_is_read_and_its_end_is_seen_through_a_receiver(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = open_with(*state, NULL);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_int_equal(region_reader_pid(reader), getpid());
+  assert_int_equal(region_reader_uid(reader), getuid());
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
+  assert_int_equal(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 0), -1);
+  assert_int_equal(errno, ENOTSUP);
+  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(reader), REGION_LEFT);
+  region = unit_create(PERCORE_SERVE_THREAD);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_return_code(percore_destroy(region), 0);
+  region_reader_close(reader);
+}
+
+/* Connects to a producer that says so many hellos at once; returns its end. */
+static int open_greeted(struct region_connection *connection, int passed,
+                        int hellos) {
+  char path[128];
+  int listener = listen_as_unit();
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  assert_return_code(region_connection_open(connection, path), errno);
+  int peer = accept(listener, NULL, NULL);
+  assert_return_code(peer, errno);
+  for (int i = 0; i < hellos; i++)
+    send_hello(peer, passed, 1);
+  close(listener);
+  return peer;
+}
+
+static void after_hello_a_producer_can_send_nothing(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_connection connection;
+  const char *why;
+  int peer = open_greeted(&connection, region->memfd, 1);
+  assert_return_code(region_receiver_take(*state, &connection, "one", &why),
+                     errno);
+  assert_return_code(region_connection_hello(&connection, 60000, &why), errno);
+  assert_int_equal(connection.size, region->size);
+  assert_true(region_connection_is_alive(&connection));
+  assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
+  assert_int_equal(errno, EPIPE);
+  assert_true(region_connection_is_alive(&connection));
+  close(peer);
+  assert_false(region_connection_is_alive(&connection));
+  region_connection_close(&connection);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void who_says_more_than_hello_is_refused(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_connection connection;
+  const char *why;
+  int peer = open_greeted(&connection, region->memfd, 2);
+  assert_return_code(region_receiver_take(*state, &connection, "two", &why),
+                     errno);
+  assert_int_equal(region_connection_hello(&connection, 60000, &why), -1);
+  assert_int_equal(errno, EPROTO);
+  region_connection_close(&connection);
+  close(peer);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* Whoever closes the connection last closes what waits in it, too. */
+static void what_a_refused_producer_sent_holds_up_nobody(void **state) {
+  struct region_connection connection;
+  int other, fd = lingering_socket(&other);
+  unsigned before = count_descriptors();
+  int peer = open_greeted(&connection, fd, 3);
+  close(fd);
+  region_receiver_refuse(*state, &connection);
+  assert_int_equal(connection.socket, -1);
+  region_connection_close(&connection);
+  close(peer);
+  assert_int_equal(count_descriptors(), before - 1);
+  close(other);
+}
+
+static bool nobody(uid_t uid, void *argument) {
+  (void)uid;
+  (void)argument;
+  return false;
+}
+
+static void who_may_not_be_read_is_refused(void **state) {
+  struct region_reader *reader = open_with(*state, nobody);
+  int listener = listen_as_unit();
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(region_reader_connect(reader), -1);
+    assert_int_equal(errno, EACCES);
+  }
+  close(listener);
+  region_reader_close(reader);
+}
+
+static void one_connection_at_a_time_is_waited_for(void **state) {
+  struct region_reader *first = open_with(*state, NULL);
+  struct region_reader *second = open_with(*state, NULL);
+  int listener = listen_as_unit();
+  connect_when_free(first);
+  assert_int_equal(region_reader_connect(second), -1);
+  assert_int_equal(errno, EBUSY);
+  assert_non_null(strstr(region_reader_error(second), "still to be closed"));
+  region_reader_close(first); /* its process ends */
+  connect_when_free(second);
+  region_reader_close(second);
+  close(listener);
+}
+
+static pid_t child_of(pid_t parent, const char *name) {
+  char line[128], command[64] = "";
+  snprintf(line, sizeof(line), "/proc/%d/task/%d/children", (int)parent,
+           (int)parent);
+  FILE *file = fopen(line, "re");
+  int pid = 0, found = 0;
+  while (file != NULL && fscanf(file, "%d", &pid) == 1) {
+    snprintf(line, sizeof(line), "/proc/%d/comm", pid);
+    FILE *comm = fopen(line, "re");
+    if (comm != NULL && fgets(command, sizeof(command), comm) != NULL &&
+        strcmp(command, name) == 0)
+      found = pid;
+    if (comm != NULL)
+      fclose(comm);
+  }
+  if (file != NULL)
+    fclose(file);
+  return found;
+}
+
+static void a_receiver_that_is_killed_is_made_anew(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = open_with(*state, NULL);
+  pid_t pid = child_of(getpid(), "percore-receive\n");
+  assert_true(pid > 0);
+  assert_return_code(kill(pid, SIGKILL), errno);
+  /* What was handed to it is lost with it; then there is another. */
+  while (region_reader_refresh(reader) != REGION_CAME)
+    assert_int_not_equal(region_reader_errno(reader), 0);
+  assert_int_not_equal(child_of(getpid(), "percore-receive\n"), pid);
+  assert_return_code(percore_destroy(region), 0);
+  region_reader_close(reader);
+}
+
 int main(void) {
+  struct region_receiver *receiver;
+  if (region_receiver_start(&receiver) != 0)
+    return 1;
+#define WITH_RECEIVER(test)                                                    \
+  { #test, test, NULL, NULL, receiver }
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_no_region_is_refused_with_a_reason),
+      {"what_is_no_region_is_refused_with_a_reason by a receiver",
+       what_is_no_region_is_refused_with_a_reason, NULL, NULL, receiver},
       cmocka_unit_test(what_is_no_socket_is_not_connected_to),
       cmocka_unit_test(a_region_of_another_name_than_its_socket_is_refused),
       cmocka_unit_test(a_socket_that_lingers_holds_up_nobody),
+      {"a_socket_that_lingers_holds_up_nobody with a receiver",
+       a_socket_that_lingers_holds_up_nobody, NULL, NULL, receiver},
       cmocka_unit_test(answers_that_nobody_asked_for_hold_up_no_reset),
+      WITH_RECEIVER(a_region_is_read_and_its_end_is_seen_through_a_receiver),
+      WITH_RECEIVER(after_hello_a_producer_can_send_nothing),
+      WITH_RECEIVER(who_says_more_than_hello_is_refused),
+      WITH_RECEIVER(what_a_refused_producer_sent_holds_up_nobody),
+      WITH_RECEIVER(who_may_not_be_read_is_refused),
+      WITH_RECEIVER(one_connection_at_a_time_is_waited_for),
+      WITH_RECEIVER(a_receiver_that_is_killed_is_made_anew),
   };
   alarm(600); /* whatever hangs ends */
-  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                unit_remove_runtime_dir);
+  int failed = cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                      unit_remove_runtime_dir);
+  region_receiver_stop(receiver);
+  return failed;
 }

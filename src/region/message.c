@@ -1,0 +1,92 @@
+#include "percore_config.h"
+
+#include "message.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+union control {
+  struct cmsghdr header;
+  char bytes[CMSG_SPACE(REGION_MOST_PASSED * sizeof(int))];
+};
+
+static void find_passed(struct msghdr *header, struct region_passed *passed) {
+  for (struct cmsghdr *part = CMSG_FIRSTHDR(header); part != NULL;
+       part = CMSG_NXTHDR(header, part)) {
+    if (part->cmsg_level != SOL_SOCKET || part->cmsg_type != SCM_RIGHTS)
+      continue;
+    size_t count = (part->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    memcpy(&passed->fds[passed->count], CMSG_DATA(part), count * sizeof(int));
+    passed->count += (int)count;
+  }
+}
+
+int region_message_receive(int socket, struct region_message *message,
+                           struct region_passed *passed) {
+  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+  union control control;
+  struct msghdr header = {.msg_iov = &part,
+                          .msg_iovlen = 1,
+                          .msg_control = &control,
+                          .msg_controllen = sizeof(control)};
+  passed->count = 0;
+  ssize_t size =
+      recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
+  if (size < 0)
+    return -1;
+  find_passed(&header, passed);
+  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
+      message->version == REGION_MESSAGE_VERSION &&
+      message->length == sizeof(*message))
+    return 0;
+  errno = size == 0 ? ECONNRESET : EPROTO;
+  return -1;
+}
+
+bool region_message_send(int socket, struct region_message *message,
+                         const int *fds, int count) {
+  message->magic = REGION_MESSAGE_MAGIC;
+  message->version = REGION_MESSAGE_VERSION;
+  message->length = sizeof(*message);
+  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+  union control control;
+  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+  if (count > 0) {
+    size_t size = (size_t)count * sizeof(int);
+    memset(&control, 0, CMSG_SPACE(size));
+    header.msg_control = &control;
+    header.msg_controllen = CMSG_SPACE(size);
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(rights), fds, size);
+  }
+  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         sizeof(*message);
+}
+
+int region_passed_take(struct region_passed *passed, int number) {
+  if (number >= passed->count)
+    return -1;
+  int fd = passed->fds[number];
+  passed->fds[number] = -1;
+  return fd;
+}
+
+/* The last close of a socket may wait for as long as its owner wished
+ * (SO_LINGER). */
+void region_passed_close(struct region_passed *passed) {
+  static const struct linger none = {0};
+  int saved = errno;
+  for (int i = 0; i < passed->count; i++)
+    if (passed->fds[i] >= 0) {
+      (void)setsockopt(passed->fds[i], SOL_SOCKET, SO_LINGER, &none,
+                       sizeof(none));
+      close(passed->fds[i]);
+    }
+  passed->count = 0;
+  errno = saved;
+}

@@ -1,0 +1,32 @@
+/* message.h: the messages of a connection, and the descriptors with them. */
+#ifndef PERCORE_REGION_MESSAGE_H
+#define PERCORE_REGION_MESSAGE_H
+
+#include "layout.h"
+
+#include <stdbool.h>
+
+enum { REGION_MOST_PASSED = 253 }; /* SCM_MAX_FD: with one message */
+
+struct region_passed {
+  int count;
+  int fds[REGION_MOST_PASSED];
+};
+
+/* One message; never blocks. 0, or -1 with errno: EAGAIN, ECONNRESET, EPROTO
+ * (no message). What came with it, even with no message, is the caller's. */
+int region_message_receive(int socket, struct region_message *message,
+                           struct region_passed *passed);
+
+/* Fills in what every message has; never blocks. False if it cannot be sent. */
+bool region_message_send(int socket, struct region_message *message,
+                         const int *fds, int count);
+
+/* The descriptor of that number, which is the caller's then; -1 if there is
+ * none. */
+int region_passed_take(struct region_passed *passed, int number);
+
+/* Closes the others. Keeps errno. */
+void region_passed_close(struct region_passed *passed);
+
+#endif

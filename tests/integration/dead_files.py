@@ -1,0 +1,105 @@
+"""A producer that passes, in place of its memory, a file of a file system of
+its own that never answers FLUSH: whoever closes that file waits until the file
+system ends. Needs root, for the mount, in a mount namespace of its own.
+
+    dead_files.py SOCKET DIRECTORY
+
+Prints a line when it serves; its file system ends with it."""
+
+import array
+import ctypes
+import os
+import signal
+import socket
+import stat
+import struct
+import sys
+
+from producers import hello
+
+FORGET, GETATTR, OPEN, INIT, FLUSH = 2, 3, 14, 26, 25
+LOOKUP, RELEASE, BATCH_FORGET = 1, 18, 42
+CLONE_NEWNS, MS_REC, MS_PRIVATE, PR_SET_PDEATHSIG = 0x20000, 0x4000, 1 << 18, 1
+ENOSYS = 38
+
+LIBC = ctypes.CDLL(None, use_errno=True)
+
+
+def must(status, what):
+    if status != 0:
+        sys.exit(f"{what}: {os.strerror(ctypes.get_errno())}")
+
+
+def mount(directory):
+    """Returns the descriptor of the file system's server."""
+    must(LIBC.unshare(CLONE_NEWNS), "unshare")
+    must(LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount /")
+    device = os.open("/dev/fuse", os.O_RDWR)
+    options = f"fd={device},rootmode=40000,user_id=0,group_id=0"
+    must(LIBC.mount(b"dead", directory.encode(), b"fuse", 0, options.encode()),
+         "mount")
+    return device
+
+
+def attributes(node):
+    """struct fuse_attr: the directory, or the one file in it."""
+    mode = stat.S_IFDIR | 0o755 if node == 1 else stat.S_IFREG | 0o666
+    return struct.pack("=6Q10I", node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0,
+                       0, 4096, 0)
+
+
+def answer_to(opcode, node):
+    """What comes after the header, or None for ENOSYS. linux/fuse.h"""
+    if opcode == INIT:
+        return struct.pack("=4I2H2I2H8I", 7, 31, 4096, 0, 8, 8, 4096, 1, 1, 0,
+                           *[0] * 8)
+    if opcode == LOOKUP:
+        return struct.pack("=4Q2I", 2, 1, 60, 60, 0, 0) + attributes(2)
+    if opcode == GETATTR:
+        return struct.pack("=Q2I", 60, 0, 0) + attributes(node)
+    if opcode == OPEN:
+        return struct.pack("=Q2I", 1, 0, 0)
+    return b"" if opcode == RELEASE else None
+
+
+def serve_files(device):
+    while True:
+        request = os.read(device, 1 << 17)
+        opcode, unique, node = struct.unpack_from("=IQQ", request, 4)
+        if opcode in (FLUSH, FORGET, BATCH_FORGET):
+            continue
+        said = answer_to(opcode, node)
+        head = struct.pack("=IiQ", 16 + len(said or b""),
+                           -ENOSYS if said is None else 0, unique)
+        os.write(device, head + (said or b""))
+
+
+def serve_region(path, file):
+    """What would close the file is never reached."""
+    fd = os.open(file, os.O_RDWR)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(path)
+    listener.listen(16)
+    print("ok", flush=True)
+    while True:
+        peer, _ = listener.accept()
+        try:
+            peer.sendmsg([hello(4096)], [(socket.SOL_SOCKET, socket.SCM_RIGHTS,
+                                          array.array("i", [fd]))])
+        except OSError:
+            pass
+        peer.close()
+
+
+def main():
+    path, directory = sys.argv[1:]
+    device = mount(directory)
+    if os.fork() == 0:
+        LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        os.close(device)  # or it would not end with its server
+        serve_region(path, f"{directory}/file")
+    serve_files(device)
+
+
+if __name__ == "__main__":
+    main()
