@@ -31,19 +31,11 @@ void region_connection_init(struct region_connection *connection) {
       (struct region_connection){.socket = -1, .memfd = -1, .pidfd = -1};
 }
 
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-}
-
 void region_connection_close(struct region_connection *connection) {
-  int saved = errno;
-  close_fd(&connection->socket);
-  close_fd(&connection->memfd);
-  close_fd(&connection->pidfd);
+  region_close_fd(&connection->socket);
+  region_close_fd(&connection->memfd);
+  region_close_fd(&connection->pidfd);
   region_connection_init(connection);
-  errno = saved;
 }
 
 /* The pid may have been given to another process since; but then this
@@ -61,11 +53,14 @@ static void learn_peer(struct region_connection *connection) {
 }
 
 /* The socket itself. A link is not followed: who may make one in the directory
- * could lead root to where the look alone waits, such as an automounter. */
+ * could lead root to where the look alone waits, such as an automounter; and of
+ * a file system that somebody mounted there nothing is asked. */
 static int find_socket(const char *path) {
-  struct stat status;
+  struct statx status;
   int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-  if (file < 0 || (fstat(file, &status) == 0 && S_ISSOCK(status.st_mode)))
+  if (file < 0 || (statx(file, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC,
+                         STATX_TYPE, &status) == 0 &&
+                   S_ISSOCK(status.stx_mode)))
     return file;
   close(file);
   errno = ENOTSOCK;
@@ -148,7 +143,7 @@ static void take_passed(struct region_connection *connection,
   connection->memfd = region_passed_take(passed, 0);
   if (connection->receiving != REGION_BY_RECEIVER)
     return;
-  close_fd(&connection->socket);
+  region_close_fd(&connection->socket);
   connection->socket = region_passed_take(passed, 1);
   connection->receiving = REGION_NOTHING_MORE;
 }

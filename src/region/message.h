@@ -1,10 +1,13 @@
-/* message.h: the messages of a connection, and the descriptors with them. */
+/* message.h: the messages of a connection, and the descriptors with them.
+ * Private to who serves and who reads. */
 #ifndef PERCORE_REGION_MESSAGE_H
 #define PERCORE_REGION_MESSAGE_H
 
 #include "layout.h"
 
+#include <errno.h>
 #include <stdbool.h>
+#include <unistd.h>
 
 enum { REGION_MOST_PASSED = 253 }; /* SCM_MAX_FD: with one message */
 
@@ -28,5 +31,14 @@ int region_passed_take(struct region_passed *passed, int number);
 
 /* Closes the others. Keeps errno. */
 void region_passed_close(struct region_passed *passed);
+
+/* -1 is nothing. Keeps errno. */
+static inline void region_close_fd(int *fd) {
+  int saved = errno;
+  if (*fd >= 0)
+    close(*fd);
+  *fd = -1;
+  errno = saved;
+}
 
 #endif

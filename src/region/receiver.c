@@ -29,6 +29,7 @@
 enum {
   MAX_RECEPTIONS = 1024,
   MAX_OF_USER = 256, /* one user's must leave room for the others' */
+  MAX_OF_SOCKET = 2, /* one may still be about to end */
   ANSWER_MS = 1000
 };
 
@@ -104,14 +105,6 @@ static ssize_t receive_one(int socket, void *bytes, size_t size, int *fd) {
   return got;
 }
 
-static void close_fd(int *fd) {
-  int saved = errno;
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-  errno = saved;
-}
-
 /* ---------------------------------------------------------------------------
  * The process of one connection. It closes nothing that came: its end does.
  */
@@ -169,21 +162,23 @@ static void reap(struct reception *receptions) {
 static struct reception *find_place(struct reception *receptions,
                                     const struct request *request) {
   struct reception *place = NULL;
-  int of_user = 0;
+  int of_user = 0, of_socket = 0;
   for (int i = 0; i < MAX_RECEPTIONS; i++) {
     struct reception *one = &receptions[i];
     if (one->pid == 0) {
       place = place != NULL ? place : one;
       continue;
     }
-    errno = EBUSY;
-    if (one->uid == request->uid && request->wanted &&
-        strcmp(one->path, request->path) == 0)
-      return NULL;
-    of_user += one->uid == request->uid;
+    if (one->uid != request->uid)
+      continue;
+    of_user++;
+    of_socket += strcmp(one->path, request->path) == 0;
   }
-  errno = EAGAIN;
-  return of_user < MAX_OF_USER || !request->wanted ? place : NULL;
+  errno = of_socket < MAX_OF_SOCKET ? EAGAIN : EBUSY;
+  return !request->wanted ||
+                 (of_user < MAX_OF_USER && of_socket < MAX_OF_SOCKET)
+             ? place
+             : NULL;
 }
 
 /* Makes a process for the connection; where it is not to receive, to close it,
@@ -230,7 +225,7 @@ static void serve_one(struct reception *receptions, int control) {
   answer.error = begin(receptions, &request, control, producer, &reader);
   close(producer);
   send_one(control, &answer, sizeof(answer), reader);
-  close_fd(&reader);
+  region_close_fd(&reader);
 }
 
 static void note_signal(int signal) { (void)signal; }
@@ -302,7 +297,7 @@ static int fork_it(struct region_receiver *receiver) {
 static void end_it(struct region_receiver *receiver) {
   if (receiver->control < 0)
     return;
-  close_fd(&receiver->control);
+  region_close_fd(&receiver->control);
   kill(receiver->pid, SIGKILL);
   while (waitpid(receiver->pid, NULL, 0) < 0 && errno == EINTR)
     ;
@@ -354,7 +349,7 @@ static int await_answer(struct region_receiver *receiver, int wait_ms,
       receiver->late = false;
       return 0;
     }
-    close_fd(fd);
+    region_close_fd(fd);
     if (is_last) {
       receiver->late = false;
       errno = answer.error;
@@ -369,7 +364,7 @@ static bool is_ready(struct region_receiver *receiver) {
   int fd = -1;
   if (receiver->late) {
     (void)await_answer(receiver, 0, &fd);
-    close_fd(&fd);
+    region_close_fd(&fd);
   }
   errno = ETIME;
   return !receiver->late && (receiver->control >= 0 || fork_it(receiver) == 0);
@@ -391,7 +386,7 @@ static int ask(struct region_receiver *receiver,
     if (!sent)
       end_it(receiver);
   }
-  close_fd(&connection->socket);
+  region_close_fd(&connection->socket);
   if (!sent || await_answer(receiver, ANSWER_MS, &fd) != 0)
     return -1;
   return fd;
@@ -406,7 +401,7 @@ int region_receiver_take(struct region_receiver *receiver,
     connection->receiving = REGION_BY_RECEIVER;
     return 0;
   }
-  close_fd(&fd);
+  region_close_fd(&fd);
   *why = NULL;
   if (errno == EBUSY)
     *why = "what it sent before is still to be closed, perhaps by a file "
@@ -419,5 +414,5 @@ int region_receiver_take(struct region_receiver *receiver,
 void region_receiver_refuse(struct region_receiver *receiver,
                             struct region_connection *connection) {
   int fd = ask(receiver, connection, "", false);
-  close_fd(&fd);
+  region_close_fd(&fd);
 }

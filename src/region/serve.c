@@ -48,12 +48,6 @@ struct server {
  * Connections
  */
 
-static void close_fd(int *fd) {
-  if (*fd >= 0)
-    close(*fd);
-  *fd = -1;
-}
-
 static int watch(struct server *server, int fd) {
   struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
@@ -69,7 +63,7 @@ static struct connection *make_place(struct server *server) {
     if (connection->number < oldest->number)
       oldest = connection;
   }
-  close_fd(&oldest->fd);
+  region_close_fd(&oldest->fd);
   return oldest;
 }
 
@@ -149,7 +143,7 @@ static bool serve_turn(struct percore_region *region, int timeout) {
       if (server->connections[c].fd == fd) {
         bool keep = handle_message(region, fd);
         if (!keep)
-          close_fd(&server->connections[c].fd);
+          region_close_fd(&server->connections[c].fd);
       }
   }
   return useful;
@@ -272,13 +266,17 @@ static int listen_at_path(struct server *server) {
   return listen(server->listener, MAX_CONNECTIONS);
 }
 
-static void free_server(struct server *server) {
+static void close_server(struct server *server) {
   for (int c = 0; c < MAX_CONNECTIONS; c++)
-    close_fd(&server->connections[c].fd);
-  close_fd(&server->listener);
-  close_fd(&server->epoll);
-  close_fd(&server->stop);
-  close_fd(&server->lock);
+    region_close_fd(&server->connections[c].fd);
+  region_close_fd(&server->listener);
+  region_close_fd(&server->epoll);
+  region_close_fd(&server->stop);
+  region_close_fd(&server->lock);
+}
+
+static void free_server(struct server *server) {
+  close_server(server);
   pthread_mutex_destroy(&server->turn);
   free(server);
 }
@@ -333,12 +331,7 @@ void region_server_abandon(struct percore_region *region) {
   struct server *server = region->server;
   if (server == NULL)
     return;
-  for (int c = 0; c < MAX_CONNECTIONS; c++)
-    close_fd(&server->connections[c].fd);
-  close_fd(&server->listener);
-  close_fd(&server->epoll);
-  close_fd(&server->stop);
-  close_fd(&server->lock);
+  close_server(server);
   region->server = NULL; /* leaked: free() may not be called here */
 }
 
