@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "connection.h"
@@ -74,57 +73,48 @@ static int connect_to(int socket, int file) {
   return connect(socket, (struct sockaddr *)&address, sizeof(address));
 }
 
-int region_connection_open(struct region_connection *connection,
-                           const char *path) {
+static int open_connection(struct region_connection *connection,
+                           const char *path, bool deaf) {
   region_connection_init(connection);
   int file = find_socket(path);
   if (file < 0)
     return -1;
   connection->socket =
       socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool connected =
-      connection->socket >= 0 && connect_to(connection->socket, file) == 0;
-  int error = errno;
-  close(file);
+  bool connected = connection->socket >= 0 &&
+                   (!deaf || shutdown(connection->socket, SHUT_RD) == 0) &&
+                   connect_to(connection->socket, file) == 0;
+  region_close_fd(&file);
   if (connected) {
     learn_peer(connection);
     return 0;
   }
+  int error = errno;
   region_connection_close(connection);
   errno = error;
   return -1;
+}
+
+int region_connection_open(struct region_connection *connection,
+                           const char *path) {
+  return open_connection(connection, path, false);
+}
+
+int region_connection_probe(struct region_connection *connection,
+                            const char *path) {
+  int status = open_connection(connection, path, true);
+  connection->receiving = REGION_PROBED;
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
  * Messages
  */
 
-static int64_t now_ms(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
-/* The next message before a deadline of CLOCK_MONOTONIC; one look in any case.
- */
-static int receive_until(int socket, int64_t deadline_ms,
-                         struct region_message *message,
-                         struct region_passed *passed) {
-  for (;;) {
-    if (region_message_receive(socket, message, passed) == 0)
-      return 0;
-    if (errno != EAGAIN && errno != EINTR)
-      return -1;
-    int64_t left = deadline_ms - now_ms();
-    struct pollfd ready = {.fd = socket, .events = POLLIN};
-    errno = EAGAIN;
-    if (left <= 0 || (poll(&ready, 1, (int)left) < 0 && errno != EINTR))
-      return -1;
-  }
-}
-
-static const char *descriptor_fault(int fd, uint64_t *size) {
+const char *region_connection_take_memory(struct region_connection *connection,
+                                          struct region_passed *passed) {
   struct stat status;
+  int fd = passed->count > 0 ? passed->fds[0] : -1;
   int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1;
   if (fd < 0)
     return "it came without memory";
@@ -132,43 +122,35 @@ static const char *descriptor_fault(int fd, uint64_t *size) {
     return "its memory is not sealed";
   if (fstat(fd, &status) != 0 || status.st_size <= 0)
     return "its memory has no size";
-  *size = (uint64_t)status.st_size;
-  return NULL;
-}
-
-/* What the producer passed; from a receiver the connection, too, from which
- * nothing more can come. */
-static void take_passed(struct region_connection *connection,
-                        struct region_passed *passed) {
+  connection->size = (uint64_t)status.st_size;
   connection->memfd = region_passed_take(passed, 0);
-  if (connection->receiving != REGION_BY_RECEIVER)
-    return;
-  region_close_fd(&connection->socket);
-  connection->socket = region_passed_take(passed, 1);
-  connection->receiving = REGION_NOTHING_MORE;
+  return NULL;
 }
 
 int region_connection_hello(struct region_connection *connection, int wait_ms,
                             const char **why) {
   struct region_message message;
   struct region_passed passed;
-  *why = "its producer sends what is no message";
-  int status =
-      receive_until(connection->socket, now_ms() + wait_ms, &message, &passed);
-  if (status == 0) {
-    int fd = passed.count > 0 ? passed.fds[0] : -1;
+  *why = NULL;
+  int status = region_message_await(
+      connection->socket, region_now_ms() + wait_ms, &message, &passed);
+  if (status != 0 && errno == EPROTO) {
+    *why = "its producer sends what is no message";
+  } else if (status == 0) {
     *why = message.type == REGION_HELLO
-               ? descriptor_fault(fd, &connection->size)
+               ? region_connection_take_memory(connection, &passed)
                : "its producer does not say hello";
-    if (*why == NULL) {
-      take_passed(connection, &passed);
-    } else {
-      errno = EPROTO;
-      status = -1;
-    }
+    status = *why == NULL ? 0 : -1;
+    errno = EPROTO;
   }
   region_passed_close(&passed);
   return status;
+}
+
+bool region_connection_lost_process(
+    const struct region_connection *connection) {
+  struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
+  return connection->pidfd >= 0 && poll(&ended, 1, 0) > 0;
 }
 
 /* Nothing is expected but answers that came too late; they are dropped. */
@@ -191,12 +173,11 @@ static bool is_shut(const struct region_connection *connection) {
 }
 
 bool region_connection_is_alive(struct region_connection *connection) {
-  struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
   if (connection->socket < 0 ||
       (connection->receiving == REGION_NOTHING_MORE ? is_shut(connection)
                                                     : !is_open(connection)))
     return false;
-  return connection->pidfd < 0 || poll(&ended, 1, 0) <= 0;
+  return !region_connection_lost_process(connection);
 }
 
 int region_connection_reset(struct region_connection *connection,
@@ -212,17 +193,18 @@ int region_connection_reset(struct region_connection *connection,
   }
   if (!region_message_send(connection->socket, &message, NULL, 0))
     return -1;
-  int64_t deadline = now_ms() + wait_ms;
+  int64_t deadline = region_now_ms() + wait_ms;
   do {
     struct region_passed passed;
-    int status = receive_until(connection->socket, deadline, &message, &passed);
+    int status =
+        region_message_await(connection->socket, deadline, &message, &passed);
     region_passed_close(&passed);
     if (status != 0) {
       if (errno == EAGAIN)
         errno = ETIMEDOUT;
       return -1;
     }
-  } while (message.request != request && now_ms() < deadline);
+  } while (message.request != request && region_now_ms() < deadline);
   if (message.request != request) {
     errno = ETIMEDOUT;
     return -1;

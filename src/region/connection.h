@@ -10,8 +10,9 @@
 /* Who receives what the producer sends. */
 enum region_receiving {
   REGION_BY_READER,
+  REGION_PROBED,      /* nobody: nothing can be sent, from the beginning on */
   REGION_BY_RECEIVER, /* up to HELLO: the socket leads to it; receiver.h */
-  REGION_NOTHING_MORE /* the producer can send nothing */
+  REGION_NOTHING_MORE /* since HELLO nothing can be sent */
 };
 
 struct region_connection {
@@ -31,11 +32,25 @@ void region_connection_init(struct region_connection *connection);
 int region_connection_open(struct region_connection *connection,
                            const char *path);
 
+/* The same, to see who listens: nothing can be received, nor be there to be
+ * closed. */
+int region_connection_probe(struct region_connection *connection,
+                            const char *path);
+
 /* Waits for HELLO for at most so many milliseconds. 0 when the descriptor is
  * here and sealed as it must be; -1 with EAGAIN (nothing came yet), ECONNRESET,
  * or EPROTO and a reason. */
 int region_connection_hello(struct region_connection *connection, int wait_ms,
                             const char **why);
+
+/* The memory that came with HELLO, if it is sealed as it must be; or what is
+ * wrong with it. */
+struct region_passed;
+const char *region_connection_take_memory(struct region_connection *connection,
+                                          struct region_passed *passed);
+
+/* The producer's process can be seen from here, and has ended. */
+bool region_connection_lost_process(const struct region_connection *connection);
 
 /* No end of the connection and, where it can be seen, a living process. */
 bool region_connection_is_alive(struct region_connection *connection);

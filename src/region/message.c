@@ -3,8 +3,10 @@
 #include "message.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 union control {
@@ -43,6 +45,28 @@ int region_message_receive(int socket, struct region_message *message,
     return 0;
   errno = size == 0 ? ECONNRESET : EPROTO;
   return -1;
+}
+
+int64_t region_now_ms(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+int region_message_await(int socket, int64_t until_ms,
+                         struct region_message *message,
+                         struct region_passed *passed) {
+  for (;;) {
+    if (region_message_receive(socket, message, passed) == 0)
+      return 0;
+    if (errno != EAGAIN && errno != EINTR)
+      return -1;
+    int64_t left = until_ms - region_now_ms();
+    struct pollfd ready = {.fd = socket, .events = POLLIN};
+    errno = EAGAIN;
+    if (left <= 0 || (poll(&ready, 1, (int)left) < 0 && errno != EINTR))
+      return -1;
+  }
 }
 
 bool region_message_send(int socket, struct region_message *message,

@@ -21,6 +21,13 @@ struct region_passed {
 int region_message_receive(int socket, struct region_message *message,
                            struct region_passed *passed);
 
+/* The same, but waits until a time of region_now_ms; looks once in any case. */
+int region_message_await(int socket, int64_t until_ms,
+                         struct region_message *message,
+                         struct region_passed *passed);
+
+int64_t region_now_ms(void); /* CLOCK_MONOTONIC */
+
 /* Fills in what every message has; never blocks. False if it cannot be sent. */
 bool region_message_send(int socket, struct region_message *message,
                          const int *fds, int count);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "reader.h"
 #include "receiver.h"
@@ -128,36 +129,28 @@ static bool take_region(struct region_reader *reader) {
   }
   region_view_close(&reader->view);
   reader->view = view;
+  /* A receiver that is made anew later must not hold the memory. */
+  if (reader->options.receiver != NULL)
+    (void)madvise((void *)(uintptr_t)view.map, view.size, MADV_DONTFORK);
   reader->pid = reader->connection.pid;
   reader->uid = reader->connection.uid;
   reader->producer++;
   return true;
 }
 
-/* Nothing was received yet. */
-static void refuse(struct region_reader *reader) {
-  if (reader->options.receiver != NULL)
-    region_receiver_refuse(reader->options.receiver, &reader->connection);
-  region_connection_close(&reader->connection);
-}
-
 int region_reader_connect(struct region_reader *reader) {
   struct region_connection *connection = &reader->connection;
   const struct region_reader_options *options = &reader->options;
-  const char *why = NULL;
   if (connection->socket >= 0)
     return 0;
-  if (region_connection_open(connection, reader->path) != 0) {
+  if ((options->receiver != NULL
+           ? region_connection_probe(connection, reader->path)
+           : region_connection_open(connection, reader->path)) != 0) {
     fail(reader, errno, NULL);
   } else if (options->may_read != NULL &&
              !options->may_read(connection->uid, options->argument)) {
-    refuse(reader);
-    fail(reader, EACCES, "its producer runs as a user that is not allowed");
-  } else if (options->receiver != NULL &&
-             region_receiver_take(options->receiver, connection, reader->path,
-                                  &why) != 0) {
-    fail(reader, errno, why);
     region_connection_close(connection);
+    fail(reader, EACCES, "its producer runs as a user that is not allowed");
   } else {
     return 0;
   }
@@ -165,20 +158,32 @@ int region_reader_connect(struct region_reader *reader) {
   return -1;
 }
 
-static bool connect_region(struct region_reader *reader) {
+/* As region_connection_hello, or by the receiver. */
+static int await_hello(struct region_reader *reader, const char **why) {
   struct region_connection *connection = &reader->connection;
-  const char *why = NULL;
+  struct region_receiver *receiver = reader->options.receiver;
+  int wait_ms = reader->options.hello_wait_ms;
+  *why = NULL;
+  if (receiver == NULL)
+    return region_connection_hello(connection, wait_ms, why);
+  if (connection->receiving == REGION_PROBED &&
+      region_receiver_ask(receiver, connection, reader->path) != 0)
+    return -1;
+  return region_receiver_hello(connection, wait_ms, why);
+}
+
+static bool connect_region(struct region_reader *reader) {
+  const char *why;
   if (region_reader_connect(reader) != 0)
     return false;
-  if (region_connection_hello(connection, reader->options.hello_wait_ms,
-                              &why) == 0)
+  if (await_hello(reader, &why) == 0)
     return take_region(reader);
   if (errno == EAGAIN) { /* stay connected: it may speak later */
     fail(reader, ETIMEDOUT, NULL);
     return false;
   }
-  fail(reader, errno, errno == EPROTO ? why : NULL);
-  region_connection_close(connection);
+  fail(reader, errno, why);
+  region_connection_close(&reader->connection);
   return false;
 }
 

@@ -4,19 +4,15 @@
 
 #include "message.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 /* Between fork and end no lock may be taken that another thread could have had
  * at the fork; fork(3) takes those of malloc. */
@@ -30,79 +26,49 @@ enum {
   MAX_RECEPTIONS = 1024,
   MAX_OF_USER = 256, /* one user's must leave room for the others' */
   MAX_OF_SOCKET = 2, /* one may still be about to end */
-  ANSWER_MS = 1000
+  MAX_FD = 65536,
+  END_MS = 100
+};
+
+/* For the receiver, with the socket to the reader. */
+struct request {
+  uid_t uid; /* who listens */
+  char path[108];
 };
 
 /* A process for one connection. */
 struct reception {
   pid_t pid; /* 0: none */
-  uid_t uid;
-  char path[108];
+  struct request request;
 };
 
 struct region_receiver {
-  pid_t pid;
-  int control;     /* -1: it has ended */
-  uint32_t number; /* of the last request */
-  bool late;       /* the last one is still to be answered */
-  struct reception receptions[MAX_RECEPTIONS]; /* the process's own */
+  pid_t pid;                                   /* 0: none */
+  int pidfd;                                   /* -1 before Linux 5.3 */
+  int control;                                 /* to the receiver */
+  struct reception receptions[MAX_RECEPTIONS]; /* the receiver's own */
 };
 
-/* With the connection's socket. */
-struct request {
-  uint32_t number;
-  bool wanted; /* false: it is to be closed */
-  uid_t uid;
-  char path[108];
+/* What the processes tell the reader by REGION_ERROR. */
+static const struct fault {
+  int told, error;
+  const char *why;
+} faults[] = {
+    {EPROTO, EPROTO, "its producer sends what is no message"},
+    {ENOMSG, EPROTO, "its producer does not say hello"},
+    {E2BIG, EPROTO, "its producer sends more than hello"},
+    {EBUSY, EBUSY,
+     "what it sent before is held up, perhaps by a file system that does not "
+     "answer"},
+    {EUSERS, EUSERS,
+     "too many processes wait for producers, or none can be "
+     "made"},
 };
 
-/* With a socket to the process of the connection, if there is one: that begins
- * when told so, and ends when the socket does. */
-struct answer {
-  uint32_t number;
-  int error;
-};
-
-/* ---------------------------------------------------------------------------
- * Between the processes
- */
-
-/* With at most one descriptor. */
-static bool send_one(int socket, const void *bytes, size_t size, int fd) {
-  struct iovec part = {.iov_base = (void *)bytes, .iov_len = size};
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control = {0};
-  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-  if (fd >= 0) {
-    header.msg_control = &control;
-    header.msg_controllen = sizeof(control);
-    control.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                                      .cmsg_type = SCM_RIGHTS,
-                                      .cmsg_len = CMSG_LEN(sizeof(int))};
-    memcpy(CMSG_DATA(&control.header), &fd, sizeof(int));
-  }
-  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
-}
-
-/* The size of a message and its descriptor (-1: none). -1 with errno; 0: the
- * other side has ended. */
-static ssize_t receive_one(int socket, void *bytes, size_t size, int *fd) {
-  struct iovec part = {.iov_base = bytes, .iov_len = size};
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } control;
-  struct msghdr header = {.msg_iov = &part,
-                          .msg_iovlen = 1,
-                          .msg_control = &control,
-                          .msg_controllen = sizeof(control)};
-  ssize_t got = recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  *fd = -1;
-  if (got > 0 && CMSG_FIRSTHDR(&header) != NULL)
-    memcpy(fd, CMSG_DATA(&control.header), sizeof(int));
-  return got;
+static void tell(int reader, int error) {
+  struct region_message message = {.type = REGION_ERROR,
+                                   .argument = (uint64_t)error};
+  region_message_send(reader, &message, NULL, 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -119,29 +85,46 @@ static bool await_message(int producer, int reader) {
   return ends[1].revents == 0;
 }
 
+/* Shuts the connection down for receiving. Whether nothing is there that would
+ * still have to be closed: an empty message looks like the end, but says who
+ * sent it, for which there is no room. */
+static bool is_empty(int producer) {
+  static const int on = 1;
+  struct msghdr header = {0};
+  return setsockopt(producer, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
+         shutdown(producer, SHUT_RD) == 0 &&
+         recvmsg(producer, &header, MSG_DONTWAIT | MSG_PEEK) == 0 &&
+         (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
+}
+
 static void pass_on(int producer, int reader) {
   struct region_message message;
   struct region_passed passed;
-  char more;
-  int got = region_message_receive(producer, &message, &passed);
-  if (got != 0 && errno != EPROTO)
+  int status = region_message_receive(producer, &message, &passed);
+  if (status != 0 && errno == ECONNRESET)
     return;
-  int fds[] = {passed.count > 0 ? passed.fds[0] : -1, producer};
-  bool is_memory = fcntl(fds[0], F_GET_SEALS) >= 0;
-  if (shutdown(producer, SHUT_RD) != 0)
-    return;
-  if (got == 0 && recv(producer, &more, 1, MSG_DONTWAIT | MSG_PEEK) == 0)
-    region_message_send(reader, &message, fds, is_memory ? 2 : 0);
-  else
-    (void)send(reader, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT); /* no message */
+  if (status != 0)
+    tell(reader, errno);
+  else if (message.type != REGION_HELLO)
+    tell(reader, ENOMSG);
+  else if (!is_empty(producer))
+    tell(reader, E2BIG);
+  else {
+    int fds[] = {passed.count > 0 ? passed.fds[0] : -1, producer};
+    bool is_memory = fcntl(fds[0], F_GET_SEALS) >= 0;
+    message.request = is_memory ? 2 : 0; /* how many come */
+    region_message_send(reader, &message, fds, (int)message.request);
+  }
 }
 
-static _Noreturn void receive(int producer, int reader) {
-  char begin;
-  /* Nobody else has the connection any more, or this would not be its last
-   * close. */
-  if (recv(reader, &begin, 1, 0) == 1 && await_message(producer, reader))
-    pass_on(producer, reader);
+static _Noreturn void receive(const struct request *request, int reader) {
+  struct region_connection connection;
+  if (region_connection_open(&connection, request->path) != 0)
+    tell(reader, errno);
+  else if (connection.uid != request->uid)
+    tell(reader, ECONNRESET); /* another listens there by now */
+  else if (await_message(connection.socket, reader))
+    pass_on(connection.socket, reader);
   _exit(0);
 }
 
@@ -157,8 +140,7 @@ static void reap(struct reception *receptions) {
         receptions[i].pid = 0;
 }
 
-/* Where to note another one. NULL with errno EBUSY, or EAGAIN if there are too
- * many. */
+/* Where to note another one. NULL with errno if there are too many. */
 static struct reception *find_place(struct reception *receptions,
                                     const struct request *request) {
   struct reception *place = NULL;
@@ -167,82 +149,77 @@ static struct reception *find_place(struct reception *receptions,
     struct reception *one = &receptions[i];
     if (one->pid == 0) {
       place = place != NULL ? place : one;
-      continue;
+    } else if (one->request.uid == request->uid) {
+      of_user++;
+      of_socket += strcmp(one->request.path, request->path) == 0;
     }
-    if (one->uid != request->uid)
-      continue;
-    of_user++;
-    of_socket += strcmp(one->path, request->path) == 0;
   }
-  errno = of_socket < MAX_OF_SOCKET ? EAGAIN : EBUSY;
-  return !request->wanted ||
-                 (of_user < MAX_OF_USER && of_socket < MAX_OF_SOCKET)
-             ? place
-             : NULL;
+  errno = of_socket < MAX_OF_SOCKET ? EUSERS : EBUSY;
+  return of_user < MAX_OF_USER && of_socket < MAX_OF_SOCKET ? place : NULL;
 }
 
-/* Makes a process for the connection; where it is not to receive, to close it,
- * which may take a while. 0 or an errno, and the reader's end if there is one.
- */
-static int begin(struct reception *receptions, const struct request *request,
-                 int control, int producer, int *reader) {
-  int ends[2], refused = 0;
-  struct request asked = *request;
-  struct reception *place = find_place(receptions, &asked);
+static void begin(struct reception *receptions, const struct request *request,
+                  int control, int reader) {
+  struct reception *place = find_place(receptions, request);
   if (place == NULL) {
-    refused = errno;
-    asked.wanted = false;
-    place = find_place(receptions, &asked);
+    tell(reader, errno);
+    return;
   }
-  if (place == NULL)
-    return refused;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return errno;
   pid_t pid = FORK();
   if (pid == 0) {
     close(control);
-    close(ends[0]);
-    receive(producer, ends[1]);
+    receive(request, reader);
   }
   if (pid < 0)
-    refused = errno;
-  *place = (struct reception){.pid = pid > 0 ? pid : 0, .uid = asked.uid};
-  memcpy(place->path, asked.path, sizeof(place->path));
-  close(ends[1]);
-  *reader = ends[0];
-  return refused;
+    tell(reader, EUSERS);
+  else
+    *place = (struct reception){.pid = pid, .request = *request};
+}
+
+/* The socket that came along; -1. */
+static int passed_socket(struct msghdr *header) {
+  int fd = -1;
+  struct cmsghdr *part = CMSG_FIRSTHDR(header);
+  if (part != NULL && part->cmsg_type == SCM_RIGHTS)
+    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
+  return fd;
 }
 
 static void serve_one(struct reception *receptions, int control) {
   struct request request;
-  int producer, reader = -1;
-  ssize_t size = receive_one(control, &request, sizeof(request), &producer);
-  if (size == 0 || (size < 0 && errno != EAGAIN && errno != EINTR))
-    _exit(0); /* the reader has ended */
-  if (size != sizeof(request) || producer < 0)
+  struct iovec part = {.iov_base = &request, .iov_len = sizeof(request)};
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } space;
+  struct msghdr header = {.msg_iov = &part,
+                          .msg_iovlen = 1,
+                          .msg_control = &space,
+                          .msg_controllen = sizeof(space)};
+  ssize_t size = recvmsg(control, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR))
     return;
-  struct answer answer = {.number = request.number};
-  answer.error = begin(receptions, &request, control, producer, &reader);
-  close(producer);
-  send_one(control, &answer, sizeof(answer), reader);
+  if (size != sizeof(request))
+    _exit(0); /* the reader has ended */
+  int reader = passed_socket(&header);
+  if (reader >= 0)
+    begin(receptions, &request, control, reader);
   region_close_fd(&reader);
 }
 
 static void note_signal(int signal) { (void)signal; }
 
-/* Only what the receiver needs; what is waited for at the end of a process is
- * to hold no port, pipe or lock of its host's. */
+/* Nothing of the host's: no port, pipe or lock may wait for the end of a
+ * process that is held up. Returns the descriptor's new number. */
 static int keep_only(int fd) {
-  if (dup3(fd, 0, O_CLOEXEC) < 0 && fd != 0)
+  if (fd != 0 && dup2(fd, 0) < 0)
     return -1;
 #ifdef SYS_close_range
   if (syscall(SYS_close_range, 1u, ~0u, 0u) == 0)
     return 0;
 #endif
-  struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
-    for (rlim_t i = 1; i < limit.rlim_cur; i++)
-      close((int)i);
+  for (int i = 1; i < MAX_FD; i++)
+    close(i);
   return 0;
 }
 
@@ -271,37 +248,44 @@ static _Noreturn void serve(struct reception *receptions, int control) {
  * The reader's side
  */
 
-static int fork_it(struct region_receiver *receiver) {
+static int fork_receiver(struct region_receiver *receiver) {
   int ends[2];
   sigset_t all, before;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_t pid = FORK();
-  if (pid == 0)
+  if (pid == 0) {
+    close(ends[0]);
     serve(receiver->receptions, ends[1]);
+  }
   int saved = errno;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   close(ends[1]);
+  errno = saved;
   if (pid < 0) {
-    close(ends[0]);
-    errno = saved;
+    region_close_fd(&ends[0]);
     return -1;
   }
   receiver->pid = pid;
+  receiver->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
   receiver->control = ends[0];
   return 0;
 }
 
-static void end_it(struct region_receiver *receiver) {
-  if (receiver->control < 0)
+/* Where nobody asks how a process ended (SIGCHLD is ignored, as in collectd),
+ * its pid is soon another's, but not what pidfd says. */
+static void end_receiver(struct region_receiver *receiver) {
+  struct pollfd end = {.fd = receiver->pidfd, .events = POLLIN};
+  if (receiver->pid == 0)
     return;
-  region_close_fd(&receiver->control);
-  kill(receiver->pid, SIGKILL);
-  while (waitpid(receiver->pid, NULL, 0) < 0 && errno == EINTR)
-    ;
-  receiver->late = false;
+  region_close_fd(&receiver->control); /* ends it */
+  if (receiver->pidfd >= 0 && poll(&end, 1, END_MS) == 0)
+    (void)syscall(SYS_pidfd_send_signal, receiver->pidfd, SIGKILL, NULL, 0);
+  (void)waitpid(receiver->pid, NULL, receiver->pidfd >= 0 ? WNOHANG : 0);
+  region_close_fd(&receiver->pidfd);
+  receiver->pid = 0;
 }
 
 int region_receiver_start(struct region_receiver **started) {
@@ -309,7 +293,7 @@ int region_receiver_start(struct region_receiver **started) {
   *started = NULL;
   if (receiver == NULL)
     return -1;
-  if (fork_it(receiver) != 0) {
+  if (fork_receiver(receiver) != 0) {
     free(receiver);
     return -1;
   }
@@ -320,99 +304,103 @@ int region_receiver_start(struct region_receiver **started) {
 void region_receiver_stop(struct region_receiver *receiver) {
   if (receiver == NULL)
     return;
-  end_it(receiver);
+  end_receiver(receiver);
   free(receiver);
 }
 
-/* Its answer to the last request, within so long. 0 and a descriptor, or -1
- * with errno. */
-static int await_answer(struct region_receiver *receiver, int wait_ms,
-                        int *fd) {
-  for (;;) {
-    struct pollfd ready = {.fd = receiver->control, .events = POLLIN};
-    struct answer answer;
-    if (poll(&ready, 1, wait_ms) == 0) {
-      receiver->late = true;
-      errno = ETIME;
-      return -1;
-    }
-    ssize_t size = receive_one(receiver->control, &answer, sizeof(answer), fd);
-    if (size < 0 && (errno == EAGAIN || errno == EINTR))
-      continue;
-    if (size != sizeof(answer)) {
-      end_it(receiver);
-      errno = ECONNRESET;
-      return -1;
-    }
-    bool is_last = answer.number == receiver->number;
-    if (is_last && answer.error == 0) {
-      receiver->late = false;
-      return 0;
-    }
-    region_close_fd(fd);
-    if (is_last) {
-      receiver->late = false;
-      errno = answer.error;
-      return -1;
-    }
-  }
+static bool send_request(const struct region_receiver *receiver,
+                         const struct request *request, int fd) {
+  struct iovec part = {.iov_base = (void *)request,
+                       .iov_len = sizeof(*request)};
+  union {
+    struct cmsghdr header;
+    char bytes[CMSG_SPACE(sizeof(int))];
+  } space;
+  struct msghdr header = {.msg_iov = &part,
+                          .msg_iovlen = 1,
+                          .msg_control = &space,
+                          .msg_controllen = sizeof(space)};
+  memset(&space, 0, sizeof(space));
+  space.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
+                                  .cmsg_type = SCM_RIGHTS,
+                                  .cmsg_len = CMSG_LEN(sizeof(int))};
+  memcpy(CMSG_DATA(&space.header), &fd, sizeof(fd));
+  return sendmsg(receiver->control, &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
+         sizeof(*request);
 }
 
-/* A process that was killed is made anew; one that has no time yet is not asked
- * again before it has answered. */
-static bool is_ready(struct region_receiver *receiver) {
-  int fd = -1;
-  if (receiver->late) {
-    (void)await_answer(receiver, 0, &fd);
-    region_close_fd(&fd);
-  }
-  errno = ETIME;
-  return !receiver->late && (receiver->control >= 0 || fork_it(receiver) == 0);
+/* One that was killed is made anew. */
+static bool hand_over(struct region_receiver *receiver,
+                      const struct request *request, int fd) {
+  if (receiver->pid != 0 && send_request(receiver, request, fd))
+    return true;
+  if (receiver->pid != 0 && errno != EPIPE && errno != ECONNRESET)
+    return false;
+  end_receiver(receiver);
+  return fork_receiver(receiver) == 0 && send_request(receiver, request, fd);
 }
 
-/* -1 with errno, or the reader's end. The connection is left without a socket.
- */
-static int ask(struct region_receiver *receiver,
-               struct region_connection *connection, const char *path,
-               bool wanted) {
-  struct request request = {.wanted = wanted, .uid = connection->uid};
-  int fd = -1;
-  snprintf(request.path, sizeof(request.path), "%s", path);
-  bool sent = is_ready(receiver);
-  if (sent) {
-    request.number = ++receiver->number;
-    sent = send_one(receiver->control, &request, sizeof(request),
-                    connection->socket);
-    if (!sent)
-      end_it(receiver);
+int region_receiver_ask(struct region_receiver *receiver,
+                        struct region_connection *connection,
+                        const char *path) {
+  int ends[2];
+  struct request request = {.uid = connection->uid};
+  memcpy(request.path, path, strnlen(path, sizeof(request.path) - 1));
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  bool handed = hand_over(receiver, &request, ends[1]);
+  region_close_fd(&ends[1]);
+  if (!handed) {
+    region_close_fd(&ends[0]);
+    return -1;
   }
   region_close_fd(&connection->socket);
-  if (!sent || await_answer(receiver, ANSWER_MS, &fd) != 0)
-    return -1;
-  return fd;
+  connection->socket = ends[0];
+  connection->receiving = REGION_BY_RECEIVER;
+  return 0;
 }
 
-int region_receiver_take(struct region_receiver *receiver,
-                         struct region_connection *connection, const char *path,
-                         const char **why) {
-  int fd = ask(receiver, connection, path, true);
-  if (fd >= 0 && send(fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT) == 1) {
-    connection->socket = fd;
-    connection->receiving = REGION_BY_RECEIVER;
-    return 0;
-  }
-  region_close_fd(&fd);
-  *why = NULL;
-  if (errno == EBUSY)
-    *why = "what it sent before is still to be closed, perhaps by a file "
-           "system that does not answer";
-  else if (errno == ETIME)
-    *why = "the process that receives for readers has no time";
+/* -1 with errno and a reason. */
+static int conclude_fault(int told, const char **why) {
+  errno = told;
+  for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+    if (faults[i].told == told) {
+      errno = faults[i].error;
+      *why = faults[i].why;
+    }
   return -1;
 }
 
-void region_receiver_refuse(struct region_receiver *receiver,
-                            struct region_connection *connection) {
-  int fd = ask(receiver, connection, "", false);
-  region_close_fd(&fd);
+/* What came by HELLO: memory, and the connection. */
+static int conclude(struct region_connection *connection,
+                    const struct region_message *message,
+                    struct region_passed *passed, const char **why) {
+  if (message->type != REGION_HELLO)
+    return conclude_fault((int)message->argument, why);
+  errno = EMFILE;
+  if ((uint32_t)passed->count < message->request)
+    return -1;
+  errno = EPROTO;
+  *why = region_connection_take_memory(connection, passed);
+  if (*why != NULL)
+    return -1;
+  region_close_fd(&connection->socket);
+  connection->socket = region_passed_take(passed, 1);
+  connection->receiving = REGION_NOTHING_MORE;
+  return 0;
+}
+
+int region_receiver_hello(struct region_connection *connection, int wait_ms,
+                          const char **why) {
+  struct region_message message;
+  struct region_passed passed;
+  *why = NULL;
+  int status = region_message_await(
+      connection->socket, region_now_ms() + wait_ms, &message, &passed);
+  if (status == 0)
+    status = conclude(connection, &message, &passed, why);
+  else if (errno == EAGAIN && region_connection_lost_process(connection))
+    errno = ECONNRESET;
+  region_passed_close(&passed);
+  return status;
 }

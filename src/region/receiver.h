@@ -1,11 +1,12 @@
-/* receiver.h: a process that takes what producers send, in a reader's stead.
+/* receiver.h: processes that take what producers send, in a reader's stead.
  *
  * Who receives a descriptor has to close it, and the close of a file may wait
  * for ever: for a file system that its owner runs and that does not answer
- * (FUSE). No signal ends that, and a process cannot end before. So what came is
- * closed by the end of a process that was made for this one connection; a
- * reader gets from it the memory, if it is memory, and the connection, shut
- * down such that nothing more can come.
+ * (FUSE). No signal ends that, and a process cannot end before. So a reader
+ * only looks who listens, by a connection through which nothing can come, and a
+ * process that is made for it connects and receives HELLO. It hands on the
+ * memory, if it is memory, and the connection, after which nothing can come
+ * either. What else there was is closed by its end, for which nobody waits.
  *
  *   reader --- receiver        forked at start, while the reader is small
  *      |          \
@@ -20,22 +21,22 @@
 
 struct region_receiver;
 
-/* 0, or -1 with errno. The caller's thread waits for nothing but fork(2). */
+/* 0, or -1 with errno. Never waits, but for fork(2). */
 int region_receiver_start(struct region_receiver **receiver);
 
-/* Ends it; connections that have had their HELLO go on. */
+/* Ends it, within 100 ms; connections that have had their HELLO go on. */
 void region_receiver_stop(struct region_receiver *receiver);
 
-/* Hands over a connection that was just opened: region_connection_hello hears
- * of it then. 0, or -1 with a reason, and errno: EBUSY where what the same user
- * sent there before is still to be closed, ETIME if the process is late, EAGAIN
- * if there are too many, ... It has no socket then. */
-int region_receiver_take(struct region_receiver *receiver,
-                         struct region_connection *connection, const char *path,
-                         const char **why);
+/* Has a process connect where the connection was probed; the socket leads to it
+ * then. Never waits, but for fork(2) where the receiver was killed. 0, or -1
+ * with errno: EAGAIN if it has no time just now, ... */
+int region_receiver_ask(struct region_receiver *receiver,
+                        struct region_connection *connection, const char *path);
 
-/* Closes a connection from which nothing is wanted. */
-void region_receiver_refuse(struct region_receiver *receiver,
-                            struct region_connection *connection);
+/* As region_connection_hello; errno also EBUSY where two processes hold what
+ * the same user sent through that socket before, EUSERS if there are too many
+ * processes, those of connect(2). */
+int region_receiver_hello(struct region_connection *connection, int wait_ms,
+                          const char **why);
 
 #endif

@@ -67,26 +67,35 @@ static struct connection *make_place(struct server *server) {
   return oldest;
 }
 
+/* Who only looks whether anybody listens is sent nothing, and takes nobody's
+ * place. */
+static bool greet(struct percore_region *region, int fd) {
+  struct region_message hello = {.type = REGION_HELLO,
+                                 .argument = region->size};
+  return region_message_send(fd, &hello, &region->memfd, 1) &&
+         watch(region->server, fd) == 0;
+}
+
 /* With the region locked, so that a fork finds every connection in its place.
  * false if there is no descriptor or memory for it: it would be asked again at
  * once. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
-  int fd = accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-  if (fd < 0)
-    return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
-           errno != ENOBUFS;
-  /* The oldest goes before the newest is told that it is served. */
-  struct connection *connection = make_place(server);
-  struct region_message hello = {.type = REGION_HELLO,
-                                 .argument = region->size};
-  if (!region_message_send(fd, &hello, &region->memfd, 1) ||
-      watch(server, fd) != 0) {
-    close(fd);
-    return true;
+  for (int i = 0; i < MAX_CONNECTIONS; i++) {
+    int fd =
+        accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0)
+      return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
+             errno != ENOBUFS;
+    if (!greet(region, fd)) {
+      close(fd);
+      continue;
+    }
+    struct connection *connection = make_place(server);
+    connection->fd = fd;
+    connection->number = server->accepted++;
+    break;
   }
-  connection->fd = fd;
-  connection->number = server->accepted++;
   return true;
 }
 

@@ -24,10 +24,11 @@ static struct region_receiver *find_receiver(void) {
   return receiver;
 }
 
-struct region_reader_options target_options(int hello_wait_ms) {
+struct region_reader_options target_options(int hello_wait_ms, bool to_ask) {
   return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
                                         .max_region_size = UINT64_MAX,
-                                        .receiver = find_receiver()};
+                                        .receiver =
+                                            to_ask ? NULL : find_receiver()};
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
@@ -157,9 +158,7 @@ static int say_why(const char *command, const char *region,
 int target_open(const char *command, const char *region, bool to_ask,
                 struct region_reader **reader) {
   char name[TARGET_NAME_SIZE];
-  struct region_reader_options options = target_options(HELLO_WAIT_MS);
-  if (to_ask)
-    options.receiver = NULL;
+  struct region_reader_options options = target_options(HELLO_WAIT_MS, to_ask);
   *reader = NULL;
   snprintf(name, sizeof(name), "%s", region);
   char *instance = strchr(name, '@');

@@ -17,7 +17,7 @@ int target_open(const char *command, const char *region, bool to_ask,
 
 /* Nobody is asked who may be read: whoever runs this is shown the user. Sizes
  * are address space, not memory. */
-struct region_reader_options target_options(int hello_wait_ms);
+struct region_reader_options target_options(int hello_wait_ms, bool to_ask);
 
 /* "NAME" or "NAME@INSTANCE", as the producer calls itself. */
 #define TARGET_NAME_SIZE 192

@@ -337,6 +337,7 @@ def valgrind(collectd, *options, seconds=None):
     report = f"{collectd.directory}/valgrind"
     before = ("valgrind", f"--log-file={report}", "--quiet",
               "--leak-check=full", "--keep-debuginfo=yes",
+              "--child-silent-after-fork=yes",  # they end with _exit
               "--show-leak-kinds=definite,indirect,possible")
     if seconds is None:
         status = collectd.run(*options, before=before, timeout=120)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,8 +13,9 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
-#include <time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region/connection.h"
@@ -35,8 +37,8 @@ static int listen_as_unit(void) {
 /* As many as the kernel passes with one message. */
 enum { MOST_PASSED = 253 };
 
-/* A HELLO that carries so many copies of passed. */
-static void send_hello(int fd, int passed, int copies) {
+/* A HELLO that carries so many copies of passed. False if nobody takes it. */
+static bool try_hello(int fd, int passed, int copies) {
   struct region_message hello = {.magic = REGION_MESSAGE_MAGIC,
                                  .version = REGION_MESSAGE_VERSION,
                                  .type = REGION_HELLO,
@@ -54,7 +56,11 @@ static void send_hello(int fd, int passed, int copies) {
     for (int i = 0; i < copies; i++)
       memcpy(CMSG_DATA(rights) + (size_t)i * sizeof(int), &passed, sizeof(int));
   }
-  assert_int_equal(sendmsg(fd, &header, 0), sizeof(hello));
+  return sendmsg(fd, &header, MSG_NOSIGNAL) == sizeof(hello);
+}
+
+static void send_hello(int fd, int passed, int copies) {
+  assert_true(try_hello(fd, passed, copies));
 }
 
 /* Answers one connection. */
@@ -81,13 +87,27 @@ static unsigned count_descriptors(void) {
   return count;
 }
 
-/* Who has a receiver waits until what came before is closed. */
-static void connect_when_free(struct region_reader *reader, int listener) {
-  struct timespec pause = {.tv_nsec = 1000000};
-  while (region_reader_connect(reader) != 0) {
-    assert_int_equal(errno, EBUSY);
-    close(accept(listener, NULL, NULL)); /* that one is not received from */
-    nanosleep(&pause, NULL);
+/* Says hello to everyone who has come; who only looks cannot be sent it. */
+static void greet_all(int listener, int passed, int copies) {
+  struct pollfd ready = {.fd = listener, .events = POLLIN};
+  while (poll(&ready, 1, 0) > 0) {
+    int fd = accept(listener, NULL, NULL);
+    assert_true(fd >= 0);
+    (void)try_hello(fd, passed, copies);
+    close(fd);
+  }
+}
+
+/* Refreshes a reader until its producer is known, for good or ill. */
+static enum region_event meet(struct region_reader *reader, int listener,
+                              int passed, int copies) {
+  for (;;) {
+    enum region_event event = region_reader_refresh(reader);
+    int error = region_reader_errno(reader);
+    /* EBUSY: processes of the tests before are still about to end. */
+    if (event != REGION_AS_BEFORE || (error != ETIMEDOUT && error != EBUSY))
+      return event;
+    greet_all(listener, passed, copies);
   }
 }
 
@@ -109,7 +129,7 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
       {"PERCORE1", 4096, 0, MOST_PASSED, "not sealed"},
       {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
   };
-  struct region_reader_options options = {.hello_wait_ms = 60000,
+  struct region_reader_options options = {.hello_wait_ms = 1,
                                           .receiver = *state};
   struct region_reader *reader;
   int listener = listen_as_unit();
@@ -117,10 +137,9 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
   unsigned before = count_descriptors();
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     int fd = sealed_memory(cases[i].text, cases[i].size, cases[i].seals);
-    connect_when_free(reader, listener);
-    say_hello(listener, fd, cases[i].copies);
+    assert_int_equal(meet(reader, listener, fd, cases[i].copies),
+                     REGION_AS_BEFORE);
     close(fd);
-    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
     if (strstr(region_reader_error(reader), cases[i].why) == NULL)
       fail_msg("\"%s\" has no \"%s\"", region_reader_error(reader),
                cases[i].why);
@@ -251,15 +270,15 @@ static void answers_that_nobody_asked_for_hold_up_no_reset(void **state) {
  */
 
 static struct region_reader *open_with(struct region_receiver *receiver,
-                                       bool (*may_read)(uid_t, void *)) {
-  struct region_reader_options options = {
-      .hello_wait_ms = 60000, .receiver = receiver, .may_read = may_read};
+                                       int wait_ms) {
+  struct region_reader_options options = {.hello_wait_ms = wait_ms,
+                                          .receiver = receiver};
   struct region_reader *reader;
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   return reader;
 }
 
-/* At most what came before is to be waited for. */
+/* At most processes of before are to be waited for. */
 static void refresh_until_it_came(struct region_reader *reader) {
   while (region_reader_refresh(reader) != REGION_CAME)
     assert_int_equal(region_reader_errno(reader), EBUSY);
@@ -268,7 +287,7 @@ static void refresh_until_it_came(struct region_reader *reader) {
 static void
 a_region_is_read_and_its_end_is_seen_through_a_receiver(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct region_reader *reader = open_with(*state, NULL);
+  struct region_reader *reader = open_with(*state, 60000);
   refresh_until_it_came(reader);
   assert_int_equal(region_reader_pid(reader), getpid());
   assert_int_equal(region_reader_uid(reader), getuid());
@@ -286,47 +305,62 @@ a_region_is_read_and_its_end_is_seen_through_a_receiver(void **state) {
   region_reader_close(reader);
 }
 
-/* Connects to a producer that says so many hellos at once; returns its end. */
-static int open_greeted(struct region_connection *connection, int passed,
-                        int hellos) {
+static void who_is_only_looked_at_can_send_nothing(void **state) {
+  (void)state;
+  struct region_connection connection;
   char path[128];
   int listener = listen_as_unit();
   snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
-  assert_return_code(region_connection_open(connection, path), errno);
+  assert_return_code(region_connection_probe(&connection, path), errno);
+  assert_int_equal(connection.uid, getuid());
   int peer = accept(listener, NULL, NULL);
-  assert_return_code(peer, errno);
-  for (int i = 0; i < hellos; i++)
-    send_hello(peer, passed, 1);
-  close(listener);
-  return peer;
-}
-
-static void what_is_no_memory_stays_with_the_receiver(void **state) {
-  struct region_connection connection;
-  const char *why;
-  int other, fd = lingering_socket(&other);
-  unsigned before = count_descriptors();
-  int peer = open_greeted(&connection, fd, 1);
-  close(fd);
-  assert_return_code(region_receiver_take(*state, &connection, "none", &why),
-                     errno);
-  assert_int_equal(region_connection_hello(&connection, 60000, &why), -1);
-  assert_int_equal(errno, EPROTO);
-  assert_string_equal(why, "it came without memory");
+  assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
+  assert_int_equal(errno, EPIPE);
   region_connection_close(&connection);
   close(peer);
-  assert_int_equal(count_descriptors(), before - 1);
-  close(other);
+  close(listener);
+}
+
+/* The process that waits for hello on this peer, stopped. */
+static pid_t stop_reception(int peer) {
+  struct ucred process;
+  socklen_t size = sizeof(process);
+  assert_return_code(getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &process, &size),
+                     errno);
+  assert_int_not_equal(process.pid, getpid());
+  assert_return_code(kill(process.pid, SIGSTOP), errno);
+  return process.pid;
+}
+
+/* Lets a process connect; returns the producer's end. */
+static int accept_reception(struct region_connection *connection,
+                            struct region_receiver *receiver) {
+  char path[128];
+  const char *why;
+  int listener = listen_as_unit();
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  for (;;) {
+    assert_return_code(region_connection_probe(connection, path), errno);
+    close(accept(listener, NULL, NULL)); /* who only looks */
+    assert_return_code(region_receiver_ask(receiver, connection, path), errno);
+    struct pollfd ready = {.fd = listener, .events = POLLIN};
+    while (region_receiver_hello(connection, 0, &why) != 0 && errno == EAGAIN)
+      if (poll(&ready, 1, 1) > 0) {
+        int peer = accept(listener, NULL, NULL);
+        close(listener);
+        return peer;
+      }
+    region_connection_close(connection);
+  }
 }
 
 static void after_hello_a_producer_can_send_nothing(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
   const char *why;
-  int peer = open_greeted(&connection, region->memfd, 1);
-  assert_return_code(region_receiver_take(*state, &connection, "one", &why),
-                     errno);
-  assert_return_code(region_connection_hello(&connection, 60000, &why), errno);
+  int peer = accept_reception(&connection, *state);
+  send_hello(peer, region->memfd, 1);
+  assert_return_code(region_receiver_hello(&connection, 60000, &why), errno);
   assert_int_equal(connection.size, region->size);
   assert_true(region_connection_is_alive(&connection));
   assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
@@ -338,33 +372,102 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void who_says_more_than_hello_is_refused(void **state) {
+/* An empty message with a descriptor, too: it must not look like the end. */
+static void who_sends_more_than_hello_is_refused(void **state) {
+  enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  struct region_connection connection;
-  const char *why;
-  int peer = open_greeted(&connection, region->memfd, 2);
-  assert_return_code(region_receiver_take(*state, &connection, "two", &why),
-                     errno);
-  assert_int_equal(region_connection_hello(&connection, 60000, &why), -1);
-  assert_int_equal(errno, EPROTO);
-  region_connection_close(&connection);
-  close(peer);
+  char byte = 0;
+  struct iovec parts[KINDS] = {[BYTE] = {&byte, 1}};
+  char control[CMSG_SPACE(sizeof(int))] = {0};
+  struct cmsghdr *rights = (void *)control;
+  *rights = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+                             .cmsg_level = SOL_SOCKET,
+                             .cmsg_type = SCM_RIGHTS};
+  memcpy(CMSG_DATA(rights), &region->memfd, sizeof(int));
+  for (int kind = 0; kind < KINDS; kind++) {
+    struct region_connection connection;
+    const char *why;
+    int peer = accept_reception(&connection, *state);
+    pid_t pid = stop_reception(peer);
+    struct msghdr more = {.msg_iov = &parts[kind], .msg_iovlen = 1};
+    if (kind == EMPTY_WITH_DESCRIPTOR) {
+      more.msg_control = control;
+      more.msg_controllen = sizeof(control);
+    }
+    send_hello(peer, region->memfd, 1);
+    if (kind == HELLO)
+      send_hello(peer, region->memfd, 1);
+    else
+      assert_true(sendmsg(peer, &more, 0) >= 0);
+    assert_return_code(kill(pid, SIGCONT), errno);
+    assert_int_equal(region_receiver_hello(&connection, 60000, &why), -1);
+    assert_int_equal(errno, EPROTO);
+    assert_non_null(strstr(why, "more than hello"));
+    region_connection_close(&connection);
+    close(peer);
+  }
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Whoever closes the connection last closes what waits in it, too. */
-static void what_a_refused_producer_sent_holds_up_nobody(void **state) {
+static void what_is_no_memory_stays_with_the_receiver(void **state) {
   struct region_connection connection;
+  const char *why;
   int other, fd = lingering_socket(&other);
   unsigned before = count_descriptors();
-  int peer = open_greeted(&connection, fd, 3);
-  close(fd);
-  region_receiver_refuse(*state, &connection);
-  assert_int_equal(connection.socket, -1);
+  int peer = accept_reception(&connection, *state);
+  pid_t pid = stop_reception(peer);
+  send_hello(peer, fd, 1);
+  close(fd); /* not the last close, which would wait */
+  assert_return_code(kill(pid, SIGCONT), errno);
+  assert_int_equal(region_receiver_hello(&connection, 60000, &why), -1);
+  assert_int_equal(errno, EPROTO);
+  assert_non_null(strstr(why, "without memory"));
   region_connection_close(&connection);
   close(peer);
   assert_int_equal(count_descriptors(), before - 1);
   close(other);
+}
+
+static void two_processes_wait_for_one_producer_at_most(void **state) {
+  struct region_connection connections[3];
+  const char *why;
+  char path[128];
+  int peers[2];
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  for (int i = 0; i < 2; i++)
+    peers[i] = accept_reception(&connections[i], *state);
+  int listener = listen_as_unit();
+  assert_return_code(region_connection_probe(&connections[2], path), errno);
+  assert_return_code(region_receiver_ask(*state, &connections[2], path), errno);
+  assert_int_equal(region_receiver_hello(&connections[2], 60000, &why), -1);
+  assert_int_equal(errno, EBUSY);
+  assert_non_null(strstr(why, "held up"));
+  region_connection_close(&connections[0]); /* its process ends */
+  region_connection_close(&connections[2]);
+  close(listener);
+  close(peers[0]);
+  peers[0] = accept_reception(&connections[0], *state);
+  for (int i = 0; i < 2; i++) {
+    region_connection_close(&connections[i]);
+    close(peers[i]);
+  }
+}
+
+/* The producer of a stopped process goes; its reader must not wait on. */
+static void a_silent_connection_ends_with_its_producer(void **state) {
+  struct region_connection connection;
+  const char *why;
+  int peer = accept_reception(&connection, *state);
+  pid_t reception = stop_reception(peer), producer = fork();
+  if (producer == 0)
+    _exit(0);
+  connection.pidfd = (int)syscall(SYS_pidfd_open, producer, 0);
+  assert_int_equal(waitpid(producer, NULL, 0), producer);
+  assert_int_equal(region_receiver_hello(&connection, 0, &why), -1);
+  assert_int_equal(errno, ECONNRESET);
+  assert_return_code(kill(reception, SIGCONT), errno);
+  region_connection_close(&connection);
+  close(peer);
 }
 
 static bool nobody(uid_t uid, void *argument) {
@@ -373,33 +476,19 @@ static bool nobody(uid_t uid, void *argument) {
   return false;
 }
 
-static void who_may_not_be_read_is_refused(void **state) {
-  struct region_reader *reader = open_with(*state, nobody);
+static void who_may_not_be_read_is_not_received_from(void **state) {
+  struct region_reader_options options = {.may_read = nobody,
+                                          .receiver = *state};
+  struct region_reader *reader;
   int listener = listen_as_unit();
-  for (int i = 0; i < 3; i++) {
-    assert_int_equal(region_reader_connect(reader), -1);
-    assert_int_equal(errno, EACCES);
-  }
+  assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  assert_int_equal(region_reader_connect(reader), -1);
+  assert_int_equal(errno, EACCES);
+  int peer = accept(listener, NULL, NULL);
+  assert_false(try_hello(peer, -1, 0));
+  close(peer);
   close(listener);
   region_reader_close(reader);
-}
-
-static void two_connections_at_a_time_are_waited_for(void **state) {
-  struct region_reader *readers[3];
-  int listener = listen_as_unit();
-  for (int i = 0; i < 3; i++)
-    readers[i] = open_with(*state, NULL);
-  connect_when_free(readers[0], listener);
-  connect_when_free(readers[1], listener);
-  assert_int_equal(region_reader_connect(readers[2]), -1);
-  assert_int_equal(errno, EBUSY);
-  assert_non_null(
-      strstr(region_reader_error(readers[2]), "still to be closed"));
-  region_reader_close(readers[0]); /* its process ends */
-  connect_when_free(readers[2], listener);
-  region_reader_close(readers[1]);
-  region_reader_close(readers[2]);
-  close(listener);
 }
 
 static pid_t child_of(pid_t parent, const char *name) {
@@ -424,7 +513,7 @@ static pid_t child_of(pid_t parent, const char *name) {
 
 static void a_receiver_that_is_killed_is_made_anew(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  struct region_reader *reader = open_with(*state, NULL);
+  struct region_reader *reader = open_with(*state, 60000);
   pid_t pid = child_of(getpid(), "percore-receive\n");
   assert_true(pid > 0);
   assert_return_code(kill(pid, SIGKILL), errno);
@@ -452,12 +541,13 @@ int main(void) {
       cmocka_unit_test(a_socket_that_lingers_holds_up_nobody),
       cmocka_unit_test(answers_that_nobody_asked_for_hold_up_no_reset),
       WITH_RECEIVER(a_region_is_read_and_its_end_is_seen_through_a_receiver),
-      WITH_RECEIVER(what_is_no_memory_stays_with_the_receiver),
+      WITH_RECEIVER(who_is_only_looked_at_can_send_nothing),
       WITH_RECEIVER(after_hello_a_producer_can_send_nothing),
-      WITH_RECEIVER(who_says_more_than_hello_is_refused),
-      WITH_RECEIVER(what_a_refused_producer_sent_holds_up_nobody),
-      WITH_RECEIVER(who_may_not_be_read_is_refused),
-      WITH_RECEIVER(two_connections_at_a_time_are_waited_for),
+      WITH_RECEIVER(who_sends_more_than_hello_is_refused),
+      WITH_RECEIVER(what_is_no_memory_stays_with_the_receiver),
+      WITH_RECEIVER(two_processes_wait_for_one_producer_at_most),
+      WITH_RECEIVER(a_silent_connection_ends_with_its_producer),
+      WITH_RECEIVER(who_may_not_be_read_is_not_received_from),
       WITH_RECEIVER(a_receiver_that_is_killed_is_made_anew),
   };
   alarm(600); /* whatever hangs ends */

@@ -14,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "region/connection.h"
 #include "region/memory.h"
 #include "region/writer.h"
 #include "region_unit.h"
@@ -812,17 +813,49 @@ static void a_polled_region_is_silent_until_it_is_served(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+static struct region_reader *connect_polled(struct percore_region *region) {
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_return_code(percore_serve(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  return reader;
+}
+
 static void of_many_connections_the_oldest_is_dropped(void **state) {
   (void)state;
-  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[17];
   for (size_t i = 0; i < COUNT_OF(readers); i++)
-    readers[i] = unit_connect();
+    readers[i] = connect_polled(region);
   assert_int_equal(region_reader_refresh(readers[0]), REGION_WENT);
   assert_int_equal(region_reader_refresh(readers[1]), REGION_AS_BEFORE);
   assert_int_equal(region_reader_refresh(readers[16]), REGION_AS_BEFORE);
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     region_reader_close(readers[i]);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void who_only_looks_takes_the_place_of_no_reader(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_reader *readers[16];
+  struct region_connection probe;
+  char path[128];
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  for (size_t i = 0; i < COUNT_OF(readers); i++)
+    readers[i] = connect_polled(region);
+  for (int i = 0; i < 3; i++) {
+    assert_return_code(region_connection_probe(&probe, path), errno);
+    assert_int_equal(probe.uid, getuid());
+    assert_return_code(percore_serve(region), 0);
+    region_connection_close(&probe);
+  }
+  for (size_t i = 0; i < COUNT_OF(readers); i++) {
+    assert_int_equal(region_reader_refresh(readers[i]), REGION_AS_BEFORE);
+    assert_int_equal(region_reader_presence(readers[i]), REGION_ALIVE);
+    region_reader_close(readers[i]);
+  }
   assert_return_code(percore_destroy(region), 0);
 }
 
@@ -877,6 +910,7 @@ int main(void) {
       cmocka_unit_test(huge_pages_are_all_there_or_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
+      cmocka_unit_test(who_only_looks_takes_the_place_of_no_reader),
       cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
