@@ -231,9 +231,8 @@ static void follow_producer(struct watcher *watcher) {
   if (watcher->producer == producer)
     return;
   region_growth_free(watcher->growth);
-  watcher->growth =
-      region_growth_new(region_reader_directory(watcher->reader), PORT + 1,
-                        NULL, 0, &watcher->allowance);
+  watcher->growth = region_growth_new(region_reader_directory(watcher->reader),
+                                      PORT + 1, NULL, 0, &watcher->allowance);
   assert_non_null(watcher->growth);
   watcher->producer = producer;
 }
