@@ -14,27 +14,30 @@ static const char *label(const struct region_instance *instance, char *text,
   return text;
 }
 
-/* Once, until it is read. c_complain is for collectd's own threads. */
+/* Once, until it is read, and once more where it holds up processes: a refusal
+ * comes before that. c_complain is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char name[LABEL_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
     return; /* nobody is there, which is told otherwise */
-  if (!instance->complained)
+  if (instance->complaint == 0 ||
+      (error == EBUSY && instance->complaint != EBUSY)) {
     WARNING("percore: region %s is not read: %s%s",
             label(instance, name, sizeof(name)),
             error == ETIMEDOUT ? "its producer listens and does not answer"
                                : region_reader_error(instance->reader),
             error == ENOMEM ? "; a larger MaxMemory would do" : "");
-  instance->complained = true;
+    instance->complaint = error;
+  }
 }
 
 static void no_longer_complain(struct region_instance *instance) {
   char name[LABEL_SIZE];
-  if (instance->complained)
+  if (instance->complaint != 0)
     INFO("percore: region %s is read.", label(instance, name, sizeof(name)));
-  instance->complained = false;
+  instance->complaint = 0;
 }
 
 static void judge_silence(const struct region_watch *watch,
@@ -120,7 +123,7 @@ void region_health_conclude(const struct region_watch *watch,
   else
     complain(instance);
   if (alive || region_instance_is_unanswered(instance) ||
-      (instance->complained && instance->listed))
+      (instance->complaint != 0 && instance->listed))
     instance->served_ns = now->monotonic_ns;
   tell(instance, snapshot);
   snapshot->regions += alive;

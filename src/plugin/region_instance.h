@@ -56,7 +56,7 @@ struct region_instance {
   uint64_t silent_since_ns;
   uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the round before that one */
   uint64_t served_ns;          /* last time anybody did, CLOCK_MONOTONIC */
-  bool complained;             /* why it is not read has been logged */
+  int complaint; /* errno: why it is not read, which has been logged */
 };
 
 /* What regions are summed in, by region, table, and instance if told apart. */

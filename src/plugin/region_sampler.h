@@ -20,7 +20,7 @@ int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);
 
-/* Joins the thread and ends the process, within 100 ms. NULL is nothing. */
+/* Joins the thread and ends the process, within 100 ms each. NULL is nothing. */
 void region_sampler_stop(struct region_sampler *sampler);
 
 /* Frees a stopped one, which takes a second and more with a million rows. NULL

@@ -8,9 +8,11 @@
 #define MEMORY_MAX_DEFAULT ((size_t)1 << 30)
 #define FORGET_NS UINT64_C(600000000000)  /* names are kept for so long */
 #define TOPOLOGY_NS UINT64_C(60000000000) /* how old the topology may be */
-/* A producer that was started answers within this, or it has to wait for the
- * next round: it must not delay the others. */
+/* A producer that was started answers within this after the one before, or has
+ * to wait for the next round: it must not delay the others. Nor may many do,
+ * for more than a part of the interval. */
 #define HELLO_WAITS 20
+#define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
 
 struct region_watch *
@@ -116,22 +118,38 @@ static void look_after(struct region_watch *watch,
     take_producer(watch, instance, now, snapshot);
 }
 
+/* Meets those who have answered. Returns how many are still to do so. */
+static size_t meet_answered(struct region_watch *watch,
+                            const struct region_moment *now,
+                            struct region_snapshot *snapshot) {
+  size_t left = 0;
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next) {
+    if (!region_instance_is_unanswered(instance) ||
+        instance->silent_since_ns != 0)
+      continue;
+    if (region_reader_refresh(instance->reader) == REGION_CAME)
+      take_producer(watch, instance, now, snapshot);
+    left += region_instance_is_unanswered(instance);
+  }
+  return left;
+}
+
 /* Gives those a moment who were just connected to. */
 static void await_hellos(struct region_watch *watch,
                          const struct region_moment *now,
                          struct region_snapshot *snapshot) {
-  for (int i = 0; i < HELLO_WAITS; i++) {
-    bool any = false;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next) {
-      if (!region_instance_is_unanswered(instance) ||
-          instance->silent_since_ns != 0)
-        continue;
-      if (region_reader_refresh(instance->reader) == REGION_CAME)
-        take_producer(watch, instance, now, snapshot);
-      any |= region_instance_is_unanswered(instance);
-    }
-    if (!any || !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
+  uint64_t most = watch->options.interval_ns / HELLO_PART / HELLO_WAIT_NS;
+  size_t left = SIZE_MAX;
+  for (uint64_t all = 0, in_vain = 0;
+       in_vain < HELLO_WAITS && all < MAX(most, HELLO_WAITS);
+       all++, in_vain++) {
+    size_t before = left;
+    left = meet_answered(watch, now, snapshot);
+    if (left < before)
+      in_vain = 0;
+    if (left == 0 ||
+        !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
       return;
   }
 }

@@ -39,7 +39,7 @@ void region_connection_close(struct region_connection *connection) {
 
 /* The pid may have been given to another process since; but then this
  * connection has ended, too, and that is looked at as well. */
-static void learn_peer(struct region_connection *connection) {
+void region_connection_learn_peer(struct region_connection *connection) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
   if (getsockopt(connection->socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) !=
@@ -47,6 +47,7 @@ static void learn_peer(struct region_connection *connection) {
     return;
   connection->uid = peer.uid;
   connection->pid = peer.pid;
+  region_close_fd(&connection->pidfd);
   if (peer.pid > 0)
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
@@ -86,7 +87,7 @@ static int open_connection(struct region_connection *connection,
                    connect_to(connection->socket, file) == 0;
   region_close_fd(&file);
   if (connected) {
-    learn_peer(connection);
+    region_connection_learn_peer(connection);
     return 0;
   }
   int error = errno;
@@ -111,16 +112,19 @@ int region_connection_probe(struct region_connection *connection,
  * Messages
  */
 
+bool region_is_sealed(int fd) {
+  int seals = fcntl(fd, F_GET_SEALS);
+  return seals >= 0 && (seals & SEALS) == SEALS;
+}
+
 const char *region_connection_take_memory(struct region_connection *connection,
                                           struct region_passed *passed) {
   struct stat status;
-  int fd = passed->count > 0 ? passed->fds[0] : -1;
-  int seals = fd >= 0 ? fcntl(fd, F_GET_SEALS) : -1;
-  if (fd < 0)
+  if (passed->count == 0)
     return "it came without memory";
-  if (seals < 0 || (seals & SEALS) != SEALS)
+  if (!region_is_sealed(passed->fds[0]))
     return "its memory is not sealed";
-  if (fstat(fd, &status) != 0 || status.st_size <= 0)
+  if (fstat(passed->fds[0], &status) != 0 || status.st_size <= 0)
     return "its memory has no size";
   connection->size = (uint64_t)status.st_size;
   connection->memfd = region_passed_take(passed, 0);

@@ -43,6 +43,12 @@ int region_connection_probe(struct region_connection *connection,
 int region_connection_hello(struct region_connection *connection, int wait_ms,
                             const char **why);
 
+/* Learns who listens on the other side of the socket. */
+void region_connection_learn_peer(struct region_connection *connection);
+
+/* A memfd with all seals that a region has to have. */
+bool region_is_sealed(int fd);
+
 /* The memory that came with HELLO, if it is sealed as it must be; or what is
  * wrong with it. */
 struct region_passed;

@@ -25,24 +25,50 @@ static void find_passed(struct msghdr *header, struct region_passed *passed) {
   }
 }
 
-int region_message_receive(int socket, struct region_message *message,
-                           struct region_passed *passed) {
-  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
+ssize_t region_packet_receive(int socket, void *bytes, size_t size,
+                              struct region_passed *passed) {
+  struct iovec part = {.iov_base = bytes, .iov_len = size};
   union control control;
   struct msghdr header = {.msg_iov = &part,
                           .msg_iovlen = 1,
                           .msg_control = &control,
                           .msg_controllen = sizeof(control)};
   passed->count = 0;
-  ssize_t size =
+  ssize_t got =
       recvmsg(socket, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
-  if (size < 0)
-    return -1;
-  find_passed(&header, passed);
-  if (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
-      message->version == REGION_MESSAGE_VERSION &&
-      message->length == sizeof(*message))
-    return 0;
+  if (got >= 0)
+    find_passed(&header, passed);
+  return got;
+}
+
+bool region_packet_send(int socket, const void *bytes, size_t size,
+                        const int *fds, int count) {
+  struct iovec part = {.iov_base = (void *)(uintptr_t)bytes, .iov_len = size};
+  union control control;
+  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
+  if (count > 0) {
+    size_t length = (size_t)count * sizeof(int);
+    memset(&control, 0, CMSG_SPACE(length));
+    header.msg_control = &control;
+    header.msg_controllen = CMSG_SPACE(length);
+    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(length);
+    memcpy(CMSG_DATA(rights), fds, length);
+  }
+  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) == (ssize_t)size;
+}
+
+int region_message_receive(int socket, struct region_message *message,
+                           struct region_passed *passed) {
+  ssize_t size =
+      region_packet_receive(socket, message, sizeof(*message), passed);
+  if (size < 0 ||
+      (size == sizeof(*message) && message->magic == REGION_MESSAGE_MAGIC &&
+       message->version == REGION_MESSAGE_VERSION &&
+       message->length == sizeof(*message)))
+    return size < 0 ? -1 : 0;
   errno = size == 0 ? ECONNRESET : EPROTO;
   return -1;
 }
@@ -74,22 +100,7 @@ bool region_message_send(int socket, struct region_message *message,
   message->magic = REGION_MESSAGE_MAGIC;
   message->version = REGION_MESSAGE_VERSION;
   message->length = sizeof(*message);
-  struct iovec part = {.iov_base = message, .iov_len = sizeof(*message)};
-  union control control;
-  struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
-  if (count > 0) {
-    size_t size = (size_t)count * sizeof(int);
-    memset(&control, 0, CMSG_SPACE(size));
-    header.msg_control = &control;
-    header.msg_controllen = CMSG_SPACE(size);
-    struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-    rights->cmsg_level = SOL_SOCKET;
-    rights->cmsg_type = SCM_RIGHTS;
-    rights->cmsg_len = CMSG_LEN(size);
-    memcpy(CMSG_DATA(rights), fds, size);
-  }
-  return sendmsg(socket, &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         sizeof(*message);
+  return region_packet_send(socket, message, sizeof(*message), fds, count);
 }
 
 int region_passed_take(struct region_passed *passed, int number) {

@@ -16,6 +16,14 @@ struct region_passed {
   int fds[REGION_MOST_PASSED];
 };
 
+/* A packet of a size that both sides know, with descriptors; never blocks.
+ * Returns the size of what came (0: the other side has ended, or an empty
+ * packet), or -1 with errno. */
+ssize_t region_packet_receive(int socket, void *bytes, size_t size,
+                              struct region_passed *passed);
+bool region_packet_send(int socket, const void *bytes, size_t size,
+                        const int *fds, int count);
+
 /* One message; never blocks. 0, or -1 with errno: EAGAIN, ECONNRESET, EPROTO
  * (no message). What came with it, even with no message, is the caller's. */
 int region_message_receive(int socket, struct region_message *message,

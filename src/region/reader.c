@@ -122,6 +122,8 @@ static bool take_region(struct region_reader *reader) {
   reader->left = false;
   reader->error = 0;
   reader->text[0] = '\0';
+  reader->pid = reader->connection.pid;
+  reader->uid = reader->connection.uid;
   if (is_same_region(reader, &view)) {
     region_view_close(&view);
     region_view_take_back(&reader->view, held);
@@ -132,8 +134,6 @@ static bool take_region(struct region_reader *reader) {
   /* A receiver that is made anew later must not hold the memory. */
   if (reader->options.receiver != NULL)
     (void)madvise((void *)(uintptr_t)view.map, view.size, MADV_DONTFORK);
-  reader->pid = reader->connection.pid;
-  reader->uid = reader->connection.uid;
   reader->producer++;
   return true;
 }
@@ -167,7 +167,7 @@ static int await_hello(struct region_reader *reader, const char **why) {
   if (receiver == NULL)
     return region_connection_hello(connection, wait_ms, why);
   if (connection->receiving == REGION_PROBED &&
-      region_receiver_ask(receiver, connection, reader->path) != 0)
+      region_receiver_ask(receiver, connection, reader->path, why) != 0)
     return -1;
   return region_receiver_hello(connection, wait_ms, why);
 }

@@ -24,9 +24,10 @@
 
 enum {
   MAX_RECEPTIONS = 1024,
-  MAX_OF_USER = 256, /* one user's must leave room for the others' */
+  MAX_OF_USER = 256,
   MAX_OF_SOCKET = 2, /* one may still be about to end */
   MAX_FD = 65536,
+  AGAIN_MS = 100,
   END_MS = 100
 };
 
@@ -43,32 +44,45 @@ struct reception {
 };
 
 struct region_receiver {
-  pid_t pid;                                   /* 0: none */
-  int pidfd;                                   /* -1 before Linux 5.3 */
-  int control;                                 /* to the receiver */
-  struct reception receptions[MAX_RECEPTIONS]; /* the receiver's own */
+  pid_t pid;   /* 0: none */
+  int pidfd;   /* -1 before Linux 5.3 */
+  int control; /* to the receiver */
 };
 
-/* What the processes tell the reader by REGION_ERROR. */
-static const struct fault {
-  int told, error;
+/* What the processes tell the reader by REGION_ERROR: an errno of connect(2),
+ * or one of these behind all of them. */
+enum { FIRST_FAULT = 4096 };
+enum fault {
+  NO_MESSAGE,
+  NO_HELLO,
+  MORE_THAN_HELLO,
+  NO_MEMORY,
+  NOT_SEALED,
+  BUSY,
+  MANY
+};
+static const struct {
+  int error;
   const char *why;
 } faults[] = {
-    {EPROTO, EPROTO, "its producer sends what is no message"},
-    {ENOMSG, EPROTO, "its producer does not say hello"},
-    {E2BIG, EPROTO, "its producer sends more than hello"},
-    {EBUSY, EBUSY,
-     "what it sent before is held up, perhaps by a file system that does not "
-     "answer"},
-    {EUSERS, EUSERS,
-     "too many processes wait for producers, or none can be "
-     "made"},
+    [NO_MESSAGE] = {EPROTO, "its producer sends what is no message"},
+    [NO_HELLO] = {EPROTO, "its producer does not say hello"},
+    [MORE_THAN_HELLO] = {EPROTO, "its producer sends more than hello"},
+    [NO_MEMORY] = {EPROTO, "it came without memory"},
+    [NOT_SEALED] = {EPROTO, "its memory is not sealed, or is none"},
+    [BUSY] = {EBUSY, "what it sent before is held up, perhaps by a file system "
+                     "that does not answer"},
+    [MANY] = {EUSERS, "too many processes wait for producers, or none can be "
+                      "made"},
 };
 
-static void tell(int reader, int error) {
-  struct region_message message = {.type = REGION_ERROR,
-                                   .argument = (uint64_t)error};
+static void tell(int reader, uint64_t what) {
+  struct region_message message = {.type = REGION_ERROR, .argument = what};
   region_message_send(reader, &message, NULL, 0);
+}
+
+static void tell_fault(int reader, enum fault fault) {
+  tell(reader, FIRST_FAULT + (uint64_t)fault);
 }
 
 /* ---------------------------------------------------------------------------
@@ -103,24 +117,39 @@ static void pass_on(int producer, int reader) {
   int status = region_message_receive(producer, &message, &passed);
   if (status != 0 && errno == ECONNRESET)
     return;
+  int fds[] = {passed.count > 0 ? passed.fds[0] : -1, producer};
   if (status != 0)
-    tell(reader, errno);
+    tell_fault(reader, NO_MESSAGE);
   else if (message.type != REGION_HELLO)
-    tell(reader, ENOMSG);
+    tell_fault(reader, NO_HELLO);
   else if (!is_empty(producer))
-    tell(reader, E2BIG);
-  else {
-    int fds[] = {passed.count > 0 ? passed.fds[0] : -1, producer};
-    bool is_memory = fcntl(fds[0], F_GET_SEALS) >= 0;
-    message.request = is_memory ? 2 : 0; /* how many come */
-    region_message_send(reader, &message, fds, (int)message.request);
-  }
+    tell_fault(reader, MORE_THAN_HELLO);
+  else if (passed.count == 0)
+    tell_fault(reader, NO_MEMORY);
+  else if (!region_is_sealed(fds[0]))
+    tell_fault(reader, NOT_SEALED);
+  else
+    region_message_send(reader, &message, fds, 2);
+}
+
+/* Where its queue is full, the producer has only to accept. */
+static int connect_to(struct region_connection *connection, const char *path,
+                      int reader) {
+  struct pollfd end = {.fd = reader, .events = POLLIN};
+  int status;
+  do
+    status = region_connection_open(connection, path);
+  while (status != 0 && errno == EAGAIN && poll(&end, 1, AGAIN_MS) == 0);
+  return status;
 }
 
 static _Noreturn void receive(const struct request *request, int reader) {
   struct region_connection connection;
-  if (region_connection_open(&connection, request->path) != 0)
-    tell(reader, errno);
+  /* A process that is held up is to hold up nothing else. */
+  if (request->path[0] == '/' && chdir("/") != 0)
+    _exit(1);
+  if (connect_to(&connection, request->path, reader) != 0)
+    tell(reader, (uint64_t)errno);
   else if (connection.uid != request->uid)
     tell(reader, ECONNRESET); /* another listens there by now */
   else if (await_message(connection.socket, reader))
@@ -140,29 +169,35 @@ static void reap(struct reception *receptions) {
         receptions[i].pid = 0;
 }
 
-/* Where to note another one. NULL with errno if there are too many. */
+/* Where to note another one. NULL and a fault if there are too many: one user's
+ * must leave as much room again for the others'. */
 static struct reception *find_place(struct reception *receptions,
-                                    const struct request *request) {
+                                    const struct request *request,
+                                    enum fault *fault) {
   struct reception *place = NULL;
-  int of_user = 0, of_socket = 0;
+  int none = 0, of_user = 0, of_socket = 0;
   for (int i = 0; i < MAX_RECEPTIONS; i++) {
     struct reception *one = &receptions[i];
     if (one->pid == 0) {
-      place = place != NULL ? place : one;
+      place = one;
+      none++;
     } else if (one->request.uid == request->uid) {
       of_user++;
       of_socket += strcmp(one->request.path, request->path) == 0;
     }
   }
-  errno = of_socket < MAX_OF_SOCKET ? EUSERS : EBUSY;
-  return of_user < MAX_OF_USER && of_socket < MAX_OF_SOCKET ? place : NULL;
+  *fault = of_socket < MAX_OF_SOCKET ? MANY : BUSY;
+  return of_socket < MAX_OF_SOCKET && of_user < MAX_OF_USER && of_user < none
+             ? place
+             : NULL;
 }
 
 static void begin(struct reception *receptions, const struct request *request,
                   int control, int reader) {
-  struct reception *place = find_place(receptions, request);
+  enum fault fault;
+  struct reception *place = find_place(receptions, request, &fault);
   if (place == NULL) {
-    tell(reader, errno);
+    tell_fault(reader, fault);
     return;
   }
   pid_t pid = FORK();
@@ -171,40 +206,23 @@ static void begin(struct reception *receptions, const struct request *request,
     receive(request, reader);
   }
   if (pid < 0)
-    tell(reader, EUSERS);
+    tell_fault(reader, MANY);
   else
     *place = (struct reception){.pid = pid, .request = *request};
 }
 
-/* The socket that came along; -1. */
-static int passed_socket(struct msghdr *header) {
-  int fd = -1;
-  struct cmsghdr *part = CMSG_FIRSTHDR(header);
-  if (part != NULL && part->cmsg_type == SCM_RIGHTS)
-    memcpy(&fd, CMSG_DATA(part), sizeof(fd));
-  return fd;
-}
-
 static void serve_one(struct reception *receptions, int control) {
   struct request request;
-  struct iovec part = {.iov_base = &request, .iov_len = sizeof(request)};
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } space;
-  struct msghdr header = {.msg_iov = &part,
-                          .msg_iovlen = 1,
-                          .msg_control = &space,
-                          .msg_controllen = sizeof(space)};
-  ssize_t size = recvmsg(control, &header, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  struct region_passed passed;
+  ssize_t size =
+      region_packet_receive(control, &request, sizeof(request), &passed);
   if (size < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   if (size != sizeof(request))
     _exit(0); /* the reader has ended */
-  int reader = passed_socket(&header);
-  if (reader >= 0)
-    begin(receptions, &request, control, reader);
-  region_close_fd(&reader);
+  if (passed.count > 0)
+    begin(receptions, &request, control, passed.fds[0]);
+  region_passed_close(&passed);
 }
 
 static void note_signal(int signal) { (void)signal; }
@@ -223,7 +241,8 @@ static int keep_only(int fd) {
   return 0;
 }
 
-static _Noreturn void serve(struct reception *receptions, int control) {
+static _Noreturn void serve(int control) {
+  static struct reception receptions[MAX_RECEPTIONS];
   struct sigaction action = {.sa_handler = note_signal};
   sigset_t but_children;
   sigaction(SIGCHLD, &action, NULL);
@@ -258,7 +277,7 @@ static int fork_receiver(struct region_receiver *receiver) {
   pid_t pid = FORK();
   if (pid == 0) {
     close(ends[0]);
-    serve(receiver->receptions, ends[1]);
+    serve(ends[1]);
   }
   int saved = errno;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -310,47 +329,49 @@ void region_receiver_stop(struct region_receiver *receiver) {
 
 static bool send_request(const struct region_receiver *receiver,
                          const struct request *request, int fd) {
-  struct iovec part = {.iov_base = (void *)request,
-                       .iov_len = sizeof(*request)};
-  union {
-    struct cmsghdr header;
-    char bytes[CMSG_SPACE(sizeof(int))];
-  } space;
-  struct msghdr header = {.msg_iov = &part,
-                          .msg_iovlen = 1,
-                          .msg_control = &space,
-                          .msg_controllen = sizeof(space)};
-  memset(&space, 0, sizeof(space));
-  space.header = (struct cmsghdr){.cmsg_level = SOL_SOCKET,
-                                  .cmsg_type = SCM_RIGHTS,
-                                  .cmsg_len = CMSG_LEN(sizeof(int))};
-  memcpy(CMSG_DATA(&space.header), &fd, sizeof(fd));
-  return sendmsg(receiver->control, &header, MSG_NOSIGNAL | MSG_DONTWAIT) ==
-         sizeof(*request);
+  return region_packet_send(receiver->control, request, sizeof(*request), &fd,
+                            1);
+}
+
+/* -1 with errno and a reason. */
+static int fail(uint64_t told, const char **why) {
+  size_t fault = told - FIRST_FAULT;
+  *why = NULL;
+  errno = (int)told;
+  if (told >= FIRST_FAULT && fault < sizeof(faults) / sizeof(faults[0])) {
+    errno = faults[fault].error;
+    *why = faults[fault].why;
+  }
+  return -1;
 }
 
 /* One that was killed is made anew. */
-static bool hand_over(struct region_receiver *receiver,
-                      const struct request *request, int fd) {
-  if (receiver->pid != 0 && send_request(receiver, request, fd))
-    return true;
-  if (receiver->pid != 0 && errno != EPIPE && errno != ECONNRESET)
-    return false;
-  end_receiver(receiver);
-  return fork_receiver(receiver) == 0 && send_request(receiver, request, fd);
+static int hand_over(struct region_receiver *receiver,
+                     const struct request *request, int fd, const char **why) {
+  if (receiver->pid != 0) {
+    if (send_request(receiver, request, fd))
+      return 0;
+    if (errno != EPIPE && errno != ECONNRESET)
+      return -1;
+    end_receiver(receiver);
+  }
+  if (fork_receiver(receiver) != 0)
+    return fail(FIRST_FAULT + MANY, why);
+  return send_request(receiver, request, fd) ? 0 : -1;
 }
 
 int region_receiver_ask(struct region_receiver *receiver,
-                        struct region_connection *connection,
-                        const char *path) {
+                        struct region_connection *connection, const char *path,
+                        const char **why) {
   int ends[2];
   struct request request = {.uid = connection->uid};
+  *why = NULL;
   memcpy(request.path, path, strnlen(path, sizeof(request.path) - 1));
   if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
-  bool handed = hand_over(receiver, &request, ends[1]);
+  int status = hand_over(receiver, &request, ends[1], why);
   region_close_fd(&ends[1]);
-  if (!handed) {
+  if (status != 0) {
     region_close_fd(&ends[0]);
     return -1;
   }
@@ -360,25 +381,15 @@ int region_receiver_ask(struct region_receiver *receiver,
   return 0;
 }
 
-/* -1 with errno and a reason. */
-static int conclude_fault(int told, const char **why) {
-  errno = told;
-  for (size_t i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-    if (faults[i].told == told) {
-      errno = faults[i].error;
-      *why = faults[i].why;
-    }
-  return -1;
-}
-
-/* What came by HELLO: memory, and the connection. */
+/* What came by HELLO: memory, and the connection, whose producer may have come
+ * after the one that was looked at. */
 static int conclude(struct region_connection *connection,
                     const struct region_message *message,
                     struct region_passed *passed, const char **why) {
   if (message->type != REGION_HELLO)
-    return conclude_fault((int)message->argument, why);
+    return fail(message->argument, why);
   errno = EMFILE;
-  if ((uint32_t)passed->count < message->request)
+  if (passed->count != 2)
     return -1;
   errno = EPROTO;
   *why = region_connection_take_memory(connection, passed);
@@ -387,6 +398,7 @@ static int conclude(struct region_connection *connection,
   region_close_fd(&connection->socket);
   connection->socket = region_passed_take(passed, 1);
   connection->receiving = REGION_NOTHING_MORE;
+  region_connection_learn_peer(connection);
   return 0;
 }
 

@@ -24,14 +24,17 @@ struct region_receiver;
 /* 0, or -1 with errno. Never waits, but for fork(2). */
 int region_receiver_start(struct region_receiver **receiver);
 
-/* Ends it, within 100 ms; connections that have had their HELLO go on. */
+/* Ends it; waits for that, but for 100 ms at most. Connections that have had
+ * their HELLO go on. */
 void region_receiver_stop(struct region_receiver *receiver);
 
 /* Has a process connect where the connection was probed; the socket leads to it
  * then. Never waits, but for fork(2) where the receiver was killed. 0, or -1
- * with errno: EAGAIN if it has no time just now, ... */
+ * with a reason and errno: EAGAIN if it has no time just now, EUSERS if it
+ * cannot be made, ... */
 int region_receiver_ask(struct region_receiver *receiver,
-                        struct region_connection *connection, const char *path);
+                        struct region_connection *connection, const char *path,
+                        const char **why);
 
 /* As region_connection_hello; errno also EBUSY where two processes hold what
  * the same user sent through that socket before, EUSERS if there are too many

@@ -158,8 +158,7 @@ static int write_region(struct walk *walk, int only) {
 static int run(const struct dump_options *options) {
   struct walk walk = {.options = options,
                       .face = options->json ? &dump_json : &dump_text};
-  int only = -1,
-      status = target_open(COMMAND, options->region, false, &walk.reader);
+  int only = -1, status = target_open(COMMAND, options->region, &walk.reader);
   if (status != TOOL_OK)
     return status;
   walk.directory = region_reader_directory(walk.reader);

@@ -43,7 +43,7 @@ struct list {
  */
 
 static const char *open_reader(struct found *found) {
-  struct region_reader_options options = target_options(0, false);
+  struct region_reader_options options = target_options(0);
   char name[NAME_SIZE];
   snprintf(name, sizeof(name), "%s", found->name);
   char *instance = strchr(name, '@');

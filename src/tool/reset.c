@@ -100,7 +100,7 @@ int reset_main(int argc, char **argv) {
   if (count > 3)
     return say_usage(COMMAND, "'%s' is too much: one row at a time", words[3]);
   stop_catch();
-  status = target_open(COMMAND, words[0], true, &reader);
+  status = target_open(COMMAND, words[0], &reader);
   if (status != TOOL_OK)
     return status;
   status = reset(reader, words, count);

@@ -1,6 +1,5 @@
 #include "target.h"
 
-#include "region/receiver.h"
 #include "tool.h"
 
 #include <dirent.h>
@@ -12,23 +11,9 @@
 
 enum { HELLO_WAIT_MS = 1000 };
 
-/* For all readers; it ends with this process. NULL, and says so, if there can
- * be none. */
-static struct region_receiver *find_receiver(void) {
-  static struct region_receiver *receiver;
-  if (receiver == NULL && region_receiver_start(&receiver) != 0)
-    fprintf(stderr,
-            "percore: no process can be made that takes what producers send "
-            "(%s); one could hold up this one\n",
-            strerror(errno));
-  return receiver;
-}
-
-struct region_reader_options target_options(int hello_wait_ms, bool to_ask) {
+struct region_reader_options target_options(int hello_wait_ms) {
   return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
-                                        .max_region_size = UINT64_MAX,
-                                        .receiver =
-                                            to_ask ? NULL : find_receiver()};
+                                        .max_region_size = UINT64_MAX};
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {
@@ -155,10 +140,10 @@ static int say_why(const char *command, const char *region,
  * Connecting
  */
 
-int target_open(const char *command, const char *region, bool to_ask,
+int target_open(const char *command, const char *region,
                 struct region_reader **reader) {
   char name[TARGET_NAME_SIZE];
-  struct region_reader_options options = target_options(HELLO_WAIT_MS, to_ask);
+  struct region_reader_options options = target_options(HELLO_WAIT_MS);
   *reader = NULL;
   snprintf(name, sizeof(name), "%s", region);
   char *instance = strchr(name, '@');

@@ -8,16 +8,14 @@
 #define USER_TEXT_SIZE 64
 
 /* Connects to REGION, which is NAME or NAME@INSTANCE; waits for a second at
- * most. to_ask: the producer is to be asked for something, and may answer what
- * holds up who asks (region/receiver.h); otherwise it cannot. Returns TOOL_OK,
- * or says on stderr what is wrong and returns TOOL_USAGE (no name of a region)
- * or TOOL_FAILURE. */
-int target_open(const char *command, const char *region, bool to_ask,
+ * most. Returns TOOL_OK, or says on stderr what is wrong and returns
+ * TOOL_USAGE (no name of a region) or TOOL_FAILURE. */
+int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
 /* Nobody is asked who may be read: whoever runs this is shown the user. Sizes
  * are address space, not memory. */
-struct region_reader_options target_options(int hello_wait_ms, bool to_ask);
+struct region_reader_options target_options(int hello_wait_ms);
 
 /* "NAME" or "NAME@INSTANCE", as the producer calls itself. */
 #define TARGET_NAME_SIZE 192

@@ -218,7 +218,7 @@ static int run(const struct top_options *options) {
   struct top top = {
       .options = options,
       .figures = {.interval_s = options->interval_s, .alive = true}};
-  int status = target_open(COMMAND, options->region, false, &top.reader);
+  int status = target_open(COMMAND, options->region, &top.reader);
   if (status != TOOL_OK)
     return status;
   if (options->table != NULL &&

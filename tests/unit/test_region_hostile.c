@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "region/connection.h"
+#include "region/message.h"
 #include "region/receiver.h"
 #include "region/writer.h"
 #include "region_unit.h"
@@ -342,7 +343,8 @@ static int accept_reception(struct region_connection *connection,
   for (;;) {
     assert_return_code(region_connection_probe(connection, path), errno);
     close(accept(listener, NULL, NULL)); /* who only looks */
-    assert_return_code(region_receiver_ask(receiver, connection, path), errno);
+    assert_return_code(region_receiver_ask(receiver, connection, path, &why),
+                       errno);
     struct pollfd ready = {.fd = listener, .events = POLLIN};
     while (region_receiver_hello(connection, 0, &why) != 0 && errno == EAGAIN)
       if (poll(&ready, 1, 1) > 0) {
@@ -421,7 +423,7 @@ static void what_is_no_memory_stays_with_the_receiver(void **state) {
   assert_return_code(kill(pid, SIGCONT), errno);
   assert_int_equal(region_receiver_hello(&connection, 60000, &why), -1);
   assert_int_equal(errno, EPROTO);
-  assert_non_null(strstr(why, "without memory"));
+  assert_non_null(strstr(why, "not sealed, or is none"));
   region_connection_close(&connection);
   close(peer);
   assert_int_equal(count_descriptors(), before - 1);
@@ -438,7 +440,8 @@ static void two_processes_wait_for_one_producer_at_most(void **state) {
     peers[i] = accept_reception(&connections[i], *state);
   int listener = listen_as_unit();
   assert_return_code(region_connection_probe(&connections[2], path), errno);
-  assert_return_code(region_receiver_ask(*state, &connections[2], path), errno);
+  assert_return_code(region_receiver_ask(*state, &connections[2], path, &why),
+                     errno);
   assert_int_equal(region_receiver_hello(&connections[2], 60000, &why), -1);
   assert_int_equal(errno, EBUSY);
   assert_non_null(strstr(why, "held up"));
@@ -451,6 +454,50 @@ static void two_processes_wait_for_one_producer_at_most(void **state) {
     region_connection_close(&connections[i]);
     close(peers[i]);
   }
+}
+
+/* Another producer may have come since its socket was looked at. */
+static void the_producer_is_who_said_hello(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_connection connection;
+  const char *why;
+  int peer = accept_reception(&connection, *state);
+  connection.pid = getppid();
+  region_close_fd(&connection.pidfd);
+  send_hello(peer, region->memfd, 1);
+  assert_return_code(region_receiver_hello(&connection, 60000, &why), errno);
+  assert_int_equal(connection.pid, getpid());
+  assert_true(connection.pidfd >= 0);
+  region_connection_close(&connection);
+  close(peer);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* It takes one connection at a time, and is looked at first. */
+static void a_producer_without_a_queue_is_connected_to(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_connection connection;
+  const char *why;
+  char path[128];
+  int listener = listen_as_unit(), peer = -1;
+  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  assert_return_code(listen(listener, 0), errno);
+  assert_return_code(region_connection_probe(&connection, path), errno);
+  assert_return_code(region_receiver_ask(*state, &connection, path, &why),
+                     errno);
+  for (int i = 0; i < 5; i++) { /* nobody takes the first one meanwhile */
+    assert_int_equal(region_receiver_hello(&connection, 1, &why), -1);
+    assert_int_equal(errno, EAGAIN);
+  }
+  do {
+    close(peer);
+    peer = accept(listener, NULL, NULL);
+  } while (!try_hello(peer, region->memfd, 1));
+  assert_return_code(region_receiver_hello(&connection, 60000, &why), errno);
+  region_connection_close(&connection);
+  close(peer);
+  close(listener);
+  assert_return_code(percore_destroy(region), 0);
 }
 
 /* The producer of a stopped process goes; its reader must not wait on. */
@@ -546,6 +593,8 @@ int main(void) {
       WITH_RECEIVER(who_sends_more_than_hello_is_refused),
       WITH_RECEIVER(what_is_no_memory_stays_with_the_receiver),
       WITH_RECEIVER(two_processes_wait_for_one_producer_at_most),
+      WITH_RECEIVER(the_producer_is_who_said_hello),
+      WITH_RECEIVER(a_producer_without_a_queue_is_connected_to),
       WITH_RECEIVER(a_silent_connection_ends_with_its_producer),
       WITH_RECEIVER(who_may_not_be_read_is_not_received_from),
       WITH_RECEIVER(a_receiver_that_is_killed_is_made_anew),
