@@ -41,6 +41,7 @@ struct region_instance {
   char name[64]; /* "" for a region without instances */
   const struct region_config *config;
   struct region_reader *reader;
+  uid_t uid; /* who listened when it was met; -1: nobody knows */
   struct region_allowance_entry *allowance;
   uint64_t attaches_refused, adds_refused; /* at the last look */
   uint64_t producer;
@@ -97,7 +98,7 @@ struct region_watch {
   struct region_moment last;    /* round */
   uint64_t mark_round, mark_ns; /* what was not there since is forgotten */
   bool any_met;                 /* since start */
-  bool crowd_told, absent_told;
+  bool crowd_told, user_told, absent_told;
 };
 
 /* Makes the tables of the producer that has come. False if out of memory. */

@@ -5,6 +5,7 @@
 #include "utils/common/common.h"
 
 #include <dirent.h>
+#include <unistd.h>
 
 #define INSTANCES_MAX 256
 #define FORGET_NS UINT64_C(600000000000) /* kept for so long unserved */
@@ -53,6 +54,21 @@ static void remove_instance(struct region_watch *watch,
  * Those that come
  */
 
+/* One user's regions leave as many places for others', but for root, collectd's
+ * own user and those that are named. */
+static bool may_have_place(const struct region_watch *watch,
+                           const struct region_config *config, uid_t uid) {
+  size_t used = 0, of_user = 0;
+  for (const struct region_instance *instance = watch->instances;
+       instance != NULL; instance = instance->next) {
+    used += instance->health != REGION_DEAD;
+    of_user += instance->health != REGION_DEAD && instance->uid == uid;
+  }
+  return uid == 0 || uid == geteuid() ||
+         (config->users_given && region_config_may_read(uid, (void *)config)) ||
+         of_user < INSTANCES_MAX - used;
+}
+
 /* There is a place for one more: that of one that is long gone, if need be. */
 static bool make_place(struct region_watch *watch) {
   struct region_instance **gone = NULL;
@@ -67,6 +83,31 @@ static bool make_place(struct region_watch *watch) {
     return false;
   remove_instance(watch, gone);
   return true;
+}
+
+/* Says once for which reason there is no place. */
+static bool has_place(struct region_watch *watch, const char *region,
+                      const char *name, const struct region_config *config,
+                      uid_t uid) {
+  const char *at = name[0] != '\0' ? "@" : "";
+  if (!may_have_place(watch, config, uid)) {
+    if (!watch->user_told)
+      WARNING(
+          "percore: user %u serves as many regions as are left for others, "
+          "of %d; %s%s%s and further ones of that user are not read, unless "
+          "AllowUser names it.",
+          (unsigned)uid, INSTANCES_MAX, region, at, name);
+    watch->user_told = true;
+    return false;
+  }
+  if (make_place(watch))
+    return true;
+  if (!watch->crowd_told)
+    WARNING("percore: more than %d regions; %s%s%s and further ones are not "
+            "read.",
+            INSTANCES_MAX, region, at, name);
+  watch->crowd_told = true;
+  return false;
 }
 
 /* NULL where nobody listens. A producer that is killed leaves its socket, and
@@ -126,14 +167,9 @@ static struct region_instance *make_instance(struct region_watch *watch,
     return NULL;
   struct region_instance *instance = NULL;
   struct region_allowance_entry *allowance = find_allowance(watch, region);
-  if (make_place(watch))
+  uid_t uid = region_reader_listener(reader);
+  if (has_place(watch, region, name, config, uid))
     instance = calloc(1, sizeof(*instance));
-  else if (!watch->crowd_told) {
-    WARNING("percore: more than %d regions; %s%s%s and further ones are not "
-            "read.",
-            INSTANCES_MAX, region, name[0] != '\0' ? "@" : "", name);
-    watch->crowd_told = true;
-  }
   if (instance == NULL || allowance == NULL) {
     free(instance);
     region_reader_close(reader);
@@ -141,6 +177,7 @@ static struct region_instance *make_instance(struct region_watch *watch,
   }
   region_reader_use_allowance(reader, &allowance->region);
   instance->reader = reader;
+  instance->uid = uid;
   instance->allowance = allowance;
   sstrncpy(instance->region, region, sizeof(instance->region));
   sstrncpy(instance->name, name, sizeof(instance->name));

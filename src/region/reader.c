@@ -143,9 +143,11 @@ int region_reader_connect(struct region_reader *reader) {
   const struct region_reader_options *options = &reader->options;
   if (connection->socket >= 0)
     return 0;
-  if ((options->receiver != NULL
-           ? region_connection_probe(connection, reader->path)
-           : region_connection_open(connection, reader->path)) != 0) {
+  int status = options->receiver != NULL
+                   ? region_connection_probe(connection, reader->path)
+                   : region_connection_open(connection, reader->path);
+  reader->listener = status == 0 ? connection->uid : (uid_t)-1;
+  if (status != 0) {
     fail(reader, errno, NULL);
   } else if (options->may_read != NULL &&
              !options->may_read(connection->uid, options->argument)) {
@@ -156,6 +158,10 @@ int region_reader_connect(struct region_reader *reader) {
   }
   errno = reader->error;
   return -1;
+}
+
+uid_t region_reader_listener(const struct region_reader *reader) {
+  return reader->listener;
 }
 
 /* As region_connection_hello, or by the receiver. */

@@ -69,6 +69,9 @@ void region_reader_use_allowance(struct region_reader *reader,
  * or -1 with errno: nobody serves it (ENOENT, ECONNREFUSED, ENOTSOCK), ... */
 int region_reader_connect(struct region_reader *reader);
 
+/* The user who listened at the last try to connect; -1 if that failed. */
+uid_t region_reader_listener(const struct region_reader *reader);
+
 /* Looks whether the producer lives; connects where there is none. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 

@@ -76,6 +76,7 @@ struct region_reader {
   struct region_allowance *allowance;
   char path[108];
   struct region_connection connection;
+  uid_t listener; /* -1: nobody, or not to be seen */
   struct region_view view;
   bool left;         /* the view's producer is gone */
   uint64_t producer; /* number of the view's */

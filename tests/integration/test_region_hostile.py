@@ -302,6 +302,42 @@ def sixty_of_64_are_silent():
             mute.close()
 
 
+CROWD = """
+import os, socket, sys
+os.setgroups([]), os.setgid(65534), os.setuid(65534)
+mutes = [socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+         for _ in range(300)]
+for number, mute in enumerate(mutes):
+    mute.bind(f"{sys.argv[1]}/crowd@{number}.sock")
+    mute.listen()
+print("ok", flush=True)
+sys.stdin.read()
+"""
+
+
+def one_user_leaves_room_for_others():
+    """300 sockets of one user that say nothing leave places for others: a
+    region that comes later is read, and it is told once"""
+    if not is_root():
+        raise Skip("needs root, to serve regions as another user")
+    with RuntimeDir() as runtime, \
+            Child([sys.executable, "-c", CROWD, runtime.path], text=True,
+                  stdin=subprocess.PIPE, stdout=subprocess.PIPE) as crowd, \
+            Collectd(interval=INTERVAL) as collectd:
+        check(crowd.stdout.readline() == "ok\n", "no crowd")
+        collectd.start()
+        collectd.wait_for(lambda: collectd.of(SILENT) and
+                          collectd.of(SILENT)[-1].value > 100, 30, "the crowd")
+        with start_good():
+            collectd.wait_for_value(GOOD)
+            check_good(collectd, 10)
+            silent = collectd.of(SILENT)[-1].value
+            log = collectd.log()
+            check(silent == 128, f"{silent} of the crowd have a place")
+            check(log.count("user 65534 serves as many regions") == 1, log)
+            check(collectd.stop() < 1, "collectd did not stop in time")
+
+
 def is_there(pid):
     """Not as one that has ended and that nobody has asked about."""
     try:
@@ -359,5 +395,6 @@ if __name__ == "__main__":
         hostile_regions,
         hostile_servers,
         sixty_of_64_are_silent,
+        one_user_leaves_room_for_others,
         a_file_system_that_does_not_answer,
     ])
