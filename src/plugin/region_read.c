@@ -2,10 +2,18 @@
 
 #include "utils/common/common.h"
 
-/* Cells of a tile: 1 MiB of them. A tile stays in a cache, and a thread that is
- * to end looks whether it is after each. */
-#define TILE_CELLS 131072
-#define TILE_LOADS (UINT64_C(16) * TILE_CELLS)
+/* A table of no more cells, or loads of all slots, is read at once, which takes
+ * some milliseconds. */
+#define AT_ONCE_CELLS 131072
+#define AT_ONCE_LOADS (UINT64_C(16) * AT_ONCE_CELLS)
+/* A tile stays in the first-level cache: 8 KiB of cells, or 32 KiB where a run
+ * of each slot is read for it; of rows of many fields and cores a few. In tiles
+ * of 1 MiB a cell takes 1.3 (rows of 4), 0.8 (of 16) and 0.7 ns (16 slots) where
+ * it takes 0.7, 0.5 and 0.5 so (tests/bench/region_reads). A thread that is to
+ * end looks whether it is after each. */
+#define TILE_CELLS 1024
+#define TILE_CELLS_PER_CORE 4096
+#define TILE_ROWS 16
 
 /* ---------------------------------------------------------------------------
  * One row
@@ -211,20 +219,25 @@ static void tell(const struct region_reading *reading, bool is_read) {
   reading->sum->memory_told = true;
 }
 
-/* As many rows at once as make a good tile, and are read in some milliseconds
- * whatever the number of slots. */
+static uint32_t rows_at_once(const struct region_instance *instance,
+                             const struct region_sum *sum) {
+  uint64_t slots = sum->per_core ? region_reader_slots(instance->reader) : 1;
+  uint64_t rows = AT_ONCE_CELLS / ((uint64_t)sum->columns * sum->copies);
+  rows = MIN(rows, AT_ONCE_LOADS / (sum->columns * slots));
+  return (uint32_t)MAX(1, MIN(rows, sum->max_rows));
+}
+
 static uint32_t tile_rows(const struct region_instance *instance,
                           const struct region_sum *sum) {
-  uint64_t slots = sum->per_core ? region_reader_slots(instance->reader) : 1;
-  uint64_t rows = TILE_CELLS / ((uint64_t)sum->columns * sum->copies);
-  rows = MIN(rows, TILE_LOADS / (sum->columns * slots));
-  return (uint32_t)MAX(1, MIN(rows, sum->max_rows));
+  uint64_t cells = sum->per_core ? TILE_CELLS_PER_CORE : TILE_CELLS;
+  uint64_t rows = cells / ((uint64_t)sum->columns * sum->copies);
+  return (uint32_t)MIN(MAX(rows, TILE_ROWS), rows_at_once(instance, sum));
 }
 
 bool region_read_is_large(const struct region_instance *instance, uint32_t t) {
   const struct region_instance_table *table = &instance->tables[t];
   return table->reading != NULL || region_reader_rows(instance->reader, t) >
-                                       tile_rows(instance, table->sum);
+                                       rows_at_once(instance, table->sum);
 }
 
 static bool make_growth(struct region_reading *reading, uint32_t t) {
