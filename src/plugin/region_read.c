@@ -8,9 +8,9 @@
 #define AT_ONCE_LOADS (UINT64_C(16) * AT_ONCE_CELLS)
 /* A tile stays in the first-level cache: 8 KiB of cells, or 32 KiB where a run
  * of each slot is read for it; of rows of many fields and cores a few. In tiles
- * of 1 MiB a cell takes 1.3 (rows of 4), 0.8 (of 16) and 0.7 ns (16 slots) where
- * it takes 0.7, 0.5 and 0.5 so (tests/bench/region_reads). A thread that is to
- * end looks whether it is after each. */
+ * of 1 MiB a cell takes 1.3 (rows of 4), 0.8 (of 16) and 0.7 ns (16 slots)
+ * where it takes 0.7, 0.5 and 0.5 so (tests/bench/region_reads). A thread that
+ * is to end looks whether it is after each. */
 #define TILE_CELLS 1024
 #define TILE_CELLS_PER_CORE 4096
 #define TILE_ROWS 16
@@ -313,19 +313,32 @@ static bool begin(struct region_watch *watch, struct region_instance *instance,
   return false;
 }
 
-/* At least one tile. Whether these were all rows. */
-static bool read_tiles(struct region_reading *reading, uint64_t until_ns) {
+/* As many rows as are read at once, unless they are not wanted any more.
+ * Whether that was the last of them. */
+static bool read_piece(struct region_reading *reading) {
   struct region_tile *tile = &reading->tile;
   const struct region_watch_options *options = &reading->watch->options;
-  bool is_last = false;
+  uint32_t left = rows_at_once(reading->instance, reading->sum);
   do {
     region_tile_read(reading->instance->reader, tile, reading->next_row);
     read_tile(reading);
     reading->next_row += tile->rows;
-    is_last = tile->rows < tile->capacity;
-  } while (!is_last && options->is_wanted(options->argument) &&
-           (until_ns == UINT64_MAX ||
-            options->now_ns(options->argument) < until_ns));
+    left -= MIN(left, tile->rows);
+    if (tile->rows < tile->capacity)
+      return true;
+  } while (left > 0 && options->is_wanted(options->argument));
+  return false;
+}
+
+/* At least one piece. Whether these were all rows. */
+static bool read_pieces(struct region_reading *reading, uint64_t until_ns) {
+  const struct region_watch_options *options = &reading->watch->options;
+  bool is_last;
+  do
+    is_last = read_piece(reading);
+  while (!is_last && options->is_wanted(options->argument) &&
+         (until_ns == UINT64_MAX ||
+          options->now_ns(options->argument) < until_ns));
   return is_last;
 }
 
@@ -365,7 +378,7 @@ static void go_on(struct region_watch *watch, struct region_instance *instance,
     return;
   }
   uint64_t steps_back = table->growth->steps_back;
-  bool is_complete = read_tiles(reading, until_ns);
+  bool is_complete = read_pieces(reading, until_ns);
   region_tile_free(&reading->tile);
   if (is_complete)
     finish(reading);

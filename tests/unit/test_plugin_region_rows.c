@@ -564,7 +564,7 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
  * Tables that take long
  */
 
-/* An hour at each look: one tile in a round. */
+/* An hour at each look: one piece in a round. */
 static uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
   (void)argument;
@@ -574,7 +574,7 @@ static uint64_t hours_pass(void *argument) {
 static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
-  name_rows(region, ROWS); /* two tiles */
+  name_rows(region, ROWS); /* two pieces */
   struct percore_options small = {
       .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
   assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
