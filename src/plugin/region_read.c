@@ -6,13 +6,8 @@
  * some milliseconds. */
 #define AT_ONCE_CELLS 131072
 #define AT_ONCE_LOADS (UINT64_C(16) * AT_ONCE_CELLS)
-/* A tile stays in the first-level cache: 8 KiB of cells, or 32 KiB where a run
- * of each slot is read for it; of rows of many fields and cores a few. In tiles
- * of 1 MiB a cell takes 1.3 (rows of 4), 0.8 (of 16) and 0.7 ns (16 slots)
- * where it takes 0.7, 0.5 and 0.5 so (tests/bench/region_reads). A thread that
- * is to end looks whether it is after each. */
-#define TILE_CELLS 1024
-#define TILE_CELLS_PER_CORE 4096
+/* Of rows of many fields and cores a tile has a few. A thread that is to end
+ * looks whether it is after each. */
 #define TILE_ROWS 16
 
 /* ---------------------------------------------------------------------------
@@ -229,7 +224,8 @@ static uint32_t rows_at_once(const struct region_instance *instance,
 
 static uint32_t tile_rows(const struct region_instance *instance,
                           const struct region_sum *sum) {
-  uint64_t cells = sum->per_core ? TILE_CELLS_PER_CORE : TILE_CELLS;
+  uint64_t cells =
+      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
   uint64_t rows = cells / ((uint64_t)sum->columns * sum->copies);
   return (uint32_t)MIN(MAX(rows, TILE_ROWS), rows_at_once(instance, sum));
 }

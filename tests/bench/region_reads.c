@@ -17,8 +17,6 @@
 
 enum {
   CELLS = 10000000,
-  TILE_CELLS = 1024, /* region_read.c */
-  TILE_CELLS_PER_CORE = 4096,
   COLUMNS = 16,
   SLOTS = 16,
   PASSES = 61, /* caches get faster for the first 20 to 40 */
@@ -176,8 +174,8 @@ static int begin(struct bench *bench, const char *dir,
       .size = sizeof(options), .runtime_dir = dir, .cores = SLOTS};
   struct region_reader_options reading = {.runtime_dir = dir,
                                           .hello_wait_ms = 1000};
-  uint32_t cells =
-      storage == PERCORE_PER_CORE ? TILE_CELLS_PER_CORE : TILE_CELLS;
+  uint32_t cells = storage == PERCORE_PER_CORE ? REGION_TILE_CELLS_PER_CORE
+                                               : REGION_TILE_CELLS;
   for (uint32_t c = 0; c < columns; c++)
     fields[c] = (struct percore_field){.name = names[c]};
   bench->rows = table.max_rows;

@@ -4,7 +4,8 @@ system ends. Needs root, for the mount, in a mount namespace of its own.
 
     dead_files.py SOCKET DIRECTORY
 
-Prints a line when it serves; its file system ends with it."""
+Prints "ok" when it serves, or why it may not mount; its file system ends with
+it."""
 
 import array
 import ctypes
@@ -27,7 +28,8 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 def must(status, what):
     if status != 0:
-        sys.exit(f"{what}: {os.strerror(ctypes.get_errno())}")
+        print(f"{what}: {os.strerror(ctypes.get_errno())}", flush=True)
+        sys.exit(1)
 
 
 def mount(directory):

@@ -357,7 +357,11 @@ def serve_dead_file(runtime, name, directory):
     process = Child([sys.executable, f"{os.path.dirname(__file__)}/"
                      "dead_files.py", runtime.socket(name), directory],
                     stdout=subprocess.PIPE, text=True)
-    check(process.stdout.readline() == "ok\n", "no file system")
+    said = process.stdout.readline().strip()
+    check(said != "", "no file system")
+    if said != "ok":
+        process.wait()
+        raise Skip(f"this machine lets nobody mount one: {said}")
     return process
 
 

@@ -480,7 +480,8 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   const char *why;
   char path[128];
   int listener = listen_as_unit(), peer = -1;
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  /* By another name, for which no process of before can be about to end. */
+  snprintf(path, sizeof(path), "%s/./unit.sock", getenv("PERCORE_RUNTIME_DIR"));
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
   assert_return_code(region_receiver_ask(*state, &connection, path, &why),
@@ -508,6 +509,7 @@ static void a_silent_connection_ends_with_its_producer(void **state) {
   pid_t reception = stop_reception(peer), producer = fork();
   if (producer == 0)
     _exit(0);
+  region_close_fd(&connection.pidfd);
   connection.pidfd = (int)syscall(SYS_pidfd_open, producer, 0);
   assert_int_equal(waitpid(producer, NULL, 0), producer);
   assert_int_equal(region_receiver_hello(&connection, 0, &why), -1);
