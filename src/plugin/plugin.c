@@ -132,6 +132,8 @@ static void dispatch_regions(void) {
     region_dispatch_snapshot(&plugin.region_dispatch, snapshot,
                              plugin.region_room);
     plugin.dispatch.values_dropped += plugin.region_dispatch.values_dropped;
+    region_sampler_set_dispatched(plugin.region_sampler,
+                                  plugin.region_dispatch.last_number);
     region_snapshot_free(snapshot);
   }
 }

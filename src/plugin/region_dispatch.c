@@ -48,19 +48,40 @@ static void put_values(value_list_t *list, const struct region_value *values,
   }
 }
 
+/* A store that knows an identifier from its first point on cannot tell what was
+ * counted before. All zeros go before all points: collectd's write threads keep
+ * the order of what they were given, but may run far apart. */
+static void put_zeros(const struct region_dispatch *dispatch,
+                      value_list_t *list, const struct region_value *values,
+                      size_t len) {
+  cdtime_t time = list->time;
+  for (size_t i = 0; i < len; i++) {
+    struct region_value zero = values[i];
+    if (zero.type != REGION_DERIVE || zero.zero_ns == 0 ||
+        zero.first <= dispatch->last_number)
+      continue;
+    list->time = NS_TO_CDTIME_T(zero.zero_ns);
+    zero.derive = 0;
+    put_values(list, &zero, 1);
+  }
+  list->time = time;
+}
+
 /* Values of no rank fit whose room is used up by those before. */
 static void put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
-  size_t wanted = 0, room = values_max;
+  size_t wanted = 0, room = values_max, len[REGION_RANKS];
   dispatch->values_dropped = 0;
   for (int rank = 0; rank < REGION_RANKS; rank++) {
     const struct region_values *values = &snapshot->values[rank];
-    size_t len = MIN(values->len, room);
-    put_values(list, values->list, len);
-    room -= len;
+    len[rank] = MIN(values->len, room);
+    room -= len[rank];
     wanted += values->len + values->cut;
-    dispatch->values_dropped += values->len - len + values->cut;
+    dispatch->values_dropped += values->len - len[rank] + values->cut;
+    put_zeros(dispatch, list, values->list, len[rank]);
   }
+  for (int rank = 0; rank < REGION_RANKS; rank++)
+    put_values(list, snapshot->values[rank].list, len[rank]);
   if (dispatch->values_dropped == 0 && snapshot->partial)
     return; /* says nothing of those that are missing */
   if (dispatch->values_dropped == 0)
@@ -122,4 +143,5 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
   dispatch->last = time;
   value_list_t list = {.time = time, .interval = dispatch->interval};
   put_all(dispatch, &list, snapshot, values_max);
+  dispatch->last_number = snapshot->number;
 }

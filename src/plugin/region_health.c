@@ -40,17 +40,14 @@ static void no_longer_complain(struct region_instance *instance) {
   instance->complaint = 0;
 }
 
-static void judge_silence(const struct region_watch *watch,
-                          struct region_instance *instance, uint64_t now_ns) {
+static void judge_silence(struct region_instance *instance, uint64_t now_ns) {
   if (!region_instance_is_unanswered(instance)) {
     instance->silent = false;
     instance->silent_since_ns = 0;
     return;
   }
-  if (instance->silent_since_ns == 0) {
+  if (instance->silent_since_ns == 0)
     instance->silent_since_ns = now_ns;
-    instance->absent_boottime_ns = watch->last.boottime_ns;
-  }
   instance->silent = now_ns - instance->silent_since_ns >= SILENT_NS;
 }
 
@@ -112,16 +109,17 @@ static void tell(struct region_instance *instance,
     tell_workers(instance, name, snapshot);
 }
 
-void region_health_conclude(const struct region_watch *watch,
-                            struct region_instance *instance,
+void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot) {
   bool alive = region_instance_is_alive(instance);
-  judge_silence(watch, instance, now->monotonic_ns);
+  judge_silence(instance, now->monotonic_ns);
   if (alive)
     no_longer_complain(instance);
   else
     complain(instance);
+  if (!alive && (!region_instance_is_unanswered(instance) || instance->silent))
+    instance->absent_boottime_ns = now->boottime_ns;
   if (alive || region_instance_is_unanswered(instance) ||
       (instance->complaint != 0 && instance->listed))
     instance->served_ns = now->monotonic_ns;

@@ -1,7 +1,5 @@
 #include "region_instance.h"
 
-#include "region_read.h"
-
 #include "utils/common/common.h"
 
 /* On a busy host a round may take as long from its moment to its end. A start
@@ -12,21 +10,20 @@
  * Tables
  */
 
-static void free_table(struct region_instance_table *table) {
-  region_read_leave(table);
-  free(table->name);
-}
-
-static void free_tables(struct region_instance_table *tables, uint32_t count) {
-  for (uint32_t t = 0; tables != NULL && t < count; t++)
-    free_table(&tables[t]);
-  free(tables);
-}
-
 void region_instance_free_tables(struct region_instance *instance) {
-  free_tables(instance->tables, instance->table_count);
+  for (uint32_t t = 0; t < instance->table_count; t++) {
+    region_table_leave(instance, t);
+    free(instance->tables[t].name);
+  }
+  free(instance->tables);
   instance->tables = NULL;
   instance->table_count = 0;
+}
+
+static void free_named(struct region_instance_table *tables, uint32_t count) {
+  for (uint32_t t = 0; tables != NULL && t < count; t++)
+    free(tables[t].name);
+  free(tables);
 }
 
 static struct region_instance_table *
@@ -39,8 +36,7 @@ find_table(const struct region_instance *instance, const char *name) {
 
 /* The names of a table go on with the next producer if it has the same fields.
  */
-static void take_over(struct region_watch *watch,
-                      const struct region_instance *instance,
+static void take_over(const struct region_instance *instance,
                       struct region_instance_table *table,
                       const struct region_directory *directory, uint32_t t) {
   struct region_instance_table *before = find_table(instance, table->name);
@@ -49,22 +45,17 @@ static void take_over(struct region_watch *watch,
     return;
   table->sum = before->sum;
   table->round_before = before->round;
-  /* What another producer counted while this table could not be read belongs to
-   * that time, unless others were reported meanwhile. */
-  table->joined = before->joined && table->sum->round_put + 1 < watch->round;
 }
 
-/* Since about the last round that did not find it; it may have been slow to
- * answer. */
+/* A producer that was started since nobody served its name has counted nothing
+ * that could have been reported before. */
 static bool has_begun_lately(const struct region_watch *watch,
                              const struct region_instance *instance,
                              const struct region_moment *now) {
   uint64_t start_ns =
       region_reader_directory(instance->reader)->header.start_boottime_ns;
-  bool slow = instance->silent_since_ns != 0 && !instance->silent;
-  uint64_t absent_ns =
-      slow ? instance->absent_boottime_ns : watch->last.boottime_ns;
-  return start_ns + watch->options.interval_ns >= absent_ns &&
+  return start_ns + watch->options.interval_ns >=
+             instance->absent_boottime_ns &&
          start_ns <= now->boottime_ns + ROUND_NS;
 }
 
@@ -110,13 +101,13 @@ bool region_instance_came(struct region_watch *watch,
     tables[t].name = strdup(directory->described[t].name);
     complete = tables[t].name != NULL;
     if (complete)
-      take_over(watch, instance, &tables[t], directory, t);
-    tables[t].joined |= instance->began_lately;
+      take_over(instance, &tables[t], directory, t);
+    tables[t].from_zero = instance->began_lately;
   }
   region_instance_free_tables(instance);
   region_workers_reset(&instance->workers);
   if (!complete) {
-    free_tables(tables, tables != NULL ? directory->table_count : 0);
+    free_named(tables, directory->table_count);
     return false;
   }
   instance->tables = tables;
@@ -181,11 +172,8 @@ static void abandon(struct region_watch *watch, const struct region_sum *sum) {
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum) {
-        region_read_leave(&instance->tables[t]);
-        instance->tables[t].sum = NULL;
-        instance->tables[t].joined = false;
-      }
+      if (instance->tables[t].sum == sum)
+        region_table_leave(instance, t);
 }
 
 /* How many rows MaxValues lets through. */
@@ -224,7 +212,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
               "tell them apart.",
               instance->region, instance->name, table->name);
     table->odd_told = true;
-    table->joined = false;
+    table->from_zero = false;
     return true;
   }
   uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
@@ -239,7 +227,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
               "little for it.",
               instance->region, table->name);
     table->odd_told = true;
-    table->joined = false;
+    table->from_zero = false;
     return true;
   }
   sum->rows_most = rows_most(watch, sum);
@@ -269,50 +257,76 @@ static bool is_reported(const struct region_sum *sum) {
   return any && (sum->region_config->report_host || sum->copies > 1);
 }
 
-static bool read_table(struct region_watch *watch,
-                       struct region_instance *instance, uint32_t t,
-                       bool ended) {
+static bool begin_table(struct region_watch *watch,
+                        struct region_instance *instance, uint32_t t,
+                        bool ended) {
   struct region_instance_table *table = &instance->tables[t];
   if (table->sum == NULL && !join(watch, instance, t))
     return false;
-  if (table->sum != NULL && is_reported(table->sum) &&
-      (ended || !region_read_is_large(instance, t)))
-    region_read_table(watch, instance, t, UINT64_MAX, ended);
+  if (ended)
+    table->final = REGION_FINAL_DONE; /* unless there is more to be read */
+  if (table->sum == NULL || !is_reported(table->sum))
+    return true;
+  bool is_amid = table->reading != NULL;
+  if (!region_table_begin(watch, instance, t, ended))
+    return true;
+  /* The first rows counted on while the last ones were waited for. */
+  if (ended)
+    table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
   return true;
 }
 
-static bool is_large(const struct region_instance *instance, uint32_t t) {
-  const struct region_sum *sum = instance->tables[t].sum;
-  return sum != NULL && is_reported(sum) && region_read_is_large(instance, t);
-}
-
-uint32_t region_instance_large(const struct region_instance *instance) {
-  uint32_t count = 0;
+bool region_instance_is_amid(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    count += is_large(instance, t);
-  return count;
+    if (instance->tables[t].reading != NULL)
+      return true;
+  return false;
 }
 
-void region_instance_read_large(struct region_watch *watch,
-                                struct region_instance *instance,
-                                uint64_t slice_ns) {
+bool region_instance_is_drained(const struct region_instance *instance) {
+  for (uint32_t t = 0; t < instance->table_count; t++)
+    if (instance->tables[t].final != REGION_FINAL_DONE)
+      return false;
+  return true;
+}
+
+/* The next piece of one table. False if there is none. */
+static bool read_piece(struct region_watch *watch,
+                       struct region_instance *instance, uint64_t *cells_left) {
+  for (uint32_t n = 0; n < instance->table_count; n++) {
+    uint32_t t = instance->next_table++ % instance->table_count;
+    struct region_instance_table *table = &instance->tables[t];
+    if (table->final == REGION_FINAL_DUE && table->reading == NULL)
+      begin_table(watch, instance, t, true);
+    if (table->reading == NULL)
+      continue;
+    region_table_read(table, cells_left);
+    return true;
+  }
+  return false;
+}
+
+void region_instance_read(struct region_watch *watch,
+                          struct region_instance *instance, uint64_t until_ns) {
   const struct region_watch_options *options = &watch->options;
-  for (uint32_t t = 0; t < instance->table_count; t++)
-    if (is_large(instance, t))
-      region_read_table(watch, instance, t,
-                        options->now_ns != NULL
-                            ? options->now_ns(options->argument) + slice_ns
-                            : UINT64_MAX,
-                        false);
+  instance->turn = watch->round;
+  do {
+    uint64_t cells_left = REGION_PIECE_CELLS;
+    while (cells_left > 0)
+      if (!read_piece(watch, instance, &cells_left))
+        return;
+  } while (options->is_wanted(options->argument) &&
+           (options->now_ns == NULL ||
+            options->now_ns(options->argument) < until_ns));
 }
 
-bool region_instance_read(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_moment *now, bool ended) {
+bool region_instance_begin(struct region_watch *watch,
+                           struct region_instance *instance,
+                           const struct region_moment *now, bool ended) {
   const struct region_config *config = instance->config;
   bool complete = true;
   for (uint32_t t = 0; t < instance->table_count; t++)
-    complete &= read_table(watch, instance, t, ended);
+    complete &= begin_table(watch, instance, t, ended);
   count_refusals(watch, instance);
   watch->useful->host |= config->report_host;
   complete &=
@@ -322,12 +336,4 @@ bool region_instance_read(struct region_watch *watch,
                           watch->useful) == 0;
   instance->began_lately = false;
   return complete;
-}
-
-void region_instance_forget(struct region_instance *instance, uint64_t round) {
-  for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].growth != NULL)
-      region_read_forget(
-          &instance->tables[t],
-          region_sum_forget_before(instance->tables[t].sum, round));
 }

@@ -3,35 +3,11 @@
 #ifndef PERCORE_PLUGIN_REGION_INSTANCE_H
 #define PERCORE_PLUGIN_REGION_INSTANCE_H
 
-#include "region_sum.h"
+#include "region_table.h"
 #include "region_watch.h"
 #include "region_workers.h"
 
 #include <errno.h>
-
-/* A row of the instance that has a name in the sum. */
-struct region_part {
-  struct region_sum_row *row;
-  uint32_t number;
-  uint64_t generation;
-  bool cores_known; /* last is */
-  uint64_t last[];  /* [core][column]: raw; of a gauge where it began */
-};
-
-/* A table of the producer that is read now. */
-struct region_instance_table {
-  char *name;
-  struct region_sum *sum; /* NULL: not one that can be added to */
-  bool joined;            /* what is met first has counted since its birth */
-  bool odd_told;          /* why it has no sum */
-  uint64_t names_seen;    /* how many the sum had at the last look */
-  uint64_t round;         /* of the sum, in which it was read last */
-  uint64_t round_before;  /* the same of the producer before */
-  struct region_reading *reading; /* NULL: not in the middle of it */
-  struct region_growth *growth;
-  struct region_part **parts;
-  uint32_t parts_len, parts_capacity;
-};
 
 enum region_health { REGION_UNKNOWN, REGION_WELL, REGION_STALE, REGION_DEAD };
 
@@ -48,14 +24,19 @@ struct region_instance {
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  bool began_lately; /* its producer was started since the round before, and
-                        was not read yet */
+  bool began_lately; /* its producer was started since nobody served the name,
+                        and its workers were not looked at yet */
+  uint64_t ending_since_ns; /* CLOCK_MONOTONIC: its producer has ended and is
+                               read for the last time; 0: it has not */
+  uint32_t next_table;      /* to be read */
+  uint64_t turn;            /* the last round in which it was read */
   enum region_health health;
   bool listed;    /* its socket is in the runtime directory */
   bool restarted; /* another producer since the round before */
   bool silent;    /* somebody listens and does not answer */
   uint64_t silent_since_ns;
-  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the round before that one */
+  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last look that found
+                                  nobody to serve the name */
   uint64_t served_ns;          /* last time anybody did, CLOCK_MONOTONIC */
   int complaint; /* errno: why it is not read, which has been logged */
 };
@@ -94,7 +75,8 @@ struct region_watch {
   uint64_t round;
   struct region_allowances allowances;
   uint64_t attaches_refused, adds_refused; /* by producers, since start */
-  uint64_t rows_torn, cells_back;
+  uint64_t rows_torn, cells_back, rows_unseen;
+  uint64_t dispatched; /* number of the last snapshot that reached the stores */
   struct region_moment last;    /* round */
   uint64_t mark_round, mark_ns; /* what was not there since is forgotten */
   bool any_met;                 /* since start */
@@ -106,20 +88,22 @@ bool region_instance_came(struct region_watch *watch,
                           struct region_instance *instance,
                           const struct region_moment *now);
 
-/* Reads its workers, and its tables into the sums, but for large ones, which
- * have a turn of their own. `ended`: for the last time, and all. False if out
- * of memory. */
-bool region_instance_read(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_moment *now, bool ended);
+/* Reads its workers, and begins to read its tables. `ended`: for the last time.
+ * False if out of memory. */
+bool region_instance_begin(struct region_watch *watch,
+                           struct region_instance *instance,
+                           const struct region_moment *now, bool ended);
 
-/* How many large tables there are to be read. */
-uint32_t region_instance_large(const struct region_instance *instance);
+/* Whether tables are being read. */
+bool region_instance_is_amid(const struct region_instance *instance);
 
-/* Reads those, each for so long. */
-void region_instance_read_large(struct region_watch *watch,
-                                struct region_instance *instance,
-                                uint64_t slice_ns);
+/* Reads its tables in turns, at least some milliseconds, else until then (of
+ * the watch's clock). */
+void region_instance_read(struct region_watch *watch,
+                          struct region_instance *instance, uint64_t until_ns);
+
+/* Its producer has ended and all that it counted was read. */
+bool region_instance_is_drained(const struct region_instance *instance);
 
 static inline bool
 region_instance_is_alive(const struct region_instance *instance) {
@@ -133,13 +117,12 @@ region_instance_is_unanswered(const struct region_instance *instance) {
 }
 
 /* The end of a round for it: who is silent, stale, gone; region_health.c. */
-void region_health_conclude(const struct region_watch *watch,
-                            struct region_instance *instance,
+void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot);
 
-/* Lets go of rows that were not there in that round or later. */
-void region_instance_forget(struct region_instance *instance, uint64_t round);
+/* Decides which rows of a sum are shown by the option Top: region_choice.c. */
+void region_choose(struct region_watch *watch, struct region_sum *sum);
 
 /* Whether another instance that is alive is added to that sum. */
 bool region_instance_shares(const struct region_watch *watch,

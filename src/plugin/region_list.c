@@ -179,6 +179,7 @@ static struct region_instance *make_instance(struct region_watch *watch,
   instance->reader = reader;
   instance->uid = uid;
   instance->allowance = allowance;
+  instance->absent_boottime_ns = watch->last.boottime_ns;
   sstrncpy(instance->region, region, sizeof(instance->region));
   sstrncpy(instance->name, name, sizeof(instance->name));
   instance->config = config;

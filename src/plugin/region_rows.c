@@ -1,5 +1,5 @@
-/* The rows of a region_sum: their names, what is added to them, and who is
- * forgotten. */
+/* The rows of a region_sum: their names, what is added to them, and which of
+ * them are forgotten. */
 #include "region_sum.h"
 
 #include "region_name.h"
@@ -10,15 +10,12 @@
  * One row
  */
 
-static size_t cells_of(const struct region_sum *sum) {
-  return (size_t)sum->copies * sum->columns;
-}
-
 /* Of the allowance; a little more than is allocated. */
 static size_t size_of_row(const struct region_sum *sum, const char *name,
                           const char *clean) {
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
-         2 * cells_of(sum) * sizeof(uint64_t) +
+         2 * region_sum_cells(sum) * sizeof(uint64_t) +
+         sum->copies_made * sizeof(struct region_sum_first) +
          4 * sizeof(void *); /* in the list and the chains */
 }
 
@@ -39,8 +36,9 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
     return NULL;
   }
   row->now = (void *)(row + 1);
-  row->delta = row->now + cells_of(sum);
-  row->name = (void *)(row->delta + cells_of(sum));
+  row->delta = row->now + region_sum_cells(sum);
+  row->first = (void *)(row->delta + region_sum_cells(sum));
+  row->name = (void *)(row->first + sum->copies_made);
   row->clean = strcpy(row->name, name) + strlen(name) + 1;
   strcpy(row->clean, clean);
   row->used = sum->round;
@@ -58,7 +56,7 @@ void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
  * Rows by name
  */
 
-/* Names are foreign: who makes them must not know which share a chain. */
+/* Names are foreign: a producer must not know which of them share a chain. */
 static size_t hash(const struct region_sum *sum, const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
   for (; *name != '\0'; name++)
@@ -81,7 +79,7 @@ static void link_row(struct region_sum *sum, struct region_sum_row *row) {
 static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
   struct region_sum_row *other =
       sum->by_clean[hash(sum, row->clean) & (sum->chains - 1)];
-  row->clashes = sum->other != NULL && strcmp(row->clean, "other") == 0;
+  row->clashes = !sum->single && strcmp(row->clean, "other") == 0;
   while (other != NULL &&
          (other == row || strcmp(other->clean, row->clean) != 0))
     other = other->next_by_clean;
@@ -146,8 +144,6 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
     return NULL;
   }
   sum->rows[sum->rows_len++] = row;
-  sum->rows_named++;
-  sum->names++;
   link_row(sum, row);
   mark_clashes(sum, row);
   return row;
@@ -157,8 +153,8 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
  * Values
  */
 
-uint64_t region_sum_combine(uint32_t kind, uint32_t aggregation,
-                            uint64_t so_far, uint64_t value) {
+static uint64_t combine(uint32_t kind, uint32_t aggregation, uint64_t so_far,
+                        uint64_t value) {
   bool summed = kind == PERCORE_GAUGE || aggregation == PERCORE_SUM;
   if (kind == PERCORE_STATE)
     return value;
@@ -171,10 +167,13 @@ uint64_t region_sum_combine(uint32_t kind, uint32_t aggregation,
   return value;
 }
 
-static void clear_delta(struct region_sum *sum, struct region_sum_row *row) {
-  if (row->grown != sum->round)
-    memset(row->delta, 0, cells_of(sum) * sizeof(*row->delta));
+uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row) {
+  if (row->grown != sum->round) {
+    memset(row->delta, 0, region_sum_cells(sum) * sizeof(*row->delta));
+    row->weight = 0;
+  }
   row->grown = sum->round;
+  return row->delta;
 }
 
 void region_sum_begin_again(struct region_sum *sum) {
@@ -183,22 +182,22 @@ void region_sum_begin_again(struct region_sum *sum) {
     sum->other->now[sum->standing[s]] = 0;
 }
 
-/* The rest is there in every round. What it is made of is not one thing, so it
- * has no state. */
+/* The rest is there in every round. It is made of many rows, so it has no
+ * state. */
 static void begin_other(struct region_sum *sum) {
-  struct region_sum_row *other = sum->other;
-  clear_delta(sum, other);
-  other->several = other->cores_known = true;
+  region_sum_grow(sum, sum->other);
+  sum->other->several = true;
   sum->other_twice = false;
   region_sum_begin_again(sum);
 }
 
-void region_sum_begin(struct region_sum *sum, uint64_t round) {
+void region_sum_begin(struct region_sum *sum, uint64_t round,
+                      uint64_t dispatched) {
   if (sum->round == round || sum->open > 0 || sum->round != sum->round_put)
     return;
   sum->round = round;
+  sum->dispatched = dispatched;
   sum->left_out = 0;
-  sum->rows_named = 0;
   sum->memory_short = false;
   memset(sum->core_used, 0, sum->core_count);
   if (sum->other != NULL)
@@ -210,82 +209,61 @@ void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
     sum->core_used[core] |= core_used[core];
 }
 
-static void add_counted(const struct region_sum *sum, uint64_t *delta,
-                        const uint64_t *counted) {
-  for (uint32_t g = 0; g < sum->growing_len; g++)
-    delta[sum->growing[g]] += counted[g];
-}
-
 static void add_standing(const struct region_sum *sum, uint64_t *now,
                          const uint64_t *standing, bool replace) {
   for (uint32_t s = 0; s < sum->standing_len; s++) {
     uint32_t c = sum->standing[s];
     now[c] = replace ? standing[s]
-                     : region_sum_combine(sum->kinds[c], sum->aggregations[c],
-                                          now[c], standing[s]);
+                     : combine(sum->kinds[c], sum->aggregations[c], now[c],
+                               standing[s]);
   }
 }
 
 bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const struct region_sum_share *share) {
-  bool first = row->round != sum->round;
-  bool again = !first && row->owner == share->owner; /* a later object */
-  clear_delta(sum, row);
-  row->several = !first && (row->several || !again);
+                    const void *owner, const uint64_t *standing) {
   row->round = sum->round;
-  row->owner = share->owner;
-  add_counted(sum, row->delta, share->counted);
-  add_standing(sum, row->now, share->standing, first || again);
+  if (standing == NULL)
+    return false;
+  bool first = row->standing_round != sum->round;
+  bool again = !first && row->owner == owner; /* a later object */
+  row->several = !first && (row->several || !again);
+  row->standing_round = sum->round;
+  row->owner = owner;
+  add_standing(sum, row->now, standing, first || again);
   return first || again;
 }
 
-/* What a core of a named row counted is not in the rest: region_read.c gave the
- * rest what all rows counted. */
 void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
-                         uint32_t core, const struct region_sum_share *share,
+                         uint32_t core, const uint64_t *standing,
                          bool replace) {
-  size_t at = (size_t)(core + 1) * sum->columns;
-  row->cores_known = true;
-  add_counted(sum, row->delta + at, share->counted);
-  add_standing(sum, row->now + at, share->standing, replace);
-  for (uint32_t g = 0; sum->other != NULL && g < sum->growing_len; g++)
-    sum->other->delta[at + sum->growing[g]] -= share->counted[g];
+  add_standing(sum, row->now + (size_t)(core + 1) * sum->columns, standing,
+               replace);
 }
 
-void region_sum_add_late(struct region_sum *sum, struct region_sum_row *row,
-                         const uint64_t *counted) {
-  clear_delta(sum, row);
-  add_counted(sum, row->delta, counted);
-}
-
-void region_sum_add_to_other(struct region_sum *sum, const uint64_t *counted,
-                             const uint64_t *standing) {
-  if (counted != NULL)
-    add_counted(sum, sum->other->delta, counted);
-  if (standing == NULL || sum->standing_len == 0)
+void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing) {
+  if (sum->other == NULL || sum->standing_len == 0)
     return;
   add_standing(sum, sum->other->now, standing, !sum->other_begun);
   sum->other_begun = true;
 }
 
-void region_sum_add_core_to_other(struct region_sum *sum, uint32_t core,
-                                  const uint64_t *counted) {
-  add_counted(sum, sum->other->delta + (size_t)(core + 1) * sum->columns,
-              counted);
-}
-
-void region_sum_move_to_other(struct region_sum *sum,
-                              const struct region_sum_row *row) {
-  uint64_t *other = sum->other->delta;
+void region_sum_settle(struct region_sum *sum, const uint64_t *rest) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t g = 0; g < sum->growing_len; g++) {
       size_t at = (size_t)copy * sum->columns + sum->growing[g];
-      other[at] += row->delta[at];
+      sum->balance[at] += rest[at];
     }
+}
+
+void region_sum_move_to_other(struct region_sum *sum,
+                              struct region_sum_row *row) {
+  uint64_t *delta = region_sum_grow(sum, row);
+  region_sum_settle(sum, delta);
+  memset(delta, 0, region_sum_cells(sum) * sizeof(*delta));
   for (uint32_t s = 0; s < sum->standing_len; s++)
     sum->scratch[s] = row->now[sum->standing[s]];
-  if (row->round == sum->round)
-    region_sum_add_to_other(sum, NULL, sum->scratch);
+  if (row->standing_round == sum->round)
+    region_sum_add_to_other(sum, sum->scratch);
 }
 
 /* ---------------------------------------------------------------------------
@@ -309,6 +287,31 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
     mark_clashes(sum, sum->rows[i]);
 }
 
+/* Names are remembered so that a row that is shown again goes on where it was;
+ * beyond so many times what is shown, the oldest go. */
+#define REMEMBERED_TIMES 10
+#define REMEMBERED_LEAST 100
+
+static int compare_rounds(const void *a, const void *b) {
+  uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+  return (x > y) - (x < y);
+}
+
+void region_sum_forget_most(struct region_sum *sum) {
+  size_t most = sum->top_field >= 0 ? sum->config->top : sum->rows_followed;
+  most = MAX(REMEMBERED_TIMES * most, REMEMBERED_LEAST);
+  if (sum->open > 0 || sum->rows_len <= most + most / 4)
+    return;
+  uint64_t *used = malloc(sum->rows_len * sizeof(*used));
+  if (used == NULL)
+    return;
+  for (size_t i = 0; i < sum->rows_len; i++)
+    used[i] = sum->rows[i]->used;
+  qsort(used, sum->rows_len, sizeof(*used), compare_rounds);
+  region_sum_forget(sum, used[sum->rows_len - most]);
+  free(used);
+}
+
 static const struct region_sum_field *
 same_field(const struct region_sum *sum, const struct region_sum_field *other) {
   for (uint32_t f = 0; f < sum->field_count; f++) {
@@ -324,9 +327,10 @@ static void inherit_row(const struct region_sum *sum,
                         struct region_sum_row *row,
                         const struct region_sum *from,
                         const struct region_sum_row *old) {
-  uint32_t copies = MIN(sum->copies, from->copies);
+  uint32_t copies = MIN(sum->copies_made, from->copies_made);
   row->round = old->round;
   row->used = old->used;
+  memcpy(row->first, old->first, copies * sizeof(*row->first));
   for (uint32_t f = 0; f < sum->field_count; f++) {
     const struct region_sum_field *field = &sum->fields[f];
     const struct region_sum_field *before = same_field(from, field);
@@ -343,6 +347,10 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
     if (row != NULL)
       inherit_row(sum, row, from, from->rows[i]);
   }
-  if (sum->other != NULL && from->other != NULL)
-    inherit_row(sum, sum->other, from, from->other);
+  if (sum->other == NULL || from->other == NULL)
+    return;
+  inherit_row(sum, sum->other, from, from->other);
+  sum->other_shown |= from->other_shown;
+  for (size_t i = 0; i < region_sum_cells(sum); i++)
+    sum->balance[i] = sum->other->now[i];
 }

@@ -17,6 +17,7 @@ struct region_sampler {
   struct region_watch *watch; /* the thread's own, and so are the receiver's
                                  functions once it runs */
   struct sampling_thread sampling;
+  _Atomic uint64_t dispatched;
 };
 
 static uint64_t clock_now(clockid_t clock) {
@@ -44,6 +45,11 @@ static bool is_wanted(void *argument) {
 static uint64_t now_ns(void *argument) {
   (void)argument;
   return clock_now(CLOCK_MONOTONIC);
+}
+
+static uint64_t dispatched(void *argument) {
+  struct region_sampler *sampler = argument;
+  return atomic_load(&sampler->dispatched);
 }
 
 static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
@@ -100,6 +106,7 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.wait = wait_for;
   sampler->options.is_wanted = is_wanted;
   sampler->options.now_ns = now_ns;
+  sampler->options.dispatched = dispatched;
   sampler->options.argument = sampler;
   sampling_thread_init(&sampler->sampling, REGION_SAMPLER_QUEUE);
 
@@ -137,4 +144,9 @@ void region_sampler_free(struct region_sampler *sampler) {
 
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {
   return sampler == NULL ? NULL : sampling_thread_take(&sampler->sampling);
+}
+
+void region_sampler_set_dispatched(struct region_sampler *sampler,
+                                   uint64_t number) {
+  atomic_store(&sampler->dispatched, number);
 }

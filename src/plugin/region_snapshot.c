@@ -17,11 +17,12 @@ struct region_text {
   char bytes[TEXT_SIZE];
 };
 
-struct region_snapshot *region_snapshot_new(uint64_t time_ns,
+struct region_snapshot *region_snapshot_new(uint64_t number, uint64_t time_ns,
                                             size_t values_max) {
   struct region_snapshot *snapshot = calloc(1, sizeof(*snapshot));
   if (snapshot == NULL)
     return NULL;
+  snapshot->number = number;
   snapshot->time_ns = time_ns;
   snapshot->values_max = values_max;
   return snapshot;

@@ -26,6 +26,10 @@ struct region_value {
     int64_t derive;
     double gauge;
   };
+  /* Of a derive: number of the first snapshot with this identifier, and the
+   * time (CLOCK_REALTIME; 0: none) of a 0 to be dispatched if none of the
+   * snapshots since then was. */
+  uint64_t first, zero_ns;
 };
 
 struct region_values {
@@ -43,6 +47,7 @@ struct region_notice {
 };
 
 struct region_snapshot {
+  uint64_t number;  /* from 1 */
   uint64_t time_ns; /* CLOCK_REALTIME */
   struct region_values values[REGION_RANKS];
   size_t values_max; /* kept of each rank */
@@ -56,7 +61,7 @@ struct region_snapshot {
   bool partial; /* a table that takes long has its values another time */
 };
 
-struct region_snapshot *region_snapshot_new(uint64_t time_ns,
+struct region_snapshot *region_snapshot_new(uint64_t number, uint64_t time_ns,
                                             size_t values_max);
 void region_snapshot_free(struct region_snapshot *snapshot);
 

@@ -64,14 +64,14 @@ static bool make_labels(struct region_sum *sum, const char *instance) {
 }
 
 static bool reports_cores(const struct region_sum *sum) {
-  switch (sum->region_config->report_per_core) {
-  case REGION_PER_CORE_ALL:
-    return sum->per_core;
-  case REGION_PER_CORE_NONE:
-    return false;
-  default:
-    return sum->per_core && sum->max_rows <= REGION_PER_CORE_ROWS;
-  }
+  return sum->per_core &&
+         sum->region_config->report_per_core != REGION_PER_CORE_NONE;
+}
+
+void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
+  if (rows > REGION_PER_CORE_ROWS &&
+      sum->region_config->report_per_core == REGION_PER_CORE_FEW)
+    sum->copies = 1;
 }
 
 /* The field that Top ranks by: one that is a single number. */
@@ -89,8 +89,8 @@ static int find_top_field(const struct region_sum *sum) {
   return -1;
 }
 
-/* What is not reported need not be followed, but for what rows are ranked by
- * and, of `core`, what tells whether it is used at all. */
+/* Counters that are not reported are not followed, except what rows are ranked
+ * by and, of `core`, what tells whether it is used at all. */
 static void choose_columns(struct region_sum *sum) {
   for (uint32_t f = 0; f < sum->field_count; f++) {
     const struct region_sum_field *field = &sum->fields[f];
@@ -98,11 +98,8 @@ static void choose_columns(struct region_sum *sum) {
     for (uint32_t c = field->column; c < field->column + field->cells; c++)
       if (!region_sum_grows(field->kind))
         sum->standing[sum->standing_len++] = c;
-      else if ((sum->followed[c] = wanted)) {
-        if ((int)f == sum->top_field)
-          sum->top_place = sum->growing_len;
+      else if (wanted)
         sum->growing[sum->growing_len++] = c;
-      }
   }
 }
 
@@ -124,7 +121,8 @@ static size_t size_of_sum(const struct region_sum *sum) {
   return sizeof(*sum) +
          sum->field_count * (sizeof(*sum->fields) + 3 * PLUGIN_SIZE) +
          sum->columns * 4 * sizeof(uint64_t) + sum->core_count +
-         sum->copies * (sizeof(*sum->labels) + 2 * PLUGIN_SIZE);
+         region_sum_cells(sum) * sizeof(*sum->balance) +
+         sum->copies_made * (sizeof(*sum->labels) + 2 * PLUGIN_SIZE);
 }
 
 struct region_sum *region_sum_new(const struct region_config *config,
@@ -148,7 +146,9 @@ struct region_sum *region_sum_new(const struct region_config *config,
   sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
   sum->per_core = table->storage == PERCORE_PER_CORE;
   sum->is_core = t == 0;
-  sum->copies = reports_cores(sum) ? 1 + sum->core_count : 1;
+  sum->chooses_rows =
+      !sum->single && sum->config != NULL && sum->config->rows_len > 0;
+  sum->copies = sum->copies_made = reports_cores(sum) ? 1 + sum->core_count : 1;
   sum->chains = FIRST_CHAINS;
   if (!region_allowance_take(allowance, size_of_sum(sum))) {
     free(sum);
@@ -158,17 +158,17 @@ struct region_sum *region_sum_new(const struct region_config *config,
   sum->fields = calloc(sum->field_count, sizeof(*sum->fields));
   sum->kinds = calloc(sum->columns, sizeof(*sum->kinds));
   sum->aggregations = calloc(sum->columns, sizeof(*sum->aggregations));
-  sum->followed = calloc(sum->columns, sizeof(*sum->followed));
   sum->growing = calloc(sum->columns, sizeof(*sum->growing));
   sum->standing = calloc(sum->columns, sizeof(*sum->standing));
   sum->scratch = calloc(sum->columns, sizeof(*sum->scratch));
+  sum->balance = calloc(region_sum_cells(sum), sizeof(*sum->balance));
   sum->labels = calloc(sum->copies, sizeof(*sum->labels));
   sum->core_used = calloc(sum->core_count, 1);
   sum->by_name = calloc(sum->chains, sizeof(*sum->by_name));
   sum->by_clean = calloc(sum->chains, sizeof(*sum->by_clean));
   bool complete = sum->table && sum->fields && sum->kinds &&
-                  sum->aggregations && sum->followed && sum->growing &&
-                  sum->standing && sum->scratch && sum->labels &&
+                  sum->aggregations && sum->growing && sum->standing &&
+                  sum->scratch && sum->balance && sum->labels &&
                   sum->core_used && sum->by_name && sum->by_clean &&
                   make_labels(sum, instance);
   for (uint32_t f = 0; complete && f < sum->field_count; f++)
@@ -177,8 +177,8 @@ struct region_sum *region_sum_new(const struct region_config *config,
     sum->top_field = find_top_field(sum);
     warn_of_unknown_fields(sum);
     choose_columns(sum);
-    sum->other_cores = sum->config == NULL || sum->config->rows_len == 0;
-    if (sum->top_field >= 0)
+    sum->other_shown = sum->top_field >= 0;
+    if (!sum->single)
       complete = (sum->other = region_sum_make_row(sum, "other")) != NULL;
   }
   if (complete)
@@ -199,16 +199,17 @@ void region_sum_free(struct region_sum *sum) {
     free(sum->fields[f].plugin_core);
     free(sum->fields[f].plugin_host);
   }
-  for (uint32_t copy = 0; sum->labels != NULL && copy < sum->copies; copy++)
+  for (uint32_t copy = 0; sum->labels != NULL && copy < sum->copies_made;
+       copy++)
     free(sum->labels[copy]);
   free(sum->labels);
   free(sum->fields);
   free(sum->kinds);
   free(sum->aggregations);
-  free(sum->followed);
   free(sum->growing);
   free(sum->standing);
   free(sum->scratch);
+  free(sum->balance);
   free(sum->core_used);
   free(sum->rows);
   free(sum->by_name);
@@ -222,11 +223,9 @@ bool region_sum_fits(const struct region_sum *sum,
   const struct region_table *table = &directory->tables[t];
   bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   bool per_core = table->storage == PERCORE_PER_CORE;
-  bool few = table->max_rows <= REGION_PER_CORE_ROWS;
   if (table->field_count != sum->field_count ||
       table->columns != sum->columns || single != sum->single ||
       per_core != sum->per_core ||
-      few != (sum->max_rows <= REGION_PER_CORE_ROWS) ||
       directory->header.core_count != sum->core_count)
     return false;
   for (uint32_t f = 0; f < sum->field_count; f++) {
@@ -243,8 +242,4 @@ bool region_sum_fits(const struct region_sum *sum,
       return false;
   }
   return true;
-}
-
-uint32_t region_sum_want(const struct region_sum *sum) {
-  return sum->copies > 1 ? REGION_WANT_CORES : 0;
 }

@@ -1,11 +1,13 @@
 /* region_sum: one table of a region, summed over the instances of the region.
  *
- * region_read.c tells what each row of each instance counted since the last
- * look (region/growth.h). Rows that are shown, or were lately, have a name here
- * and go on under it, whichever instances come and go, and never step back. All
- * others are in `other`, where the option Top is, or in no value. In a round:
+ * A row that is shown has a name here and goes on under it, whichever instances
+ * come and go: its counters are what its objects counted while it was shown,
+ * and never step back. `other` is what the whole table counted less what the
+ * shown rows counted, so that rows + other = table, with no memory for the rows
+ * that are not shown. In a round:
  *
- *   region_sum_begin, region_sum_add and _add_to_other, region_sum_put
+ *   region_sum_begin; of each instance (region_table.h): region_sum_add and
+ *   region_sum_grow for rows, region_sum_settle for the table; region_sum_put
  */
 #ifndef PERCORE_PLUGIN_REGION_SUM_H
 #define PERCORE_PLUGIN_REGION_SUM_H
@@ -13,7 +15,7 @@
 #include "region_config.h"
 #include "region_snapshot.h"
 
-#include "region/growth.h"
+#include "region/reader.h"
 
 struct region_sum_field {
   char *name;
@@ -23,23 +25,31 @@ struct region_sum_field {
   bool cycles; /* shown in ns */
 };
 
+/* The first point of an identifier: a store can tell nothing of what was
+ * counted before it. */
+struct region_sum_first {
+  uint64_t snapshot; /* number of the snapshot that has it; 0: none has */
+  uint64_t zero_ns;  /* CLOCK_REALTIME of a 0 that goes before it; 0: none */
+};
+
 /* Copy 0 is over all cores, 1 + N is core N. */
 struct region_sum_row {
   struct region_sum_row *next_by_name, *next_by_clean;
   char *name, *clean;
-  const char *text;  /* clean, in the snapshot in work */
-  uint64_t round;    /* the last in which it was there; 0: never */
-  uint64_t grown;    /* the round that delta is of */
-  uint64_t used;     /* the last in which it was shown, or named */
-  const void *owner; /* of what was added last */
-  uint32_t parts;    /* rows of instances that are added to it */
-  bool clashes;      /* another row has the same clean name */
-  bool several;      /* several instances have it now */
-  bool top;          /* shown by itself, where the option Top is */
-  bool cores_known;  /* its copies of single cores are there */
-  int64_t weight;    /* by which Top ranks */
-  uint64_t *now;     /* [copy][column]: what only grows, or stands now */
-  uint64_t *delta;   /* [copy][column]: growth in this round */
+  const char *text;        /* clean, in the snapshot in work */
+  uint64_t round;          /* the last in which it was there; 0: never */
+  uint64_t standing_round; /* the same of gauges, levels and states */
+  uint64_t grown;          /* the round that delta and weight are of */
+  uint64_t used;           /* the last in which it was shown, or named */
+  const void *owner;       /* of what was added last */
+  uint32_t parts;          /* objects of instances that are followed for it */
+  bool clashes;            /* another row has the same clean name */
+  bool several;            /* several instances have it now */
+  bool top;                /* shown by itself, where the option Top is */
+  int64_t weight;          /* by which Top ranks */
+  uint64_t *now;           /* [copy][column]: what only grows, or stands now */
+  uint64_t *delta;         /* [copy][column]: growth in this round */
+  struct region_sum_first *first; /* [copy] */
 };
 
 struct region_sum {
@@ -48,40 +58,46 @@ struct region_sum {
   char *table;
   uint64_t tsc_hz; /* 0: cycles stay cycles */
   struct region_sum_field *fields;
-  uint32_t field_count, columns, core_count, copies, max_rows;
+  uint32_t field_count, columns, core_count, max_rows;
+  uint32_t copies;                /* that are read: 1, or 1 + core_count */
+  uint32_t copies_made;           /* that there is memory for */
   uint32_t *kinds, *aggregations; /* by column */
-  uint8_t *followed;              /* by column: grows, and is wanted */
-  uint32_t *growing, *standing;   /* columns: the followed, and those that
-                                     do not grow */
+  uint32_t *growing, *standing;   /* columns: those that grow and are wanted,
+                                     and those that do not grow */
   uint32_t growing_len, standing_len;
   bool single, per_core; /* the table has one row; is PER_CORE */
   bool is_core;          /* it is the built-in one */
+  bool chooses_rows;     /* by the option Row */
   int top_field;         /* -1: no Top */
-  uint32_t top_place;    /* of its column in growing */
   char **labels;         /* by copy: the plugin instance */
   uint8_t *core_used;    /* in this round */
   struct region_sum_row **rows;
   size_t rows_len, rows_capacity;
   struct region_sum_row **by_name, **by_clean; /* chains */
   size_t chains;
-  struct region_sum_row *other; /* the rest, where the option Top is */
-  bool other_begun;             /* something stands in it */
-  bool other_twice;             /* what one instance has is in it twice */
-  bool other_cores;             /* it has counts of single cores */
+  struct region_sum_row *other; /* NULL for a table of a single row */
+  uint64_t *balance;            /* [copy][column], signed: growth of the table
+                                   less that of rows; `other` is its maximum */
+  bool other_shown;             /* from now on: something belongs there */
+  bool other_begun;             /* gauges or levels are in it */
+  bool other_twice;             /* those of one instance are in it twice */
   uint64_t *scratch;            /* a cell of each column */
   struct region_allowance *allowance;
-  size_t rows_most;              /* to be shown, by MaxValues */
-  size_t rows_shown, rows_named; /* in the last round; since */
-  uint64_t names;                /* rows named since it was made */
-  uint64_t left_out;             /* rows that are in no value, in this round */
-  bool memory_short;             /* a row could not be named in this round */
+  size_t rows_most;     /* to be followed, by MaxValues */
+  size_t rows_followed; /* rows that have parts */
+  uint64_t names_shown; /* changes whenever Top shows another name */
+  uint64_t left_out;    /* rows that are in no row of ours, in this round */
+  bool memory_short;    /* something could not be followed in this round */
   uint64_t round, round_put;
-  uint32_t open; /* tables of instances that are still being read */
-  bool clash_told, memory_told;
+  uint64_t put_ns;      /* CLOCK_REALTIME: stamp of the last snapshot */
+  uint64_t producer_ns; /* the same: start of the youngest producer */
+  uint64_t dispatched;  /* number of the last snapshot that reached stores */
+  uint32_t open;        /* tables of instances that are still being read */
+  bool clash_told, memory_told, drop_told;
 };
 
-/* For table t of a directory. instance: the name of the one that is told apart,
- * or NULL. tsc_hz: of whoever came first. NULL if out of memory. */
+/* For table t of a directory. instance: the name of the instance that is told
+ * apart, or NULL. tsc_hz: of the first producer. NULL if out of memory. */
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
                                   uint32_t t, const char *instance,
@@ -93,8 +109,22 @@ void region_sum_free(struct region_sum *sum);
 bool region_sum_fits(const struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t);
 
-/* REGION_WANT_CORES if single cores are reported, else 0. */
-uint32_t region_sum_want(const struct region_sum *sum);
+/* Single cores are reported. */
+static inline bool region_sum_has_cores(const struct region_sum *sum) {
+  return sum->copies > 1;
+}
+
+/* By default a table that ever had more live rows is not reported core by core.
+ */
+void region_sum_count_live(struct region_sum *sum, uint64_t rows);
+
+static inline bool region_sum_grows(uint32_t kind) {
+  return kind == PERCORE_COUNTER || kind == PERCORE_HISTOGRAM;
+}
+
+static inline size_t region_sum_cells(const struct region_sum *sum) {
+  return (size_t)sum->copies_made * sum->columns;
+}
 
 /* ---------------------------------------------------------------------------
  * Rows and what is added to them: region_rows.c
@@ -104,52 +134,60 @@ uint32_t region_sum_want(const struct region_sum *sum);
  * counter steps back when a producer is restarted with another schema. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
-/* NULL: there is none of that name; or no memory for it. */
+/* NULL: there is no row of that name; or no memory for it. */
 struct region_sum_row *region_sum_find(const struct region_sum *sum,
                                        const char *name);
 struct region_sum_row *region_sum_name(struct region_sum *sum,
                                        const char *name);
 
-/* Nothing happens before the round before was read to its end and put. */
-void region_sum_begin(struct region_sum *sum, uint64_t round);
+/* Does nothing before the round before was read to its end and put. */
+void region_sum_begin(struct region_sum *sum, uint64_t round,
+                      uint64_t dispatched);
 /* All is read once more in the same round: what stands is not added twice. */
 void region_sum_begin_again(struct region_sum *sum);
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
-/* What a row of an instance brings. */
-struct region_sum_share {
-  const void *owner;
-  const uint64_t *counted;  /* [growing]: since the last look */
-  const uint64_t *standing; /* [standing]: as it is now */
-};
-
-/* The row is there. Returns whether what stands replaces what was added before
- * in this round, as other copies of the share must do, too. */
+/* The row is there with these gauges, levels and states ([standing]; NULL: the
+ * row ended unseen, they are not known). Returns whether they replace what was
+ * added before in this round, as other copies must do, too. */
 bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const struct region_sum_share *share);
+                    const void *owner, const uint64_t *standing);
 void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
-                         uint32_t core, const struct region_sum_share *share,
-                         bool replace);
+                         uint32_t core, const uint64_t *standing, bool replace);
 
-/* The row counted, and is there no more. */
-void region_sum_add_late(struct region_sum *sum, struct region_sum_row *row,
-                         const uint64_t *counted);
+/* Whether growth of this copy is the row's own: an identifier that Top shows
+ * counts from its first point on, once that has reached the stores. */
+static inline bool region_sum_counts(const struct region_sum *sum,
+                                     const struct region_sum_row *row,
+                                     uint32_t copy) {
+  uint64_t first = row->first[copy].snapshot;
+  return !row->clashes &&
+         (sum->top_field < 0 || (first != 0 && first <= sum->dispatched));
+}
 
-/* Rows that are not named; one of the two may be NULL. */
-void region_sum_add_to_other(struct region_sum *sum, const uint64_t *counted,
-                             const uint64_t *standing);
-void region_sum_add_core_to_other(struct region_sum *sum, uint32_t core,
-                                  const uint64_t *counted);
+/* Growth of a row in this round, [copy][column], to add to. */
+uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row);
 
-/* A named row that is not shown by itself, all copies. */
+/* A live row that is not shown. */
+void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing);
+
+/* What a table of an instance grew by, less what of it was added to rows;
+ * [copy][column] modulo 2^64. */
+void region_sum_settle(struct region_sum *sum, const uint64_t *rest);
+
+/* A row that Top no longer shows: what it brought in this round. */
 void region_sum_move_to_other(struct region_sum *sum,
-                              const struct region_sum_row *row);
+                              struct region_sum_row *row);
 
 /* About how many bytes a row takes. */
 size_t region_sum_row_size(const struct region_sum *sum);
 
 /* Forgets rows that were not shown in that round or later. */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
+
+/* Forgets the names that were shown least lately, beyond a multiple of what is
+ * shown. */
+void region_sum_forget_most(struct region_sum *sum);
 
 /* That round, or the last that was put if it is earlier; none while the next is
  * read: what it brought for a row is not put yet. */
@@ -162,16 +200,12 @@ static inline uint64_t region_sum_forget_before(const struct region_sum *sum,
 /* Ends the round: region_values.c. Leaves off as soon as is_wanted(argument)
  * is false; the sum is then good for nothing but region_sum_free. */
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
-                    bool (*is_wanted)(void *argument), void *argument);
+                    uint64_t interval_ns, bool (*is_wanted)(void *argument),
+                    void *argument);
 
 /* Private to the files of the sum. */
-static inline bool region_sum_grows(uint32_t kind) {
-  return kind == PERCORE_COUNTER || kind == PERCORE_HISTOGRAM;
-}
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name);
 void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row);
-uint64_t region_sum_combine(uint32_t kind, uint32_t aggregation,
-                            uint64_t so_far, uint64_t value);
 
 #endif

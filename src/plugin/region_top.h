@@ -1,5 +1,5 @@
-/* region_top: the greatest of many, in a heap whose root is the least of them.
- */
+/* region_top: the rows of a table that want to be shown: of many that are
+ * offered the greatest are kept, in a heap whose root is the least of them. */
 #ifndef PERCORE_PLUGIN_REGION_TOP_H
 #define PERCORE_PLUGIN_REGION_TOP_H
 
@@ -7,16 +7,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct region_top_entry {
+struct region_challenger {
   int64_t weight;
-  bool shown; /* among equals those stay that were shown before */
-  uint32_t item;
+  uint64_t generation;
+  uint32_t row;
+  bool again; /* it was one in the pass before, too */
 };
 
-#define REGION_TOP_NONE UINT32_MAX
-
 struct region_top {
-  struct region_top_entry *heap;
+  struct region_challenger *heap;
   size_t len, most;
 };
 
@@ -24,12 +23,8 @@ struct region_top {
 bool region_top_init(struct region_top *top, size_t most);
 void region_top_free(struct region_top *top);
 
-/* Whether an entry would be kept. */
-bool region_top_wants(const struct region_top *top, int64_t weight, bool shown);
-
-/* Keeps an entry that is wanted. Returns the item that had to go for it, or
- * REGION_TOP_NONE. */
-uint32_t region_top_keep(struct region_top *top, int64_t weight, bool shown,
-                         uint32_t item);
+/* Among equals those that were offered first stay. */
+void region_top_offer(struct region_top *top,
+                      const struct region_challenger *challenger);
 
 #endif

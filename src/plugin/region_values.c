@@ -1,8 +1,5 @@
-/* The end of a round of a region_sum: which rows are shown, and their values
- * with names. */
+/* The end of a round of a region_sum: the values of the rows that are shown. */
 #include "region_sum.h"
-
-#include "region_top.h"
 
 #include "utils/common/common.h"
 
@@ -12,181 +9,168 @@
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
- * Top: the rows of the greatest growth (of counters) or value (of the others)
- */
-
-static bool is_present(const struct region_sum *sum,
-                       const struct region_sum_row *row) {
-  return row->round == sum->round && !row->clashes;
-}
-
-static void weigh(const struct region_sum *sum, struct region_sum_row *row) {
-  const struct region_sum_field *field = &sum->fields[sum->top_field];
-  row->weight =
-      (int64_t)(field->kind == PERCORE_COUNTER ? row->delta[field->column]
-                                               : row->now[field->column]);
-}
-
-/* False if out of memory: all stay as they were. */
-static bool choose_top(struct region_sum *sum) {
-  struct region_top top;
-  if (!region_top_init(&top, MIN(sum->config->top, sum->rows_len)))
-    return false;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
-    if (!is_present(sum, row))
-      continue;
-    weigh(sum, row);
-    if (region_top_wants(&top, row->weight, row->top))
-      region_top_keep(&top, row->weight, row->top, (uint32_t)i);
-  }
-  for (size_t i = 0; i < sum->rows_len; i++)
-    sum->rows[i]->top = false;
-  for (size_t i = 0; i < top.len; i++)
-    sum->rows[top.heap[i].item]->top = true;
-  region_top_free(&top);
-  return true;
-}
-
-/* ---------------------------------------------------------------------------
  * Growth
  */
 
-/* The rest of a core, what all rows counted less those that are shown, is less
- * than nothing where a cell of the others went back. */
-static void grow(const struct region_sum *sum, struct region_sum_row *row) {
+static bool is_shown(const struct region_sum *sum,
+                     const struct region_sum_row *row) {
+  return row->round == sum->round && !row->clashes &&
+         (sum->top_field < 0 || row->top);
+}
+
+static void grow_row(struct region_sum *sum, struct region_sum_row *row) {
+  const uint64_t *delta = region_sum_grow(sum, row);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t c = 0; c < sum->columns; c++) {
-      size_t i = (size_t)copy * sum->columns + c;
-      if (!region_sum_grows(sum->kinds[c]))
-        continue;
-      if ((int64_t)row->delta[i] < 0)
-        row->delta[i] = 0;
-      row->now[i] += row->delta[i];
+    for (uint32_t g = 0; g < sum->growing_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      row->now[at] += delta[at];
     }
 }
 
-/* What a row grew by goes to itself or to the rest, never to both: their sum is
- * that of the table. */
+/* Where rows grew by more than the table, as with a producer whose cells go
+ * back, `other` waits until the table has caught up. */
+static void grow_other(struct region_sum *sum) {
+  struct region_sum_row *other = sum->other;
+  uint64_t *delta = region_sum_grow(sum, other);
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    for (uint32_t g = 0; g < sum->growing_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      delta[at] = 0;
+      if ((int64_t)(sum->balance[at] - other->now[at]) <= 0)
+        continue;
+      delta[at] = sum->balance[at] - other->now[at];
+      other->now[at] = sum->balance[at];
+      sum->other_shown = true;
+    }
+  sum->other_shown |= sum->left_out > 0;
+}
+
 static void grow_all(struct region_sum *sum) {
-  sum->rows_shown = 0;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
-    bool shown = is_present(sum, row) && (sum->other == NULL || row->top);
-    sum->rows_shown +=
-        shown || row->clashes; /* what clashes has a place, too */
-    if (shown)
+    if (is_shown(sum, row))
       row->used = sum->round;
-    if (row->grown != sum->round)
-      continue;
-    if (sum->other != NULL && !shown)
-      region_sum_move_to_other(sum, row);
-    else if (!row->clashes)
-      grow(sum, row);
+    if (row->grown == sum->round)
+      grow_row(sum, row);
   }
   if (sum->other != NULL)
-    grow(sum, sum->other);
+    grow_other(sum);
 }
 
 /* ---------------------------------------------------------------------------
  * Values with names
  */
 
-static double in_ns(const struct region_sum *sum,
-                    const struct region_sum_field *field, double value) {
-  return field->cycles && sum->tsc_hz != 0 ? value * 1e9 / (double)sum->tsc_hz
+/* What is put: one field of one copy. */
+struct put {
+  const struct region_sum *sum;
+  struct region_snapshot *snapshot;
+  enum region_rank rank;
+  const struct region_sum_field *field;
+  uint32_t copy;
+  struct region_value value; /* named, but for the row */
+};
+
+static double in_ns(const struct put *put, double value) {
+  uint64_t tsc_hz = put->sum->tsc_hz;
+  return put->field->cycles && tsc_hz != 0 ? value * 1e9 / (double)tsc_hz
                                            : value;
 }
 
-static void put_derive(const struct region_sum *sum,
-                       struct region_snapshot *snapshot, enum region_rank rank,
-                       const struct region_sum_field *field,
-                       struct region_value *value, uint64_t count) {
-  if (field->cycles && sum->tsc_hz != 0)
+static void put_counter(struct put *put, const struct region_sum_row *row,
+                        uint64_t count) {
+  const struct region_sum *sum = put->sum;
+  const struct region_sum_first *first = &row->first[put->copy];
+  if (put->field->cycles && sum->tsc_hz != 0)
     count = (uint64_t)((unsigned __int128)count * NS_PER_S / sum->tsc_hz);
   if (count > INT64_MAX)
     return;
-  value->type = REGION_DERIVE;
-  value->derive = (int64_t)count;
-  region_snapshot_put(snapshot, rank, value);
+  put->value.type = REGION_DERIVE;
+  put->value.derive = (int64_t)count;
+  put->value.first = first->snapshot;
+  put->value.zero_ns = first->zero_ns;
+  region_snapshot_put(put->snapshot, put->rank, &put->value);
 }
 
-static void
-put_percentiles(const struct region_sum *sum, struct region_snapshot *snapshot,
-                enum region_rank rank, const struct region_sum_field *field,
-                const struct region_value *named, const uint64_t *counts) {
+static void put_percentiles(struct put *put, const uint64_t *counts) {
   static const struct {
     const char *name;
     double q;
   } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
+  const struct region_sum_field *field = put->field;
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(percentiles); i++) {
     double at = region_histogram_quantile(field->sub_bits, counts, field->cells,
                                           percentiles[i].q);
     if (at < 0)
       return; /* nothing was counted */
-    struct region_value value = *named;
+    struct region_value value = put->value;
     value.type = REGION_GAUGE;
-    value.gauge = in_ns(sum, field, at);
+    value.gauge = in_ns(put, at);
     value.type_instance = region_snapshot_format(
-        snapshot, "%s_%s", named->type_instance, percentiles[i].name);
-    region_snapshot_put(snapshot, rank, &value);
+        put->snapshot, "%s_%s", put->value.type_instance, percentiles[i].name);
+    region_snapshot_put(put->snapshot, put->rank, &value);
   }
 }
 
-/* A level or state of several that is none of them is no value. Nor is the rest
- * of several instances in a round that read one of them twice: what it had is
- * not known any more. */
-static bool has_meaning(const struct region_sum *sum,
-                        const struct region_sum_field *field,
-                        const struct region_sum_row *row, uint32_t copy) {
-  if (row == sum->other && sum->other_twice)
-    return false;
+/* The rest of several instances is not known in a round that read one of them
+ * twice. */
+static bool other_has_meaning(const struct put *put) {
+  const struct region_sum *sum = put->sum;
+  return put->copy == 0 && !sum->other_twice &&
+         (sum->top_field >= 0 || sum->other_begun);
+}
+
+/* A level or state of several that is none of them is no value. */
+static bool has_meaning(const struct put *put,
+                        const struct region_sum_row *row) {
+  const struct region_sum *sum = put->sum;
+  const struct region_sum_field *field = put->field;
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
-  return !none || (!row->several && (copy > 0 || !sum->per_core));
+  bool known = row == sum->other ? other_has_meaning(put)
+                                 : row->standing_round == sum->round;
+  return known &&
+         (!none || (!row->several && (put->copy > 0 || !sum->per_core)));
 }
 
-static void put_cell(const struct region_sum *sum,
-                     struct region_snapshot *snapshot, enum region_rank rank,
-                     const struct region_sum_field *field,
-                     struct region_value *value,
-                     const struct region_sum_row *row, uint32_t copy) {
-  size_t at = (size_t)copy * sum->columns + field->column;
-  if (field->kind == PERCORE_COUNTER) {
-    put_derive(sum, snapshot, rank, field, value, row->now[at]);
-  } else if (field->kind == PERCORE_HISTOGRAM) {
-    put_percentiles(sum, snapshot, rank, field, value, row->delta + at);
-  } else if (has_meaning(sum, field, row, copy)) {
-    value->type = REGION_GAUGE;
-    value->gauge = in_ns(sum, field, (double)(int64_t)row->now[at]);
-    region_snapshot_put(snapshot, rank, value);
+static void put_row(struct put *put, const struct region_sum_row *row) {
+  size_t at = (size_t)put->copy * put->sum->columns + put->field->column;
+  if (row->text == NULL)
+    return;
+  put->value.type_instance = row->text;
+  if (put->field->kind == PERCORE_COUNTER) {
+    put_counter(put, row, row->now[at]);
+  } else if (put->field->kind == PERCORE_HISTOGRAM) {
+    if (row->grown == put->sum->round)
+      put_percentiles(put, row->delta + at);
+  } else if (has_meaning(put, row)) {
+    put->value.type = REGION_GAUGE;
+    put->value.gauge = in_ns(put, (double)(int64_t)row->now[at]);
+    region_snapshot_put(put->snapshot, put->rank, &put->value);
   }
 }
 
-/* Rows from `from` to `to` - 1, and with the last of them the rest. */
+/* Rows from `from` to `to` - 1; before the first of them `other`, which
+ * MaxValues must not cut. */
 static void put_copy(const struct region_sum *sum,
-                     struct region_snapshot *snapshot, enum region_rank rank,
+                     struct region_snapshot *snapshot,
                      const struct region_sum_field *field, uint32_t copy,
                      size_t from, size_t to) {
-  struct region_value value = {
-      .plugin = region_snapshot_text(snapshot, copy == 0 ? field->plugin_host
-                                                         : field->plugin_core),
-      .plugin_instance = region_snapshot_text(snapshot, sum->labels[copy]),
-  };
-  for (size_t i = from; i < to; i++) {
-    const struct region_sum_row *row = sum->rows[i];
-    if (row->text == NULL || (copy > 0 && !row->cores_known))
-      continue;
-    value.type_instance = row->text;
-    put_cell(sum, snapshot, rank, field, &value, row, copy);
-  }
-  bool other_stands =
-      copy == 0 || (region_sum_grows(field->kind) && sum->other_cores);
-  if (sum->other != NULL && to == sum->rows_len && other_stands) {
-    value.type_instance = sum->other->text;
-    put_cell(sum, snapshot, rank, field, &value, sum->other, copy);
-  }
+  struct put put = {.sum = sum,
+                    .snapshot = snapshot,
+                    .rank = copy == 0 ? REGION_RANK_HOST : REGION_RANK_CORE,
+                    .field = field,
+                    .copy = copy,
+                    .value = {.plugin = region_snapshot_text(
+                                  snapshot, copy == 0 ? field->plugin_host
+                                                      : field->plugin_core),
+                              .plugin_instance = region_snapshot_text(
+                                  snapshot, sum->labels[copy])}};
+  if (from == 0 && sum->other != NULL)
+    put_row(&put, sum->other);
+  for (size_t i = from; i < to; i++)
+    put_row(&put, sum->rows[i]);
 }
 
 static void put_rows(const struct region_sum *sum,
@@ -196,22 +180,54 @@ static void put_rows(const struct region_sum *sum,
     if (!field->wanted)
       continue;
     if (sum->region_config->report_host)
-      put_copy(sum, snapshot, REGION_RANK_HOST, field, 0, from, to);
+      put_copy(sum, snapshot, field, 0, from, to);
     for (uint32_t copy = 1; copy < sum->copies; copy++)
       if (sum->core_used[copy - 1])
-        put_copy(sum, snapshot, REGION_RANK_CORE, field, copy, from, to);
+        put_copy(sum, snapshot, field, copy, from, to);
   }
 }
 
-static void name_rows(struct region_sum *sum,
-                      struct region_snapshot *snapshot) {
+/* ---------------------------------------------------------------------------
+ * Which rows are shown
+ */
+
+/* When counting began of what has its first point in this snapshot: at the one
+ * before, or when the producer began if that is later. */
+static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
+                          uint64_t interval_ns) {
+  uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
+  if (sum->put_ns != 0 && sum->put_ns < now_ns)
+    zero_ns = sum->put_ns;
+  if (sum->producer_ns > zero_ns && sum->producer_ns < now_ns)
+    zero_ns = sum->producer_ns;
+  return zero_ns;
+}
+
+static void show_row(const struct region_sum *sum,
+                     struct region_snapshot *snapshot,
+                     struct region_sum_row *row, uint64_t zero_ns) {
+  row->text = region_snapshot_text(snapshot, row->clean);
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    if (row->first[copy].snapshot == 0 &&
+        (copy == 0 || sum->core_used[copy - 1]))
+      row->first[copy] = (struct region_sum_first){.snapshot = snapshot->number,
+                                                   .zero_ns = zero_ns};
+}
+
+static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
+                      uint64_t interval_ns) {
+  uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
+  sum->put_ns = snapshot->time_ns;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
-    bool shown = is_present(sum, row) && (sum->other == NULL || row->top);
-    row->text = shown ? region_snapshot_text(snapshot, row->clean) : NULL;
+    row->text = NULL;
+    if (is_shown(sum, row)) /* a row of Top begins with what it has */
+      show_row(sum, snapshot, row, sum->top_field < 0 ? zero_ns : 0);
   }
   if (sum->other != NULL)
-    sum->other->text = region_snapshot_text(snapshot, sum->other->clean);
+    sum->other->text = NULL;
+  if (sum->other != NULL && sum->other_shown)
+    show_row(sum, snapshot, sum->other, zero_ns);
 }
 
 /* Rows that were not even looked at, for MaxValues or want of memory, are
@@ -234,18 +250,13 @@ static bool is_unused(const struct region_sum *sum) {
 }
 
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
-                    bool (*is_wanted)(void *argument), void *argument) {
-  if (!is_wanted(argument))
-    return;
-  if (sum->other != NULL && !choose_top(sum))
-    snapshot->memory_short = true;
-  if (!is_wanted(argument))
-    return;
+                    uint64_t interval_ns, bool (*is_wanted)(void *argument),
+                    void *argument) {
   grow_all(sum);
   sum->round_put = sum->round;
   if (is_unused(sum))
     return;
-  name_rows(sum, snapshot);
+  show_rows(sum, snapshot, interval_ns);
   cut_left_out(sum, snapshot);
   size_t from = 0;
   do {

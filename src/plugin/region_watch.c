@@ -1,7 +1,7 @@
 #include "region_watch.h"
 
+#include "region_instance.h"
 #include "region_list.h"
-#include "region_read.h"
 
 #include "utils/common/common.h"
 
@@ -9,11 +9,15 @@
 #define FORGET_NS UINT64_C(600000000000)  /* names are kept for so long */
 #define TOPOLOGY_NS UINT64_C(60000000000) /* how old the topology may be */
 /* A producer that was started answers within this after the one before, or has
- * to wait for the next round: it must not delay the others. Nor may many do,
- * for more than a part of the interval. */
+ * to wait for the next round: it must not delay the others. Nor may many of
+ * them, for more than a part of the interval. */
 #define HELLO_WAITS 20
 #define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
+#define NS_PER_S UINT64_C(1000000000)
+/* How long a producer that has ended may take to be read to its end while a
+ * successor may be waiting. */
+#define ENDING_NS (30 * NS_PER_S)
 
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
@@ -82,11 +86,11 @@ void region_watch_free(struct region_watch *watch) {
  * One instance in a round
  */
 
-static void read_it(struct region_watch *watch,
-                    struct region_instance *instance,
-                    const struct region_moment *now,
-                    struct region_snapshot *snapshot, bool ended) {
-  if (!region_instance_read(watch, instance, now, ended))
+static void begin_reading(struct region_watch *watch,
+                          struct region_instance *instance,
+                          const struct region_moment *now,
+                          struct region_snapshot *snapshot, bool ended) {
+  if (!region_instance_begin(watch, instance, now, ended))
     snapshot->memory_short = true;
 }
 
@@ -95,30 +99,57 @@ static void take_producer(struct region_watch *watch,
                           const struct region_moment *now,
                           struct region_snapshot *snapshot) {
   instance->restarted = instance->producer != 0;
+  instance->turn = 0; /* it has one of its own */
   if (region_instance_came(watch, instance, now))
-    read_it(watch, instance, now, snapshot, false);
+    begin_reading(watch, instance, now, snapshot, false);
   else
     snapshot->memory_short = true;
 }
 
-/* Every last count: a producer that is gone is read once more, and one that has
- * come since at once. */
+/* A producer that is gone is read once more, before its successor is met. */
 static void look_after(struct region_watch *watch,
                        struct region_instance *instance,
                        const struct region_moment *now,
                        struct region_snapshot *snapshot) {
-  enum region_event event = region_reader_refresh(instance->reader);
-  if (event == REGION_WENT) {
-    read_it(watch, instance, now, snapshot, true);
-    event = region_reader_refresh(instance->reader);
-  } else if (event == REGION_AS_BEFORE && region_instance_is_alive(instance)) {
-    read_it(watch, instance, now, snapshot, false);
+  if (instance->ending_since_ns != 0)
+    return;
+  switch (region_reader_refresh(instance->reader)) {
+  case REGION_WENT:
+    instance->ending_since_ns = now->monotonic_ns;
+    begin_reading(watch, instance, now, snapshot, true);
+    break;
+  case REGION_CAME:
+    take_producer(watch, instance, now, snapshot);
+    break;
+  case REGION_AS_BEFORE:
+    if (region_instance_is_alive(instance))
+      begin_reading(watch, instance, now, snapshot, false);
   }
-  if (event == REGION_CAME)
+}
+
+/* Every last count, but not at any price. */
+static void end_producer(struct region_watch *watch,
+                         struct region_instance *instance,
+                         const struct region_moment *now,
+                         struct region_snapshot *snapshot) {
+  bool is_drained = region_instance_is_drained(instance);
+  if (instance->ending_since_ns == 0 ||
+      (!is_drained &&
+       now->monotonic_ns - instance->ending_since_ns < ENDING_NS))
+    return;
+  if (!is_drained)
+    WARNING("percore: region %s: its producer ended, and its tables could not "
+            "be read to their end within %" PRIu64 " s; what it counted last "
+            "is lost.",
+            instance->region, ENDING_NS / NS_PER_S);
+  instance->ending_since_ns = 0;
+  for (uint32_t t = 0; t < instance->table_count; t++)
+    region_table_stop(&instance->tables[t]);
+  if (region_reader_refresh(instance->reader) == REGION_CAME)
     take_producer(watch, instance, now, snapshot);
 }
 
-/* Meets those who have answered. Returns how many are still to do so. */
+/* Meets producers that have answered. Returns how many are still to do so. */
 static size_t meet_answered(struct region_watch *watch,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot) {
@@ -135,7 +166,7 @@ static size_t meet_answered(struct region_watch *watch,
   return left;
 }
 
-/* Gives those a moment who were just connected to. */
+/* Gives producers that were just connected to a moment to answer. */
 static void await_hellos(struct region_watch *watch,
                          const struct region_moment *now,
                          struct region_snapshot *snapshot) {
@@ -169,9 +200,6 @@ static bool is_used(const struct region_watch *watch,
 }
 
 static void forget_rows(struct region_watch *watch, uint64_t round) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    region_instance_forget(instance, round);
   for (size_t i = 0; i < watch->sums.len; i++)
     region_sum_forget(watch->sums.list[i].sum,
                       region_sum_forget_before(watch->sums.list[i].sum, round));
@@ -189,23 +217,15 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
   watch->sums.len = kept;
 }
 
-static bool is_short(const struct region_sum *sum) {
-  return sum->memory_short && sum->open == 0;
-}
-
 /* Where memory is short, names that are not shown now make room. */
 static void forget_early(struct region_watch *watch) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++) {
-      struct region_instance_table *table = &instance->tables[t];
-      if (table->growth != NULL && is_short(table->sum))
-        region_read_forget(table, table->sum->round);
-    }
-  for (size_t i = 0; i < watch->sums.len; i++)
-    if (is_short(watch->sums.list[i].sum))
-      region_sum_forget(watch->sums.list[i].sum,
-                        watch->sums.list[i].sum->round);
+  for (size_t i = 0; i < watch->sums.len; i++) {
+    struct region_sum *sum = watch->sums.list[i].sum;
+    if (sum->memory_short && sum->open == 0)
+      region_sum_forget(sum, sum->round);
+    else
+      region_sum_forget_most(sum);
+  }
 }
 
 static void forget(struct region_watch *watch, uint64_t now_ns) {
@@ -272,6 +292,7 @@ static void put_self(const struct region_watch *watch,
       {"row_adds_refused", REGION_DERIVE, watch->adds_refused},
       {"rows_torn", REGION_DERIVE, watch->rows_torn},
       {"cells_back", REGION_DERIVE, watch->cells_back},
+      {"rows_unseen", REGION_DERIVE, watch->rows_unseen},
   };
   if (watch->options.configs->len == 0 && !watch->any_met)
     return;
@@ -288,19 +309,24 @@ static void put_self(const struct region_watch *watch,
   }
 }
 
-/* Half of the interval is for large tables, in equal parts: one that takes
- * longer goes on in the next round, and nobody waits for it. */
-static void read_large(struct region_watch *watch) {
-  uint32_t count = 0;
+/* Until the moment given, in equal parts: a region that takes longer goes on in
+ * the next round, and no other waits for it. */
+static void read_all(struct region_watch *watch, uint64_t end_ns) {
+  const struct region_watch_options *options = &watch->options;
+  uint64_t left = 0;
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
-    if (region_instance_is_alive(instance))
-      count += region_instance_large(instance);
+    left += instance->turn < watch->round && region_instance_is_amid(instance);
   for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    if (region_instance_is_alive(instance))
-      region_instance_read_large(
-          watch, instance, watch->options.interval_ns / 2 / MAX(1, count));
+       instance = instance->next) {
+    if (instance->turn == watch->round || !region_instance_is_amid(instance))
+      continue;
+    uint64_t now_ns =
+        options->now_ns != NULL ? options->now_ns(options->argument) : 0;
+    uint64_t share_ns = now_ns < end_ns ? (end_ns - now_ns) / MAX(1, left) : 0;
+    region_instance_read(watch, instance, now_ns + share_ns);
+    left--;
+  }
 }
 
 /* All rows of all instances were read, and it was not put yet. */
@@ -315,33 +341,57 @@ static void put_sums(struct region_watch *watch,
     for (size_t i = 0; i < watch->sums.len; i++) {
       struct region_sum *sum = watch->sums.list[i].sum;
       snapshot->partial |= sum->open > 0;
-      if (is_complete(sum) && many == (sum->rows_len > sum->rows_most / 16))
-        region_sum_put(sum, snapshot, watch->options.is_wanted,
-                       watch->options.argument);
+      if (!is_complete(sum) || many != (sum->rows_len > sum->rows_most / 16) ||
+          !watch->options.is_wanted(watch->options.argument))
+        continue;
+      region_choose(watch, sum);
+      snapshot->memory_short |= sum->memory_short && sum->top_field >= 0;
+      region_sum_put(sum, snapshot, watch->options.interval_ns,
+                     watch->options.is_wanted, watch->options.argument);
     }
+}
+
+/* Half of the interval is for reading. Producers that are known come first, so
+ * that a new one does not delay them. */
+static void read_round(struct region_watch *watch,
+                       const struct region_moment *now,
+                       struct region_snapshot *snapshot) {
+  const struct region_watch_options *options = &watch->options;
+  uint64_t end_ns = options->interval_ns / 2;
+  if (options->now_ns != NULL)
+    end_ns += options->now_ns(options->argument);
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    look_after(watch, instance, now, snapshot);
+  read_all(watch, end_ns);
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    end_producer(watch, instance, now, snapshot);
+  await_hellos(watch, now, snapshot);
+  read_all(watch, end_ns);
 }
 
 struct region_snapshot *region_watch_round(struct region_watch *watch,
                                            const struct region_moment *now) {
-  struct region_snapshot *snapshot =
-      region_snapshot_new(now->stamp_ns, watch->options.values_max);
+  struct region_snapshot *snapshot = region_snapshot_new(
+      watch->round + 1, now->stamp_ns, watch->options.values_max);
   if (snapshot == NULL)
     return NULL;
+  const struct region_watch_options *options = &watch->options;
+  watch->dispatched = options->dispatched != NULL
+                          ? options->dispatched(options->argument)
+                          : watch->round;
   watch->round++;
   memset(watch->useful, 0, sizeof(*watch->useful));
   region_list_look(watch);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    look_after(watch, instance, now, snapshot);
-  await_hellos(watch, now, snapshot);
-  read_large(watch);
-  if (!watch->options.is_wanted(watch->options.argument)) {
+  read_round(watch, now, snapshot);
+  if (!options->is_wanted(options->argument)) {
     region_snapshot_free(snapshot);
     return NULL;
   }
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
-    region_health_conclude(watch, instance, now, snapshot);
+    region_health_conclude(instance, now, snapshot);
   put_self(watch, snapshot);
   put_sums(watch, snapshot);
   put_useful(watch, now, snapshot);

@@ -25,6 +25,8 @@ struct region_watch_options {
   bool (*is_wanted)(void *argument);
   /* CLOCK_MONOTONIC; NULL: nothing is read in pieces. */
   uint64_t (*now_ns)(void *argument);
+  /* Number of the last snapshot that reached the stores; NULL: all do. */
+  uint64_t (*dispatched)(void *argument);
   void *argument;
 };
 

@@ -7,6 +7,7 @@ struct percore_region *served[4];
 size_t host_memory_max;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
+uint64_t host_dispatched;
 
 static struct config config;
 static struct region_watch *watch;
@@ -31,6 +32,13 @@ static bool is_wanted(void *argument) {
   return true;
 }
 
+static uint64_t dispatched(void *argument) {
+  (void)argument;
+  return snapshot == NULL                     ? 0
+         : host_dispatched < snapshot->number ? host_dispatched
+                                              : snapshot->number;
+}
+
 uint64_t boottime_ns(void) {
   struct timespec time;
   clock_gettime(CLOCK_BOOTTIME, &time);
@@ -47,7 +55,8 @@ void start_watch(const char *lines) {
                                           .memory_max = host_memory_max,
                                           .wait = serve_all,
                                           .is_wanted = is_wanted,
-                                          .now_ns = host_now_ns};
+                                          .now_ns = host_now_ns,
+                                          .dispatched = dispatched};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
                                .monotonic_ns = 50 * SECOND,
                                .boottime_ns = began_ns};
@@ -61,10 +70,11 @@ void play_round(uint64_t after_ns) {
 }
 
 void play_round_begun_before(uint64_t after_ns) {
-  region_snapshot_free(snapshot);
+  struct region_snapshot *before = snapshot;
   now.stamp_ns += after_ns;
   now.monotonic_ns += after_ns;
   snapshot = region_watch_round(watch, &now);
+  region_snapshot_free(before);
   assert_non_null(snapshot);
   assert_false(snapshot->memory_short);
 }
@@ -78,6 +88,7 @@ int set_up(void **state) {
   snapshot = NULL;
   watch = NULL;
   host_memory_max = 0;
+  host_dispatched = UINT64_MAX;
   host_now_ns = NULL;
   return 0;
 }

@@ -18,7 +18,7 @@ static int set_up(void **state) {
 
 static struct region_snapshot *snapshot_at(uint64_t time_s) {
   struct region_snapshot *snapshot =
-      region_snapshot_new(time_s * SECOND, 100000);
+      region_snapshot_new(time_s, time_s * SECOND, 100000);
   assert_non_null(snapshot);
   return snapshot;
 }
@@ -90,7 +90,7 @@ static void beyond_max_values_single_cores_go_first(void **state) {
 
 static void values_that_a_snapshot_did_not_keep_are_counted(void **state) {
   (void)state;
-  struct region_snapshot *snapshot = region_snapshot_new(1000 * SECOND, 10);
+  struct region_snapshot *snapshot = region_snapshot_new(1, 1000 * SECOND, 10);
   assert_non_null(snapshot);
   for (int i = 0; i < 25; i++)
     put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "row", i);

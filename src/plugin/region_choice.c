@@ -1,0 +1,234 @@
+/* Which rows of a sum the option Top shows. Candidates are those of each
+ * instance; the choice is made by name, over all of them.
+ *
+ * A store keeps every name it ever got, so names must not change with each
+ * interval where many rows count alike: a row that is shown stays until it is
+ * gone, or one beats it clearly in two passes running. Only for a free place is
+ * one pass enough. */
+#include "region_instance.h"
+
+#include "utils/common/common.h"
+
+/* The weight of a row that is shown is worth as much more. */
+#define CLEARLY 2
+
+struct candidate {
+  char name[REGION_ROW_NAME_SIZE];
+  struct region_instance *instance;
+  const struct region_challenger *challenger;
+  uint32_t table;
+  /* of all candidates of that name, in the first of them */
+  int64_t weight;
+  bool again;
+};
+
+struct candidates {
+  struct candidate *list;
+  size_t len;
+};
+
+/* ---------------------------------------------------------------------------
+ * Rows that want to be shown
+ */
+
+static void add_challengers(struct candidates *candidates,
+                            struct region_instance *instance, uint32_t t) {
+  const struct region_top *top = &instance->tables[t].challengers;
+  for (size_t i = 0; i < top->len; i++) {
+    const struct region_challenger *challenger = &top->heap[i];
+    struct candidate *candidate = &candidates->list[candidates->len];
+    *candidate = (struct candidate){.instance = instance,
+                                    .challenger = challenger,
+                                    .table = t,
+                                    .weight = challenger->weight,
+                                    .again = challenger->again};
+    candidates->len +=
+        region_reader_row_name(instance->reader, t, challenger->row,
+                               challenger->generation, candidate->name);
+  }
+}
+
+static int compare_names(const void *a, const void *b) {
+  const struct candidate *x = a, *y = b;
+  int order = strcmp(x->name, y->name);
+  return order != 0 ? order : (x->weight < y->weight) - (x->weight > y->weight);
+}
+
+/* Those of one name come after one another, the first has their weight. */
+static void join_names(struct candidates *candidates) {
+  struct candidate *first = candidates->list;
+  if (candidates->len == 0)
+    return;
+  qsort(candidates->list, candidates->len, sizeof(*first), compare_names);
+  for (size_t i = 1; i < candidates->len; i++) {
+    struct candidate *candidate = &candidates->list[i];
+    if (strcmp(candidate->name, first->name) != 0) {
+      first = candidate;
+      continue;
+    }
+    first->weight += candidate->weight;
+    first->again |= candidate->again;
+  }
+}
+
+/* Of the tables that are added to the sum. */
+static bool find_candidates(struct region_watch *watch,
+                            const struct region_sum *sum,
+                            struct candidates *candidates) {
+  size_t most = 0;
+  for (int pass = 0; pass < 2; pass++) {
+    if (pass > 0 && most > 0 &&
+        (candidates->list = malloc(most * sizeof(*candidates->list))) == NULL)
+      return false;
+    for (struct region_instance *instance = watch->instances; instance != NULL;
+         instance = instance->next)
+      for (uint32_t t = 0; t < instance->table_count; t++) {
+        if (instance->tables[t].sum != sum)
+          continue;
+        if (pass == 0)
+          most += instance->tables[t].challengers.len;
+        else
+          add_challengers(candidates, instance, t);
+      }
+  }
+  join_names(candidates);
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * The choice
+ */
+
+struct choice {
+  struct region_sum *sum;
+  struct candidates candidates;
+  size_t *order; /* first of each name, the heaviest first */
+  size_t names;
+  struct region_sum_row **shown; /* that may be beaten, the lightest first */
+  size_t shown_len, beaten;
+  size_t places; /* that are free */
+};
+
+static bool is_first(const struct choice *choice, size_t i) {
+  const struct candidate *list = choice->candidates.list;
+  return i == 0 || strcmp(list[i].name, list[i - 1].name) != 0;
+}
+
+static int compare_weights(const void *a, const void *b, void *list) {
+  const struct candidate *x = (struct candidate *)list + *(const size_t *)a;
+  const struct candidate *y = (struct candidate *)list + *(const size_t *)b;
+  return (x->weight < y->weight) - (x->weight > y->weight);
+}
+
+static int compare_rows(const void *a, const void *b) {
+  const struct region_sum_row *x = *(struct region_sum_row *const *)a;
+  const struct region_sum_row *y = *(struct region_sum_row *const *)b;
+  return (x->weight > y->weight) - (x->weight < y->weight);
+}
+
+/* Rows that are gone leave their places. */
+static bool find_shown(struct choice *choice) {
+  struct region_sum *sum = choice->sum;
+  choice->shown = malloc((sum->rows_len + 1) * sizeof(struct region_sum_row *));
+  if (choice->shown == NULL)
+    return false;
+  for (size_t i = 0; i < sum->rows_len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    row->top = row->top && row->round == sum->round && !row->clashes;
+    if (row->top)
+      choice->shown[choice->shown_len++] = row;
+  }
+  qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
+        compare_rows);
+  size_t most = MIN(sum->config->top, sum->rows_most);
+  choice->places = most > choice->shown_len ? most - choice->shown_len : 0;
+  return true;
+}
+
+static bool rank_names(struct choice *choice) {
+  const struct candidates *candidates = &choice->candidates;
+  choice->order = malloc((candidates->len + 1) * sizeof(*choice->order));
+  if (choice->order == NULL)
+    return false;
+  for (size_t i = 0; i < candidates->len; i++)
+    if (is_first(choice, i))
+      choice->order[choice->names++] = i;
+  qsort_r(choice->order, choice->names, sizeof(*choice->order), compare_weights,
+          candidates->list);
+  return true;
+}
+
+/* The lightest of the rows that are shown gives its place up. */
+static bool beat(struct choice *choice, const struct candidate *candidate) {
+  if (!candidate->again || choice->beaten == choice->shown_len)
+    return false;
+  struct region_sum_row *lightest = choice->shown[choice->beaten];
+  if (candidate->weight <= lightest->weight ||
+      candidate->weight / CLEARLY < lightest->weight)
+    return false;
+  lightest->top = false;
+  region_sum_move_to_other(choice->sum, lightest);
+  choice->beaten++;
+  choice->places++;
+  return true;
+}
+
+/* It begins with a point that has what it counted when it was shown before. */
+static bool show(struct choice *choice, const struct candidate *candidate) {
+  struct region_sum *sum = choice->sum;
+  struct region_sum_row *row = region_sum_name(sum, candidate->name);
+  if (row == NULL || row->clashes || row->top)
+    return row != NULL && row->top; /* by another instance */
+  row->top = true;
+  row->round = row->used = sum->round;
+  memset(row->first, 0, sum->copies_made * sizeof(*row->first));
+  (void)region_sum_grow(sum, row);
+  sum->names_shown++;
+  choice->places--;
+  return true;
+}
+
+static void decide(struct choice *choice, size_t i) {
+  const struct candidates *candidates = &choice->candidates;
+  const struct candidate *first = &candidates->list[i];
+  struct region_sum_row *row = region_sum_find(choice->sum, first->name);
+  bool is_shown =
+      (row != NULL && row->top) || choice->places > 0 || beat(choice, first);
+  is_shown = is_shown && show(choice, first);
+  do {
+    const struct candidate *candidate = &candidates->list[i];
+    struct region_instance_table *table =
+        &candidate->instance->tables[candidate->table];
+    if (is_shown)
+      region_table_show(candidate->instance, candidate->table,
+                        candidate->challenger,
+                        region_sum_find(choice->sum, candidate->name));
+    else
+      region_table_remember(table, candidate->challenger);
+  } while (++i < candidates->len && !is_first(choice, i));
+}
+
+static void hide_others(struct region_watch *watch,
+                        const struct region_sum *sum) {
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    for (uint32_t t = 0; t < instance->table_count; t++)
+      if (instance->tables[t].sum == sum)
+        region_table_hide(&instance->tables[t]);
+}
+
+void region_choose(struct region_watch *watch, struct region_sum *sum) {
+  struct choice choice = {.sum = sum};
+  if (sum->top_field < 0)
+    return;
+  if (find_candidates(watch, sum, &choice.candidates) && find_shown(&choice) &&
+      rank_names(&choice))
+    for (size_t n = 0; n < choice.names; n++)
+      decide(&choice, choice.order[n]);
+  else
+    sum->memory_short = true;
+  hide_others(watch, sum);
+  free(choice.candidates.list);
+  free(choice.order);
+  free(choice.shown);
+}

@@ -1,0 +1,492 @@
+/* What a pass over a table of an instance makes of each row. */
+#include "region_instance.h"
+
+#include "utils/common/common.h"
+
+/* ---------------------------------------------------------------------------
+ * Objects that are followed
+ */
+
+static size_t size_of_part(const struct region_sum *sum) {
+  return sizeof(struct region_part) + sizeof(struct region_part *) +
+         region_sum_cells(sum) * sizeof(uint64_t);
+}
+
+static void tie(struct region_sum *sum, struct region_part *part,
+                struct region_sum_row *row) {
+  part->row = row;
+  if (row == NULL)
+    return;
+  row->used = sum->round;
+  sum->rows_followed += row->parts++ == 0;
+}
+
+static void untie(struct region_sum *sum, struct region_part *part) {
+  if (part->row != NULL)
+    sum->rows_followed -= --part->row->parts == 0;
+  part->row = NULL;
+}
+
+void region_part_show(struct region_sum *sum, struct region_part *part,
+                      struct region_sum_row *row) {
+  untie(sum, part);
+  tie(sum, part, row);
+}
+
+static bool make_room(struct region_instance_table *table) {
+  if (table->parts_len < table->parts_capacity)
+    return true;
+  uint32_t capacity =
+      table->parts_capacity > 0 ? 2 * table->parts_capacity : 16;
+  struct region_part **parts =
+      realloc(table->parts, capacity * sizeof(struct region_part *));
+  if (parts == NULL)
+    return false;
+  table->parts = parts;
+  table->parts_capacity = capacity;
+  return true;
+}
+
+/* Cells of a copy of the row at place i. */
+static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
+                                uint32_t i) {
+  size_t at = (size_t)i * tile->columns;
+  return copy == 0 ? tile->totals + at
+                   : tile->cores + at +
+                         (size_t)(copy - 1) * tile->capacity * tile->columns;
+}
+
+/* Where counting begins. Single cores have no birth: only the first object in a
+ * row began with 0 there. */
+static void begin_part(const struct region_reading *reading,
+                       struct region_part *part, uint32_t i, bool from_birth) {
+  const struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  const uint64_t *total = from_birth ? tile->births : tile->totals;
+  memcpy(part->last, total + (size_t)i * tile->columns,
+         sum->columns * sizeof(*part->last));
+  for (uint32_t copy = 1; copy < sum->copies; copy++)
+    for (uint32_t c = 0; c < sum->columns; c++) {
+      bool at_0 = part->incarnation <= 1 &&
+                  (from_birth || !region_sum_grows(sum->kinds[c]));
+      part->last[(size_t)copy * sum->columns + c] =
+          at_0 ? 0 : cells_of(tile, copy, i)[c];
+    }
+}
+
+struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
+                                    struct region_sum_row *row,
+                                    bool from_birth) {
+  struct region_instance_table *table = reading->table;
+  struct region_sum *sum = reading->sum;
+  size_t size = size_of_part(sum);
+  struct region_part *part = NULL;
+  if (make_room(table) && region_allowance_take(sum->allowance, size)) {
+    part = calloc(1, size);
+    if (part == NULL)
+      region_allowance_give(sum->allowance, size);
+  }
+  if (part == NULL) {
+    sum->memory_short = true;
+    return NULL;
+  }
+  part->number = reading->tile.first_row + i;
+  part->incarnation = region_incarnation(reading->tile.generations[i]);
+  begin_part(reading, part, i, from_birth);
+  tie(sum, part, row);
+  table->parts[table->parts_len++] = part;
+  return part;
+}
+
+static int compare_parts(const void *a, const void *b) {
+  const struct region_part *x = *(struct region_part *const *)a;
+  const struct region_part *y = *(struct region_part *const *)b;
+  return (x->number > y->number) - (x->number < y->number);
+}
+
+void region_parts_tidy(struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
+  uint32_t kept = 0;
+  bool sorted = true;
+  for (uint32_t p = 0; p < table->parts_len; p++) {
+    struct region_part *part = table->parts[p];
+    if (part->ended) {
+      untie(sum, part);
+      region_allowance_give(sum->allowance, size_of_part(sum));
+      free(part);
+      continue;
+    }
+    sorted &= kept == 0 || table->parts[kept - 1]->number < part->number;
+    table->parts[kept++] = part;
+  }
+  table->parts_len = kept;
+  if (!sorted)
+    qsort(table->parts, kept, sizeof(struct region_part *), compare_parts);
+}
+
+/* ---------------------------------------------------------------------------
+ * Counting
+ */
+
+/* A followed object has counted up to these cells. Cells that go back, which no
+ * honest producer does to them, count again when they pass where they were. */
+static void take(struct region_reading *reading, struct region_part *part,
+                 uint32_t copy, const uint64_t *cells) {
+  struct region_sum *sum = reading->sum;
+  size_t at = (size_t)copy * sum->columns;
+  uint64_t *last = part->last + at, *rest = reading->table->rest + at;
+  uint64_t *own = NULL;
+  if (part->row != NULL && region_sum_counts(sum, part->row, copy))
+    own = region_sum_grow(sum, part->row) + at;
+  for (uint32_t g = 0; g < sum->growing_len; g++) {
+    uint32_t c = sum->growing[g];
+    uint64_t grown = cells[c] - last[c];
+    if ((int64_t)grown < 0) {
+      reading->watch->cells_back += copy == 0;
+      continue;
+    }
+    last[c] = cells[c];
+    if (sum->chooses_rows)
+      rest[c] += grown; /* of all rows that are wanted */
+    if (own != NULL) {
+      own[c] += grown;
+      rest[c] -= grown;
+    }
+  }
+}
+
+/* Nobody knows which object counted: the table did. */
+static void skip(const struct region_reading *reading, struct region_part *part,
+                 uint32_t copy, uint32_t i) {
+  const struct region_sum *sum = reading->sum;
+  const uint64_t *cells = cells_of(&reading->tile, copy, i);
+  uint64_t *last = part->last + (size_t)copy * sum->columns;
+  for (uint32_t g = 0; g < sum->growing_len; g++) {
+    uint32_t c = sum->growing[g];
+    if ((int64_t)(cells[c] - last[c]) > 0)
+      last[c] = cells[c];
+  }
+}
+
+/* Levels and states as they are, gauges since their birth. */
+static const uint64_t *standing_of(const struct region_sum *sum,
+                                   const uint64_t *cells,
+                                   const uint64_t *bases) {
+  for (uint32_t s = 0; s < sum->standing_len; s++) {
+    uint32_t c = sum->standing[s];
+    uint64_t base = sum->kinds[c] == PERCORE_GAUGE ? bases[c] : 0;
+    sum->scratch[s] = cells[c] - base;
+  }
+  return sum->scratch;
+}
+
+static void add_to_other(const struct region_reading *reading, uint32_t i) {
+  const struct region_tile *tile = &reading->tile;
+  region_sum_add_to_other(
+      reading->sum, standing_of(reading->sum, cells_of(tile, 0, i),
+                                tile->births + (size_t)i * tile->columns));
+}
+
+/* By which Top ranks the row at place i: a counter by what it counted since
+ * `last`. */
+static int64_t weigh(const struct region_reading *reading, uint32_t i,
+                     uint64_t last) {
+  const struct region_sum *sum = reading->sum;
+  const struct region_sum_field *field = &sum->fields[sum->top_field];
+  size_t at = (size_t)i * sum->columns + field->column;
+  if (field->kind == PERCORE_GAUGE)
+    last = reading->tile.births[at];
+  else if (field->kind != PERCORE_COUNTER)
+    last = 0;
+  return (int64_t)(reading->tile.totals[at] - last);
+}
+
+static uint64_t last_weighed(const struct region_sum *sum,
+                             const struct region_part *part) {
+  return part->last[sum->fields[sum->top_field].column];
+}
+
+static void add_weight(struct region_sum *sum, struct region_sum_row *row,
+                       int64_t weight) {
+  (void)region_sum_grow(sum, row); /* of this round */
+  row->weight += weight;
+}
+
+/* ---------------------------------------------------------------------------
+ * A row that is followed
+ */
+
+static void show(struct region_reading *reading, const struct region_part *part,
+                 uint32_t i) {
+  struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  bool replace =
+      region_sum_add(sum, part->row, reading->instance,
+                     standing_of(sum, cells_of(tile, 0, i),
+                                 tile->births + (size_t)i * tile->columns));
+  for (uint32_t copy = 1; copy < sum->copies; copy++)
+    region_sum_add_core(sum, part->row, copy - 1,
+                        standing_of(sum, cells_of(tile, copy, i),
+                                    part->last + (size_t)copy * sum->columns),
+                        replace);
+}
+
+static void challenge(struct region_reading *reading, uint32_t i,
+                      int64_t weight, uint32_t challenged) {
+  struct region_challenger challenger = {
+      .weight = weight,
+      .generation = reading->tile.generations[i],
+      .row = reading->tile.first_row + i,
+      .again = challenged != 0 && challenged == reading->table->pass - 1};
+  region_top_offer(&reading->table->challengers, &challenger);
+}
+
+static void follow(struct region_reading *reading, struct region_part *part,
+                   uint32_t i) {
+  struct region_sum *sum = reading->sum;
+  bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
+  bool ranks = sum->top_field >= 0;
+  int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    take(reading, part, copy, cells_of(&reading->tile, copy, i));
+  if (part->row != NULL) {
+    show(reading, part, i);
+    add_weight(sum, part->row, weight);
+  } else if (is_live) {
+    add_to_other(reading, i);
+    if (ranks)
+      challenge(reading, i, weight, part->challenged);
+  }
+  if (is_live)
+    return;
+  /* Updates that were still in flight belong to the rest. */
+  if (sum->chooses_rows)
+    untie(sum, part);
+  else
+    part->ended = true;
+}
+
+/* The row holds another object by now, which was born with the sum of what the
+ * objects before it counted. What objects that were never seen counted belongs
+ * to the rest. */
+static void end_part(struct region_reading *reading, struct region_part *part,
+                     uint32_t i) {
+  struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  const uint64_t *births = tile->births + (size_t)i * tile->columns;
+  if (region_incarnation(tile->generations[i]) == part->incarnation + 1) {
+    if (part->row != NULL && sum->top_field >= 0)
+      add_weight(sum, part->row,
+                 (int64_t)(births[sum->fields[sum->top_field].column] -
+                           last_weighed(sum, part)));
+    take(reading, part, 0, births);
+    if (part->row != NULL)
+      region_sum_add(sum, part->row, reading->instance, NULL);
+  }
+  part->ended = true;
+}
+
+/* ---------------------------------------------------------------------------
+ * A row that is not followed
+ */
+
+static struct region_sum_row *name_row(struct region_reading *reading,
+                                       uint32_t i) {
+  char name[REGION_ROW_NAME_SIZE];
+  const struct region_tile *tile = &reading->tile;
+  return region_reader_row_name(reading->instance->reader, reading->number,
+                                tile->first_row + i, tile->generations[i], name)
+             ? region_sum_name(reading->sum, name)
+             : NULL;
+}
+
+static bool is_full(const struct region_sum *sum) {
+  return sum->rows_followed >= sum->rows_most;
+}
+
+static bool begin_following(struct region_reading *reading, uint32_t i,
+                            struct region_sum_row *row, bool is_new) {
+  struct region_part *part = region_part_new(reading, i, row, is_new);
+  if (part != NULL)
+    follow(reading, part, i);
+  return part != NULL;
+}
+
+static void leave_out(struct region_reading *reading, uint32_t i) {
+  reading->left_out++;
+  add_to_other(reading, i);
+}
+
+/* Without Top and Row every row is shown for which there is room. */
+static void meet_any(struct region_reading *reading, uint32_t i) {
+  const struct region_instance_table *table = reading->table;
+  /* What was left out may be as old as the table. */
+  bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
+  struct region_sum_row *row =
+      is_full(reading->sum) ? NULL : name_row(reading, i);
+  if (row == NULL || !begin_following(reading, i, row, is_new))
+    leave_out(reading, i);
+}
+
+/* A row of a name that Top shows. */
+static bool meet_shown(struct region_reading *reading, uint32_t i,
+                       bool is_new) {
+  char name[REGION_ROW_NAME_SIZE];
+  const struct region_tile *tile = &reading->tile;
+  if (!region_reader_row_name(reading->instance->reader, reading->number,
+                              tile->first_row + i, tile->generations[i], name))
+    return false;
+  struct region_sum_row *row = region_sum_find(reading->sum, name);
+  return row != NULL && row->top && begin_following(reading, i, row, is_new);
+}
+
+/* Under Top: in `other`, unless its name is shown. */
+static void meet_challenger(struct region_reading *reading, uint32_t i,
+                            struct region_mark *mark, bool is_new,
+                            bool was_seen) {
+  const struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  size_t at = (size_t)i * tile->columns + sum->fields[sum->top_field].column;
+  if ((is_new || reading->looks_names_up) && meet_shown(reading, i, is_new))
+    return;
+  add_to_other(reading, i);
+  uint64_t last = was_seen ? mark->weighed
+                  : is_new ? tile->births[at]
+                           : tile->totals[at];
+  challenge(reading, i, weigh(reading, i, last), mark->challenged);
+}
+
+static bool is_wanted(const struct region_reading *reading, uint32_t i) {
+  char name[REGION_ROW_NAME_SIZE];
+  const struct region_tile *tile = &reading->tile;
+  return region_reader_row_name(reading->instance->reader, reading->number,
+                                tile->first_row + i, tile->generations[i],
+                                name) &&
+         region_config_wants_row(reading->sum->config, name);
+}
+
+/* Under Row: followed if it is wanted, shown if there is room and no Top. */
+static void meet_wanted(struct region_reading *reading, uint32_t i,
+                        bool is_new) {
+  struct region_sum *sum = reading->sum;
+  struct region_sum_row *row = NULL;
+  if (!is_wanted(reading, i))
+    return;
+  if (sum->top_field >= 0)
+    (void)(meet_shown(reading, i, is_new) ||
+           begin_following(reading, i, NULL, is_new));
+  else if (is_full(sum) || (row = name_row(reading, i)) == NULL)
+    leave_out(reading, i);
+  else if (!begin_following(reading, i, row, is_new))
+    leave_out(reading, i);
+}
+
+/* Under Top or Row it is known of each object whether it was seen before. */
+static void meet(struct region_reading *reading, uint32_t i) {
+  const struct region_instance_table *table = reading->table;
+  const struct region_tile *tile = &reading->tile;
+  uint32_t row = tile->first_row + i;
+  uint32_t incarnation = region_incarnation(tile->generations[i]);
+  if (table->sum->top_field < 0 && !table->sum->chooses_rows) {
+    meet_any(reading, i);
+    return;
+  }
+  if (row >= table->marks_len) {
+    reading->unmarked++;
+    if (!table->sum->chooses_rows)
+      add_to_other(reading, i);
+    return;
+  }
+  struct region_mark *mark = &table->marks[row];
+  bool was_seen = mark->incarnation == incarnation;
+  bool is_new = !was_seen && (table->looked || table->from_zero);
+  if (!was_seen)
+    mark->challenged = 0;
+  if (!table->sum->chooses_rows) {
+    meet_challenger(reading, i, mark, is_new, was_seen);
+  } else if (!was_seen) {
+    reading->watch->rows_unseen +=
+        mark->incarnation != 0 && incarnation > mark->incarnation + 1;
+    meet_wanted(reading, i, is_new);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * All rows
+ */
+
+static void mark_row(const struct region_reading *reading, uint32_t i) {
+  const struct region_instance_table *table = reading->table;
+  const struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  uint32_t row = tile->first_row + i;
+  if (row >= table->marks_len)
+    return;
+  table->marks[row].incarnation = region_incarnation(tile->generations[i]);
+  if (sum->top_field >= 0)
+    table->marks[row].weighed =
+        tile->totals[(size_t)i * tile->columns +
+                     sum->fields[sum->top_field].column];
+}
+
+static struct region_part *find_part(struct region_reading *reading,
+                                     uint32_t row) {
+  struct region_part **parts = reading->table->parts;
+  while (reading->next_part < reading->parts_len &&
+         parts[reading->next_part]->number < row)
+    reading->next_part++;
+  return reading->next_part < reading->parts_len &&
+                 parts[reading->next_part]->number == row
+             ? parts[reading->next_part]
+             : NULL;
+}
+
+static void read_row(struct region_reading *reading, uint32_t i) {
+  const struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  uint64_t generation = tile->generations[i];
+  struct region_part *part = find_part(reading, tile->first_row + i);
+  if (generation == 0) { /* of no one object */
+    for (uint32_t copy = 0; part != NULL && copy < sum->copies; copy++)
+      skip(reading, part, copy, i);
+    return;
+  }
+  bool is_live = region_state(generation) == REGION_LIVE;
+  reading->live += is_live;
+  reading->watch->rows_torn += tile->torn[i];
+  if (part != NULL && part->incarnation == region_incarnation(generation)) {
+    follow(reading, part, i);
+  } else {
+    if (part != NULL)
+      end_part(reading, part, i);
+    if (is_live)
+      meet(reading, i);
+  }
+  mark_row(reading, i);
+}
+
+/* Every cell, whatever object it belongs to, so that nothing is lost when rows
+ * change hands. */
+static void add_to_sum(const struct region_reading *reading) {
+  const struct region_sum *sum = reading->sum;
+  const struct region_tile *tile = &reading->tile;
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    uint64_t *now = reading->table->now + (size_t)copy * sum->columns;
+    if (copy > 0 && !tile->core_used[copy - 1])
+      continue;
+    for (uint32_t i = 0; i < tile->rows; i++) {
+      const uint64_t *cells = cells_of(tile, copy, i);
+      for (uint32_t g = 0; g < sum->growing_len; g++)
+        now[sum->growing[g]] += cells[sum->growing[g]];
+    }
+  }
+}
+
+void region_follow_tile(struct region_reading *reading) {
+  const struct region_tile *tile = &reading->tile;
+  add_to_sum(reading);
+  for (uint32_t i = 0; i < tile->rows; i++)
+    read_row(reading, i);
+  region_sum_use_cores(reading->sum, tile->core_used);
+  region_sum_count_live(reading->sum, reading->live);
+}

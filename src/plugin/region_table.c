@@ -1,0 +1,409 @@
+#include "region_instance.h"
+
+#include "utils/common/common.h"
+
+#include <sys/mman.h>
+
+/* A cell of so many slots takes as long to read as one that is told apart by
+ * core. */
+#define SLOTS_PER_CELL 16
+/* Reading slot by slot pays from so many rows at once. */
+#define TILE_ROWS 16
+#define TILE_CORES_BYTES ((size_t)1 << 20)
+
+/* ---------------------------------------------------------------------------
+ * Memory
+ */
+
+static bool needs_marks(const struct region_sum *sum) {
+  return sum->top_field >= 0 || sum->chooses_rows;
+}
+
+static uint32_t max_rows(const struct region_instance *instance, uint32_t t) {
+  return region_reader_directory(instance->reader)->tables[t].max_rows;
+}
+
+static size_t marks_size(const struct region_instance *instance, uint32_t t) {
+  return (size_t)max_rows(instance, t) * sizeof(struct region_mark);
+}
+
+static bool make_sums(struct region_instance *instance,
+                      struct region_instance_table *table) {
+  size_t cells = region_sum_cells(table->sum);
+  size_t bytes = 3 * cells * sizeof(uint64_t);
+  if (table->last != NULL)
+    return true;
+  if (!region_allowance_take(&instance->allowance->rows, bytes))
+    return false;
+  table->last = calloc(3 * cells, sizeof(uint64_t));
+  if (table->last == NULL) {
+    region_allowance_give(&instance->allowance->rows, bytes);
+    return false;
+  }
+  table->bytes += bytes;
+  table->now = table->last + cells;
+  table->rest = table->now + cells;
+  return true;
+}
+
+/* Memory for all rows there may be is claimed, and taken as rows come in use.
+ */
+static void make_marks(struct region_instance *instance, uint32_t t) {
+  struct region_instance_table *table = &instance->tables[t];
+  if (!needs_marks(table->sum))
+    return;
+  if (table->marks == NULL) {
+    void *marks = mmap(NULL, marks_size(instance, t), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (marks == MAP_FAILED)
+      return;
+    table->marks = marks;
+    table->marks_size = marks_size(instance, t);
+  }
+  uint32_t rows = region_reader_rows(instance->reader, t);
+  while (rows > table->marks_len) {
+    size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
+    if (region_allowance_take(&instance->allowance->rows, bytes)) {
+      table->bytes += bytes;
+      table->marks_len = rows;
+      return;
+    }
+    rows = table->marks_len + (rows - table->marks_len) / 2;
+  }
+}
+
+void region_table_leave(struct region_instance *instance, uint32_t t) {
+  struct region_instance_table *table = &instance->tables[t];
+  region_table_stop(table);
+  for (uint32_t p = 0; p < table->parts_len; p++)
+    table->parts[p]->ended = true;
+  if (table->sum != NULL)
+    region_parts_tidy(table);
+  free(table->parts);
+  free(table->last);
+  if (table->marks != NULL)
+    munmap(table->marks, table->marks_size);
+  region_top_free(&table->challengers);
+  region_allowance_give(&instance->allowance->rows, table->bytes);
+  *table = (struct region_instance_table){.name = table->name};
+}
+
+/* ---------------------------------------------------------------------------
+ * What is said when there is no memory
+ */
+
+#define MEBIBYTE (UINT64_C(1) << 20)
+
+/* What MaxMemory would have to be for so many bytes more: one region gets half
+ * of it, and its rows seven eighths of that. */
+static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
+  uint64_t all = 2 * (sum->allowance->used + bytes + MEBIBYTE) / 7 * 8;
+  return (all / MEBIBYTE + 1) * MEBIBYTE;
+}
+
+/* Once for a table, with what would help. */
+static void tell_left_out(const struct region_instance *instance,
+                          struct region_sum *sum) {
+  if (!sum->memory_told)
+    WARNING("percore: region %s: table %s is left out: %s.", instance->region,
+            sum->table,
+            errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
+                             "ReportPerCore false"
+                           : "MaxMemory is too small for it");
+  sum->memory_told = true;
+}
+
+static void tell_short(const struct region_reading *reading) {
+  struct region_sum *sum = reading->sum;
+  uint64_t rows = reading->unmarked, bytes = rows * sizeof(struct region_mark);
+  if (rows == 0) {
+    rows = reading->left_out > 0 ? reading->left_out : 1;
+    bytes = rows * region_sum_row_size(sum);
+  }
+  if (!sum->memory_told)
+    WARNING("percore: region %s: table %s: MaxMemory is too small for %" PRIu64
+            " of its rows, which are %s; set MaxMemory %" PRIu64 ".",
+            reading->instance->region, sum->table, rows,
+            sum->chooses_rows ? "left out" : "counted in `other` alone",
+            memory_for(sum, bytes));
+  sum->memory_told = true;
+}
+
+/* ---------------------------------------------------------------------------
+ * Beginning
+ */
+
+/* A table that is read twice in one round of the sum brings its gauges twice.
+ */
+static void avoid_doubles(struct region_watch *watch,
+                          struct region_instance *instance,
+                          const struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
+  if (table->round != sum->round && table->round_before != sum->round)
+    return;
+  if (region_instance_shares(watch, sum, instance))
+    sum->other_twice = true;
+  else
+    region_sum_begin_again(sum);
+}
+
+static bool make_challengers(struct region_instance *instance, uint32_t t) {
+  struct region_instance_table *table = &instance->tables[t];
+  const struct region_sum *sum = table->sum;
+  table->challengers.len = 0;
+  if (sum->top_field < 0 || table->challengers.heap != NULL)
+    return true;
+  size_t most =
+      MIN(sum->config->top, MIN(sum->rows_most, max_rows(instance, t)));
+  size_t bytes = most * sizeof(*table->challengers.heap);
+  if (!region_allowance_take(&instance->allowance->rows, bytes))
+    return false;
+  if (!region_top_init(&table->challengers, most)) {
+    region_allowance_give(&instance->allowance->rows, bytes);
+    return false;
+  }
+  table->bytes += bytes;
+  return true;
+}
+
+bool region_table_begin(struct region_watch *watch,
+                        struct region_instance *instance, uint32_t t,
+                        bool ended) {
+  struct region_instance_table *table = &instance->tables[t];
+  struct region_sum *sum = table->sum;
+  if (table->reading != NULL)
+    return true;
+  region_sum_begin(sum, watch->round, watch->dispatched);
+  if (table->round == sum->round && !ended)
+    return false;
+  errno = ENOMEM;
+  struct region_reading *reading = calloc(1, sizeof(*reading));
+  if (reading == NULL || !make_sums(instance, table) ||
+      !make_challengers(instance, t)) {
+    free(reading);
+    tell_left_out(instance, sum);
+    table->from_zero = false;
+    return false;
+  }
+  avoid_doubles(watch, instance, table);
+  make_marks(instance, t);
+  memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
+  table->round = sum->round;
+  table->pass++;
+  table->reading = reading;
+  sum->open++;
+  *reading = (struct region_reading){
+      .watch = watch,
+      .instance = instance,
+      .table = table,
+      .sum = sum,
+      .number = t,
+      .parts_len = table->parts_len,
+      .is_final = ended,
+      .looks_names_up =
+          !table->looked || (table->names_seen != sum->names_shown &&
+                             region_instance_shares(watch, sum, instance))};
+  return true;
+}
+
+void region_table_stop(struct region_instance_table *table) {
+  if (table->reading == NULL)
+    return;
+  region_parts_tidy(table);
+  free(table->reading);
+  table->reading = NULL;
+  table->sum->open--;
+}
+
+/* ---------------------------------------------------------------------------
+ * The end of a pass
+ */
+
+/* What the cells grew by since the last pass. A sum that drops is no new base:
+ * what comes back was counted before. Returns how many dropped. */
+static uint32_t grow(struct region_instance_table *table) {
+  const struct region_sum *sum = table->sum;
+  uint32_t drops = 0;
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    for (uint32_t g = 0; g < sum->growing_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      uint64_t grown = table->now[at] - table->last[at];
+      if (!table->looked && !table->from_zero) {
+        grown = 0; /* counted before anyone looked */
+      } else if ((int64_t)grown < 0) {
+        drops++;
+        continue;
+      }
+      table->rest[at] += grown;
+      table->last[at] = table->now[at];
+    }
+  return drops;
+}
+
+static void count_drops(struct region_reading *reading, uint32_t drops) {
+  struct region_sum *sum = reading->sum;
+  reading->watch->cells_back += drops;
+  if (drops > 0 && !sum->drop_told)
+    WARNING("percore: region %s: table %s counted back, which a producer must "
+            "not do; what it counts is reported again from where it was.",
+            reading->instance->region, sum->table);
+  sum->drop_told |= drops > 0;
+}
+
+static void finish(struct region_reading *reading) {
+  struct region_instance_table *table = reading->table;
+  struct region_sum *sum = reading->sum;
+  if (!sum->chooses_rows)
+    count_drops(reading, grow(table));
+  region_sum_settle(sum, table->rest);
+  memset(table->rest, 0, region_sum_cells(sum) * sizeof(*table->rest));
+  table->looked = true;
+  table->left_out = reading->left_out;
+  sum->left_out += reading->left_out;
+  table->names_seen = sum->names_shown;
+  if (reading->is_final)
+    table->final = REGION_FINAL_DONE;
+  if (sum->memory_short || reading->unmarked > 0)
+    tell_short(reading);
+  region_table_stop(table);
+}
+
+/* ---------------------------------------------------------------------------
+ * Pieces
+ */
+
+static uint32_t tile_rows(const struct region_sum *sum) {
+  uint64_t cells =
+      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
+  uint64_t row = (uint64_t)sum->columns * sum->copies;
+  uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
+  return (uint32_t)MAX(1, MAX(cells / row, few));
+}
+
+/* Of a piece, in cells. */
+static uint64_t cost_of_row(const struct region_reading *reading) {
+  const struct region_sum *sum = reading->sum;
+  uint64_t slots =
+      sum->per_core ? region_reader_slots(reading->instance->reader) : 1;
+  return sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+}
+
+/* Whether these were the last rows. */
+static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
+  struct region_tile *tile = &reading->tile;
+  const struct region_watch_options *options = &reading->watch->options;
+  uint64_t row = cost_of_row(reading);
+  do {
+    region_tile_read(reading->instance->reader, tile, reading->next_row);
+    region_follow_tile(reading);
+    reading->next_row += tile->rows;
+    *cells_left -= MIN(*cells_left, MAX(1, tile->rows) * row);
+    if (tile->rows < tile->capacity)
+      return true;
+  } while (*cells_left > 0 && options->is_wanted(options->argument));
+  return false;
+}
+
+static int make_tile(struct region_tile *tile,
+                     const struct region_instance *instance, uint32_t t,
+                     uint32_t rows) {
+  bool cores = region_sum_has_cores(instance->tables[t].sum);
+  return region_tile_init(tile, instance->reader, t, rows,
+                          REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
+}
+
+bool region_table_read(struct region_instance_table *table,
+                       uint64_t *cells_left) {
+  struct region_reading *reading = table->reading;
+  if (make_tile(&reading->tile, reading->instance, reading->number,
+                tile_rows(reading->sum)) != 0) {
+    tell_left_out(reading->instance, reading->sum);
+    table->from_zero = false;
+    if (reading->is_final)
+      table->final = REGION_FINAL_DONE;
+    region_table_stop(table);
+    return true;
+  }
+  bool is_complete = read_tiles(reading, cells_left);
+  region_tile_free(&reading->tile);
+  if (is_complete)
+    finish(reading);
+  return is_complete;
+}
+
+/* ---------------------------------------------------------------------------
+ * Top
+ */
+
+static int compare_row(const void *key, const void *part) {
+  uint32_t row = *(const uint32_t *)key;
+  uint32_t number = (*(struct region_part *const *)part)->number;
+  return (row > number) - (row < number);
+}
+
+static struct region_part *find_part(const struct region_instance_table *table,
+                                     uint32_t row) {
+  struct region_part **found =
+      table->parts_len > 0 ? bsearch(&row, table->parts, table->parts_len,
+                                     sizeof(struct region_part *), compare_row)
+                           : NULL;
+  return found != NULL ? *found : NULL;
+}
+
+/* The row is read once more: what it counted before now belongs to `other`, so
+ * that the first interval of its series is not longer than the others. */
+static void show_unfollowed(struct region_instance *instance, uint32_t t,
+                            const struct region_challenger *challenger,
+                            struct region_sum_row *row) {
+  struct region_instance_table *table = &instance->tables[t];
+  struct region_reading reading = {
+      .instance = instance, .table = table, .sum = table->sum, .number = t};
+  struct region_tile *tile = &reading.tile;
+  if (make_tile(tile, instance, t, 1) != 0)
+    return;
+  region_tile_read(instance->reader, tile, challenger->row);
+  if (tile->rows > 0 && region_state(tile->generations[0]) == REGION_LIVE &&
+      region_incarnation(tile->generations[0]) ==
+          region_incarnation(challenger->generation))
+    region_part_new(&reading, 0, row, false);
+  region_tile_free(tile);
+}
+
+void region_table_show(struct region_instance *instance, uint32_t t,
+                       const struct region_challenger *challenger,
+                       struct region_sum_row *row) {
+  struct region_instance_table *table = &instance->tables[t];
+  if (!table->sum->chooses_rows) {
+    show_unfollowed(instance, t, challenger, row);
+    return;
+  }
+  struct region_part *part = find_part(table, challenger->row);
+  if (part != NULL &&
+      part->incarnation == region_incarnation(challenger->generation))
+    region_part_show(table->sum, part, row);
+}
+
+void region_table_hide(struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
+  for (uint32_t p = 0; p < table->parts_len; p++) {
+    struct region_part *part = table->parts[p];
+    if (part->row == NULL || part->row->top)
+      continue;
+    if (sum->chooses_rows)
+      region_part_show(sum, part, NULL);
+    else
+      part->ended = true;
+  }
+  region_parts_tidy(table);
+}
+
+/* In the next pass it wants to be shown for the second time. */
+void region_table_remember(struct region_instance_table *table,
+                           const struct region_challenger *challenger) {
+  struct region_part *part =
+      table->sum->chooses_rows ? find_part(table, challenger->row) : NULL;
+  if (part != NULL)
+    part->challenged = table->pass;
+  else if (challenger->row < table->marks_len)
+    table->marks[challenger->row].challenged = table->pass;
+}
