@@ -123,11 +123,12 @@ enum percore_key {
 enum percore_table_flags {
   /* OWNED: each row has a sequence counter for percore_row_begin and _end. */
   PERCORE_CONSISTENT = 1,
-  /* Saves two words per row and column. percore_reset then fails; rows of
-   * OWNED and SHARED tables can be removed all the same and are zeroed when
-   * they are used again, rows of PER_CORE tables cannot be removed. */
-  PERCORE_NO_BASES = 2
+  /* Saves a word per row and column. percore_reset then fails. */
+  PERCORE_NO_RESET = 2
 };
+
+/* Gone since 0.2.0: a compile error that names the successor. */
+#define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
 
 #define PERCORE_MAX_COLUMNS 4096 /* of a row, histogram buckets included */
 
@@ -260,8 +261,8 @@ enum percore_remove_flags {
  * first, and only after every attached thread has passed a quiescent point
  * (percore_quiescent, _poll, _sleep, _detach). Take the row out of the reach of
  * the workers before. Threads that are not attached must be done with it.
- * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (PER_CORE
- * with PERCORE_NO_BASES, a single row). */
+ * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE
+ * table with levels or states, a single row). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
@@ -271,7 +272,7 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
 /* Makes counters and histograms show 0 from now on. No cell is written and no
  * rate changes; gauges, levels and states stay. Waits for workers inside a
  * section, for at most 0.1 s a row. Returns 0, or -1 with EINVAL, ENOENT (not
- * live), ENODEV, ENOTSUP (PERCORE_NO_BASES), EAGAIN (a worker stayed inside a
+ * live), ENODEV, ENOTSUP (PERCORE_NO_RESET), EAGAIN (a worker stayed inside a
  * section; rows from there on are as they were). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 

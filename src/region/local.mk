@@ -38,7 +38,7 @@ libregion_la_SOURCES = \
 lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libregion.la libcycles.la -lm
-libpercore_la_LDFLAGS = -shared -version-info 0:0:0 -no-undefined \
+libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
 	-Wl,-z,nodelete \
 	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
 libpercore_la_DEPENDENCIES = libregion.la libcycles.la src/libpercore.map
