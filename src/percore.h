@@ -235,8 +235,10 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  * usable. A row starts at 0 whatever its cells hold. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows are live
- *   EAGAIN        there is room once every attached thread has passed a
- *                 quiescent point
+ *   EAGAIN        the oldest removed row waits for attached threads that have
+ *                 passed no quiescent point since the library last looked,
+ *                 which it has done by now: the next call succeeds once each
+ *                 of them has passed one, sleeps, or has ended
  *   ENOMEM        no memory for another 2 MiB of rows
  *   EINVAL        no such table, an empty or too long name, a single row
  *   ENODEV        the region is a sink
@@ -247,8 +249,8 @@ int percore_row_add_key(struct percore_region *region, uint32_t table,
                         uint64_t key, uint32_t *row);
 
 /* The same for callers with row numbers of their own. The name is not compared
- * with those of other rows. EEXIST: that row lives. name may be NULL in tables
- * without names, where key counts. */
+ * with those of other rows. EEXIST: that row lives. EAGAIN: it was removed, and
+ * waits as above. name may be NULL in tables without names, where key counts. */
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key);
 

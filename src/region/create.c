@@ -223,7 +223,7 @@ static void free_region(struct percore_region *region) {
   if (region->memfd >= 0)
     close(region->memfd);
   free(region->state);
-  free(region->grace.seen);
+  free(region->grace.slots);
   pthread_mutex_destroy(&region->mutex);
   free(region);
   errno = saved;
