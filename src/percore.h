@@ -189,6 +189,8 @@ struct percore_region;
  *   ENAMETOOLONG  the path of the socket, or what collectd would call a value
  *   ENOMEM        it would not fit into the memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the region
+ *   EPERM         a socket that another user's producer left in a sticky
+ *                 directory when it died; its user or root removes it
  *   and those of memfd_create(2), mmap(2), open(2), bind(2), pthread_create(3)
  */
 int percore_create(struct percore_region **region, const char *name,
@@ -203,8 +205,8 @@ int percore_destroy(struct percore_region *region);
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers who connected or asked since the last call; never blocks. Returns 0,
- * or -1 with ENODEV. */
+/* Answers who connected or asked since the last call, and makes the socket anew
+ * if it was removed; never blocks. Returns 0, or -1 with ENODEV. */
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and

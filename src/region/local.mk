@@ -18,6 +18,7 @@ libregion_la_SOURCES = \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
 	src/region/message.c src/region/message.h \
+	src/region/name.c src/region/name.h \
 	src/region/open.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
