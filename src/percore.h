@@ -123,11 +123,12 @@ enum percore_key {
 enum percore_table_flags {
   /* OWNED: each row has a sequence counter for percore_row_begin and _end. */
   PERCORE_CONSISTENT = 1,
-  /* Saves two words per row and column. percore_reset then fails; rows of
-   * OWNED and SHARED tables can be removed all the same and are zeroed when
-   * they are used again, rows of PER_CORE tables cannot be removed. */
-  PERCORE_NO_BASES = 2
+  /* Saves a word per row and column. percore_reset then fails. */
+  PERCORE_NO_RESET = 2
 };
+
+/* Gone since 0.2.0: a compile error that names the successor. */
+#define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
 
 #define PERCORE_MAX_COLUMNS 4096 /* of a row, histogram buckets included */
 
@@ -188,6 +189,8 @@ struct percore_region;
  *   ENAMETOOLONG  the path of the socket, or what collectd would call a value
  *   ENOMEM        it would not fit into the memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the region
+ *   EPERM         a socket that another user's producer left in a sticky
+ *                 directory when it died; its user or root removes it
  *   and those of memfd_create(2), mmap(2), open(2), bind(2), pthread_create(3)
  */
 int percore_create(struct percore_region **region, const char *name,
@@ -202,8 +205,8 @@ int percore_destroy(struct percore_region *region);
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers who connected or asked since the last call; never blocks. Returns 0,
- * or -1 with ENODEV. */
+/* Answers who connected or asked since the last call, and makes the socket anew
+ * if it was removed; never blocks. Returns 0, or -1 with ENODEV. */
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
@@ -234,8 +237,10 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  * usable. A row starts at 0 whatever its cells hold. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows are live
- *   EAGAIN        there is room once every attached thread has passed a
- *                 quiescent point
+ *   EAGAIN        the oldest removed row waits for attached threads that have
+ *                 passed no quiescent point since the library last looked,
+ *                 which it has done by now: the next call succeeds once each
+ *                 of them has passed one, sleeps, or has ended
  *   ENOMEM        no memory for another 2 MiB of rows
  *   EINVAL        no such table, an empty or too long name, a single row
  *   ENODEV        the region is a sink
@@ -246,8 +251,8 @@ int percore_row_add_key(struct percore_region *region, uint32_t table,
                         uint64_t key, uint32_t *row);
 
 /* The same for callers with row numbers of their own. The name is not compared
- * with those of other rows. EEXIST: that row lives. name may be NULL in tables
- * without names, where key counts. */
+ * with those of other rows. EEXIST: that row lives. EAGAIN: it was removed, and
+ * waits as above. name may be NULL in tables without names, where key counts. */
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key);
 
@@ -260,8 +265,8 @@ enum percore_remove_flags {
  * first, and only after every attached thread has passed a quiescent point
  * (percore_quiescent, _poll, _sleep, _detach). Take the row out of the reach of
  * the workers before. Threads that are not attached must be done with it.
- * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (PER_CORE
- * with PERCORE_NO_BASES, a single row). */
+ * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE
+ * table with levels or states, a single row). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
@@ -271,7 +276,7 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
 /* Makes counters and histograms show 0 from now on. No cell is written and no
  * rate changes; gauges, levels and states stay. Waits for workers inside a
  * section, for at most 0.1 s a row. Returns 0, or -1 with EINVAL, ENOENT (not
- * live), ENODEV, ENOTSUP (PERCORE_NO_BASES), EAGAIN (a worker stayed inside a
+ * live), ENODEV, ENOTSUP (PERCORE_NO_RESET), EAGAIN (a worker stayed inside a
  * section; rows from there on are as they were). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 

@@ -35,10 +35,10 @@ extern "C" {
 /* A library whose slot blocks, handles or update rules differ does not define
  * this symbol, so that a header that does not match it is a link error. The
  * percore sources themselves are built with PERCORE_BUILDING. */
-extern const char percore_abi_1;
+extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
-    &percore_abi_1;
+    &percore_abi_2;
 #endif
 
 /* The head of a slot block: what the owner of the slot alone writes. */

@@ -88,13 +88,17 @@ static void tell(struct region_instance *instance,
   instance->health = now;
   bool restarted = instance->restarted;
   instance->restarted = false;
+  bool ended = region_reader_ended(instance->reader);
   if (now == REGION_DEAD && before != REGION_DEAD)
-    region_snapshot_tell(snapshot, REGION_FAILURE,
-                         "Region %s is gone: its producer has ended.", name);
+    region_snapshot_tell(
+        snapshot, ended ? REGION_OKAY : REGION_FAILURE,
+        ended ? "Region %s has ended: its producer closed it."
+              : "Region %s is gone: its producer died or did not close it.",
+        name);
   else if (before == REGION_DEAD && now != REGION_DEAD)
     region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is back.", name);
   else if (restarted)
-    region_snapshot_tell(snapshot, REGION_WARNING,
+    region_snapshot_tell(snapshot, ended ? REGION_OKAY : REGION_WARNING,
                          "Region %s is gone and back: its producer was started "
                          "again.",
                          name);

@@ -223,7 +223,7 @@ static void free_region(struct percore_region *region) {
   if (region->memfd >= 0)
     close(region->memfd);
   free(region->state);
-  free(region->grace.seen);
+  free(region->grace.slots);
   pthread_mutex_destroy(&region->mutex);
   free(region);
   errno = saved;
@@ -334,6 +334,8 @@ int percore_destroy(struct percore_region *region) {
     return -1;
   }
   unlink_region(region);
+  /* Before the connections end, so that readers find it then. */
+  __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);
   return 0;

@@ -177,8 +177,8 @@ static const char *take_table(struct region_directory *directory, uint32_t t) {
   described->row_name_size = table->row_name_size;
   if (table->flags & REGION_TABLE_CONSISTENT)
     described->flags |= PERCORE_CONSISTENT;
-  if (table->birth_offset == 0)
-    described->flags |= PERCORE_NO_BASES;
+  if (table->reset_offset == 0)
+    described->flags |= PERCORE_NO_RESET;
   return NULL;
 }
 
@@ -203,6 +203,12 @@ static const char *columns_fault(const struct region_directory *directory,
   if (table->columns != column || column > PERCORE_MAX_COLUMNS)
     return "the columns of a table do not add up";
   return NULL;
+}
+
+static bool base_lies_in(const struct region_table *table, uint64_t offset,
+                         uint64_t first, uint64_t end) {
+  return offset == 0 ||
+         lies_in(offset, table->max_rows, 8ull * table->columns, first, end);
 }
 
 static const char *table_fault(const struct region_directory *directory,
@@ -232,12 +238,11 @@ static const char *table_fault(const struct region_directory *directory,
       !lies_in(table->labels_offset, rows, table->label_stride, first, end) ||
       !lies_in(table->single_offset, rows, table->row_stride, first, end))
     return "a part of a table lies outside";
-  if ((table->birth_offset == 0) != (table->reset_offset == 0))
-    return "a table has one base without the other";
-  if (table->birth_offset != 0 &&
-      (!lies_in(table->birth_offset, rows, 8ull * table->columns, first, end) ||
-       !lies_in(table->reset_offset, rows, 8ull * table->columns, first, end)))
-    return "a base of a table lies outside";
+  if (table->birth_offset == 0 && table->reset_offset != 0)
+    return "a table has resets and no births";
+  if (!base_lies_in(table, table->birth_offset, first, end) ||
+      !base_lies_in(table, table->reset_offset, first, end))
+    return "the births or resets of a table lie outside";
   if (table->storage == PERCORE_PER_CORE &&
       !lies_in(table->slot_offset, rows, table->row_stride,
                REGION_CORE_ROW_OFFSET, directory->header.block_stride))

@@ -1,15 +1,18 @@
 /* grace.c: when may the cells of a removed row count for another one?
  *
  * Once no worker can still hold the old row. A worker says so by a quiescent
- * point, a plain store: on its own that store may reach memory after a look at
- * the application's tables that came behind it, and the worker hold a row that
- * was taken out of reach in between. So a grace period begins with a full
- * barrier on every thread (membarrier), and only then looks at the counters:
- * what a worker fetched before the barrier it gives up before its counter moves
- * beyond the value seen; what it fetches after the barrier is no removed row.
- * A barrier interrupts every core that runs one of our threads, so removals
- * begin at most one period per millisecond; one serves all rows removed before
- * it. Only a row that is wanted now begins one at once.
+ * point, which is a plain store: the store may reach memory after a later load
+ * of the application's tables, and the worker hold a row that was taken out of
+ * reach in between. So a period begins with a full barrier on every thread
+ * (membarrier) and only then looks at the counters of the slots. A worker gives
+ * up what it loaded before the barrier before its counter leaves the value
+ * seen; what it loads after the barrier is no removed row.
+ *
+ * A period serves all rows removed before it began, and many can be under way:
+ * a slot whose counter has left the value seen last has passed them all. The
+ * barrier interrupts every core that runs one of our threads, so removals begin
+ * at most one period per millisecond; a row that is wanted again begins one if
+ * none began since its removal.
  */
 #include "percore_config.h"
 
@@ -30,9 +33,8 @@ static long membarrier(int command) {
 
 int region_grace_init(struct percore_region *region) {
   struct grace *grace = &region->grace;
-  grace->open = 1;
-  grace->seen = calloc(region->header->slot_count, sizeof(*grace->seen));
-  if (grace->seen == NULL)
+  grace->slots = calloc(region->header->slot_count, sizeof(*grace->slots));
+  if (grace->slots == NULL)
     return -1;
   (void)membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
   return 0;
@@ -55,42 +57,51 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+/* A block that nobody was ever attached to is no memory. */
+static uint64_t quiescent_points(const struct percore_region *region,
+                                 uint32_t s) {
+  if (region->slots[s].tid == 0)
+    return 0;
+  return __atomic_load_n(&region_block(region, s)->quiescent, __ATOMIC_ACQUIRE);
+}
+
 static void begin(struct percore_region *region) {
   struct grace *grace = &region->grace;
   barrier_everywhere();
-  for (uint32_t s = 0; s < region->header->slot_count; s++)
-    grace->seen[s] = region->slots[s].tid == 0
-                         ? 0
-                         : __atomic_load_n(&region_block(region, s)->quiescent,
-                                           __ATOMIC_RELAXED);
-  grace->running = grace->open++;
+  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    struct grace_slot *slot = &grace->slots[s];
+    uint64_t now = quiescent_points(region, s);
+    if (now != slot->seen)
+      slot->passed = grace->begun;
+    slot->seen = now;
+  }
+  grace->begun++;
   grace->begun_ns = now_ns();
 }
 
-/* The acquires pair with the releases of percore_quiescent and percore_sleep:
- * what the worker added to the old row is in the sum that becomes the birth of
- * the new one. */
-static bool is_over(const struct percore_region *region) {
-  for (uint32_t s = 0; s < region->header->slot_count; s++) {
-    const struct region_slot *slot = &region->slots[s];
-    if (slot->tid == 0)
-      continue;
-    const struct percore_slot_head *head = region_block(region, s);
-    if (__atomic_load_n(&head->quiescent, __ATOMIC_ACQUIRE) ==
-            region->grace.seen[s] &&
-        !__atomic_load_n(&head->asleep, __ATOMIC_ACQUIRE) &&
-        !region_owner_is_dead(slot))
-      return false;
-  }
-  return true;
+/* Whether the thread of a slot holds nothing now. */
+static bool is_idle(const struct percore_region *region, uint32_t s) {
+  const struct region_slot *slot = &region->slots[s];
+  return slot->tid == 0 ||
+         __atomic_load_n(&region_block(region, s)->asleep, __ATOMIC_ACQUIRE) ||
+         region_owner_is_dead(slot);
 }
 
-static void finish(struct percore_region *region) {
+/* Finds the last period that is over. The acquires pair with the releases of
+ * percore_quiescent and percore_sleep: what the worker added to the old row is
+ * in the sum that becomes the birth of the new one. */
+static void look(struct percore_region *region) {
   struct grace *grace = &region->grace;
-  if (grace->running == 0 || !is_over(region))
-    return;
-  grace->over = grace->running;
-  grace->running = 0;
+  uint64_t over = grace->begun;
+  for (uint32_t s = 0; s < region->header->slot_count; s++) {
+    struct grace_slot *slot = &grace->slots[s];
+    if (slot->passed < grace->begun &&
+        (quiescent_points(region, s) != slot->seen || is_idle(region, s)))
+      slot->passed = grace->begun;
+    if (slot->passed < over)
+      over = slot->passed;
+  }
+  grace->over = over;
 }
 
 /* ---------------------------------------------------------------------------
@@ -111,7 +122,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now) {
   struct table_state *state = &region->state[table];
   struct removed_row *removed = &state->removed[row];
-  *removed = (struct removed_row){.grace = region->grace.open};
+  *removed = (struct removed_row){.grace = region->grace.begun + 1};
   if (safe_now) { /* before all others, so that none can hold it up */
     removed->grace = 0;
     removed->newer = state->oldest;
@@ -128,9 +139,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   else
     state->oldest = row + 1;
   state->newest = row + 1;
-  finish(region);
-  if (region->grace.running == 0 &&
-      now_ns() - region->grace.begun_ns >= LEAST_PERIOD_NS)
+  if (now_ns() - region->grace.begun_ns >= LEAST_PERIOD_NS)
     begin(region);
 }
 
@@ -146,15 +155,14 @@ static void take(struct table_state *state, uint32_t row) {
     state->newest = removed->older;
 }
 
-/* A period that began before the row was removed does not free it: then the
- * next one may, at once if every worker has moved on since. */
-static bool is_safe(struct percore_region *region, uint64_t grace) {
-  for (int i = 0; i < 2 && grace > region->grace.over; i++) {
-    if (region->grace.running == 0)
-      begin(region);
-    finish(region);
-  }
-  return grace <= region->grace.over;
+static bool is_safe(struct percore_region *region, uint64_t period) {
+  struct grace *grace = &region->grace;
+  if (period <= grace->over)
+    return true;
+  if (period > grace->begun)
+    begin(region);
+  look(region);
+  return period <= grace->over;
 }
 
 bool region_has_removed(const struct percore_region *region, uint32_t table) {

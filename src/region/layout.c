@@ -148,7 +148,7 @@ static uint64_t place_part(struct places *places,
 }
 
 static void place_table(struct places *places, struct region_table *table,
-                        bool bases, uint64_t page) {
+                        bool resets, uint64_t page) {
   uint64_t rows = table->max_rows, columns = table->columns;
   uint64_t row_align = table->row_stride % 128 == 0 ? 128 : 64;
   table->live_offset =
@@ -156,12 +156,10 @@ static void place_table(struct places *places, struct region_table *table,
   table->generations_offset = place_part(places, table, rows, 8, 64, page);
   table->labels_offset =
       place_part(places, table, rows, table->label_stride, 64, page);
-  if (bases) {
-    table->birth_offset =
-        place_part(places, table, rows, columns * 8, 64, page);
+  table->birth_offset = place_part(places, table, rows, columns * 8, 64, page);
+  if (resets)
     table->reset_offset =
         place_part(places, table, rows, columns * 8, 64, page);
-  }
   table->single_offset =
       place_part(places, table, rows + 1, table->row_stride, row_align, page);
 }
@@ -187,8 +185,8 @@ static int place_all(struct region_plan *plan,
   struct places block = {.next = sizeof(struct percore_slot_head)};
   for (uint32_t t = 0; t < header->table_count; t++) {
     struct region_table *table = &plan->tables[t];
-    bool bases = t == 0 || (tables[t - 1].flags & PERCORE_NO_BASES) == 0;
-    place_table(&places, table, bases, page);
+    bool resets = t == 0 || (tables[t - 1].flags & PERCORE_NO_RESET) == 0;
+    place_table(&places, table, resets, page);
     if (t == 0)
       table->slot_offset = REGION_CORE_ROW_OFFSET;
     else if (table->storage == PERCORE_PER_CORE)

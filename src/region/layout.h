@@ -21,7 +21,7 @@
 
 #define REGION_MAGIC "PERCORE1"
 #define REGION_BYTE_ORDER 0x01020304u
-#define REGION_MAJOR 1
+#define REGION_MAJOR 2
 #define REGION_MINOR 0
 
 /* What both sides hold to; a region beyond is not made and not read. */
@@ -67,7 +67,8 @@ struct region_header {
   uint32_t core_count; /* slots 0 to core_count - 1 are those of the cores */
   uint64_t blocks_offset;
   uint64_t block_stride;
-  uint64_t reserved[8];
+  uint64_t ended; /* live: 1 after percore_destroy */
+  uint64_t reserved[7];
 };
 _Static_assert(sizeof(struct region_header) == 256, "");
 
@@ -91,8 +92,9 @@ struct region_table {
   uint32_t label_stride;       /* bytes from label to label */
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
-  uint64_t birth_offset;       /* columns words per row; 0: there are none */
-  uint64_t reset_offset;       /* the same */
+  uint64_t birth_offset;       /* columns words per row; 0: births are 0, and
+                                  no row is used twice */
+  uint64_t reset_offset;       /* the same; 0: the births */
   uint64_t single_offset;      /* rows of OWNED, SHARED, the shared block */
   uint64_t slot_offset;        /* PER_CORE: rows, in each slot block */
   uint64_t labels_offset;      /* name or key of each row */

@@ -18,6 +18,7 @@ libregion_la_SOURCES = \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
 	src/region/message.c src/region/message.h \
+	src/region/name.c src/region/name.h \
 	src/region/open.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
@@ -38,7 +39,7 @@ libregion_la_SOURCES = \
 lib_LTLIBRARIES += libpercore.la
 libpercore_la_SOURCES =
 libpercore_la_LIBADD = libregion.la libcycles.la -lm
-libpercore_la_LDFLAGS = -shared -version-info 0:0:0 -no-undefined \
+libpercore_la_LDFLAGS = -shared -version-info 2:0:0 -no-undefined \
 	-Wl,-z,nodelete \
 	-Wl,--version-script=$(top_srcdir)/src/libpercore.map
 libpercore_la_DEPENDENCIES = libregion.la libcycles.la src/libpercore.map

@@ -56,10 +56,9 @@ static size_t shared_arrays(const struct region_table *table,
   arrays[count++] = (struct array){table->generations_offset, 8};
   arrays[count++] = (struct array){table->labels_offset, table->label_stride};
   arrays[count++] = (struct array){table->single_offset, table->row_stride};
-  if (table->birth_offset != 0) {
-    arrays[count++] = (struct array){table->birth_offset, bases};
+  arrays[count++] = (struct array){table->birth_offset, bases};
+  if (table->reset_offset != 0)
     arrays[count++] = (struct array){table->reset_offset, bases};
-  }
   return count;
 }
 

@@ -193,12 +193,18 @@ static bool connect_region(struct region_reader *reader) {
   return false;
 }
 
+static bool has_ended(const struct region_view *view) {
+  return region_load(region_view_words(
+             view, offsetof(struct region_header, ended))) != 0;
+}
+
 enum region_event region_reader_refresh(struct region_reader *reader) {
   if (has_view(reader) && !reader->left) {
     if (region_connection_is_alive(&reader->connection))
       return REGION_AS_BEFORE;
     region_connection_close(&reader->connection);
     reader->left = true;
+    reader->ended = has_ended(&reader->view);
     fail(reader, ECONNRESET, NULL);
     return REGION_WENT;
   }
@@ -239,6 +245,10 @@ pid_t region_reader_pid(const struct region_reader *reader) {
 
 uid_t region_reader_uid(const struct region_reader *reader) {
   return reader->uid;
+}
+
+bool region_reader_ended(const struct region_reader *reader) {
+  return reader->ended;
 }
 
 int region_reader_reset(struct region_reader *reader, uint32_t table,

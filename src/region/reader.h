@@ -92,6 +92,9 @@ uint64_t region_reader_producer(const struct region_reader *reader);
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
+/* Whether the last producer that went did so by percore_destroy. */
+bool region_reader_ended(const struct region_reader *reader);
+
 /* Asks the producer to reset a table (or UINT32_MAX: all) and row (or
  * UINT32_MAX: all). 0, or -1 with errno: EPERM, ETIMEDOUT, ENODEV, ... */
 int region_reader_reset(struct region_reader *reader, uint32_t table,
@@ -148,9 +151,10 @@ enum region_want {
 };
 
 /* Cells of rows first_row to first_row + rows - 1. Values are raw: what a row
- * counts is total - birth, what people see since the last reset is
- * total - reset (region_row_shown). Arrays are indexed [row][column], cores
- * [core][row][column]. */
+ * has counted is total - birth, in every table; people see total - reset, what
+ * it has counted since the last reset (region_row_shown). In tables without
+ * births these are 0, in tables without resets those are the births. Arrays are
+ * indexed [row][column], cores [core][row][column]. */
 struct region_tile {
   uint32_t table, want;
   uint32_t capacity, columns, core_count;

@@ -41,34 +41,33 @@ static void store(uint64_t *word, uint64_t value) {
   __atomic_store_n(word, value, __ATOMIC_RELAXED);
 }
 
-static void begin_bases(struct percore_region *region,
-                        const struct region_table *table, uint32_t row) {
-  uint64_t sums[PERCORE_MAX_COLUMNS];
-  uint64_t *birth = region_base(region, table, table->birth_offset, row);
-  uint64_t *reset = region_base(region, table, table->reset_offset, row);
-  (void)region_sum_row(region, table, row, sums);
-  for (uint32_t c = 0; c < table->columns; c++) {
-    store(&birth[c], sums[c]);
-    store(&reset[c], sums[c]);
-  }
+static bool is_set(const struct region_field *field) {
+  return field->kind == PERCORE_LEVEL || field->kind == PERCORE_STATE;
 }
 
-/* Without bases a row begins with its one copy at 0; with them, what is set and
- * not added begins at 0. */
+static void store_base(struct percore_region *region,
+                       const struct region_table *table, uint64_t offset,
+                       uint32_t row, const uint64_t *sums) {
+  uint64_t *base = region_base(region, table, offset, row);
+  for (uint32_t c = 0; c < table->columns; c++)
+    store(&base[c], sums[c]);
+}
+
+/* Levels and states begin at 0. No other cell is ever zeroed: readers would
+ * lose what they have not seen yet. */
 static void begin_cells(struct percore_region *region,
                         const struct region_table *table, uint32_t row) {
+  uint64_t sums[PERCORE_MAX_COLUMNS];
   uint64_t *cells = region_single(region, table, row);
-  if (table->birth_offset == 0) {
-    for (uint32_t c = 0; c < table->columns; c++)
-      store(&cells[c], 0);
-    return;
-  }
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct region_field *field = &region->fields[table->first_field + f];
-    if (field->kind == PERCORE_LEVEL || field->kind == PERCORE_STATE)
+    if (is_set(field))
       store(&cells[field->column], 0);
   }
-  begin_bases(region, table, row);
+  (void)region_sum_row(region, table, row, sums);
+  store_base(region, table, table->birth_offset, row, sums);
+  if (table->reset_offset != 0)
+    store_base(region, table, table->reset_offset, row, sums);
 }
 
 static void begin_row(struct percore_region *region,
@@ -210,12 +209,22 @@ int percore_row_add_at(struct percore_region *region, uint32_t table,
  * Removing
  */
 
+/* The levels of a former row in the slots could not be told from those of the
+ * next, and only the owners of the slots may write them. */
+static bool has_levels_per_core(const struct percore_region *region,
+                                const struct region_table *table) {
+  for (uint32_t f = 0; f < table->field_count; f++)
+    if (is_set(&region->fields[table->first_field + f]))
+      return table->storage == PERCORE_PER_CORE;
+  return false;
+}
+
 static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
                       uint32_t flags) {
   const struct region_table *table = &region->tables[t];
   errno = ENOTSUP;
   if ((table->flags & REGION_TABLE_SINGLE) ||
-      (table->storage == PERCORE_PER_CORE && table->birth_offset == 0))
+      has_levels_per_core(region, table))
     return -1;
   errno = ENOENT;
   if (row >= region_live(region, table)->rows_in_use)

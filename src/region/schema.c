@@ -36,15 +36,6 @@ static bool field_is_valid(const struct percore_field *field) {
   return states_are_valid(field);
 }
 
-/* Rows of PER_CORE tables that can be removed have no levels: the value of a
- * former row in some slot could not be told from that of the next. */
-static bool levels_are_valid(const struct percore_table *table,
-                             const struct percore_field *field) {
-  bool is_set = field->kind == PERCORE_LEVEL || field->kind == PERCORE_STATE;
-  return !is_set || table->storage != PERCORE_PER_CORE ||
-         table->max_rows == 0 || (table->flags & PERCORE_NO_BASES) != 0;
-}
-
 static bool fields_are_valid(const struct percore_table *table) {
   if (table->fields == NULL || table->field_count == 0 ||
       table->field_count > REGION_MAX_TABLE_FIELDS)
@@ -53,7 +44,7 @@ static bool fields_are_valid(const struct percore_table *table) {
   uint64_t columns = 0;
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
-    if (!field_is_valid(field) || !levels_are_valid(table, field))
+    if (!field_is_valid(field))
       return false;
     for (uint32_t g = 0; g < f; g++)
       if (strcmp(field->name, table->fields[g].name) == 0)
@@ -76,7 +67,7 @@ static bool table_is_valid(const struct percore_table *table) {
   if ((unsigned)table->storage > PERCORE_SHARED ||
       (unsigned)table->key > PERCORE_KEY_MAC ||
       table->max_rows > REGION_MAX_ROWS ||
-      (table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_BASES)) != 0)
+      (table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_RESET)) != 0)
     return false;
   if ((table->flags & PERCORE_CONSISTENT) != 0 &&
       table->storage != PERCORE_OWNED)

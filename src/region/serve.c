@@ -1,32 +1,30 @@
 /* serve.c: hands the region's descriptor to whoever connects, and resets when
  * asked; in a thread of its own, or in turns of the application's loop.
  *
- * A region's name in a runtime directory belongs to who holds the lock file.
- * Under that lock a socket that is still there belongs to nobody.
+ * Where readers find it is name.c.
  */
 #include "percore_config.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/file.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "message.h"
+#include "name.h"
 #include "writer.h"
 
 enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
+
+/* How often the thread looks whether its socket is still there. */
+enum { LOOK_AGAIN_MS = 2000 };
 
 struct connection {
   int fd; /* -1 if unused */
@@ -34,9 +32,9 @@ struct connection {
 };
 
 struct server {
-  pthread_mutex_t turn; /* one thread at a time in serve_turn */
-  char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-  int lock, listener, epoll, stop;
+  pthread_mutex_t turn;    /* one thread at a time in serve_turn */
+  struct region_name name; /* changed with the region locked, as connections */
+  int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
   uint64_t accepted;
   bool has_thread, chosen_cpus;
@@ -82,8 +80,8 @@ static bool greet(struct percore_region *region, int fd) {
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
   for (int i = 0; i < MAX_CONNECTIONS; i++) {
-    int fd =
-        accept4(server->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int fd = accept4(server->name.listener, NULL, NULL,
+                     SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
       return errno != EMFILE && errno != ENFILE && errno != ENOMEM &&
              errno != ENOBUFS;
@@ -130,18 +128,30 @@ static bool handle_message(struct percore_region *region, int fd) {
   return region_message_send(fd, &message, NULL, 0);
 }
 
+/* Somebody may clean the directory up, or make it anew. */
+static void stay_found(struct percore_region *region) {
+  struct server *server = region->server;
+  if (region_name_is_found(&server->name) || !region_lock(region))
+    return;
+  epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
+  (void)region_name_restore(&server->name);
+  (void)watch(server, server->name.listener);
+  region_unlock(region);
+}
+
 /* Everything that is ready, one step of each. false if it is no use to look
  * again at once. */
 static bool serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
   struct epoll_event events[MAX_CONNECTIONS + 2];
   bool useful = true;
+  stay_found(region);
   int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
     if (fd == server->stop)
       continue;
-    if (fd == server->listener) {
+    if (fd == server->name.listener) {
       if (region_lock(region)) {
         useful = accept_one(region);
         region_unlock(region);
@@ -177,7 +187,7 @@ static void *serve_thread(void *argument) {
   region_unlock(region);
   struct timespec pause = {.tv_nsec = 100000000};
   while (!is_stopped(server))
-    if (!serve_turn(region, -1))
+    if (!serve_turn(region, LOOK_AGAIN_MS))
       nanosleep(&pause, NULL);
   return NULL;
 }
@@ -240,48 +250,12 @@ void region_server_avoid_slots(struct percore_region *region) {
  * Starting and stopping
  */
 
-static int take_name(struct server *server, const char *name,
-                     const struct percore_options *options) {
-  char path[4096];
-  if (region_path(path, sizeof(path), options->runtime_dir, name,
-                  options->instance, "lock") != 0 ||
-      region_path(server->socket_path, sizeof(server->socket_path),
-                  options->runtime_dir, name, options->instance, "sock") != 0)
-    return -1;
-  server->lock = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-  if (server->lock < 0)
-    return -1;
-  if (flock(server->lock, LOCK_EX | LOCK_NB) == 0)
-    return 0;
-  if (errno == EWOULDBLOCK)
-    errno = EADDRINUSE;
-  return -1;
-}
-
-/* Who may connect is settled before anybody can: the group of the directory. */
-static int listen_at_path(struct server *server) {
-  struct sockaddr_un address = {.sun_family = AF_UNIX};
-  memcpy(address.sun_path, server->socket_path, sizeof(address.sun_path));
-  server->listener =
-      socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (server->listener < 0)
-    return -1;
-  if (unlink(server->socket_path) != 0 && errno != ENOENT)
-    return -1;
-  if (bind(server->listener, (struct sockaddr *)&address, sizeof(address)) != 0)
-    return -1;
-  if (chmod(server->socket_path, 0660) != 0)
-    return -1;
-  return listen(server->listener, MAX_CONNECTIONS);
-}
-
 static void close_server(struct server *server) {
   for (int c = 0; c < MAX_CONNECTIONS; c++)
     region_close_fd(&server->connections[c].fd);
-  region_close_fd(&server->listener);
+  region_name_close(&server->name);
   region_close_fd(&server->epoll);
   region_close_fd(&server->stop);
-  region_close_fd(&server->lock);
 }
 
 static void free_server(struct server *server) {
@@ -296,25 +270,21 @@ int region_server_start(struct percore_region *region, const char *name,
   if (server == NULL)
     return -1;
   pthread_mutex_init(&server->turn, NULL);
-  server->lock = server->listener = server->epoll = server->stop = -1;
+  server->name.lock = server->name.listener = server->epoll = server->stop = -1;
   for (int c = 0; c < MAX_CONNECTIONS; c++)
     server->connections[c].fd = -1;
   region->server = server;
   server->epoll = epoll_create1(EPOLL_CLOEXEC);
   server->stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  bool named = false;
   if (server->epoll >= 0 && server->stop >= 0 &&
-      take_name(server, name, options) == 0) {
-    named = true;
-    if (listen_at_path(server) == 0 && watch(server, server->stop) == 0 &&
-        watch(server, server->listener) == 0 &&
-        (options->serving == PERCORE_SERVE_POLLED ||
-         start_thread(region, options) == 0))
-      return 0;
-  }
+      region_name_take(&server->name, name, options) == 0 &&
+      watch(server, server->stop) == 0 &&
+      watch(server, server->name.listener) == 0 &&
+      (options->serving == PERCORE_SERVE_POLLED ||
+       start_thread(region, options) == 0))
+    return 0;
   int saved = errno;
-  if (named)
-    unlink(server->socket_path);
+  region_name_release(&server->name);
   free_server(server);
   region->server = NULL;
   errno = saved;
@@ -331,7 +301,7 @@ void region_server_stop(struct percore_region *region) {
       ;
     pthread_join(server->thread, NULL);
   }
-  unlink(server->socket_path);
+  region_name_release(&server->name);
   free_server(server);
   region->server = NULL;
 }

@@ -480,30 +480,36 @@ static void read_rows(struct region_reader *reader, struct region_tile *tile,
   if (tile->want & REGION_WANT_BIRTHS)
     read_base(view, tile, table->birth_offset, &known->births, tile->births,
               first, count, at);
+  bool resets = table->reset_offset != 0;
   if (tile->want & REGION_WANT_RESETS)
-    read_base(view, tile, table->reset_offset, &known->resets, tile->resets,
-              first, count, at);
+    read_base(view, tile, resets ? table->reset_offset : table->birth_offset,
+              resets ? &known->resets : &known->births, tile->resets, first,
+              count, at);
 }
 
 /* ---------------------------------------------------------------------------
  * Rows that stay the same object while they are read
  */
 
-/* A removed row is read as long as nobody else uses it. */
-static bool is_object(uint64_t generation) {
+/* A removed row is read as long as nobody else uses it. Without births a row
+ * that is used again cannot be told from the one before it. */
+static bool is_object(const struct region_table *table, uint64_t generation) {
   enum region_state state = region_state(generation);
-  return state == REGION_LIVE || state == REGION_GONE;
+  return (state == REGION_LIVE || state == REGION_GONE) &&
+         (table->birth_offset != 0 || region_incarnation(generation) <= 1);
 }
 
 static void read_again(struct region_reader *reader, struct region_tile *tile,
                        uint32_t i) {
+  const struct region_table *table =
+      &reader->view.directory.tables[tile->table];
   const uint64_t *word =
       region_view_generations(&reader->view, tile->table) + tile->first_row + i;
   for (int k = 0; k < REGION_TRIES; k++) {
     uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;
-    if (!is_object(generation))
+    if (!is_object(table, generation))
       continue;
     read_rows(reader, tile, tile->first_row + i, 1, i);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
@@ -525,6 +531,8 @@ static uint32_t known_rows(struct region_reader *reader, uint32_t t) {
 
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row) {
+  const struct region_table *table =
+      &reader->view.directory.tables[tile->table];
   uint32_t in_use = known_rows(reader, tile->table);
   tile->in_use = in_use;
   tile->first_row = first_row;
@@ -544,7 +552,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   for (uint32_t i = 0; i < rows; i++) {
     uint64_t now = region_load(&words[i]);
-    if (now == generations[i] && is_object(now))
+    if (now == generations[i] && is_object(table, now))
       continue;
     if (region_state(now) == REGION_FREE)
       generations[i] = 0;

@@ -79,6 +79,7 @@ struct region_reader {
   uid_t listener; /* -1: nobody, or not to be seen */
   struct region_view view;
   bool left;         /* the view's producer is gone */
+  bool ended;        /* and the last one that went had ended cleanly */
   uint64_t producer; /* number of the view's */
   pid_t pid;
   uid_t uid;

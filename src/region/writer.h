@@ -17,7 +17,7 @@
 /* What the writer remembers of a removed row; a list through the array. */
 struct removed_row {
   uint32_t older, newer; /* row + 1; 0 at the ends */
-  uint64_t grace;        /* the grace period that frees it; 0: free at once */
+  uint64_t grace;        /* the period that frees it; 0: free at once */
 };
 
 struct table_state {
@@ -29,15 +29,18 @@ struct table_state {
   uint32_t oldest, newest; /* of the removed rows; row + 1 */
 };
 
-/* Quiescence: a grace period began with a full barrier on every thread and a
+struct grace_slot {
+  uint64_t seen;   /* the quiescent counter when the last period began */
+  uint64_t passed; /* the last period known to be over for this slot */
+};
+
+/* Periods, counted from 1: each began with a full barrier on every thread and a
  * look at every slot; it is over when each slot has moved on, sleeps, or has no
  * living owner. */
 struct grace {
-  uint64_t open;     /* what is removed now waits for this one */
-  uint64_t running;  /* 0 if none is */
-  uint64_t over;     /* and all before it */
-  uint64_t begun_ns; /* CLOCK_MONOTONIC, of the last one */
-  uint64_t *seen;    /* per slot: the quiescent counter when it began */
+  uint64_t begun, over; /* the last ones */
+  uint64_t begun_ns;    /* CLOCK_MONOTONIC */
+  struct grace_slot *slots;
 };
 
 struct server;

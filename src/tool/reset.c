@@ -55,7 +55,7 @@ static int say_refused(const char *region, const char *table, int error) {
   case ENOTSUP:
     return say_failure(COMMAND,
                        "table %s of %s cannot be reset: its producer made it "
-                       "with PERCORE_NO_BASES",
+                       "with PERCORE_NO_RESET",
                        table, region);
   default:
     return say_failure(COMMAND, "%s, table %s: %s", region, table,

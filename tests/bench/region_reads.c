@@ -169,7 +169,7 @@ static int begin(struct bench *bench, const char *dir,
                                 .fields = fields,
                                 .field_count = columns,
                                 .max_rows = CELLS / columns / copies,
-                                .flags = PERCORE_NO_BASES};
+                                .flags = PERCORE_NO_RESET};
   struct percore_options options = {
       .size = sizeof(options), .runtime_dir = dir, .cores = SLOTS};
   struct region_reader_options reading = {.runtime_dir = dir,

@@ -34,7 +34,7 @@ static const struct percore_field fields[] = {
 #define FLOW_TABLE(table_name)                                                 \
   {                                                                            \
     .name = table_name, .storage = PERCORE_OWNED, .fields = fields,            \
-    .field_count = 4, .max_rows = FLOWS, .flags = PERCORE_NO_BASES             \
+    .field_count = 4, .max_rows = FLOWS, .flags = PERCORE_NO_RESET             \
   }
 
 enum { PORT, RESERVED, ADDED, TABLES };

@@ -24,6 +24,7 @@
  *   run CORE SLEEP_US                  a thread: one packet a round, for ever
  *   begin CORE                         a section that never ends
  *   serve                              where it is polled
+ *   end                                detaches and destroys the region
  */
 #include "percore.h"
 
@@ -126,9 +127,9 @@ static const struct percore_table schema_huge[] = {
      .storage = PERCORE_OWNED,
      .fields = session_fields,
      .field_count = 1,
-     .max_rows = 170000000,
+     .max_rows = 130000000,
      .key = PERCORE_KEY_IPV4,
-     .flags = PERCORE_NO_BASES},
+     .flags = PERCORE_NO_RESET},
 };
 
 static const struct {
@@ -374,6 +375,14 @@ static int do_serve(const char *line) {
   return percore_serve(region);
 }
 
+static int do_end(const char *line) {
+  (void)line;
+  for (int core = 0; core < CORES; core++)
+    if (slots[core].head != NULL && percore_detach(region, slots[core]) != 0)
+      return -1;
+  return percore_destroy(region);
+}
+
 /* ---------------------------------------------------------------------------
  */
 
@@ -387,6 +396,7 @@ static const struct {
     {"hist", do_hist},   {"poll", do_poll},   {"sleep", do_sleep},
     {"wake", do_wake},   {"reset", do_reset}, {"run", do_run},
     {"begin", do_begin}, {"serve", do_serve}, {"tally", do_tally},
+    {"end", do_end},
 };
 
 static int obey(const char *line) {

@@ -330,7 +330,7 @@ def instances_of_two_schemas():
 def reader_first_producer_later():
     """A producer that comes later is read within an interval or two; killed,
     its last counts are dispatched once and then nothing; and it is told once
-    that it is gone and back"""
+    that it is gone and back, and no failure if it ended cleanly"""
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -358,6 +358,13 @@ def reader_first_producer_later():
         collectd.wait_for(lambda: told(collectd, "gtpu is gone") == 2, 30,
                           "the second end")
         check(told(collectd, "gtpu is back") == 1, collectd.log())
+        with Producer("gtpu") as producer:
+            collectd.wait_for(lambda: told(collectd, "gtpu is back") == 2, 30,
+                              "the third one")
+            producer.do("end")
+            collectd.wait_for(lambda: told(collectd, "gtpu has ended"), 30,
+                              "the clean end")
+        check(told(collectd, "gtpu is gone") == 2, collectd.log())
 
 
 def reset_changes_no_rate():

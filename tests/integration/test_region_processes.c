@@ -309,6 +309,7 @@ killed_at_any_point_a_producer_leaves_no_step_and_no_spike(void **state) {
   }
   assert_int_equal(watcher.producers, kills);
   assert_int_equal(region_reader_presence(watcher.reader), REGION_LEFT);
+  assert_false(region_reader_ended(watcher.reader));
   print_message("%u producers killed, %lu looks\n", kills, watcher.looks);
   stop_watching(&watcher);
 }

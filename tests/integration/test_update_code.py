@@ -143,6 +143,9 @@ def check_language(language):
     for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
         check(not compiles(language, wrong)[0],
               "%s compiles with %s" % (language[0], wrong))
+    ok, said = compiles(language, "-DWRONG_FLAG")
+    check(not ok and "use_PERCORE_NO_RESET" in said,
+          "%s with PERCORE_NO_BASES: %s" % (language[0], said))
 
 
 def check_abi(directory):
@@ -151,7 +154,7 @@ def check_abi(directory):
         with open(os.path.join(INCLUDE, name)) as file:
             text = file.read()
         with open(os.path.join(directory, name), "w") as file:
-            file.write(text.replace("percore_abi_1", "percore_abi_2"))
+            file.write(text.replace("percore_abi_2", "percore_abi_3"))
     program = os.path.join(directory, "main.c")
     with open(program, "w") as file:
         file.write("#include <percore.h>\n"
@@ -184,8 +187,9 @@ def main():
                    "add and a store, without lock prefix, call or vector",
                    check_compiler, compiler, machine, objdump, directory)
         for name, language in LANGUAGES.items():
-            proves(f"the header compiles as {name}, and a wrong mix of rows "
-                   "does not", check_language, language)
+            proves(f"the header compiles as {name}, a wrong mix of rows does "
+                   "not, and PERCORE_NO_BASES names its successor",
+                   check_language, language)
         proves("a header of another ABI finds no library to link with",
                check_abi, directory)
     return 1 if failures else 0

@@ -1,6 +1,9 @@
 #include "region_host.h"
 
+#include <stdlib.h>
 #include <time.h>
+
+#include "region/writer.h"
 
 struct region_snapshot *snapshot;
 struct percore_region *served[4];
@@ -97,6 +100,12 @@ void end_producer(unsigned place) {
   if (served[place] != NULL)
     assert_int_equal(percore_destroy(served[place]), 0);
   served[place] = NULL;
+}
+
+void abandon_producer(unsigned place) {
+  struct server *server = served[place]->server;
+  region_server_abandon(served[place]);
+  free(server);
 }
 
 int tear_down(void **state) {

@@ -39,6 +39,9 @@ struct percore_region *create(unsigned place, const char *instance,
 struct percore_region *create_usual(unsigned place, const char *instance);
 void end_producer(unsigned place);
 
+/* The connections end as if the process had died; its place stays taken. */
+void abandon_producer(unsigned place);
+
 /* Adds the row, if it is not there. */
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name);

@@ -67,7 +67,7 @@ const struct percore_table unit_tables[TABLES] = {
               .storage = PERCORE_OWNED,
               FIELDS(session_fields),
               .max_rows = 2,
-              .flags = PERCORE_NO_BASES},
+              .flags = PERCORE_NO_RESET},
 };
 
 static char runtime_dir[64];

@@ -21,7 +21,7 @@ enum { LATENCY_COLUMN = 3 };
 
 /* globals: PER_CORE, single row, with a level (max); port: PER_CORE, names,
  * packets, bytes, a gauge, a histogram; session: OWNED, keys, consistent;
- * slow: SHARED; flow: OWNED without bases. */
+ * slow: SHARED; flow: OWNED without resets. */
 extern const struct percore_table unit_tables[TABLES];
 
 enum { PORT_ROWS = 4, SESSION_ROWS = 3 };

@@ -215,11 +215,48 @@ static void a_producer_that_is_gone_is_reported_once_more(void **state) {
   end_producer(0);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 105);
-  assert_true(told("unit is gone"));
+  assert_true(told("unit has ended"));
   assert_int_equal(snapshot->regions, 0);
   play_round(SECOND);
   assert_none(HOST "port_packets", "all", "eth0");
-  assert_false(told("unit is gone"));
+  assert_false(told("unit has ended"));
+}
+
+static void one_event_of_severity(enum region_severity severity) {
+  assert_int_equal(snapshot->events_len, 1);
+  assert_int_equal(snapshot->events[0].severity, severity);
+}
+
+static void only_a_producer_that_dies_is_a_failure(void **state) {
+  (void)state;
+  create_usual(0, NULL);
+  start_watch("");
+  play_round(SECOND);
+  end_producer(0);
+  play_round(SECOND);
+  one_event_of_severity(REGION_OKAY);
+  create_usual(0, NULL);
+  play_round(SECOND);
+  one_event_of_severity(REGION_OKAY);
+  /* what a crash leaves: the word that says how it ended is still 0 */
+  abandon_producer(0);
+  play_round(SECOND);
+  one_event_of_severity(REGION_FAILURE);
+}
+
+static void a_clean_restart_within_a_round_is_no_warning(void **state) {
+  (void)state;
+  create_usual(0, NULL);
+  start_watch("");
+  play_round(SECOND);
+  end_producer(0);
+  create_usual(0, NULL);
+  play_round(SECOND);
+  one_event_of_severity(REGION_OKAY);
+  abandon_producer(0);
+  create_usual(1, NULL);
+  play_round(SECOND);
+  one_event_of_severity(REGION_WARNING);
 }
 
 static void percentiles_are_of_the_interval_alone(void **state) {
@@ -523,6 +560,8 @@ int main(void) {
       TEST(a_producer_started_again_goes_on_where_it_was),
       TEST(another_schema_goes_on_with_the_fields_of_its_names),
       TEST(a_producer_that_is_gone_is_reported_once_more),
+      TEST(only_a_producer_that_dies_is_a_failure),
+      TEST(a_clean_restart_within_a_round_is_no_warning),
       TEST(percentiles_are_of_the_interval_alone),
       TEST(a_state_of_several_instances_is_no_value),
       TEST(top_puts_each_count_into_one_row),

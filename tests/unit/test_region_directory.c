@@ -134,7 +134,7 @@ static void a_lie_in_the_header_is_refused(void **state) {
   const struct lie lies[] = {
       IN_HEADER(magic, 0),
       IN_HEADER(byte_order, 0x04030201),
-      IN_HEADER(major, 2),
+      IN_HEADER(major, 1),
       IN_HEADER(word_size, 4),
       IN_HEADER(header_size, 8),
       IN_HEADER(table_size, UINT32_MAX),
@@ -258,6 +258,62 @@ static int memory_with(const struct bytes *bytes) {
   return fd;
 }
 
+/* A table that another producer made without births. */
+static void a_row_used_twice_without_births_is_no_row(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  struct region_table flow;
+  const char *why;
+  memcpy(&header, bytes.start, sizeof(header));
+  unsigned char *record =
+      bytes.start + header.tables_offset + (FLOW + 1) * sizeof(flow);
+  memcpy(&flow, record, sizeof(flow));
+  flow.birth_offset = 0;
+  memcpy(record, &flow, sizeof(flow));
+  int fd = memory_with(&bytes);
+  struct region_reader reader = {.producer = 1};
+  struct region_tile tile;
+  const uint64_t rows = 2, cell = 7;
+  const uint64_t generations[] = {
+      region_succeeded(0, REGION_LIVE),
+      region_succeeded((uint64_t)1 << 32, REGION_LIVE)};
+  assert_int_equal(pwrite(fd, &rows, 8, (off_t)flow.live_offset), 8);
+  assert_int_equal(pwrite(fd, generations, 16, (off_t)flow.generations_offset),
+                   16);
+  assert_int_equal(pwrite(fd, &cell, 8, (off_t)flow.single_offset), 8);
+  assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
+                                      MAX_SIZE, NULL, &why),
+                     errno);
+  assert_return_code(region_tile_init(&tile, &reader, FLOW + 1, 2,
+                                      REGION_WANT_BIRTHS | REGION_WANT_RESETS),
+                     errno);
+  region_tile_read(&reader, &tile, 0);
+  assert_int_equal(tile.rows, 2);
+  assert_int_equal(tile.generations[0], generations[0]);
+  assert_int_equal(tile.totals[PACKETS], 7);
+  assert_int_equal(tile.births[PACKETS], 0);
+  assert_int_equal(tile.resets[PACKETS], 0);
+  assert_int_equal(tile.generations[1], 0);
+  region_tile_free(&tile);
+  region_view_close(&reader.view);
+  free(bytes.start);
+}
+
+static void resets_without_births_are_refused(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  memcpy(&header, bytes.start, sizeof(header));
+  uint64_t none = 0;
+  memcpy(bytes.start + header.tables_offset +
+             (PORT + 1) * sizeof(struct region_table) +
+             offsetof(struct region_table, birth_offset),
+         &none, sizeof(none));
+  assert_int_equal(parse(&bytes, bytes.size), -1);
+  free(bytes.start);
+}
+
 static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -336,6 +392,8 @@ int main(void) {
       cmocka_unit_test(strings_that_share_their_bytes_are_refused),
       cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
+      cmocka_unit_test(a_row_used_twice_without_births_is_no_row),
+      cmocka_unit_test(resets_without_births_are_refused),
       cmocka_unit_test(a_region_of_holes_reads_as_nothing_and_stays_holes),
       cmocka_unit_test(every_byte_of_a_region_may_be_garbage),
   };

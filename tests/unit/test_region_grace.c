@@ -114,9 +114,112 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   assert_return_code(percore_destroy(stage.region), errno);
 }
 
+/* ---------------------------------------------------------------------------
+ * How long a removed row waits
+ */
+
+/* Two slots of this thread, as of two workers. */
+struct pair {
+  struct percore_region *region;
+  percore_slot_t a, b;
+};
+
+static struct pair begin_pair(void) {
+  struct pair pair = {.region = unit_create(PERCORE_SERVE_POLLED)};
+  assert_return_code(percore_attach(pair.region, "a", 0, &pair.a), errno);
+  assert_return_code(percore_attach(pair.region, "b", 1, &pair.b), errno);
+  for (uint32_t row = 0; row < PORT_ROWS; row++)
+    assert_return_code(percore_row_add_at(pair.region, PORT, row, "n", 0),
+                       errno);
+  return pair;
+}
+
+static void end_pair(struct pair *pair) {
+  assert_return_code(percore_detach(pair->region, pair->a), errno);
+  assert_return_code(percore_detach(pair->region, pair->b), errno);
+  assert_return_code(percore_destroy(pair->region), errno);
+}
+
+static void remove_port(struct pair *pair, uint32_t row) {
+  assert_return_code(percore_row_remove(pair->region, PORT, row, 0), errno);
+}
+
+static bool is_added(struct pair *pair, uint32_t row) {
+  if (percore_row_add_at(pair->region, PORT, row, "n", 0) == 0)
+    return true;
+  assert_int_equal(errno, EAGAIN);
+  return false;
+}
+
+static void a_second_try_after_quiescent_points_always_adds(void **state) {
+  (void)state;
+  struct pair pair = begin_pair();
+  for (int i = 0; i < 5000; i++) {
+    uint32_t row = (uint32_t)i % PORT_ROWS;
+    remove_port(&pair, row);
+    percore_quiescent(pair.a);
+    percore_quiescent(pair.b);
+    if (is_added(&pair, row))
+      continue;
+    percore_quiescent(pair.a);
+    percore_quiescent(pair.b);
+    assert_true(is_added(&pair, row));
+  }
+  end_pair(&pair);
+}
+
+static void an_earlier_row_that_waits_holds_up_no_later_one(void **state) {
+  (void)state;
+  struct pair pair = begin_pair();
+  remove_port(&pair, 0);
+  assert_false(is_added(&pair, 0));
+  percore_quiescent(pair.a);
+  remove_port(&pair, 1);
+  assert_false(is_added(&pair, 1));
+  percore_quiescent(pair.b);
+  assert_true(is_added(&pair, 0)); /* both have moved on since its removal */
+  assert_false(is_added(&pair, 1));
+  percore_quiescent(pair.a);
+  assert_true(is_added(&pair, 1));
+  end_pair(&pair);
+}
+
+static void rows_removed_all_the_time_hold_up_none(void **state) {
+  (void)state;
+  struct pair pair = begin_pair();
+  remove_port(&pair, 0);
+  assert_false(is_added(&pair, 0));
+  for (uint32_t row = 1; row < PORT_ROWS; row++) {
+    remove_port(&pair, row);
+    assert_false(is_added(&pair, row));
+    percore_quiescent(row & 1 ? pair.a : pair.b);
+  }
+  assert_true(is_added(&pair, 0));
+  end_pair(&pair);
+}
+
+static void
+a_worker_that_moves_on_twice_does_not_stand_in_for_another(void **s) {
+  (void)s;
+  struct pair pair = begin_pair();
+  remove_port(&pair, 0);
+  for (int i = 0; i < 10; i++) {
+    assert_false(is_added(&pair, 0));
+    percore_quiescent(pair.a);
+  }
+  percore_quiescent(pair.b);
+  assert_true(is_added(&pair, 0));
+  end_pair(&pair);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_count_of_a_removed_row_goes_to_the_next),
+      cmocka_unit_test(a_second_try_after_quiescent_points_always_adds),
+      cmocka_unit_test(an_earlier_row_that_waits_holds_up_no_later_one),
+      cmocka_unit_test(rows_removed_all_the_time_hold_up_none),
+      cmocka_unit_test(
+          a_worker_that_moves_on_twice_does_not_stand_in_for_another),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

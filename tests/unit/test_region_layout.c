@@ -97,8 +97,6 @@ static void shapes_that_have_no_meaning_are_refused(void **state) {
                  .max_bits = 64}},
       {"an aggregation of a counter",
        .field = {.name = "rx", .aggregation = PERCORE_MAX}},
-      {"levels in rows that come and go on each core",
-       .field = {.name = "rx", .kind = PERCORE_LEVEL}, .max_rows = 2},
       {"consistent rows without an owner", .field = {.name = "rx"},
        .flags = PERCORE_CONSISTENT},
       {"unknown flags", .field = {.name = "rx"}, .flags = 64},

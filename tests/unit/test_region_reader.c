@@ -45,6 +45,7 @@ the_last_values_of_a_producer_can_be_read_after_it_left(void **state) {
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_int_equal(region_reader_presence(reader), REGION_LEFT);
+  assert_true(region_reader_ended(reader));
   unit_totals(reader, SLOW, row, values);
   assert_int_equal(values[0], 12);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);

@@ -333,27 +333,144 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_row_without_bases_begins_at_zero_again(void **state) {
+static void a_row_of_a_live_number_is_not_added_twice(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
-  percore_owned_table_t flows;
-  uint64_t values[2];
-  assert_return_code(percore_owned_table(region, FLOW, &flows), 0);
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
-  percore_add(percore_owned_row(flows, 1), PACKETS, 5);
   assert_int_equal(percore_row_add_at(region, FLOW, 1, NULL, 6), -1);
   assert_int_equal(errno, EEXIST);
-  assert_return_code(percore_row_remove(region, FLOW, 1, 0), 0);
-  assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 6), 0);
-  percore_add(percore_owned_row(flows, 1), PACKETS, 2);
-  struct region_reader *reader = unit_connect();
-  unit_totals(reader, FLOW, 1, values);
-  assert_int_equal(values[PACKETS], 2);
-  errno = 0;
-  assert_int_equal(percore_reset(region, FLOW, 1), -1);
-  assert_int_equal(errno, ENOTSUP);
-  region_reader_close(reader);
   assert_return_code(percore_destroy(region), 0);
+}
+
+/* Tables of every storage, with and without PERCORE_NO_RESET. */
+static const struct percore_field churn_fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "depth", .unit = "packets", .kind = PERCORE_GAUGE},
+    {.name = "size",
+     .unit = "bytes",
+     .kind = PERCORE_HISTOGRAM,
+     .sub_bits = 0,
+     .max_bits = 2},
+};
+enum { CHURN_DEPTH = 1, CHURN_SIZE = 2, CHURN_COLUMNS = 5 };
+
+#define CHURN(called, stored, flag)                                            \
+  {                                                                            \
+    .name = called, .storage = stored, .fields = churn_fields,                 \
+    .field_count = COUNT_OF(churn_fields), .max_rows = 1, .flags = flag        \
+  }
+
+static const struct percore_table churn_tables[] = {
+    CHURN("core0", PERCORE_PER_CORE, 0),
+    CHURN("core1", PERCORE_PER_CORE, PERCORE_NO_RESET),
+    CHURN("owned0", PERCORE_OWNED, 0),
+    CHURN("owned1", PERCORE_OWNED, PERCORE_NO_RESET),
+    CHURN("shared0", PERCORE_SHARED, 0),
+    CHURN("shared1", PERCORE_SHARED, PERCORE_NO_RESET),
+};
+
+static void count_churn(struct percore_region *region, uint32_t t,
+                        percore_slot_t slot, uint64_t n) {
+  percore_core_table_t cores;
+  percore_owned_table_t owned;
+  percore_shared_table_t shared;
+  percore_core_table(region, t, &cores);
+  percore_owned_table(region, t, &owned);
+  percore_shared_table(region, t, &shared);
+  for (uint32_t c = 0; c < CHURN_COLUMNS; c++)
+    switch (churn_tables[t].storage) {
+    case PERCORE_PER_CORE:
+      percore_add(percore_core_row(slot, cores, 0), c, n - 1);
+      percore_shared_add(percore_shared_row(shared, 0), c, 1);
+      break;
+    case PERCORE_OWNED:
+      percore_add(percore_owned_row(owned, 0), c, n);
+      break;
+    default:
+      percore_shared_add(percore_shared_row(shared, 0), c, n);
+    }
+}
+
+static void a_row_that_is_used_again_shows_zero_and_keeps_its_cells(void **s) {
+  (void)s;
+  struct percore_region *region;
+  percore_slot_t slot;
+  uint64_t values[CHURN_COLUMNS];
+  uint32_t row;
+  assert_return_code(percore_create(&region, "unit", churn_tables,
+                                    COUNT_OF(churn_tables), NULL),
+                     errno);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), errno);
+  struct region_reader *reader = unit_connect();
+  for (uint32_t t = 0; t < COUNT_OF(churn_tables); t++) {
+    bool resets = (churn_tables[t].flags & PERCORE_NO_RESET) == 0;
+    assert_return_code(percore_row_add_key(region, t, 1, &row), errno);
+    count_churn(region, t, slot, 5);
+    assert_return_code(
+        percore_row_remove(region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT), errno);
+    assert_return_code(percore_row_add_key(region, t, 2, &row), errno);
+    for (uint32_t c = 0; c < CHURN_COLUMNS; c++)
+      assert_int_equal(unit_shown(reader, t, row, c), 0);
+    count_churn(region, t, slot, 2);
+    unit_totals(reader, t, row, values);
+    for (uint32_t c = 0; c < CHURN_COLUMNS; c++) {
+      assert_int_equal(values[c], 7);
+      assert_int_equal(unit_shown(reader, t, row, c), 2);
+    }
+    assert_int_equal(percore_reset(region, t, row), resets ? 0 : -1);
+    assert_true(resets || errno == ENOTSUP);
+    assert_int_equal(unit_shown(reader, t, row, PACKETS), resets ? 0 : 2);
+    assert_int_equal(unit_shown(reader, t, row, CHURN_SIZE), resets ? 0 : 2);
+    assert_int_equal(unit_shown(reader, t, row, CHURN_DEPTH), 2);
+  }
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_state_begins_at_zero_with_its_row(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_shared_table_t slow;
+  uint64_t values[2];
+  uint32_t row;
+  assert_return_code(percore_shared_table(region, SLOW, &slow), errno);
+  assert_return_code(percore_row_add(region, SLOW, "cli", &row), errno);
+  percore_shared_set(percore_shared_row(slow, row), 1, 1);
+  assert_return_code(percore_row_remove(region, SLOW, row, 0), errno);
+  assert_return_code(percore_row_add_at(region, SLOW, row, "gui", 0), errno);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, SLOW, row, values);
+  assert_int_equal(values[1], 0);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void rows_with_levels_per_core_are_added_and_never_removed(void **s) {
+  (void)s;
+  static const struct percore_field fields[] = {
+      {.name = "jobs"}, {.name = "queue", .kind = PERCORE_LEVEL}};
+  static const struct percore_table tables[] = {
+      {.name = "queue", .fields = fields, .field_count = 2, .max_rows = 2}};
+  struct percore_region *region;
+  percore_slot_t slot;
+  percore_core_table_t queues;
+  uint32_t row;
+  uint64_t values[2];
+  assert_return_code(percore_create(&region, "unit", tables, 1, NULL), errno);
+  assert_return_code(percore_attach(region, NULL, 0, &slot), errno);
+  assert_return_code(percore_core_table(region, 0, &queues), errno);
+  assert_return_code(percore_row_add_key(region, 0, 1, &row), errno);
+  percore_set(percore_core_row(slot, queues, row), 1, 9);
+  errno = 0;
+  assert_int_equal(percore_row_remove(region, 0, row, 0), -1);
+  assert_int_equal(errno, ENOTSUP);
+  struct region_reader *reader = unit_connect();
+  unit_totals(reader, 0, row, values);
+  assert_int_equal(values[1], 9);
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_destroy(region), errno);
 }
 
 static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
@@ -687,34 +804,34 @@ static bool kernel_makes_huge_pages(void) {
   return made;
 }
 
-/* How many the kernel makes of two arrays, each of which it is asked for at
+/* How many the kernel makes of some arrays, each of which it is asked for at
  * once: where free memory is in pieces it stops at the first that fails. */
-static uint64_t huge_pages_of_two_arrays(uint64_t in_each) {
-  uint64_t length = in_each * REGION_HUGE_PAGE;
+static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
+  uint64_t length = in_each * REGION_HUGE_PAGE, all = arrays * length;
   int fd = memfd_create("unit", MFD_CLOEXEC);
-  unsigned char *map =
-      region_memory_map(fd, 2 * length, PROT_READ | PROT_WRITE);
+  unsigned char *map = region_memory_map(fd, all, PROT_READ | PROT_WRITE);
   assert_non_null(map);
-  assert_return_code(ftruncate(fd, (off_t)(2 * length)), errno);
-  memset(map, 1, 2 * length);
-  (void)madvise(map, length, MADV_COLLAPSE_);
-  (void)madvise(map + length, length, MADV_COLLAPSE_);
+  assert_return_code(ftruncate(fd, (off_t)all), errno);
+  memset(map, 1, all);
+  for (uint64_t a = 0; a < arrays; a++)
+    (void)madvise(map + a * length, length, MADV_COLLAPSE_);
   uint64_t pages = mapped_kb(map, "ShmemPmdMapped") / 2048;
-  munmap(map, 2 * length);
+  munmap(map, all);
   close(fd);
   return pages;
 }
 
 static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   (void)state;
-  enum { MANY = 1 << 20, IN_EACH = 8, SOME = 4 };
+  /* births, cells, and half as much each of generation words and keys */
+  enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}};
   struct percore_table table = {.name = "big",
                                 .storage = PERCORE_OWNED,
                                 .fields = fields,
                                 .field_count = 2,
                                 .max_rows = MANY,
-                                .flags = PERCORE_NO_BASES};
+                                .flags = PERCORE_NO_RESET};
   struct percore_region *region;
   percore_owned_table_t rows;
   uint64_t values[2];
@@ -732,13 +849,13 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
     assert_int_equal(mapped_kb(region->map, "ShmemPmdMapped"), 0);
   assert_return_code(percore_reserve(region, 0, MANY), errno);
   uint64_t pages = mapped_kb(region->map, "ShmemPmdMapped") / 2048;
-  uint64_t most = 2 * IN_EACH;
+  uint64_t most = ARRAYS * IN_EACH;
   if (pages + SOME < most) {
-    most = huge_pages_of_two_arrays(IN_EACH);
+    most = huge_pages_of_arrays(ARRAYS, IN_EACH);
     print_message("%d huge pages; the kernel itself now made %d of %d\n",
-                  (int)pages, (int)most, 2 * IN_EACH);
+                  (int)pages, (int)most, ARRAYS * IN_EACH);
   }
-  assert_true(pages <= 2 * IN_EACH && pages + SOME >= most);
+  assert_true(pages <= ARRAYS * IN_EACH && pages + SOME >= most);
   assert_return_code(percore_owned_table(region, 0, &rows), errno);
   percore_add(percore_owned_row(rows, 0), 1, 7);
   struct region_reader *reader = unit_connect();
@@ -892,7 +1009,10 @@ int main(void) {
       cmocka_unit_test(a_sleeping_worker_holds_up_no_row),
       cmocka_unit_test(the_caller_may_say_that_no_update_is_in_flight),
       cmocka_unit_test(the_oldest_removed_row_is_used_first),
-      cmocka_unit_test(a_row_without_bases_begins_at_zero_again),
+      cmocka_unit_test(a_row_of_a_live_number_is_not_added_twice),
+      cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
+      cmocka_unit_test(a_state_begins_at_zero_with_its_row),
+      cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
       cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
       cmocka_unit_test(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),

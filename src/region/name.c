@@ -1,0 +1,157 @@
+/* name.c: who may serve a name, and where readers find it.
+ *
+ * A name belongs to the process that holds an exclusive flock on its lock file,
+ * as long as that file is the one at its path. Under the lock a socket that is
+ * there belongs to nobody. The owner removes both files when it ends; after a
+ * crash they stay. flock needs no right to write, so a lock file that is left
+ * is readable for the group of the directory and can be taken by each of its
+ * members; a socket that is left can be replaced by those who may remove it,
+ * which in a sticky directory are its user, the directory's, and root.
+ */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "layout.h"
+#include "message.h"
+#include "name.h"
+
+enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 16, TRIES = 16 };
+
+/* Whether a path leads to this very file, and not to a later one. */
+static bool is_at(const char *path, dev_t device, ino_t inode) {
+  struct stat file;
+  return lstat(path, &file) == 0 && file.st_dev == device &&
+         file.st_ino == inode;
+}
+
+static bool is_ours(const struct region_name *name) {
+  struct stat file;
+  return fstat(name->lock, &file) == 0 &&
+         is_at(name->lock_path, file.st_dev, file.st_ino);
+}
+
+/* A file of another user is opened without O_CREAT, which the kernel refuses in
+ * a sticky directory (fs.protected_regular). Only a file that this call made
+ * gets another mode. */
+static int open_lock(const char *path) {
+  enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
+  int fd = open(path, FLAGS);
+  if (fd >= 0 || errno != ENOENT)
+    return fd;
+  fd = open(path, FLAGS | O_CREAT | O_EXCL, LOCK_MODE);
+  if (fd >= 0)
+    (void)fchmod(fd, LOCK_MODE);
+  return fd;
+}
+
+/* Whoever gives a name back removes the file, which others may have opened
+ * before: they try the next one. */
+static int take_lock(struct region_name *name) {
+  for (int i = 0; i < TRIES; i++) {
+    name->lock = open_lock(name->lock_path);
+    if (name->lock < 0 && errno == EEXIST)
+      continue;
+    if (name->lock < 0)
+      return -1;
+    if (flock(name->lock, LOCK_EX | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK)
+        errno = EADDRINUSE;
+      region_close_fd(&name->lock);
+      return -1;
+    }
+    if (is_ours(name))
+      return 0;
+    region_close_fd(&name->lock);
+  }
+  errno = EADDRINUSE;
+  return -1;
+}
+
+/* The mode settles who may connect, the group of the directory, before anybody
+ * can. */
+static int bind_and_listen(struct region_name *name, int fd) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  struct stat file;
+  memcpy(address.sun_path, name->socket_path, sizeof(address.sun_path));
+  if (unlink(name->socket_path) != 0 && errno != ENOENT)
+    return -1;
+  if (bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0)
+    return -1;
+  if (chmod(name->socket_path, SOCKET_MODE) != 0 ||
+      lstat(name->socket_path, &file) != 0 || listen(fd, BACKLOG) != 0) {
+    int saved = errno;
+    unlink(name->socket_path);
+    errno = saved;
+    return -1;
+  }
+  name->device = file.st_dev;
+  name->inode = file.st_ino;
+  return 0;
+}
+
+static int make_listener(struct region_name *name) {
+  int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0)
+    return -1;
+  if (bind_and_listen(name, fd) != 0) {
+    region_close_fd(&fd);
+    return -1;
+  }
+  region_close_fd(&name->listener);
+  name->listener = fd;
+  return 0;
+}
+
+int region_name_take(struct region_name *name, const char *region,
+                     const struct percore_options *options) {
+  name->lock = name->listener = -1;
+  if (region_path(name->lock_path, REGION_PATH_SIZE, options->runtime_dir,
+                  region, options->instance, "lock") != 0 ||
+      region_path(name->socket_path, REGION_PATH_SIZE, options->runtime_dir,
+                  region, options->instance, "sock") != 0)
+    return -1;
+  if (take_lock(name) != 0)
+    return -1;
+  if (make_listener(name) == 0)
+    return 0;
+  int saved = errno;
+  region_name_release(name);
+  errno = saved;
+  return -1;
+}
+
+bool region_name_is_found(const struct region_name *name) {
+  return is_at(name->socket_path, name->device, name->inode);
+}
+
+int region_name_restore(struct region_name *name) {
+  struct region_name again = *name;
+  if (!is_ours(name)) { /* the lock file was removed, too */
+    if (take_lock(&again) != 0)
+      return -1;
+    close(name->lock);
+    name->lock = again.lock;
+  }
+  return make_listener(name);
+}
+
+void region_name_release(struct region_name *name) {
+  if (is_ours(name)) {
+    if (name->listener >= 0 && region_name_is_found(name))
+      unlink(name->socket_path);
+    unlink(name->lock_path);
+  }
+  region_name_close(name);
+}
+
+void region_name_close(struct region_name *name) {
+  region_close_fd(&name->listener);
+  region_close_fd(&name->lock);
+}

@@ -1,0 +1,39 @@
+/* name.h: a region's name in a runtime directory: the lock file that owns it,
+ * and the socket at which readers find the region. Private to serve.c. */
+#ifndef PERCORE_REGION_NAME_H
+#define PERCORE_REGION_NAME_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+#include <sys/un.h>
+
+#include "percore.h"
+
+#define REGION_PATH_SIZE sizeof(((struct sockaddr_un *)0)->sun_path)
+
+struct region_name {
+  char lock_path[REGION_PATH_SIZE], socket_path[REGION_PATH_SIZE];
+  int lock, listener; /* -1: none */
+  dev_t device;       /* of the socket's file */
+  ino_t inode;
+};
+
+/* Takes the name and listens. 0, or -1 with errno (EADDRINUSE: it is taken),
+ * and nothing is left in the directory. */
+int region_name_take(struct region_name *name, const char *region,
+                     const struct percore_options *options);
+
+/* Whether readers who come now find the listener. */
+bool region_name_is_found(const struct region_name *name);
+
+/* Makes a socket where there is none any more. 0 and another listener, or -1
+ * with everything as before. */
+int region_name_restore(struct region_name *name);
+
+/* Gives the name back. */
+void region_name_release(struct region_name *name);
+
+/* Closes and leaves the files as they are. */
+void region_name_close(struct region_name *name);
+
+#endif

@@ -1,0 +1,206 @@
+/* Who may serve a name, and that readers find it: src/region/name.c. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "region_unit.h"
+
+static const char *path_of(const char *suffix) {
+  static char path[128];
+  snprintf(path, sizeof(path), "%s/unit.%s", getenv("PERCORE_RUNTIME_DIR"),
+           suffix);
+  return path;
+}
+
+static bool is_there(const char *suffix) {
+  return access(path_of(suffix), F_OK) == 0;
+}
+
+static void assert_found(void) {
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), errno);
+  assert_return_code(region_reader_connect(reader), errno);
+  region_reader_close(reader);
+}
+
+static void a_name_that_is_given_back_leaves_no_file(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  assert_true(is_there("lock") && is_there("sock"));
+  assert_return_code(percore_destroy(region), errno);
+  assert_false(is_there("lock") || is_there("sock"));
+}
+
+static void a_name_that_cannot_be_taken_leaves_no_file(void **state) {
+  (void)state;
+  struct percore_region *region;
+  assert_return_code(mkdir(path_of("sock"), 0700), errno);
+  assert_int_equal(percore_create(&region, "unit", unit_tables, TABLES, NULL),
+                   -1);
+  assert_false(is_there("lock"));
+  assert_return_code(rmdir(path_of("sock")), errno);
+}
+
+static void a_removed_socket_is_back_at_the_next_turn(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  assert_return_code(unlink(path_of("sock")), errno);
+  assert_return_code(percore_serve(region), errno);
+  assert_found();
+  struct region_reader *reader;
+  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), errno);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_return_code(percore_serve(region), errno);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  /* the connection outlives the socket */
+  assert_return_code(unlink(path_of("sock")), errno);
+  assert_return_code(percore_serve(region), errno);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_removed_socket_comes_back_by_the_thread(void **state) {
+  (void)state;
+  enum { TURNS = 2000, TURN_US = 10000 };
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  assert_return_code(unlink(path_of("sock")), errno);
+  for (int i = 0; i < TURNS && !is_there("sock"); i++)
+    usleep(TURN_US);
+  struct region_reader *reader = unit_connect();
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_directory_made_anew_gets_its_lock_back_too(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED), *other;
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
+  assert_return_code(unlink(path_of("sock")), errno);
+  assert_return_code(unlink(path_of("lock")), errno);
+  assert_return_code(rmdir(dir), errno);
+  assert_return_code(percore_serve(region), errno);
+  assert_return_code(mkdir(dir, 0700), errno);
+  assert_return_code(percore_serve(region), errno);
+  assert_found();
+  errno = 0;
+  assert_int_equal(percore_create(&other, "unit", unit_tables, TABLES, NULL),
+                   -1);
+  assert_int_equal(errno, EADDRINUSE);
+  assert_return_code(percore_destroy(region), errno);
+  assert_false(is_there("lock") || is_there("sock"));
+}
+
+static void a_name_that_another_has_taken_since_is_left_to_it(void **state) {
+  (void)state;
+  struct percore_region *first = unit_create(PERCORE_SERVE_POLLED);
+  assert_return_code(unlink(path_of("sock")), errno);
+  assert_return_code(unlink(path_of("lock")), errno);
+  struct percore_region *second = unit_create(PERCORE_SERVE_THREAD);
+  struct stat before, after;
+  assert_return_code(stat(path_of("sock"), &before), errno);
+  assert_return_code(percore_serve(first), errno);
+  assert_return_code(percore_destroy(first), errno);
+  assert_return_code(stat(path_of("sock"), &after), errno);
+  assert_int_equal(before.st_ino, after.st_ino);
+  assert_true(is_there("lock"));
+  assert_return_code(percore_destroy(second), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * Users of one group
+ */
+
+enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
+
+/* Creates the region as this user and ends as told; its errno, or 0. */
+static int serve_as(uid_t user, bool orderly) {
+  int says[2], error = -1;
+  assert_return_code(pipe(says), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    struct percore_region *region;
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    umask(077); /* the strictest must not shut the group out */
+    if (setgroups(0, NULL) != 0 || setgid(GROUP) != 0 || setuid(user) != 0)
+      _exit(2);
+    error = percore_create(&region, "unit", unit_tables, TABLES, NULL) != 0
+                ? errno
+                : 0;
+    if (orderly)
+      percore_destroy(region);
+    if (write(says[1], &error, sizeof(error)) != sizeof(error))
+      _exit(3);
+    pause();
+  }
+  assert_int_equal(read(says[0], &error, sizeof(error)), sizeof(error));
+  close(says[0]);
+  close(says[1]);
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+  return error;
+}
+
+static void be_directory_of_group(mode_t mode) {
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
+  if (geteuid() != 0) {
+    print_message("skipped: only root can be two users\n");
+    skip();
+  }
+  assert_return_code(chown(dir, 0, GROUP), errno);
+  assert_return_code(chmod(dir, mode), errno);
+}
+
+static void the_first_user_of_a_name_leaves_it_to_the_second(void **state) {
+  (void)state;
+  be_directory_of_group(03775);
+  assert_int_equal(serve_as(FIRST_USER, true), 0);
+  assert_int_equal(serve_as(SECOND_USER, true), 0);
+}
+
+static void a_user_that_was_killed_leaves_the_name_to_its_group(void **state) {
+  (void)state;
+  be_directory_of_group(02775);
+  assert_int_equal(serve_as(FIRST_USER, false), 0);
+  assert_true(is_there("lock"));
+  assert_int_equal(serve_as(SECOND_USER, true), 0);
+}
+
+/* The sticky bit keeps a member of the group from removing another's socket,
+ * whether or not anybody listens there. */
+static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
+  (void)s;
+  be_directory_of_group(03775);
+  assert_int_equal(serve_as(FIRST_USER, false), 0);
+  assert_int_equal(serve_as(SECOND_USER, true), EPERM);
+  assert_int_equal(serve_as(FIRST_USER, false), 0);
+  assert_int_equal(serve_as(0, true), 0);
+  assert_int_equal(serve_as(SECOND_USER, true), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_name_that_is_given_back_leaves_no_file),
+      cmocka_unit_test(a_name_that_cannot_be_taken_leaves_no_file),
+      cmocka_unit_test(a_removed_socket_is_back_at_the_next_turn),
+      cmocka_unit_test(a_removed_socket_comes_back_by_the_thread),
+      cmocka_unit_test(a_directory_made_anew_gets_its_lock_back_too),
+      cmocka_unit_test(a_name_that_another_has_taken_since_is_left_to_it),
+      cmocka_unit_test(the_first_user_of_a_name_leaves_it_to_the_second),
+      cmocka_unit_test(a_user_that_was_killed_leaves_the_name_to_its_group),
+      cmocka_unit_test(in_a_sticky_directory_only_its_user_and_root_replace_it),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
