@@ -1,6 +1,5 @@
-/* allowance.h: how much memory may be taken for what producers claim. One may
- * be a part of another: what it takes beyond its own counts there, too. Not for
- * several threads. */
+/* allowance.h: how much memory may be taken for what producers claim. Allowances
+ * nest: use beyond `own` is also charged to the parent. Not thread-safe. */
 #ifndef PERCORE_REGION_ALLOWANCE_H
 #define PERCORE_REGION_ALLOWANCE_H
 

@@ -12,7 +12,6 @@ libregion_la_SOURCES = \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/grace.c \
-	src/region/growth.c src/region/growth.h \
 	src/region/handles.c \
 	src/region/histogram.c \
 	src/region/layout.c src/region/layout.h \

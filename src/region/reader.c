@@ -356,15 +356,17 @@ static int core_of(const struct region_header *header, uint32_t s, int label) {
   return label >= 0 && (uint32_t)label < header->core_count ? label : -1;
 }
 
-int region_reader_slot_core(struct region_reader *reader, uint32_t s) {
+bool region_reader_slot_is_used(struct region_reader *reader, uint32_t s,
+                                int *core) {
   const struct region_header *header = &reader->view.directory.header;
   const struct region_slot *slot = find_slot(reader, s);
   if (slot == NULL)
-    return -1;
+    return false;
   struct region_slot_view extra = {.core = -1};
   if (s >= header->core_count)
     copy_slot(slot, &extra);
-  return core_of(header, s, extra.core);
+  *core = core_of(header, s, extra.core);
+  return true;
 }
 
 void region_reader_slot(struct region_reader *reader, uint32_t s,

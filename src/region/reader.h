@@ -2,8 +2,6 @@
  *
  *   region_reader    one producer's region: connection, directory, liveness
  *   region_tile      cells of some rows of a table, read together
- *   region_growth    what rows counted since the last look, whatever becomes of
- *                    them (growth.h)
  *
  * A round of a caller that wants every last count:
  *
@@ -122,8 +120,10 @@ struct region_slot_view {
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* The core that a slot counts for; -1 if it was never used or has no core. */
-int region_reader_slot_core(struct region_reader *reader, uint32_t slot);
+/* Whether a slot was ever used; then *core is the core that it counts for, or
+ * -1 if its label names no core of the region. */
+bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
+                                int *core);
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
                         struct region_slot_view *view);
 
@@ -163,7 +163,8 @@ struct region_tile {
   uint64_t *generations; /* 0: of no one object, or never used; skip it */
   uint8_t *torn;         /* 1: cells may be of different moments */
   uint64_t *totals, *births, *resets;
-  uint64_t *cores;    /* by label; cells of the shared block are in no core */
+  uint64_t *cores;    /* by label; cells of the shared block, and of slots
+                         whose label is no core, are in no core */
   uint8_t *core_used; /* [core]: has a slot that was used */
 };
 

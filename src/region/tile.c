@@ -360,7 +360,7 @@ static void add_each(const struct region_view *view, struct region_tile *tile,
     load_slot_rows(view, t, &group->copies[k], i, rows, values,
                    tile->torn + at + i);
     combine_rows(view, t, tile->totals + cell, values, rows, first);
-    if (tile->want & REGION_WANT_CORES)
+    if ((tile->want & REGION_WANT_CORES) && group->cores[k] >= 0)
       combine_rows(view, t,
                    tile->cores + cell + (size_t)group->cores[k] * plane, values,
                    rows, group->first_of_core[k]);
@@ -399,8 +399,8 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
   bool any = false;
   memset(tile->core_used, 0, tile->core_count);
   for (uint32_t s = 0; s < view->directory.header.slot_count; s++) {
-    int core = region_reader_slot_core(reader, s);
-    if (core < 0)
+    int core;
+    if (!region_reader_slot_is_used(reader, s, &core))
       continue;
     struct copy copy =
         slot_copy(view, tile->table, s, first, count, tile->in_use);
@@ -411,9 +411,10 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
     }
     group.rows = copy.count;
     group.copies[group.count] = copy;
-    group.first_of_core[group.count] = !tile->core_used[core];
+    group.first_of_core[group.count] = core >= 0 && !tile->core_used[core];
     group.cores[group.count++] = core;
-    tile->core_used[core] = 1;
+    if (core >= 0)
+      tile->core_used[core] = 1;
   }
   add_group(view, tile, &group, at, !any);
 }
@@ -582,7 +583,8 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
       view->directory.tables[table].storage != PERCORE_PER_CORE)
     return -1;
   errno = ENOENT;
-  if (region_reader_slot_core(reader, s) < 0)
+  int core;
+  if (!region_reader_slot_is_used(reader, s, &core))
     return -1;
   struct copy copy = slot_copy(view, table, s, row, 1, 0);
   return read_copy(view, table, &copy, values);

@@ -20,7 +20,6 @@
 #include <unistd.h>
 
 #include "../unit/region_unit.h"
-#include "region/growth.h"
 
 enum { FRAME = 64, NOBODY = 65534 };
 
@@ -181,25 +180,21 @@ static uint64_t stop_counting(struct producer *producer) {
 
 struct watcher {
   struct region_reader *reader;
-  struct region_allowance allowance;
-  struct region_growth *growth; /* of the producer that is read */
-  uint64_t producer, steps_back;
-  uint64_t total; /* packets of all producers */
+  uint64_t producer;
+  uint64_t counted; /* packets of the producer that is read */
+  uint64_t total;   /* packets of all producers */
   uint64_t last, last_ns, looks, torn, producers;
 };
 
 static struct watcher start_watching(void) {
   struct region_reader_options options = {.hello_wait_ms = AT_LAST_MS};
-  struct watcher watcher = {.allowance = {.most = 1 << 20},
-                            .last_ns = now_ns()};
+  struct watcher watcher = {.last_ns = now_ns()};
   assert_return_code(
       region_reader_open(&watcher.reader, "unit", NULL, &options), 0);
   return watcher;
 }
 
 static void stop_watching(struct watcher *watcher) {
-  assert_int_equal(watcher->steps_back, 0);
-  region_growth_free(watcher->growth);
   region_reader_close(watcher->reader);
 }
 
@@ -230,16 +225,12 @@ static void follow_producer(struct watcher *watcher) {
   uint64_t producer = region_reader_producer(watcher->reader);
   if (watcher->producer == producer)
     return;
-  region_growth_free(watcher->growth);
-  watcher->growth = region_growth_new(region_reader_directory(watcher->reader),
-                                      PORT + 1, NULL, 0, &watcher->allowance);
-  assert_non_null(watcher->growth);
+  watcher->counted = 0;
   watcher->producer = producer;
 }
 
 static void look(struct watcher *watcher) {
   struct region_tile tile;
-  struct region_growth_look row;
   if (region_reader_directory(watcher->reader) == NULL)
     return;
   assert_return_code(region_tile_init(&tile, watcher->reader, PORT + 1, 1,
@@ -250,9 +241,9 @@ static void look(struct watcher *watcher) {
     watcher->looks++;
     check_consistency(watcher, &tile);
     follow_producer(watcher);
-    assert_true(region_growth_look(watcher->growth, &tile, 0, true, &row));
-    watcher->total += row.counted[PACKETS];
-    watcher->steps_back += watcher->growth->steps_back;
+    assert_true(tile.totals[PACKETS] >= watcher->counted);
+    watcher->total += tile.totals[PACKETS] - watcher->counted;
+    watcher->counted = tile.totals[PACKETS];
     check_account(watcher, watcher->total);
   }
   region_tile_free(&tile);

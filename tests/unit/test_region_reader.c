@@ -7,7 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "region/growth.h"
 #include "region/memory.h"
 #include "region/view.h"
 #include "region/writer.h"
@@ -86,9 +85,10 @@ static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
  * producer they are of. */
 struct ledger {
   struct region_reader *reader;
-  struct region_growth *growth;
-  struct region_allowance allowance;
-  uint64_t producer, steps_back;
+  uint64_t producer;
+  uint32_t incarnations[PORT_ROWS];
+  bool gone[PORT_ROWS]; /* at the last look */
+  uint64_t last[PORT_ROWS], cores_last[4];
   struct account {
     char name[REGION_ROW_NAME_SIZE];
     uint64_t packets;
@@ -113,17 +113,39 @@ static void follow_producer(struct ledger *ledger) {
   uint64_t producer = region_reader_producer(ledger->reader);
   if (producer == ledger->producer)
     return;
-  region_growth_free(ledger->growth);
-  ledger->growth = region_growth_new(
-      region_reader_directory(ledger->reader), PORT + 1, NULL,
-      REGION_GROWTH_REST | REGION_GROWTH_CORES, &ledger->allowance);
-  assert_non_null(ledger->growth);
+  memset(ledger->incarnations, 0, sizeof(ledger->incarnations));
+  memset(ledger->cores_last, 0, sizeof(ledger->cores_last));
   ledger->producer = producer;
+}
+
+/* What the object in a row counted since the last look, or its birth. */
+static uint64_t growth_of(struct ledger *ledger, const struct region_tile *tile,
+                          uint32_t i) {
+  size_t at = (size_t)i * tile->columns + PACKETS;
+  uint32_t incarnation = region_incarnation(tile->generations[i]);
+  if (ledger->incarnations[i] != incarnation)
+    ledger->last[i] = tile->births[at];
+  uint64_t growth = tile->totals[at] - ledger->last[i];
+  assert_true((int64_t)growth >= 0);
+  ledger->incarnations[i] = incarnation;
+  ledger->last[i] = tile->totals[at];
+  return growth;
+}
+
+static void add_cores(struct ledger *ledger, const struct region_tile *tile) {
+  for (uint32_t core = 0; core < COUNT_OF(ledger->cores); core++) {
+    uint64_t now = 0;
+    for (uint32_t i = 0; i < tile->rows; i++)
+      now += tile->cores[((size_t)core * tile->capacity + i) * tile->columns +
+                         PACKETS];
+    assert_true(now >= ledger->cores_last[core]);
+    ledger->cores[core] += now - ledger->cores_last[core];
+    ledger->cores_last[core] = now;
+  }
 }
 
 static void look(struct ledger *ledger) {
   struct region_tile tile;
-  struct region_growth_look row;
   follow_producer(ledger);
   for (size_t a = 0; a < COUNT_OF(ledger->accounts); a++)
     ledger->accounts[a].shown = false;
@@ -132,20 +154,17 @@ static void look(struct ledger *ledger) {
                                       REGION_WANT_BIRTHS | REGION_WANT_CORES),
                      0);
   region_tile_read(ledger->reader, &tile, 0);
-  region_growth_begin(ledger->growth);
   for (uint32_t i = 0; i < tile.rows; i++) {
-    if (!region_growth_look(ledger->growth, &tile, i, true, &row))
+    if (tile.generations[i] == 0)
       continue;
+    bool is_gone = region_state(tile.generations[i]) == REGION_GONE;
+    bool was_gone = ledger->gone[i];
     struct account *account = account_of(ledger, i, tile.generations[i]);
-    account->packets += row.counted[PACKETS];
-    account->shown |= !row.removed || !row.was_removed;
+    account->packets += growth_of(ledger, &tile, i);
+    account->shown |= !is_gone || !was_gone;
+    ledger->gone[i] = is_gone;
   }
-  region_growth_add_cores(ledger->growth, &tile, true);
-  region_growth_end(ledger->growth);
-  for (uint32_t core = 0; core < COUNT_OF(ledger->cores); core++)
-    ledger->cores[core] +=
-        ledger->growth->cores[core * ledger->growth->columns_len + PACKETS];
-  ledger->steps_back = ledger->growth->steps_back;
+  add_cores(ledger, &tile);
   region_tile_free(&tile);
 }
 
@@ -185,14 +204,10 @@ static void count(struct counting *counting, uint32_t row, uint64_t n) {
 }
 
 static struct ledger open_ledger(void) {
-  return (struct ledger){.reader = unit_connect(),
-                         .allowance = {.most = 1 << 20}};
+  return (struct ledger){.reader = unit_connect()};
 }
 
 static void close_ledger(struct ledger *ledger) {
-  assert_int_equal(ledger->steps_back, 0);
-  region_growth_free(ledger->growth);
-  assert_int_equal(ledger->allowance.used, 0);
   region_reader_close(ledger->reader);
 }
 
@@ -500,77 +515,6 @@ static void the_most_of_a_core_is_that_of_all_its_slots(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void
-what_a_row_counted_last_is_not_lost_when_it_is_used_again(void **state) {
-  (void)state;
-  struct counting counting = start_counting(0);
-  struct ledger ledger = open_ledger();
-  uint32_t rows[PORT_ROWS], row;
-  char name[16];
-  struct region_tile tile;
-  struct region_growth_look look_at;
-  for (int i = 0; i < PORT_ROWS; i++) {
-    snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(counting.region, PORT, name, &rows[i]),
-                       0);
-  }
-  assert_int_equal(balance(&ledger, "eth2"), 0);
-  count(&counting, rows[2], 7);
-  assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
-  percore_quiescent(counting.slot);
-  assert_return_code(percore_row_add(counting.region, PORT, "new", &row), 0);
-  assert_int_equal(row, rows[2]);
-  count(&counting, row, 3);
-  assert_return_code(region_tile_init(&tile, ledger.reader, PORT + 1, PORT_ROWS,
-                                      REGION_WANT_BIRTHS),
-                     0);
-  region_tile_read(ledger.reader, &tile, 0);
-  region_growth_set_tag(ledger.growth, row, (uint64_t)1 << 32, 5);
-  assert_true(region_growth_look(ledger.growth, &tile, row, true, &look_at));
-  assert_true(look_at.is_new && look_at.earlier_only);
-  assert_int_equal(look_at.earlier_tag, 5);
-  assert_int_equal(look_at.tag, 0);
-  assert_int_equal(look_at.earlier[PACKETS], 7);
-  assert_int_equal(look_at.counted[PACKETS], 3);
-  region_tile_free(&tile);
-  close_ledger(&ledger);
-  stop_counting(&counting);
-}
-
-static void rows_without_memory_are_followed_as_one(void **state) {
-  (void)state;
-  struct counting counting = start_counting(0);
-  struct ledger ledger = open_ledger();
-  uint32_t rows[PORT_ROWS];
-  uint64_t packets = 0;
-  char name[16];
-  follow_producer(&ledger);
-  ledger.allowance.most = ledger.allowance.used;
-  for (int i = 0; i < PORT_ROWS; i++) {
-    snprintf(name, sizeof(name), "eth%d", i);
-    assert_return_code(percore_row_add(counting.region, PORT, name, &rows[i]),
-                       0);
-    count(&counting, rows[i], 10);
-    look(&ledger);
-    packets += ledger.growth->rest[PACKETS];
-    assert_int_equal(packets, 10 * (i + 1));
-    assert_int_equal(ledger.growth->rows_unfollowed, i + 1);
-  }
-  count(&counting, rows[1], 5);
-  assert_return_code(percore_reset(counting.region, PORT, rows[1]), 0);
-  assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
-  percore_quiescent(counting.slot);
-  assert_return_code(percore_row_add(counting.region, PORT, "new", &rows[2]),
-                     0);
-  count(&counting, rows[2], 2);
-  look(&ledger);
-  assert_int_equal(ledger.growth->rest[PACKETS], 7);
-  assert_int_equal(ledger.cores[0], packets + 7);
-  assert_int_equal(ledger.accounts[0].packets, 0);
-  close_ledger(&ledger);
-  stop_counting(&counting);
-}
-
 /* ---------------------------------------------------------------------------
  * The public face
  */
@@ -714,9 +658,6 @@ int main(void) {
       cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
       cmocka_unit_test(the_most_of_a_core_is_that_of_all_its_slots),
       cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),
-      cmocka_unit_test(
-          what_a_row_counted_last_is_not_lost_when_it_is_used_again),
-      cmocka_unit_test(rows_without_memory_are_followed_as_one),
       cmocka_unit_test(what_a_region_claims_is_taken_from_an_allowance),
       cmocka_unit_test(the_same_states_of_many_fields_are_taken_from_it),
       cmocka_unit_test(applications_read_regions_by_percore_open),
