@@ -3,8 +3,8 @@
  *
  * A store keeps every name it ever got, so names must not change with each
  * interval where many rows count alike: a row that is shown stays until it is
- * gone, or one beats it clearly in two passes running. Only for a free place is
- * one pass enough. */
+ * gone, or another beats it clearly for the second time within three passes. For
+ * a free place once is enough. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"

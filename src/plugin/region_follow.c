@@ -237,7 +237,7 @@ static void challenge(struct region_reading *reading, uint32_t i,
       .weight = weight,
       .generation = reading->tile.generations[i],
       .row = reading->tile.first_row + i,
-      .again = challenged != 0 && challenged == reading->table->pass - 1};
+      .again = challenged != 0 && challenged + 2 >= reading->table->pass};
   region_top_offer(&reading->table->challengers, &challenger);
 }
 
