@@ -16,9 +16,12 @@
  *   pool=0        keys 0 to pool - 1 in turn; 0: no key comes twice
  *   percore=0     1: a PER_CORE table, and workers count in the places of
  *                 others, too; 0: an OWNED one
+ *   shared=0      1: one more thread, without a slot, counts in the copy that a
+ *                 PER_CORE table has for such threads, and cares for no row
  *   named=0       1: rows have the names s<KEY>
  *   noreset=0     1: PERCORE_NO_RESET
  *   schema=1      2: other columns, without `held` and `latency`
+ *   tick=1000     microseconds between two rounds of a worker
  *   seed=1
  *
  * Commands come by standard input, one in a line; each is answered by a line.
@@ -55,13 +58,7 @@
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
-enum {
-  MAX_WORKERS = 64,
-  TICK_US = 1000,
-  MOST_LATE_US = 50000,
-  PACKET = 100,
-  MOST_TRIES = 10
-};
+enum { MAX_WORKERS = 64, MOST_LATE_US = 50000, PACKET = 100, MOST_TRIES = 10 };
 enum {
   PACKETS,
   BYTES,
@@ -89,9 +86,14 @@ static const uint32_t columns_1[FIELDS] = {0, 1, 2, 3};
 static const uint32_t columns_2[FIELDS] = {2, 1, 0, 0};
 
 static struct {
-  uint64_t rows, live, workers, reuses, packets, hot, pool, percore, named,
-      noreset, schema, seed;
-} options = {.rows = 1000, .live = 900, .workers = 1, .schema = 1, .seed = 1};
+  uint64_t rows, live, workers, reuses, packets, hot, pool, percore, shared,
+      named, noreset, schema, tick, seed;
+} options = {.rows = 1000,
+             .live = 900,
+             .workers = 1,
+             .schema = 1,
+             .tick = 1000,
+             .seed = 1};
 
 static const struct {
   const char *name;
@@ -101,8 +103,9 @@ static const struct {
     {"workers", &options.workers}, {"reuses", &options.reuses},
     {"packets", &options.packets}, {"hot", &options.hot},
     {"pool", &options.pool},       {"percore", &options.percore},
-    {"named", &options.named},     {"noreset", &options.noreset},
-    {"schema", &options.schema},   {"seed", &options.seed},
+    {"shared", &options.shared},   {"named", &options.named},
+    {"noreset", &options.noreset}, {"schema", &options.schema},
+    {"tick", &options.tick},       {"seed", &options.seed},
 };
 
 /* What a worker is about to count, and what it has counted: packets for odd
@@ -122,7 +125,7 @@ typedef _Atomic uint64_t place_t;
 
 struct worker {
   pthread_t thread;
-  int core;
+  int core; /* -1: has no slot */
   percore_slot_t slot;
   uint64_t random;
   uint64_t next_key;
@@ -135,6 +138,7 @@ struct worker {
 static struct percore_region *region;
 static percore_core_table_t core_table;
 static percore_owned_table_t owned_table;
+static percore_shared_table_t shared_table;
 static percore_histogram_t histogram;
 static const uint32_t *columns;
 static uint64_t *truth_of_key;
@@ -162,6 +166,12 @@ static uint64_t random_below(struct worker *worker, uint64_t limit) {
       percore_hist_add(handle, histogram, value);                              \
   } while (0)
 
+static void add_shared(uint32_t row, uint64_t n) {
+  percore_shared_row_t handle = percore_shared_row(shared_table, row);
+  percore_shared_add(handle, columns[PACKETS], n);
+  percore_shared_add(handle, columns[BYTES], PACKET * n);
+}
+
 /* The signal fences keep the compiler from moving what a killer looks at. */
 static void count(struct worker *worker, uint64_t object, uint64_t n,
                   uint64_t value) {
@@ -170,7 +180,9 @@ static void count(struct worker *worker, uint64_t object, uint64_t n,
   if (options.pool > 0)
     __atomic_fetch_add(&truth_of_key[key], n, __ATOMIC_RELAXED);
   atomic_signal_fence(memory_order_seq_cst);
-  if (options.percore)
+  if (worker->core < 0)
+    add_shared(row, n);
+  else if (options.percore)
     ADD_PACKETS(percore_core_row(worker->slot, core_table, row), n, value);
   else
     ADD_PACKETS(percore_owned_row(owned_table, row), n, value);
@@ -277,6 +289,11 @@ static uint64_t now_us(void) {
   return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
+static void wait_for_tick(void) {
+  struct timespec tick = {.tv_nsec = (long)options.tick * 1000};
+  nanosleep(&tick, NULL);
+}
+
 static void work_for(struct worker *worker, uint64_t us) {
   worker->reuse_credit += us * options.reuses / options.workers;
   for (; worker->reuse_credit >= 1000000; worker->reuse_credit -= 1000000)
@@ -291,8 +308,7 @@ static void *work(void *argument) {
   struct worker *worker = argument;
   percore_attach(region, "churn", worker->core, &worker->slot);
   for (uint64_t last = now_us(); !atomic_load(&stopping);) {
-    struct timespec tick = {.tv_nsec = TICK_US * 1000};
-    nanosleep(&tick, NULL);
+    wait_for_tick();
     uint64_t now = now_us();
     work_for(worker, now - last < MOST_LATE_US ? now - last : MOST_LATE_US);
     last = now;
@@ -301,9 +317,22 @@ static void *work(void *argument) {
   return NULL;
 }
 
+static void *work_without_slot(void *argument) {
+  struct worker *worker = argument;
+  while (!atomic_load(&stopping)) {
+    wait_for_tick();
+    count_some(worker);
+  }
+  return NULL;
+}
+
 static int do_run(const char *line) {
+  struct worker *shared = &workers[options.workers];
   (void)line;
   atomic_store(&stopping, false);
+  if (options.shared &&
+      pthread_create(&shared->thread, NULL, work_without_slot, shared) != 0)
+    return -1;
   for (uint64_t w = 0; w < options.workers; w++)
     if (pthread_create(&workers[w].thread, NULL, work, &workers[w]) != 0)
       return -1;
@@ -313,6 +342,8 @@ static int do_run(const char *line) {
 static int do_stop(const char *line) {
   (void)line;
   atomic_store(&stopping, true);
+  if (options.shared)
+    pthread_join(workers[options.workers].thread, NULL);
   for (uint64_t w = 0; w < options.workers; w++)
     pthread_join(workers[w].thread, NULL);
   return 0;
@@ -434,8 +465,12 @@ static int make_region(char *name) {
   if (options.schema == 1 &&
       percore_histogram(region, 0, LATENCY, &histogram) != 0)
     return -1;
-  return options.percore ? percore_core_table(region, 0, &core_table)
-                         : percore_owned_table(region, 0, &owned_table);
+  if (!options.percore)
+    return percore_owned_table(region, 0, &owned_table);
+  return percore_core_table(region, 0, &core_table) == 0 &&
+                 percore_shared_table(region, 0, &shared_table) == 0
+             ? 0
+             : -1;
 }
 
 static int make_worker(uint64_t w, struct truth *truth) {
@@ -445,6 +480,10 @@ static int make_worker(uint64_t w, struct truth *truth) {
   worker->next_key = w;
   worker->truth = truth;
   worker->place_count = options.live / options.workers;
+  if (w == options.workers) { /* it counts in the places of others */
+    worker->core = -1;
+    return 0;
+  }
   worker->places = calloc(worker->place_count, sizeof(place_t));
   percore_attach(region, "hand", worker->core, &worker->slot);
   for (uint64_t i = 0; i < worker->place_count; i++)
@@ -458,7 +497,8 @@ int main(int argc, char **argv) {
   for (int i = 3; i < argc; i++)
     if (!parse(argv[i]))
       argc = 0;
-  if (argc < 3 || options.workers < 1 || options.workers > MAX_WORKERS)
+  if (argc < 3 || options.workers < 1 || options.workers >= MAX_WORKERS ||
+      options.shared > options.percore)
     return 2;
   struct truth *truth = map_truth(argv[2]);
   if (truth == NULL || make_region(argv[1]) != 0) {
@@ -466,7 +506,7 @@ int main(int argc, char **argv) {
     return 1;
   }
   truth_of_key = (uint64_t *)(truth + MAX_WORKERS);
-  for (uint64_t w = 0; w < options.workers; w++)
+  for (uint64_t w = 0; w < options.workers + options.shared; w++)
     if (make_worker(w, &truth[w]) != 0) {
       perror("churn_producer");
       return 1;

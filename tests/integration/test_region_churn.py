@@ -4,6 +4,7 @@ each."""
 
 import functools
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from churn import LONG, PACKET, Arrived, Churner, TruthLog
 from harness import Collectd, check, run_all, say
@@ -11,8 +12,7 @@ from producers import RuntimeDir
 
 INTERVAL = 0.5
 REGIONS = "percore_host-self/gauge-regions"
-DROPPED = "percore_host-self/derive-values_dropped"
-LATE = 0.01  # of an interval: a snapshot that is later bears its true time
+STAMP_S = 0.05  # how far a large table may be read from its stamp
 EXACT = 0.001  # of the truth: what rates over a minute may be off
 
 
@@ -38,41 +38,50 @@ def wait_until_read(collectd, count=1):
     collectd.wait_for_reads(1)
 
 
-def wait_until_arrived(collectd, name, packets):
-    """As long as that may take, and longer, lest more comes."""
+def wait_until_arrived(collectd, least):
+    """Waits for so many packets of each region, as long as that may take, and
+    longer, lest more comes."""
     for _ in range(4):
-        if Arrived(collectd, name).total() >= packets:
+        if all(Arrived(collectd, name).total() >= packets
+               for name, packets in least.items()):
             break
         collectd.wait_for_reads(1)
     collectd.wait_for_reads(2)
 
 
-def faults_of(what, arrived, least, most=None):
-    """Says how many packets came; returns what is wrong with that."""
-    most = least if most is None else most
+def faults_of(what, arrived, least, most):
+    """Says what came; returns what is wrong with that."""
+    counts = {"in all": arrived.total(),
+              "between two points": arrived.two_point()}
+    say(f"{what}: of {least} there came " +
+        ", ".join(f"{count} {how}" for how, count in counts.items()))
     faults = []
-    for how, count in (("in all", arrived.total()),
-                       ("between two points", arrived.two_point())):
+    for how, count in counts.items():
         off = min(0, count - least) + max(0, count - most)
-        share = 100 * off / max(1, least)
-        say(f"{what}: {count} of {least} {how}")
         if off != 0:
-            faults.append(f"{what}: {abs(off)} {'lost' if off < 0 else 'invented'}"
-                          f" {how}, {count} of {least}, {share:+.3f} %")
+            what_of_it = "lost" if off < 0 else "invented"
+            faults.append(f"{what}: {abs(off)} {what_of_it} {how}, {count} of "
+                          f"{least}, {100 * off / max(1, least):+.3f} %")
     return faults
 
 
-def check_exact(what, collectd, name, producers, before=0, after=None):
-    """All that these producers counted, less what they had before, has come,
-    once. after: what was surely counted before the first look, if more."""
-    least = sum(producer.done() for producer in producers)
-    most = sum(producer.begun() for producer in producers) - before
-    least -= before if after is None else after
-    wait_until_arrived(collectd, name, least)
-    faults = faults_of(what, Arrived(collectd, name), least, most)
-    in_bytes = Arrived(collectd, name, "bytes")
-    faults += faults_of(f"{what}, bytes", in_bytes, least * PACKET,
-                        most * PACKET)
+def faults_of_counts(collectd, producers, before=0, seen=None):
+    """Whether all that the producers of each region counted has come, and only
+    once. before: what had been counted before collectd was started; seen: what
+    had surely been counted at the first look, if that is more."""
+    least, most = {}, {}
+    for name, lives in producers.items():
+        most[name] = sum(each.begun() for each in lives) - before
+        least[name] = sum(each.done() for each in lives) - (
+            before if seen is None else seen)
+    wait_until_arrived(collectd, least)
+    faults = []
+    for name in producers:
+        faults += faults_of(name, Arrived(collectd, name), least[name],
+                            most[name])
+        faults += faults_of(f"{name} (bytes)",
+                            Arrived(collectd, name, "bytes"),
+                            PACKET * least[name], PACKET * most[name])
     return faults
 
 
@@ -80,10 +89,17 @@ def check_none(faults):
     check(not faults, "\n".join(faults))
 
 
-def churn_for(producer, seconds):
-    producer.do("run")
+def churn_for(seconds, *producers):
+    for producer in producers:
+        producer.do("run")
     time.sleep(seconds)
-    producer.do("stop")
+    for producer in producers:
+        producer.do("stop")
+
+
+def wait_for_the_first_read(collectd):
+    """Of anything: who comes from then on counts from 0."""
+    collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
 
 
 # ---------------------------------------------------------------------------
@@ -96,16 +112,15 @@ def reused_before_the_first_look():
     kinds = {"owned": {}, "noreset": {"noreset": 1}, "percore": {"percore": 1},
              "named": {"named": 1}, "many": {"rows": 16, "live": 4}}
     options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
-    with RuntimeDir() as runtime, Collectd(options, 1).start() as collectd:
-        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
-        producers, faults = {}, []
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd:
+        wait_for_the_first_read(collectd)
+        producers = {}
         for name, kind in kinds.items():
-            producers[name] = Churner(runtime, name,
-                                      **{"rows": 1, "live": 1, **kind})
-            producers[name].do("count 0 1000 1", "reuse 0", "count 0 500 1")
-        for name, producer in producers.items():
-            faults += check_exact(name, collectd, name, [producer])
-        check_none(faults)
+            producer = Churner(runtime, name, **{"rows": 1, "live": 1, **kind})
+            producer.do("count 0 1000 1", "reuse 0", "count 0 500 1")
+            producers[name] = [producer]
+        check_none(faults_of_counts(collectd, producers))
 
 
 # ---------------------------------------------------------------------------
@@ -114,121 +129,124 @@ def reused_before_the_first_look():
 NAT = {
     "owned": {},
     "noreset": {"noreset": 1},
-    "percore": {"percore": 1, "workers": 2},
-    "percorenoreset": {"percore": 1, "workers": 2, "noreset": 1},
+    "percore": {"percore": 1, "workers": 2, "shared": 1},
+    "percorenoreset": {"percore": 1, "workers": 2, "shared": 1, "noreset": 1},
 }
 
 
-def churn_nat(interval, seconds, rows):
-    """Returns for each kind of table what was lost or invented, and how far
-    rates were off. 20 000 objects a second give way to others."""
-    options = "\n".join(top(100, name, "ReportPerCore false") for name in NAT)
-    faults, rates = {}, {}
-    with RuntimeDir() as runtime, \
-            Collectd(options, interval).start() as collectd:
-        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
-        producers, logs = {}, {}
-        for name, kind in NAT.items():
-            try:
-                producers[name] = Churner(
-                    runtime, name, rows=rows, live=rows * 50 // 65,
-                    reuses=20000, packets=100000, hot=60, **kind)
-                producers[name].do("run")
-                logs[name] = TruthLog(producers[name])
-            except (AssertionError, BrokenPipeError) as error:
-                faults[name] = [f"{name}: {error}"]
-        time.sleep(seconds)
-        for name, producer in producers.items():
-            logs[name].end()
-            try:
-                producer.do("stop")
-            except (AssertionError, BrokenPipeError) as error:
-                faults[name] = [f"{name}: {error}"]
-        for name, producer in producers.items():
-            say(f"{name}: {producer.reuses()} rows reused, "
-                f"{producer.refused()} not at once")
-            faults[name] = faults.get(name, []) + check_exact(
-                name, collectd, name, [producer])
-            rates[name] = rates_off(name, collectd, logs[name], interval)
-    return faults, rates
+class Nat:
+    """What came of tables of all these kinds, 20 000 objects of which give way
+    to others in a second: faults of counts and of rates."""
+
+    def __init__(self, interval, seconds, rows):
+        self.what = f"{rows} rows at {interval} s"
+        self.faults = {name: [] for name in NAT}
+        self.rates = []
+        self.producers, self.logs = {}, {}
+        options = "\n".join(top(100, name, "ReportPerCore false")
+                            for name in NAT)
+        with RuntimeDir() as runtime, \
+                Collectd(options, interval).start() as collectd:
+            wait_for_the_first_read(collectd)
+            for name, kind in NAT.items():
+                self.start(runtime, name, rows=rows, live=rows * 50 // 65,
+                           reuses=20000, packets=100000, hot=60, **kind)
+            time.sleep(seconds)
+            for name, producer in self.producers.items():
+                self.logs[name].end()
+                self.do(name, producer, "stop")
+            for fault in faults_of_counts(collectd, {
+                    name: [each] for name, each in self.producers.items()}):
+                self.faults[fault.split()[0].rstrip(":")].append(fault)
+            for name, log in self.logs.items():
+                self.rates += faults_of_rates(name, collectd, log, interval)
+
+    def start(self, runtime, name, **options):
+        producer = Churner(runtime, name, **options)
+        self.producers[name] = producer
+        self.do(name, producer, "run")
+        self.logs[name] = TruthLog(producer)
+
+    def do(self, name, producer, line):
+        """A producer that fails is no matter for the others."""
+        try:
+            producer.do(line)
+        except (AssertionError, BrokenPipeError) as error:
+            self.faults[name].append(f"{name}: {line}: {error}")
 
 
-def rates_off(name, collectd, log, interval):
-    """What is wrong with the sum of all rates: as a whole, and in the worst
-    interval, but for what stamps may be late."""
+def faults_of_rates(name, collectd, log, interval):
+    """What is wrong with the sum of all rates, as a whole and in any interval,
+    but for what stamps may be off."""
     arrived = Arrived(collectd, name)
     grown = arrived.grown()
     times = [when for when in arrived.times() if log.covers(when)]
     if len(times) < 3:
-        return [f"{name}: {len(times)} times of values"]
+        return [f"{name}: values at {len(times)} times"]
+
+    def share_off(begin, end):
+        """Returns by which share of the truth the growth is off, and may be."""
+        truth = log.at(end) - log.at(begin)
+        got = sum(grown.get(when, 0) for when in times if begin < when <= end)
+        stamps_s = 2 * STAMP_S + sum(
+            collectd.lateness.of_clock(when - interval, when + interval)
+            for when in (begin, end))
+        return got / truth - 1, EXACT + stamps_s / (end - begin)
+
     faults = []
-    truth = log.at(times[-1]) - log.at(times[0])
-    whole = sum(grown.get(when, 0) for when in times[1:])
-    late_s = (LATE * interval + collectd.lateness.of_clock(
-        times[0] - interval, times[0] + interval) + collectd.lateness.of_clock(
-            times[-1] - interval, times[-1] + interval))
-    off = abs(whole / truth - 1)
-    bound = EXACT + late_s / (times[-1] - times[0])
+    spans = [(times[0], times[-1]), *zip(times, times[1:])]
+    for (begin, end), (off, bound) in ((span, share_off(*span))
+                                       for span in spans):
+        if abs(off) > bound:
+            faults.append(f"{name}: rates over {end - begin:.1f} s are off by "
+                          f"{100 * off:+.3f} %, not by {100 * bound:.3f} %")
+    off, bound = share_off(*spans[0])
     say(f"{name}: rates over {times[-1] - times[0]:.1f} s are off by "
-        f"{100 * off:.3f} % of {100 * bound:.3f} %")
-    if off > bound:
-        faults.append(f"{name}: rates are off by {100 * off:.3f} %")
-    worst = 0
-    for a, b in zip(times, times[1:]):
-        truth = log.at(b) - log.at(a)
-        late_s = 2 * LATE * interval + collectd.lateness.of_clock(
-            a - interval, b + interval)
-        off = abs(grown.get(b, 0) / truth - 1) - EXACT - late_s / (b - a)
-        worst = max(worst, off)
-    if worst > 0:
-        faults.append(f"{name}: in one interval by {100 * worst:.1f} % beyond "
-                      "the stamps")
-    return faults
+        f"{100 * off:+.3f} %, {100 * bound:.3f} % allowed")
+    return faults[:2]
 
 
 @functools.cache
 def churned_nat():
-    """All runs of this program: their interval, and what came of them."""
+    runs = [(1, 6, 65536)]
     if LONG:
-        runs = [(interval, 75, 65536) for interval in (1, 5, 10)]
-        runs.append((1, 75, 1000000))
-    else:
-        runs = [(1, 8, 65536)]
-    return [(f"{rows} rows at {interval} s", *churn_nat(interval, seconds, rows))
-            for interval, seconds, rows in runs]
+        runs = [(interval, 75, 65536) for interval in (1, 5, 10)] + [
+            (1, 75, 1000000)]
+    return [Nat(*run) for run in runs]
 
 
-def check_nat(name, which):
-    check_none([f"{what}, {fault}" for what, *results in churned_nat()
-                for fault in results[which].get(name, [])])
+def check_nat(name):
+    check_none([f"{nat.what}, {fault}" for nat in churned_nat()
+                for fault in nat.faults[name]])
 
 
 def nat_exact():
     """Of a table of translations under Top, 20 000 objects of which come and go
     in a second, no packet is lost and none invented"""
-    check_nat("owned", 0)
+    check_nat("owned")
 
 
 def nat_exact_without_reset():
     """The same holds with PERCORE_NO_RESET"""
-    check_nat("noreset", 0)
+    check_nat("noreset")
 
 
 def nat_exact_per_core():
-    """The same holds for two workers that count in each other's rows"""
-    check_nat("percore", 0)
+    """The same holds for two workers that count in each other's rows, beside a
+    thread without a slot that counts in rows that are gone"""
+    check_nat("percore")
 
 
 def nat_exact_per_core_without_reset():
     """The same holds for them with PERCORE_NO_RESET"""
-    check_nat("percorenoreset", 0)
+    check_nat("percorenoreset")
 
 
 def nat_rates():
     """Rates of all series of such tables, made of two points each, add up to
     the truth in each interval and over all of them"""
-    check_none([f"{what}, {fault}" for what, _, rates in churned_nat()
-                for faults in rates.values() for fault in faults])
+    check_none([f"{nat.what}, {fault}" for nat in churned_nat()
+                for fault in nat.rates])
 
 
 # ---------------------------------------------------------------------------
@@ -244,18 +262,14 @@ def without_top():
     options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
-        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
+        wait_for_the_first_read(collectd)
         producers = {name: Churner(runtime, name, rows=1500, live=1000,
-                                   packets=20000, pool=30000, **kind)
+                                   packets=20000, pool=2500, **kind)
                      for name, kind in kinds.items()}
-        for producer in producers.values():
-            producer.do("run")
-        time.sleep(60 if LONG else 4)
-        for producer in producers.values():
-            producer.do("stop")
-        faults = []
+        churn_for(60 if LONG else 3, *producers.values())
+        faults = faults_of_counts(collectd, {
+            name: [each] for name, each in producers.items()})
         for name, producer in producers.items():
-            faults += check_exact(name, collectd, name, [producer])
             faults += keys_with_too_much(name, collectd, producer)
         check_none(faults)
 
@@ -276,12 +290,17 @@ def cut_by_max_values():
             Collectd(options, INTERVAL).start() as collectd, \
             Churner(runtime, "gtpu", rows=3000, live=2000, reuses=300,
                     packets=20000) as producer:
-        churn_for(producer, 3)
-        faults = check_exact("3000 rows", collectd, "gtpu", [producer])
+        churn_for(3, producer)
+        faults = faults_of_counts(collectd, {"gtpu": [producer]})
         collectd.stop()
-        times = [value.time for value in collectd.values]
+        # A first point belongs to the interval after that of its stamp.
+        known, times = set(), []
+        for value in collectd.values:
+            if value.identifier in known or value.value != 0:
+                times.append(value.time)
+            known.add(value.identifier)
         most = max(times.count(when) for when in set(times))
-        say(f"{most} values at most")
+        say(f"{most} values in an interval at most")
         if most > 600:
             faults.append(f"{most} values in an interval")
         check_none(faults)
@@ -291,30 +310,33 @@ def cut_by_max_values():
 # Lives of producers
 
 
+def live_and_be_killed(runtime, name, pause_s, schemas):
+    """Each life is long enough to be seen. Returns the producers."""
+    producers = []
+    for number, schema in enumerate(schemas):
+        producer = Churner(runtime, name, rows=3000, live=2000, reuses=2000,
+                           packets=50000, schema=schema, seed=number + 1)
+        producer.do("run")
+        producers.append(producer)
+        time.sleep((2.6 + 0.3 * number) * INTERVAL)
+        producer.kill()
+        time.sleep(pause_s)
+    return producers
+
+
 def killed_and_restarted():
     """Producers that are killed and started again at once, after a while or
     with another schema lose no packet, and none is counted twice"""
-    lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5, [1, 1, 1]),
-             "other": (0, [1, 2, 1, 2])}
+    lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
+             "other": (0, [1, 2, 1])}
     options = "\n".join(top(20, name, "ReportPerCore false") for name in lives)
-    with RuntimeDir() as runtime, \
+    with RuntimeDir() as runtime, ThreadPoolExecutor(len(lives)) as pool, \
             Collectd(options, INTERVAL).start() as collectd:
-        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
-        faults = []
-        for name, (pause, schemas) in lives.items():
-            producers = []
-            for number, schema in enumerate(schemas):
-                producer = Churner(
-                    runtime, name, rows=3000, live=2000, reuses=2000,
-                    packets=50000, schema=schema, seed=number + 1)
-                producer.do("run")
-                producers.append(producer)
-                # Once within an interval, then over several of them.
-                time.sleep((0.3, 2.3)[number % 2] * INTERVAL)
-                producer.kill()
-                time.sleep(pause * INTERVAL)
-            faults += check_exact(name, collectd, name, producers)
-        check_none(faults)
+        wait_for_the_first_read(collectd)
+        producers = dict(zip(lives, pool.map(
+            lambda name: live_and_be_killed(runtime, name, *lives[name]),
+            lives)))
+        check_none(faults_of_counts(collectd, producers))
 
 
 def started_later():
@@ -334,23 +356,22 @@ def started_later():
         with Collectd(options, INTERVAL).start() as collectd:
             wait_until_read(collectd, 2)
             busy_seen = busy.done()
-            churn_for(idle, 2)
+            churn_for(2, idle)
             busy.do("stop")
             check_none(
-                check_exact("idle until the first look", collectd, "idle",
-                            [idle], idle_before) +
-                check_exact("busy all the time", collectd, "busy", [busy],
-                            busy_before, busy_seen))
+                faults_of_counts(collectd, {"idle": [idle]}, idle_before) +
+                faults_of_counts(collectd, {"busy": [busy]}, busy_before,
+                                 busy_seen))
 
 
 def reset_in_between():
     """Resets lose nothing; with PERCORE_NO_RESET they are refused"""
-    options = top(20, "resets") + "\n" + top(20, "norests")
+    options = top(20, "resets") + "\n" + top(20, "noreset")
     how = {"rows": 3000, "live": 2000, "reuses": 2000, "packets": 50000}
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
             Churner(runtime, "resets", **how) as producer, \
-            Churner(runtime, "norests", noreset=1, **how) as without:
+            Churner(runtime, "noreset", noreset=1, **how) as without:
         for each in (producer, without):
             each.do("run")
         faults = []
@@ -365,9 +386,8 @@ def reset_in_between():
                     faults.append(str(error))
         for each in (producer, without):
             each.do("stop")
-        faults += check_exact("with resets", collectd, "resets", [producer])
-        faults += check_exact("refused resets", collectd, "norests", [without])
-        check_none(faults)
+        check_none(faults + faults_of_counts(collectd, {
+            "resets": [producer], "noreset": [without]}))
 
 
 # ---------------------------------------------------------------------------
@@ -385,22 +405,21 @@ def filtered():
         region("fasttop", table=wanted + ['Top 20 "packets"'])])
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
-        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
-        producers = {}
-        for name in ("slow", "slowtop", "fast", "fasttop"):
-            # 100 free rows, one of which is used in an interval or 20 times.
-            producers[name] = Churner(
-                runtime, name, rows=1000, live=900, packets=20000, pool=90000,
-                reuses=40 if name.startswith("slow") else 4000)
-            producers[name].do("run")
-        time.sleep(4)
+        # Each of 100 free rows is used once in some intervals, or 20 times in
+        # one.
+        producers = {name: Churner(
+            runtime, name, rows=1000, live=900, packets=20000, pool=90000,
+            reuses=40 if name.startswith("slow") else 4000)
+            for name in ("slow", "slowtop", "fast", "fasttop")}
+        wait_until_read(collectd, len(producers))
+        churn_for(3, *producers.values())
+        truths = {name: each.done_even() for name, each in producers.items()}
+        wait_until_arrived(collectd, {name: truth for name, truth in
+                                      truths.items() if name[:4] == "slow"})
         faults = []
-        for name, producer in producers.items():
-            producer.do("stop")
-            truth = producer.done_even()
-            wait_until_arrived(collectd, name, truth)
+        for name, truth in truths.items():
             arrived = Arrived(collectd, name)
-            least = truth if name.startswith("slow") else truth // 2
+            least = truth if name[:4] == "slow" else truth // 10
             faults += faults_of(name, arrived, least, truth)
             odd = [row for row in arrived.series if row[-1] in "13579"]
             if odd:
@@ -421,24 +440,22 @@ def per_core():
         wait_until_read(collectd, 2)
         before = {name: [producer.done(core) for core in range(2)] for
                   name, producer in (("shown", shown), ("all", all_rows))}
-        for producer in (shown, all_rows):
-            producer.do("run")
-        time.sleep(3)
-        for producer in (shown, all_rows):
-            producer.do("stop")
+        churn_for(3, shown, all_rows)
+        wait_until_arrived(collectd, {"shown": shown.done(),
+                                      "all": all_rows.done()})
         faults = []
         for name, producer in (("shown", shown), ("all", all_rows)):
-            wait_until_arrived(collectd, name, producer.done())
             for core in range(2):
-                faults += faults_of(
-                    f"{name}, core {core}", Arrived(collectd, name, where=core),
-                    producer.done(core) - before[name][core])
-            faults += faults_of(name, Arrived(collectd, name), producer.done())
+                truth = producer.done(core) - before[name][core]
+                faults += faults_of(f"{name}, core {core}", Arrived(
+                    collectd, name, where=core), truth, truth)
+            faults += faults_of(name, Arrived(collectd, name), producer.done(),
+                                producer.done())
         check_none(faults)
 
 
 def gauges_of_other():
-    """The gauges of shown rows and of `other` are those of live objects alone"""
+    """Gauges of shown rows and of `other` are those of live objects alone"""
     options = ('<Region "gtpu">\n<Table "session">\nField "packets" "held"\n'
                'Top 20 "packets"\n</Table>\n</Region>')
     with RuntimeDir() as runtime, \
@@ -446,7 +463,7 @@ def gauges_of_other():
             Churner(runtime, "gtpu", rows=3000, live=2000, reuses=2000,
                     packets=20000) as producer:
         prefix = "percore_host_gtpu_session_held-all/gauge-"
-        churn_for(producer, 2)
+        churn_for(2, producer)
         collectd.wait_for_reads(3)
         collectd.stop()
         last = max(value.time for value in collectd.values
@@ -470,8 +487,9 @@ def histograms():
     """What objects counted in a histogram before they gave way to others is in
     the percentiles of `other`, and not in those of their successors"""
     options = '<Region "gtpu">\n</Region>'
-    with RuntimeDir() as runtime, Collectd(options, 1).start() as collectd:
-        collectd.wait_for_value("percore_host-self/gauge-cores_online", count=2)
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd:
+        wait_for_the_first_read(collectd)
         with Churner(runtime, "gtpu", rows=1, live=1, pool=8) as producer:
             producer.do("count 0 600 500", "reuse 0", "count 0 400 3")
             collectd.wait_for(lambda: percentiles(collectd, "1"), 10,
