@@ -1,4 +1,5 @@
-"""Producers whose rows change hands, what they counted, and what arrived."""
+"""Producers whose rows change hands, what they counted, and what arrived of
+it: the numbers that tests compare."""
 
 import bisect
 import mmap
@@ -15,6 +16,8 @@ PACKET = 100  # bytes
 WORKERS = 64
 WORDS = 8  # of truth for each worker, see churn_producer.c
 STEP_S = 0.005  # between two looks at the truth
+STAMP_S = 0.05  # how far a large table may be read from its stamp
+EXACT = 0.001  # of the truth: what rates may be off besides
 
 
 class Churner(Producer):
@@ -101,19 +104,10 @@ class TruthLog:
 
 
 class Arrived:
-    """The points of all series of one counter, as a store would have them."""
+    """The points of all series of one counter: by row, (time, count)."""
 
-    def __init__(self, collectd, region, field="packets", where="all",
-                 wanted=lambda row: True):
-        plugin = "percore_host" if where == "all" else "percore"
-        prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
-        self.series = {}
-        for value in list(collectd.values):
-            if value.identifier.startswith(prefix):
-                row = value.identifier[len(prefix):]
-                if wanted(row):
-                    self.series.setdefault(row, []).append(
-                        (value.time, int(value.value)))
+    def __init__(self, series):
+        self.series = series
 
     def total(self):
         """What all series came to; one that falls has begun at 0 again."""
@@ -136,3 +130,26 @@ class Arrived:
     def times(self):
         return sorted({when for points in self.series.values()
                        for when, _ in points})
+
+    def rates_off(self, log, lateness, interval, begin, end):
+        """By which share of the truth all that grew between two times is off,
+        and by which it may be: a snapshot is not quite of its stamp."""
+        truth = log.at(end) - log.at(begin)
+        got = sum(count for when, count in self.grown().items()
+                  if begin < when <= end)
+        stamps_s = 2 * STAMP_S + sum(
+            lateness.of_clock(when - interval, when + interval)
+            for when in (begin, end))
+        return got / truth - 1, EXACT + stamps_s / (end - begin)
+
+
+def arrived(collectd, region, field="packets", where="all"):
+    """What the csv plugin of a collectd has printed."""
+    plugin = "percore_host" if where == "all" else "percore"
+    prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
+    series = {}
+    for value in list(collectd.values):
+        if value.identifier.startswith(prefix):
+            series.setdefault(value.identifier[len(prefix):], []).append(
+                (value.time, int(value.value)))
+    return Arrived(series)

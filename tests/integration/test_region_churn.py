@@ -6,14 +6,12 @@ import functools
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from churn import LONG, PACKET, Arrived, Churner, TruthLog
+from churn import LONG, PACKET, Churner, TruthLog, arrived
 from harness import Collectd, check, run_all, say
 from producers import RuntimeDir
 
 INTERVAL = 0.5
 REGIONS = "percore_host-self/gauge-regions"
-STAMP_S = 0.05  # how far a large table may be read from its stamp
-EXACT = 0.001  # of the truth: what rates over a minute may be off
 
 
 # ---------------------------------------------------------------------------
@@ -42,17 +40,17 @@ def wait_until_arrived(collectd, least):
     """Waits for so many packets of each region, as long as that may take, and
     longer, lest more comes."""
     for _ in range(4):
-        if all(Arrived(collectd, name).total() >= packets
+        if all(arrived(collectd, name).total() >= packets
                for name, packets in least.items()):
             break
         collectd.wait_for_reads(1)
     collectd.wait_for_reads(2)
 
 
-def faults_of(what, arrived, least, most):
+def faults_of(what, got, least, most):
     """Says what came; returns what is wrong with that."""
-    counts = {"in all": arrived.total(),
-              "between two points": arrived.two_point()}
+    counts = {"in all": got.total(),
+              "between two points": got.two_point()}
     say(f"{what}: of {least} there came " +
         ", ".join(f"{count} {how}" for how, count in counts.items()))
     faults = []
@@ -77,10 +75,10 @@ def faults_of_counts(collectd, producers, before=0, seen=None):
     wait_until_arrived(collectd, least)
     faults = []
     for name in producers:
-        faults += faults_of(name, Arrived(collectd, name), least[name],
+        faults += faults_of(name, arrived(collectd, name), least[name],
                             most[name])
         faults += faults_of(f"{name} (bytes)",
-                            Arrived(collectd, name, "bytes"),
+                            arrived(collectd, name, "bytes"),
                             PACKET * least[name], PACKET * most[name])
     return faults
 
@@ -178,31 +176,19 @@ class Nat:
 def faults_of_rates(name, collectd, log, interval):
     """What is wrong with the sum of all rates, as a whole and in any interval,
     but for what stamps may be off."""
-    arrived = Arrived(collectd, name)
-    grown = arrived.grown()
-    times = [when for when in arrived.times() if log.covers(when)]
+    got = arrived(collectd, name)
+    times = [when for when in got.times() if log.covers(when)]
     if len(times) < 3:
         return [f"{name}: values at {len(times)} times"]
-
-    def share_off(begin, end):
-        """Returns by which share of the truth the growth is off, and may be."""
-        truth = log.at(end) - log.at(begin)
-        got = sum(grown.get(when, 0) for when in times if begin < when <= end)
-        stamps_s = 2 * STAMP_S + sum(
-            collectd.lateness.of_clock(when - interval, when + interval)
-            for when in (begin, end))
-        return got / truth - 1, EXACT + stamps_s / (end - begin)
-
     faults = []
-    spans = [(times[0], times[-1]), *zip(times, times[1:])]
-    for (begin, end), (off, bound) in ((span, share_off(*span))
-                                       for span in spans):
+    for begin, end in [(times[0], times[-1]), *zip(times, times[1:])]:
+        off, bound = got.rates_off(log, collectd.lateness, interval, begin, end)
+        fault = f"{name}: rates over {end - begin:.1f} s are off by " \
+            f"{100 * off:+.3f} %, {100 * bound:.3f} % allowed"
+        if begin == times[0]:
+            say(fault)
         if abs(off) > bound:
-            faults.append(f"{name}: rates over {end - begin:.1f} s are off by "
-                          f"{100 * off:+.3f} %, not by {100 * bound:.3f} %")
-    off, bound = share_off(*spans[0])
-    say(f"{name}: rates over {times[-1] - times[0]:.1f} s are off by "
-        f"{100 * off:+.3f} %, {100 * bound:.3f} % allowed")
+            faults.append(fault)
     return faults[:2]
 
 
@@ -275,7 +261,7 @@ def without_top():
 
 
 def keys_with_too_much(name, collectd, producer):
-    rows = Arrived(collectd, name).series
+    rows = arrived(collectd, name).series
     rows.pop("other", None)
     wrong = [row for row, points in rows.items()
              if points[-1][1] > producer.of_key(int(row))]
@@ -418,10 +404,10 @@ def filtered():
                                       truths.items() if name[:4] == "slow"})
         faults = []
         for name, truth in truths.items():
-            arrived = Arrived(collectd, name)
+            got = arrived(collectd, name)
             least = truth if name[:4] == "slow" else truth // 10
-            faults += faults_of(name, arrived, least, truth)
-            odd = [row for row in arrived.series if row[-1] in "13579"]
+            faults += faults_of(name, got, least, truth)
+            odd = [row for row in got.series if row[-1] in "13579"]
             if odd:
                 faults.append(f"{name}: unwanted rows {odd[:3]}")
         check_none(faults)
@@ -447,9 +433,9 @@ def per_core():
         for name, producer in (("shown", shown), ("all", all_rows)):
             for core in range(2):
                 truth = producer.done(core) - before[name][core]
-                faults += faults_of(f"{name}, core {core}", Arrived(
+                faults += faults_of(f"{name}, core {core}", arrived(
                     collectd, name, where=core), truth, truth)
-            faults += faults_of(name, Arrived(collectd, name), producer.done(),
+            faults += faults_of(name, arrived(collectd, name), producer.done(),
                                 producer.done())
         check_none(faults)
 
