@@ -16,7 +16,8 @@ PACKET = 100  # bytes
 WORKERS = 64
 WORDS = 8  # of truth for each worker, see churn_producer.c
 STEP_S = 0.005  # between two looks at the truth
-STAMP_S = 0.05  # how far a large table may be read from its stamp
+STAMP_S = 0.02  # how far a snapshot may be from its stamp,
+ROW_S = 2e-7  # and a row of a large table from its snapshot
 EXACT = 0.001  # of the truth: what rates may be off besides
 
 
@@ -137,7 +138,8 @@ class Arrived:
         truth = log.at(end) - log.at(begin)
         got = sum(count for when, count in self.grown().items()
                   if begin < when <= end)
-        stamps_s = 2 * STAMP_S + sum(
+        rows = log.producer.options.get("rows", 0)
+        stamps_s = 2 * (STAMP_S + ROW_S * rows) + sum(
             lateness.of_clock(when - interval, when + interval)
             for when in (begin, end))
         return got / truth - 1, EXACT + stamps_s / (end - begin)

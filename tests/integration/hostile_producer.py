@@ -3,11 +3,11 @@
 
     hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
 
-MODEL is a region of churn_producer that is served in DIRECTORY. The regions have
-its description and, in place of its table, `tables` OWNED ones of `rows` rows of
-`counters` counters, all of them live. With overlap=1 all tables claim the same
-memory, with overlap=0 each has its own. The cells are a hole but for one word in
-each `touch` bytes (8: all of them are memory). Prints `ok`."""
+MODEL is a region of churn_producer that is served in DIRECTORY. The regions
+have its description and, in place of its table, `tables` OWNED ones of `rows`
+rows of `counters` counters, all of them live. With overlap=1 all tables claim
+the same memory, with overlap=0 each has its own. The cells are a hole but for
+one word in each `touch` bytes (8: all of them are memory). Prints `ok`."""
 
 import array
 import fcntl
@@ -58,8 +58,8 @@ class Model:
 
 
 class Forgery:
-    """A region after percore-region(7): its directory, and where its tables have
-    their parts."""
+    """A region after percore-region(7): its directory, and where its tables
+    have their parts."""
 
     def __init__(self, model, name, tables=250, rows=20, counters=4, overlap=0):
         self.model, self.rows = model, rows

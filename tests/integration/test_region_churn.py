@@ -292,6 +292,21 @@ def cut_by_max_values():
         check_none(faults)
 
 
+def short_of_memory():
+    """Where MaxMemory has no room for all rows, under Top all of their packets
+    arrive all the same"""
+    options = "MaxMemory 1048576\n" + top(20)
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd, \
+            Churner(runtime, "gtpu", rows=200000, live=190000, reuses=5000,
+                    packets=50000) as producer:
+        churn_for(2, producer)
+        faults = faults_of_counts(collectd, {"gtpu": [producer]})
+        if "MaxMemory" not in collectd.log():
+            faults.append("no word about MaxMemory")
+        check_none(faults)
+
+
 # ---------------------------------------------------------------------------
 # Lives of producers
 
@@ -312,42 +327,49 @@ def live_and_be_killed(runtime, name, pause_s, schemas):
 
 def killed_and_restarted():
     """Producers that are killed and started again at once, after a while or
-    with another schema lose no packet, and none is counted twice"""
+    with another schema, or beside another instance, lose no packet, and none is
+    counted twice"""
     lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
-             "other": (0, [1, 2, 1])}
-    options = "\n".join(top(20, name, "ReportPerCore false") for name in lives)
+             "other": (0, [1, 2, 1]), "both@east": (0, [1, 1, 1]),
+             "both@west": (0.5 * INTERVAL, [1, 1])}
+    options = "\n".join(top(20, name, "ReportPerCore false")
+                        for name in ("atonce", "later", "other", "both"))
     with RuntimeDir() as runtime, ThreadPoolExecutor(len(lives)) as pool, \
             Collectd(options, INTERVAL).start() as collectd:
         wait_for_the_first_read(collectd)
-        producers = dict(zip(lives, pool.map(
-            lambda name: live_and_be_killed(runtime, name, *lives[name]),
-            lives)))
+        producers = {}
+        for name, each in zip(lives, pool.map(
+                lambda name: live_and_be_killed(runtime, name, *lives[name]),
+                lives)):
+            producers.setdefault(name.split("@")[0], []).extend(each)
         check_none(faults_of_counts(collectd, producers))
 
 
 def started_later():
     """What was counted more than an interval before collectd was started is in
     no rate; all that is counted from then on is"""
+    how = {"rows": 3000, "live": 2000, "packets": 50000}
+    options = "\n".join([top(20, "idle"), region("plain"), top(20, "busy")])
     with RuntimeDir() as runtime, \
-            Churner(runtime, "idle", rows=3000, live=2000, reuses=2000,
-                    packets=50000) as idle, \
-            Churner(runtime, "busy", rows=3000, live=2000, reuses=2000,
-                    packets=50000) as busy:
-        idle.do("run")
+            Churner(runtime, "idle", reuses=2000, **how) as idle, \
+            Churner(runtime, "plain", reuses=500, **how) as plain, \
+            Churner(runtime, "busy", reuses=2000, **how) as busy:
         busy.do("run")
-        time.sleep(3 * INTERVAL)
-        idle.do("stop")
-        idle_before, busy_before = idle.done(), busy.done()
-        options = top(20, "idle") + "\n" + top(20, "busy")
+        churn_for(3 * INTERVAL, idle, plain)
+        before = {"idle": idle.done(), "plain": plain.done(),
+                  "busy": busy.done()}
         with Collectd(options, INTERVAL).start() as collectd:
-            wait_until_read(collectd, 2)
+            wait_until_read(collectd, 3)
             busy_seen = busy.done()
-            churn_for(2, idle)
+            churn_for(2, idle, plain)
             busy.do("stop")
-            check_none(
-                faults_of_counts(collectd, {"idle": [idle]}, idle_before) +
-                faults_of_counts(collectd, {"busy": [busy]}, busy_before,
-                                 busy_seen))
+            faults = []
+            for name, producer, seen in (("idle", idle, None),
+                                         ("plain", plain, None),
+                                         ("busy", busy, busy_seen)):
+                faults += faults_of_counts(collectd, {name: [producer]},
+                                           before[name], seen)
+            check_none(faults)
 
 
 def reset_in_between():
@@ -502,6 +524,7 @@ if __name__ == "__main__":
         nat_rates,
         without_top,
         cut_by_max_values,
+        short_of_memory,
         killed_and_restarted,
         started_later,
         reset_in_between,

@@ -67,8 +67,8 @@ def check_fair(collectd, what, seconds):
         (GOOD, LARGE)), 30, f"{what}: further values")
     small = longest_gap(collectd, GOOD, begin, end)
     large = longest_gap(collectd, LARGE, begin, end)
-    say(f"{what}: values of the small region are {small:.1f} intervals apart at "
-        f"most, of the large one {large:.1f}")
+    say(f"{what}: values of the small region are {small:.1f} intervals apart "
+        f"at most, of the large one {large:.1f}")
     check(small < 1.5, f"{what}: the small region has none for {small:.1f} "
           "intervals")
     check(large < 8, f"{what}: the large region has none for {large:.1f} "
@@ -200,16 +200,17 @@ def uniform_traffic():
         new = sum(when > warm for when in first.values())
         intervals = (times[-1] - warm) / interval
         shown = SHOWN * REGIONS
-        say(f"{len(first)} names in all, {new / intervals:.0f} new ones in each "
-            f"of {intervals:.0f} intervals, {shown} rows shown; "
-            f"{resident.sizes[len(resident.sizes) // 3]:.0f} MiB resident after "
-            f"a third of the time, {resident.sizes[-1]:.0f} at the end")
+        third, last = (resident.sizes[n] for n in
+                       (len(resident.sizes) // 3, -1))
+        say(f"{len(first)} names in all, {new / intervals:.0f} new ones in "
+            f"each of {intervals:.0f} intervals, {shown} rows shown; "
+            f"{third:.0f} MiB resident after a third of the time, {last:.0f} "
+            "at the end")
         check(len(first) >= shown, f"only {len(first)} names")
         check(new / intervals <= NEW_SHARE * shown,
               f"{new / intervals:.0f} new names in an interval")
         if LONG:
-            check(resident.sizes[-1] <=
-                  1.02 * resident.sizes[len(resident.sizes) // 3] + 8,
+            check(last <= 1.02 * third + 8,
                   f"resident memory grows: {resident.sizes[::30]}")
 
 
