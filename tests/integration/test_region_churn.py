@@ -48,13 +48,10 @@ def wait_until_arrived(collectd, least):
 
 
 def faults_of(what, got, least, most):
-    """Says what came; returns what is wrong with that."""
-    counts = {"in all": got.total(),
-              "between two points": got.two_point()}
-    say(f"{what}: of {least} there came " +
-        ", ".join(f"{count} {how}" for how, count in counts.items()))
+    """What was lost or invented, in all and between two points each."""
     faults = []
-    for how, count in counts.items():
+    for how, count in (("in all", got.total()),
+                       ("between two points", got.two_point())):
         off = min(0, count - least) + max(0, count - most)
         if off != 0:
             what_of_it = "lost" if off < 0 else "invented"
@@ -75,10 +72,11 @@ def faults_of_counts(collectd, producers, before=0, seen=None):
     wait_until_arrived(collectd, least)
     faults = []
     for name in producers:
-        faults += faults_of(name, arrived(collectd, name), least[name],
-                            most[name])
-        faults += faults_of(f"{name} (bytes)",
-                            arrived(collectd, name, "bytes"),
+        got = arrived(collectd, name)
+        say(f"{name}: of {least[name]} packets there came {got.total()}, "
+            f"{got.two_point()} of them between two points")
+        faults += faults_of(name, got, least[name], most[name])
+        faults += faults_of(f"{name} (bytes)", arrived(collectd, name, "bytes"),
                             PACKET * least[name], PACKET * most[name])
     return faults
 
