@@ -59,13 +59,8 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { MAX_WORKERS = 64, MOST_LATE_US = 50000, PACKET = 100, MOST_TRIES = 10 };
-enum {
-  PACKETS,
-  BYTES,
-  HELD,
-  LATENCY,
-  FIELDS
-}; /* whichever columns they have */
+/* Whichever columns they have. */
+enum { PACKETS, BYTES, HELD, LATENCY, FIELDS };
 
 static const struct percore_field fields_1[] = {
     {.name = "packets", .unit = "packets"},
@@ -220,14 +215,17 @@ static int add_row(uint64_t key, uint32_t *row) {
 }
 
 /* Returns -1 with errno EAGAIN while another worker may still count in all rows
- * that are free. */
+ * that are free. Keys of a pool that still live are left out. */
 static int begin_object(struct worker *worker, place_t *place) {
   uint64_t key = next_key(worker);
   uint32_t row;
-  if (add_row(key, &row) != 0) {
-    worker->truth->refused++;
-    worker->next_key -= options.workers;
-    return -1;
+  while (add_row(key, &row) != 0) {
+    if (errno != EEXIST) {
+      worker->truth->refused++;
+      worker->next_key -= options.workers;
+      return -1;
+    }
+    key = next_key(worker);
   }
   uint64_t object = (uint64_t)row << 32 | (uint32_t)key;
   hold(worker, object);

@@ -33,7 +33,8 @@ tests/integration/test_region_hostile.log: \
 tests/integration/test_region_churn.log: \
 	$(filter tests/integration/test_region_kill.log,$(TEST_LOGS))
 tests/integration/test_region_fairness.log: \
-	$(filter tests/integration/test_region_hostile.log,$(TEST_LOGS))
+	$(filter tests/integration/test_region_hostile.log \
+	tests/integration/test_region_churn.log,$(TEST_LOGS))
 
 check_PROGRAMS += tests/integration/burner
 tests_integration_burner_SOURCES = tests/integration/burner.c

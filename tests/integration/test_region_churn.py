@@ -153,6 +153,8 @@ class Nat:
             for name, producer in self.producers.items():
                 self.logs[name].end()
                 self.do(name, producer, "stop")
+                say(f"{name}: {producer.reuses() / seconds:.0f} rows reused a "
+                    f"second, {producer.refused()} of them not at once")
             for fault in faults_of_counts(collectd, {
                     name: [each] for name, each in self.producers.items()}):
                 self.faults[fault.split()[0].rstrip(":")].append(fault)
