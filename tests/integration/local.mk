@@ -1,9 +1,11 @@
 # The real collectd, with the plugin of this build. What measures time, or has
 # many processes of its own, waits for the one before, if that is asked for, too.
 EXTRA_DIST += \
+	tests/integration/churn.py \
 	tests/integration/command.py \
 	tests/integration/dead_files.py \
 	tests/integration/harness.py \
+	tests/integration/hostile_producer.py \
 	tests/integration/producers.py \
 	tests/integration/sysroot.py \
 	tests/integration/terminal.py
@@ -16,7 +18,9 @@ integration_tests = \
 	tests/integration/test_truth.py \
 	tests/integration/test_region.py \
 	tests/integration/test_region_kill.py \
-	tests/integration/test_region_hostile.py
+	tests/integration/test_region_hostile.py \
+	tests/integration/test_region_churn.py \
+	tests/integration/test_region_fairness.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
 
@@ -26,6 +30,11 @@ tests/integration/test_region_kill.log: \
 	$(filter tests/integration/test_region.log,$(TEST_LOGS))
 tests/integration/test_region_hostile.log: \
 	$(filter tests/integration/test_region_top.log,$(TEST_LOGS))
+tests/integration/test_region_churn.log: \
+	$(filter tests/integration/test_region_kill.log,$(TEST_LOGS))
+tests/integration/test_region_fairness.log: \
+	$(filter tests/integration/test_region_hostile.log \
+	tests/integration/test_region_churn.log,$(TEST_LOGS))
 
 check_PROGRAMS += tests/integration/burner
 tests_integration_burner_SOURCES = tests/integration/burner.c
@@ -33,6 +42,10 @@ tests_integration_burner_SOURCES = tests/integration/burner.c
 check_PROGRAMS += tests/integration/producer
 tests_integration_producer_SOURCES = tests/integration/producer.c
 tests_integration_producer_LDADD = libregion.la
+
+check_PROGRAMS += tests/integration/churn_producer
+tests_integration_churn_producer_SOURCES = tests/integration/churn_producer.c
+tests_integration_churn_producer_LDADD = libregion.la
 
 # A plugin that is never installed; without -rpath there would be no shared one.
 check_LTLIBRARIES += probe.la

@@ -40,9 +40,11 @@ class RuntimeDir:
 class Producer:
     """A process that serves a region and does what it is told."""
 
+    PROGRAM = f"{BUILD}/tests/integration/producer"
+
     def __init__(self, name, schema="1", *options, user=None):
         self.process = subprocess.Popen(
-            [f"{BUILD}/tests/integration/producer", name, schema, *options],
+            [self.PROGRAM, name, schema, *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
             user=user, group=user, extra_groups=[] if user else None)
         atexit.register(self.kill)

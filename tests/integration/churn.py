@@ -1,0 +1,157 @@
+"""Producers whose rows change hands, what they counted, and what arrived of
+it: the numbers that tests compare."""
+
+import bisect
+import mmap
+import os
+import struct
+import threading
+import time
+
+from harness import BUILD
+from producers import Producer
+
+LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
+PACKET = 100  # bytes
+WORKERS = 64
+WORDS = 8  # of truth for each worker, see churn_producer.c
+STEP_S = 0.005  # between two looks at the truth
+STAMP_S = 0.02  # how far a snapshot may be from its stamp,
+ROW_S = 2e-7  # and a row of a large table from its snapshot
+EXACT = 0.001  # of the truth: what rates may be off besides
+
+
+class Churner(Producer):
+    """A churn_producer with its truth: options are those of the program."""
+
+    PROGRAM = f"{BUILD}/tests/integration/churn_producer"
+
+    def __init__(self, runtime, name, **options):
+        self.options = options
+        path = f"{runtime.path}/{name}-{time.monotonic_ns()}.truth"
+        super().__init__(name, path, *(f"{option}={number}" for option, number
+                                       in options.items()))
+        with open(path, "rb") as file:
+            self.memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
+        os.unlink(path)
+
+    def worker(self, number):
+        return struct.unpack_from("=6Qq", self.memory, number * WORDS * 8)
+
+    def begun(self, core=None):
+        """Packets that were counted or about to be, when it was killed."""
+        return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
+
+    def done(self, core=None):
+        """Packets that were surely counted, of one worker or all."""
+        return sum(sum(self.worker(w)[2:4]) for w in self.workers(core))
+
+    def done_even(self):
+        """The same of objects with even keys."""
+        return sum(self.worker(w)[3] for w in self.workers(None))
+
+    def reuses(self):
+        return sum(self.worker(w)[4] for w in self.workers(None))
+
+    def refused(self):
+        """Rows that could not be added at first."""
+        return sum(self.worker(w)[5] for w in self.workers(None))
+
+    def held(self):
+        """The sum of `held` over live objects."""
+        return sum(self.worker(w)[6] for w in self.workers(None))
+
+    def of_key(self, key):
+        return struct.unpack_from("=Q", self.memory,
+                                  (WORKERS * WORDS + key) * 8)[0]
+
+    def workers(self, core):
+        return range(WORKERS) if core is None else [core]
+
+
+class TruthLog:
+    """What a producer had counted when: a thread that looks every 5 ms."""
+
+    def __init__(self, producer):
+        self.producer = producer
+        self.times, self.counts = [], []
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.ended.is_set():
+            before = time.time()
+            count = self.producer.done()
+            after = time.time()
+            if after - before < STEP_S:  # not held in between
+                self.times.append((before + after) / 2)
+                self.counts.append(count)
+            time.sleep(STEP_S)
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+
+    def covers(self, when):
+        return self.times[0] <= when <= self.times[-1]
+
+    def at(self, when):
+        i = min(max(bisect.bisect(self.times, when), 1), len(self.times) - 1)
+        (time_0, time_1) = self.times[i - 1:i + 1]
+        (count_0, count_1) = self.counts[i - 1:i + 1]
+        return count_0 + (count_1 - count_0) * (when - time_0) / (
+            time_1 - time_0)
+
+
+class Arrived:
+    """The points of all series of one counter: by row, (time, count)."""
+
+    def __init__(self, series):
+        self.series = series
+
+    def total(self):
+        """What all series came to; one that falls has begun at 0 again."""
+        return sum(points[-1][1] + sum(a for (_, a), (_, b)
+                                       in zip(points, points[1:]) if b < a)
+                   for points in self.series.values())
+
+    def grown(self):
+        """By time: how much all series grew from the point before."""
+        grown = {}
+        for points in self.series.values():
+            for (_, a), (when, b) in zip(points, points[1:]):
+                grown[when] = grown.get(when, 0) + (b - a if b >= a else b)
+        return grown
+
+    def two_point(self):
+        """What rates made of two points each come to."""
+        return sum(self.grown().values())
+
+    def times(self):
+        return sorted({when for points in self.series.values()
+                       for when, _ in points})
+
+    def rates_off(self, log, lateness, interval, begin, end):
+        """By which share of the truth all that grew between two times is off,
+        and by which it may be: a snapshot is not quite of its stamp."""
+        truth = log.at(end) - log.at(begin)
+        got = sum(count for when, count in self.grown().items()
+                  if begin < when <= end)
+        rows = log.producer.options.get("rows", 0)
+        stamps_s = 2 * (STAMP_S + ROW_S * rows) + sum(
+            lateness.of_clock(when - interval, when + interval)
+            for when in (begin, end))
+        return got / truth - 1, EXACT + stamps_s / (end - begin)
+
+
+def arrived(collectd, region, field="packets", where="all"):
+    """What the csv plugin of a collectd has printed."""
+    plugin = "percore_host" if where == "all" else "percore"
+    prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
+    series = {}
+    for value in list(collectd.values):
+        if value.identifier.startswith(prefix):
+            series.setdefault(value.identifier[len(prefix):], []).append(
+                (value.time, int(value.value)))
+    return Arrived(series)

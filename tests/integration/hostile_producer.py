@@ -1,0 +1,156 @@
+#!/usr/bin/python3
+"""Serves regions that cost their readers much, until it is killed:
+
+    hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
+
+MODEL is a region of churn_producer that is served in DIRECTORY. The regions
+have its description and, in place of its table, `tables` OWNED ones of `rows`
+rows of `counters` counters, all of them live. With overlap=1 all tables claim
+the same memory, with overlap=0 each has its own. The cells are a hole but for
+one word in each `touch` bytes (8: all of them are memory). Prints `ok`."""
+
+import array
+import fcntl
+import os
+import random
+import struct
+import sys
+import time
+
+from producers import Impostor, RuntimeDir, hello
+from test_region_hostile import SEALS, Region, region_of
+
+PAGE = 4096
+HEADER = 256
+LIVE = 1 << 32 | 2  # a generation word: the first object
+
+
+def aligned(size, unit=PAGE):
+    return -(-size // unit) * unit
+
+
+def changed(record, kind, numbers):
+    """A record with other numbers at these offsets."""
+    record = bytearray(record)
+    for offset, number in numbers.items():
+        struct.pack_into(f"={kind}", record, offset, number)
+    return bytes(record)
+
+
+class Model:
+    """The records of a real region, as bytes."""
+
+    def __init__(self, content):
+        region = Region(content)
+        self.region = region
+        self.header = content[:HEADER]
+        self.core, self.table = (
+            content[region.table(n):region.table(n + 1)] for n in range(2))
+        number = struct.unpack_from("=I", self.table, 16)[0]
+        self.core_fields = [content[region.field(n):region.field(n + 1)]
+                            for n in range(number)]
+        self.counter = content[region.field(number):region.field(number + 1)]
+        self.strings = content[region.get(144):
+                               region.get(144) + region.get(152)]
+        # Slots and the rows of `core`: from the page after the directory on.
+        self.rest_at = aligned(region.directory_size)
+        self.rest = content[self.rest_at:]
+
+
+class Forgery:
+    """A region after percore-region(7): its directory, and where its tables
+    have their parts."""
+
+    def __init__(self, model, name, tables=250, rows=20, counters=4, overlap=0):
+        self.model, self.rows = model, rows
+        self.cells_size = 8 * counters * rows
+        self.strings = bytearray(model.strings)
+        fields = list(model.core_fields)
+        table_size = (tables + 1) * len(model.core)
+        field_size = (len(fields) + tables * counters) * len(model.counter)
+        names = [self.string(f"c{number}") for number in range(counters)]
+        table_names = [self.string(f"t{number}") for number in range(tables)]
+        header = changed(model.header, "I", {
+            112: self.string(name), 128: tables + 1,
+            132: len(fields) + tables * counters})
+        self.directory_size = aligned(
+            HEADER + table_size + field_size + len(self.strings), 8)
+        self.rest_at = aligned(self.directory_size)
+        self.parts = []  # offsets of live words, generations, labels and cells
+        self.size = aligned(self.rest_at + len(model.rest))
+        for _ in range(1 if overlap else tables):
+            self.parts.append(self.place())
+        header = changed(header, "Q", {
+            32: aligned(self.size), 40: self.directory_size,
+            48: random.getrandbits(64), 120: HEADER, 136: HEADER + table_size,
+            144: HEADER + table_size + field_size, 152: len(self.strings),
+            **self.moved(model.header, 160, 176)})
+        records = [changed(model.core, "Q", self.moved(
+            model.core, 48, 56, 64, 72, 80, 96))]
+        for number, table_name in enumerate(table_names):
+            live, generations, labels, cells = self.parts[
+                0 if overlap else number]
+            record = changed(model.table, "I", {
+                0: table_name, 16: len(fields), 20: counters, 24: counters,
+                28: 8 * counters, 32: rows})
+            records.append(changed(record, "Q", {
+                48: live, 56: generations, 64: 0, 72: 0, 80: cells, 88: 0,
+                96: labels}))
+            fields += [changed(model.counter, "I", {0: each, 20: column})
+                       for column, each in enumerate(names)]
+        self.directory = header + b"".join(records + fields) + self.strings
+
+    def string(self, text):
+        self.strings += text.encode() + b"\0"
+        return len(self.strings) - len(text) - 1
+
+    def moved(self, record, *offsets):
+        """Where parts of the model are now that the directory is larger."""
+        return {at: struct.unpack_from("=Q", record, at)[0] + self.rest_at -
+                self.model.rest_at for at in offsets}
+
+    def place(self):
+        """Of the cells there is one more row, for updates without a row."""
+        live = self.size
+        generations = live + 64
+        labels = generations + 8 * self.rows
+        cells = labels + 8 * self.rows
+        self.size = cells + self.cells_size + self.cells_size // self.rows
+        return live, generations, labels, cells
+
+    def memory(self, touch):
+        fd = os.memfd_create("hostile", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        os.ftruncate(fd, aligned(self.size))
+        os.pwrite(fd, self.directory, 0)
+        os.pwrite(fd, self.model.rest, self.rest_at)
+        for live, generations, labels, cells in self.parts:
+            os.pwrite(fd, struct.pack("=Q", self.rows), live)
+            os.pwrite(fd, array.array("Q", [LIVE]) * self.rows, generations)
+            os.pwrite(fd, array.array("Q", range(self.rows)), labels)
+            if touch == 8:
+                os.pwrite(fd, b"\1" * self.cells_size, cells)
+                continue
+            for at in range(0, self.cells_size, touch):
+                os.pwrite(fd, struct.pack("=Q", at), cells + at)
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+        return fd
+
+
+def main(directory, model, names, *arguments):
+    options = {name: int(number) for name, number in
+               (argument.split("=") for argument in arguments)}
+    touch = options.pop("touch", 8)
+    runtime = RuntimeDir()
+    runtime.path = directory
+    model = Model(region_of(runtime, model))
+    for name in names.split(","):
+        forgery = Forgery(model, name, **options)
+        memory = forgery.memory(touch)
+        Impostor(runtime.socket(name), hello(os.fstat(memory).st_size), memory)
+    print("ok", flush=True)
+    while True:
+        time.sleep(60)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,550 @@
+"""Rows that change hands under the real collectd: what all series of a counter
+come to is what was counted, to the packet, and so is what is made of two points
+each."""
+
+import functools
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+from churn import LONG, PACKET, Churner, TruthLog, arrived
+from harness import Collectd, check, run_all, say
+from producers import RuntimeDir
+
+INTERVAL = 0.3
+SECONDS = 60 if LONG else 2.5
+REGIONS = "percore_host-self/gauge-regions"
+
+
+# ---------------------------------------------------------------------------
+# What was counted and what arrived
+
+
+def region(name, *lines, table=()):
+    """A block <Region>: its own lines and those of its table."""
+    return "\n".join([f'<Region "{name}">', *lines, '<Table "session">',
+                      'Field "packets" "bytes"', *table, "</Table>",
+                      "</Region>"])
+
+
+def top(number, name="gtpu", *lines):
+    return region(name, *lines, table=[f'Top {number} "packets"'])
+
+
+def wait_until_read(collectd, count=1):
+    collectd.wait_for(lambda: collectd.of(REGIONS) and
+                      collectd.of(REGIONS)[-1].value == count, 30,
+                      f"{count} regions")
+    collectd.wait_for_reads(1)
+
+
+def wait_until_arrived(collectd, least):
+    """Waits for so many packets of each region, as long as that may take, and
+    longer, lest more comes."""
+    for _ in range(4):
+        if all(arrived(collectd, name).total() >= packets
+               for name, packets in least.items()):
+            break
+        collectd.wait_for_reads(1)
+    collectd.wait_for_reads(2)
+
+
+def faults_of(what, got, least, most):
+    """What was lost or invented, in all and between two points each."""
+    faults = []
+    for how, count in (("in all", got.total()),
+                       ("between two points", got.two_point())):
+        off = min(0, count - least) + max(0, count - most)
+        if off != 0:
+            what_of_it = "lost" if off < 0 else "invented"
+            faults.append(f"{what}: {abs(off)} {what_of_it} {how}, {count} of "
+                          f"{least}, {100 * off / max(1, least):+.3f} %")
+    return faults
+
+
+def faults_of_counts(collectd, producers, before=None, seen=None):
+    """Whether all that the producers of each region counted has come, and only
+    once. before: what regions had counted before collectd was started; seen:
+    what they had surely counted at the first look, if that is more."""
+    before, seen = before or {}, seen or {}
+    least, most = {}, {}
+    for name, lives in producers.items():
+        most[name] = sum(each.begun() for each in lives) - before.get(name, 0)
+        least[name] = sum(each.done() for each in lives) - seen.get(
+            name, before.get(name, 0))
+    wait_until_arrived(collectd, least)
+    faults = []
+    for name in producers:
+        got = arrived(collectd, name)
+        say(f"{name}: of {least[name]} packets there came {got.total()}, "
+            f"{got.two_point()} of them between two points")
+        faults += faults_of(name, got, least[name], most[name])
+        faults += faults_of(f"{name} (bytes)", arrived(collectd, name, "bytes"),
+                            PACKET * least[name], PACKET * most[name])
+    return faults
+
+
+def check_none(faults):
+    check(not faults, "\n".join(faults))
+
+
+def churn_for(seconds, *producers):
+    for producer in producers:
+        producer.do("run")
+    time.sleep(seconds)
+    for producer in producers:
+        producer.do("stop")
+
+
+def wait_for_the_first_read(collectd):
+    """Of anything: who comes from then on counts from 0."""
+    collectd.wait_for_value("percore_host-self/gauge-cores_online")
+
+
+# ---------------------------------------------------------------------------
+# Before the first look
+
+
+def reused_before_the_first_look():
+    """What a row counted for objects before collectd's first look arrives, in
+    tables of every kind"""
+    kinds = {"owned": {}, "noreset": {"noreset": 1}, "percore": {"percore": 1},
+             "named": {"named": 1}, "many": {"rows": 16, "live": 4}}
+    options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd:
+        wait_for_the_first_read(collectd)
+        producers = {}
+        for name, kind in kinds.items():
+            producer = Churner(runtime, name, **{"rows": 1, "live": 1, **kind})
+            producer.do("count 0 1000 1", "reuse 0", "count 0 500 1")
+            producers[name] = [producer]
+        check_none(faults_of_counts(collectd, producers))
+
+
+# ---------------------------------------------------------------------------
+# A table of translations: many rows, few of which are shown
+
+NAT = {
+    "owned": {},
+    "noreset": {"noreset": 1},
+    "percore": {"percore": 1, "workers": 2, "shared": 1},
+    "percorenoreset": {"percore": 1, "workers": 2, "shared": 1, "noreset": 1},
+}
+
+
+class Nat:
+    """What came of tables of all these kinds, 20 000 objects of which give way
+    to others in a second: faults of counts and of rates."""
+
+    def __init__(self, interval, seconds, rows):
+        self.what = f"{rows} rows at {interval} s"
+        self.faults = {name: [] for name in NAT}
+        self.rates = []
+        self.producers, self.logs = {}, {}
+        options = "\n".join(top(100, name, "ReportPerCore false")
+                            for name in NAT)
+        with RuntimeDir() as runtime, \
+                Collectd(options, interval).start() as collectd:
+            wait_for_the_first_read(collectd)
+            for name, kind in NAT.items():
+                self.start(runtime, name, rows=rows, live=rows * 50 // 65,
+                           reuses=20000, packets=100000, hot=60, **kind)
+            time.sleep(seconds)
+            for name, producer in self.producers.items():
+                self.logs[name].end()
+                self.do(name, producer, "stop")
+                say(f"{name}: {producer.reuses() / seconds:.0f} rows reused a "
+                    f"second, {producer.refused()} of them not at once")
+            for fault in faults_of_counts(collectd, {
+                    name: [each] for name, each in self.producers.items()}):
+                self.faults[fault.split()[0].rstrip(":")].append(fault)
+            for name, log in self.logs.items():
+                self.rates += faults_of_rates(name, collectd, log, interval)
+
+    def start(self, runtime, name, **options):
+        producer = Churner(runtime, name, **options)
+        self.producers[name] = producer
+        self.do(name, producer, "run")
+        self.logs[name] = TruthLog(producer)
+
+    def do(self, name, producer, line):
+        """A producer that fails is no matter for the others."""
+        try:
+            producer.do(line)
+        except (AssertionError, BrokenPipeError) as error:
+            self.faults[name].append(f"{name}: {line}: {error}")
+
+
+def faults_of_rates(name, collectd, log, interval):
+    """What is wrong with the sum of all rates, as a whole and in any interval,
+    but for what stamps may be off."""
+    got = arrived(collectd, name)
+    times = [when for when in got.times() if log.covers(when)]
+    if len(times) < 3:
+        return [f"{name}: values at {len(times)} times"]
+    faults = []
+    for begin, end in [(times[0], times[-1]), *zip(times, times[1:])]:
+        off, bound = got.rates_off(log, collectd.lateness, interval, begin, end)
+        fault = f"{name}: rates over {end - begin:.1f} s are off by " \
+            f"{100 * off:+.3f} %, {100 * bound:.3f} % allowed"
+        if begin == times[0]:
+            say(fault)
+        if abs(off) > bound:
+            faults.append(fault)
+    return faults[:2]
+
+
+@functools.cache
+def churned_nat():
+    runs = [(1, 5, 65536)]
+    if LONG:
+        runs = [(interval, 75, 65536) for interval in (1, 5, 10)] + [
+            (1, 75, 1000000)]
+    return [Nat(*run) for run in runs]
+
+
+def check_nat(name):
+    check_none([f"{nat.what}, {fault}" for nat in churned_nat()
+                for fault in nat.faults[name]])
+
+
+def nat_exact():
+    """Of a table of translations under Top, 20 000 objects of which come and go
+    in a second, no packet is lost and none invented"""
+    check_nat("owned")
+
+
+def nat_exact_without_reset():
+    """The same holds with PERCORE_NO_RESET"""
+    check_nat("noreset")
+
+
+def nat_exact_per_core():
+    """The same holds for two workers that count in each other's rows, beside a
+    thread without a slot that counts in rows that are gone"""
+    check_nat("percore")
+
+
+def nat_exact_per_core_without_reset():
+    """The same holds for them with PERCORE_NO_RESET"""
+    check_nat("percorenoreset")
+
+
+def nat_rates():
+    """Rates of all series of such tables, made of two points each, add up to
+    the truth in each interval and over all of them"""
+    check_none([f"{nat.what}, {fault}" for nat in churned_nat()
+                for fault in nat.rates])
+
+
+# ---------------------------------------------------------------------------
+# Without Top
+
+
+def churn_without_top(interval):
+    """Returns what is wrong with what came."""
+    kinds = {"slow": {"reuses": 100}, "fast": {"reuses": 1000},
+             "noreset": {"reuses": 1000, "noreset": 1},
+             "percore": {"reuses": 1000, "percore": 1, "workers": 2}}
+    options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
+    with RuntimeDir() as runtime, \
+            Collectd(options, interval).start() as collectd:
+        wait_for_the_first_read(collectd)
+        producers = {name: Churner(runtime, name, rows=1500, live=1000,
+                                   packets=20000, pool=2500, **kind)
+                     for name, kind in kinds.items()}
+        churn_for(SECONDS, *producers.values())
+        faults = faults_of_counts(collectd, {
+            name: [each] for name, each in producers.items()})
+        for name, producer in producers.items():
+            faults += keys_with_too_much(name, collectd, producer)
+        return faults
+
+
+def without_top():
+    """Without Top, up to 1000 objects a second come and go and no packet is
+    lost or invented, nor given to an object that did not count it"""
+    check_none([f"at {interval} s, {fault}"
+                for interval in ((1, 5, 10) if LONG else (INTERVAL,))
+                for fault in churn_without_top(interval)])
+
+
+def keys_with_too_much(name, collectd, producer):
+    rows = arrived(collectd, name).series
+    rows.pop("other", None)
+    wrong = [row for row, points in rows.items()
+             if points[-1][1] > producer.of_key(int(row))]
+    return [f"{name}: {len(wrong)} of {len(rows)} rows have more than they "
+            f"counted, such as {wrong[0]}"] if wrong else []
+
+
+def cut_by_max_values():
+    """Rows for which MaxValues leaves no room are counted in `other`"""
+    options = "MaxValues 600\n" + region("gtpu")
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd, \
+            Churner(runtime, "gtpu", rows=3000, live=2000, reuses=300,
+                    packets=20000) as producer:
+        churn_for(SECONDS, producer)
+        faults = faults_of_counts(collectd, {"gtpu": [producer]})
+        collectd.stop()
+        # A first point belongs to the interval after that of its stamp.
+        known, times = set(), []
+        for value in collectd.values:
+            if value.identifier in known or value.value != 0:
+                times.append(value.time)
+            known.add(value.identifier)
+        most = max(times.count(when) for when in set(times))
+        say(f"{most} values in an interval at most")
+        if most > 600:
+            faults.append(f"{most} values in an interval")
+        check_none(faults)
+
+
+def short_of_memory():
+    """Where MaxMemory has no room for all rows, under Top all of their packets
+    arrive all the same"""
+    options = "MaxMemory 1048576\n" + top(20)
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd, \
+            Churner(runtime, "gtpu", rows=200000, live=190000, reuses=5000,
+                    packets=50000) as producer:
+        churn_for(SECONDS, producer)
+        faults = faults_of_counts(collectd, {"gtpu": [producer]})
+        if "MaxMemory" not in collectd.log():
+            faults.append("no word about MaxMemory")
+        check_none(faults)
+
+
+# ---------------------------------------------------------------------------
+# Lives of producers
+
+
+def live_and_be_killed(runtime, name, pause_s, schemas):
+    """Each life is long enough to be seen. Returns the producers."""
+    producers = []
+    for number, schema in enumerate(schemas * (5 if LONG else 1)):
+        producer = Churner(runtime, name, rows=3000, live=2000, reuses=2000,
+                           packets=50000, schema=schema, seed=number + 1)
+        producer.do("run")
+        producers.append(producer)
+        time.sleep((2.6 + 0.3 * (number % 4)) * INTERVAL)
+        producer.kill()
+        time.sleep(pause_s)
+    return producers
+
+
+def killed_and_restarted():
+    """Producers that are killed and started again at once, after a while or
+    with another schema, or beside another instance, lose no packet, and none is
+    counted twice"""
+    lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
+             "other": (0, [1, 2, 1]), "both@east": (0, [1, 1, 1]),
+             "both@west": (0.5 * INTERVAL, [1, 1])}
+    options = "\n".join(top(20, name, "ReportPerCore false")
+                        for name in ("atonce", "later", "other", "both"))
+    with RuntimeDir() as runtime, ThreadPoolExecutor(len(lives)) as pool, \
+            Collectd(options, INTERVAL).start() as collectd:
+        wait_for_the_first_read(collectd)
+        producers = {}
+        for name, each in zip(lives, pool.map(
+                lambda name: live_and_be_killed(runtime, name, *lives[name]),
+                lives)):
+            producers.setdefault(name.split("@")[0], []).extend(each)
+        check_none(faults_of_counts(collectd, producers))
+
+
+def started_later():
+    """What was counted more than an interval before collectd was started is in
+    no rate; all that is counted from then on is"""
+    how = {"rows": 3000, "live": 2000, "packets": 50000}
+    options = "\n".join([top(20, "idle"), region("plain"), top(20, "busy")])
+    with RuntimeDir() as runtime, \
+            Churner(runtime, "idle", reuses=2000, **how) as idle, \
+            Churner(runtime, "plain", reuses=500, **how) as plain, \
+            Churner(runtime, "busy", reuses=2000, **how) as busy:
+        producers = {"idle": [idle], "plain": [plain], "busy": [busy]}
+        busy.do("run")
+        churn_for(3 * INTERVAL, idle, plain)
+        before = {name: each.done() for name, (each,) in producers.items()}
+        with Collectd(options, INTERVAL).start() as collectd:
+            wait_until_read(collectd, 3)
+            seen = {"busy": busy.done()}
+            churn_for(SECONDS, idle, plain)
+            busy.do("stop")
+            check_none(faults_of_counts(collectd, producers, before, seen))
+
+
+def reset_in_between():
+    """Resets lose nothing; with PERCORE_NO_RESET they are refused"""
+    options = top(20, "resets") + "\n" + top(20, "noreset")
+    how = {"rows": 3000, "live": 2000, "reuses": 2000, "packets": 50000}
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd, \
+            Churner(runtime, "resets", **how) as producer, \
+            Churner(runtime, "noreset", noreset=1, **how) as without:
+        for each in (producer, without):
+            each.do("run")
+        faults = []
+        for _ in range(15):
+            time.sleep(0.2)
+            producer.do("reset")
+            try:
+                without.do("reset")
+                faults.append("a reset with PERCORE_NO_RESET")
+            except AssertionError as error:
+                if "not supported" not in str(error):
+                    faults.append(str(error))
+        for each in (producer, without):
+            each.do("stop")
+        check_none(faults + faults_of_counts(collectd, {
+            "resets": [producer], "noreset": [without]}))
+
+
+# ---------------------------------------------------------------------------
+# Parts of a table
+
+
+def filtered():
+    """With Row, what wanted rows counted arrives exactly while each row changes
+    hands once in an interval, and never more than that when it does so more
+    often"""
+    wanted = ['Row "/[02468]$/"']
+    options = "\n".join([
+        region("slow", table=wanted), region("fast", table=wanted),
+        region("slowtop", table=wanted + ['Top 20 "packets"']),
+        region("fasttop", table=wanted + ['Top 20 "packets"'])])
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd:
+        # Each of 100 free rows is used once in some intervals, or 20 times in
+        # one.
+        producers = {name: Churner(
+            runtime, name, rows=1000, live=900, packets=20000, pool=90000,
+            reuses=40 if name.startswith("slow") else 4000)
+            for name in ("slow", "slowtop", "fast", "fasttop")}
+        wait_until_read(collectd, len(producers))
+        churn_for(SECONDS, *producers.values())
+        truths = {name: each.done_even() for name, each in producers.items()}
+        wait_until_arrived(collectd, {name: truth for name, truth in
+                                      truths.items() if name[:4] == "slow"})
+        faults = []
+        for name, truth in truths.items():
+            got = arrived(collectd, name)
+            least = truth if name[:4] == "slow" else truth // 10
+            faults += faults_of(name, got, least, truth)
+            odd = [row for row in got.series if row[-1] in "13579"]
+            if odd:
+                faults.append(f"{name}: unwanted rows {odd[:3]}")
+        check_none(faults)
+
+
+def per_core():
+    """What each core counted from the first look on is in its own series"""
+    options = top(20, "shown", "ReportPerCore true") + "\n" + \
+        region("all", "ReportPerCore true")
+    how = {"rows": 3000, "live": 2000, "percore": 1, "workers": 2,
+           "packets": 50000}
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd, \
+            Churner(runtime, "shown", reuses=2000, **how) as shown, \
+            Churner(runtime, "all", reuses=500, **how) as all_rows:
+        wait_until_read(collectd, 2)
+        before = {name: [producer.done(core) for core in range(2)] for
+                  name, producer in (("shown", shown), ("all", all_rows))}
+        churn_for(SECONDS, shown, all_rows)
+        wait_until_arrived(collectd, {"shown": shown.done(),
+                                      "all": all_rows.done()})
+        faults = []
+        for name, producer in (("shown", shown), ("all", all_rows)):
+            for core in range(2):
+                truth = producer.done(core) - before[name][core]
+                faults += faults_of(f"{name}, core {core}", arrived(
+                    collectd, name, where=core), truth, truth)
+            faults += faults_of(name, arrived(collectd, name), producer.done(),
+                                producer.done())
+        check_none(faults)
+
+
+def gauges_of_other():
+    """Gauges of shown rows and of `other` are those of live objects alone"""
+    options = ('<Region "gtpu">\n<Table "session">\nField "packets" "held"\n'
+               'Top 20 "packets"\n</Table>\n</Region>')
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd, \
+            Churner(runtime, "gtpu", rows=3000, live=2000, reuses=2000,
+                    packets=20000) as producer:
+        prefix = "percore_host_gtpu_session_held-all/gauge-"
+        churn_for(SECONDS, producer)
+        collectd.wait_for_reads(3)
+        collectd.stop()
+        last = max(value.time for value in collectd.values
+                   if value.identifier == f"{prefix}other")
+        values = [value.value for value in collectd.values
+                  if value.time == last and value.identifier.startswith(prefix)]
+        say(f"{sum(values):.0f} of {producer.held()} in {len(values)} gauges")
+        check(sum(values) == producer.held(),
+              f"{sum(values)} of {producer.held()}")
+
+
+def percentiles(collectd, name, row):
+    """All values of a row's percentiles."""
+    prefix = f"percore_host_{name}_session_latency-all/gauge-{row}_"
+    found = {}
+    for value in list(collectd.values):
+        if value.identifier.startswith(prefix):
+            found.setdefault(value.identifier[len(prefix):], []).append(
+                value.value)
+    return found
+
+
+def histograms():
+    """What objects counted in a histogram before they gave way to others is in
+    the percentiles of `other`, and not in those of their successors"""
+    options = '<Region "all">\n</Region>\n<Region "shown">\n' \
+        '<Table "session">\nTop 1 "packets"\n</Table>\n</Region>'
+    with RuntimeDir() as runtime, \
+            Collectd(options, INTERVAL).start() as collectd:
+        wait_for_the_first_read(collectd)
+        # Objects 0, 1 and 2; the next one is 3.
+        with Churner(runtime, "all", rows=3, live=3, pool=8) as every, \
+                Churner(runtime, "shown", rows=3, live=3, pool=8) as shown:
+            for producer in (every, shown):
+                producer.do("count 0 600 500", "reuse 0", "count 0 400 3",
+                            "count 1 5000 3")
+            collectd.wait_for(lambda: percentiles(collectd, "all", 3), 10,
+                              "percentiles of the second object")
+            collectd.wait_for_reads(3)
+        successor = percentiles(collectd, "all", 3)
+        # Of the first object alone, if it was seen or not.
+        first = percentiles(collectd, "all", 0) or \
+            percentiles(collectd, "all", "other")
+        # Of 600 that the first and 400 that the second one counted.
+        rest = percentiles(collectd, "shown", "other")
+        say(f"successor {successor}, first {first}, under Top {rest}")
+        check(all(max(values) < 8 for values in successor.values()),
+              "the successor has what another object counted")
+        check(first, "nobody has what the first object counted")
+        check(all(256 <= value < 1024 for values in first.values()
+                  for value in values), str(first))
+        check(rest and 256 <= max(rest["p50"]) < 1024, f"under Top: {rest}")
+
+
+if __name__ == "__main__":
+    run_all([
+        reused_before_the_first_look,
+        nat_exact,
+        nat_exact_without_reset,
+        nat_exact_per_core,
+        nat_exact_per_core_without_reset,
+        nat_rates,
+        without_top,
+        cut_by_max_values,
+        short_of_memory,
+        killed_and_restarted,
+        started_later,
+        reset_in_between,
+        filtered,
+        per_core,
+        gauges_of_other,
+        histograms,
+    ])

@@ -1,0 +1,231 @@
+"""Regions that cost much beside one that costs little: its values come in every
+interval; and traffic that prefers no row makes few names."""
+
+import os
+import re
+import subprocess
+import sys
+import threading
+import time
+
+from churn import LONG, Churner
+from harness import Child, Collectd, check, run_all, say
+from producers import PORT, Producer, RuntimeDir
+
+INTERVAL = 0.5
+BESIDE_S = 30 if LONG else 3
+GOOD = "percore_host_good_port_packets-all/derive-eth0"
+LARGE = "percore_host_large_session_packets-all/derive-other"
+TABLES = "\n".join(f'<Table "t{number}">\nTop 1 "c0"\n</Table>'
+                   for number in range(250))
+# All rows of all regions are read, and few of them have values.
+OPTIONS = f"""MaxValues 10000
+<Region "*">
+ReportPerCore false
+{TABLES}
+</Region>
+<Region "large">
+<Table "session">
+Top 10 "packets"
+</Table>
+</Region>"""
+MEBIBYTE = 1 << 20
+
+
+# ---------------------------------------------------------------------------
+# Beside hostile regions
+
+
+class Hostile(Child):
+    """A process that serves these regions, see hostile_producer.py."""
+
+    def __init__(self, runtime, names, **options):
+        super().__init__(
+            [sys.executable, "-B", f"{os.path.dirname(__file__)}/"
+             "hostile_producer.py", runtime.path, "model", ",".join(names),
+             *(f"{name}={number}" for name, number in options.items())],
+            stdout=subprocess.PIPE, text=True)
+        check(self.stdout.readline() == "ok\n", "no hostile regions")
+
+
+def empty_intervals(collectd, identifier, begin, end):
+    """How many intervals of the grid had no value, but for those that the
+    machine overslept, and how many of them one after another."""
+    found = {int(value.time // INTERVAL) for value in collectd.of(identifier)}
+    row = longest = count = 0
+    for point in range(int(begin // INTERVAL) + 1, int(end // INTERVAL)):
+        late_s = collectd.lateness.of_clock((point - 1) * INTERVAL,
+                                            (point + 1) * INTERVAL)
+        empty = point not in found and late_s < 0.85 * INTERVAL
+        row = row + 1 if empty else 0
+        count += empty
+        longest = max(longest, row)
+    return count, longest
+
+
+def check_fair(collectd, what, seconds):
+    """A small region has values in every interval for so long; a large one is
+    not forgotten."""
+    begin = time.time()
+    time.sleep(seconds)
+    end = time.time()
+    collectd.wait_for(lambda: all(
+        collectd.of(identifier)[-1].time > end for identifier in
+        (GOOD, LARGE)), 60, f"{what}: further values")
+    small, _ = empty_intervals(collectd, GOOD, begin, end)
+    _, large = empty_intervals(collectd, LARGE, begin, end)
+    say(f"{what}: {small} of {seconds / INTERVAL:.0f} intervals without the "
+        f"small region, at most {large} in a row without the large one")
+    check(small == 0, f"{what}: {small} intervals without the small region")
+    check(large <= 6, f"{what}: {large} intervals without the large region")
+
+
+def read_fairly(names, **options):
+    """Live beside the small region, then are killed while they are read."""
+    with RuntimeDir() as runtime, Producer("good") as good, \
+            Churner(runtime, "large", rows=200000, live=190000,
+                    packets=20000) as large, \
+            Churner(runtime, "model", rows=4, live=1), \
+            Collectd(OPTIONS, INTERVAL) as collectd:
+        good.do("core 0", f"row {PORT} {b'eth0'.hex()}", "run 0 1000")
+        large.do("run")
+        collectd.start()
+        collectd.wait_for_value(GOOD)
+        collectd.wait_for_value(LARGE)
+        with Hostile(runtime, names, **options) as hostile:
+            check_fair(collectd, "beside them", BESIDE_S)
+            hostile.kill()
+        check_fair(collectd, "after their end", BESIDE_S)
+        with open(f"/proc/{collectd.process.pid}/statm",
+                  encoding="ascii") as file:
+            resident = int(file.read().split()[1]) * 4096 / MEBIBYTE
+        said = [line for line in collectd.log().splitlines()
+                if line.startswith("percore: ") and
+                any(f" {name} " in line or f" {name}:" in line
+                    for name in names)]
+        say(f"{resident:.0f} MiB resident, {len(said)} lines of log, the last: "
+            f"{said[-1:]}")
+        # That it wants memory, or is refused, and that it is gone: once each.
+        check(len(said) <= 3 * len(names), "\n".join(said))
+        check(collectd.stop() < 1, "collectd did not stop in time")
+        return collectd.log()
+
+
+def names_of(count):
+    return [f"bad{chr(ord('a') + number)}" for number in range(count)]
+
+
+def many_tables():
+    """Beside 20 regions of 250 tables each a small region has values in every
+    interval, while they live and when they end"""
+    read_fairly(names_of(20), tables=250, rows=200)
+
+
+def many_tables_on_one_place():
+    """The same holds where all tables of a region claim the same memory, which
+    is refused, naming a table"""
+    log = read_fairly(names_of(20), tables=250, rows=4000, overlap=1)
+    for name in names_of(20):
+        said = [line for line in log.splitlines()
+                if f"region {name} is not read" in line]
+        check(len(said) == 1, f"{name} is refused {len(said)} times")
+        check(re.search(r"\bt\d+\b", said[0]), f"no table in: {said[0]}")
+
+
+def cells_on_one_place():
+    """The same holds for one region of 4e8 cells in 32 MB that ends"""
+    read_fairly(["bad"], tables=100, rows=25000, counters=160, overlap=1)
+
+
+def cells_in_a_hole():
+    """The same holds for one region of 4e8 cells, most of which are holes, that
+    ends"""
+    read_fairly(["bad"], tables=4, rows=100000, counters=1000, touch=1 << 18)
+
+
+def cells_of_memory():
+    """The same holds for one region of 5e7 cells that are memory and that
+    ends"""
+    read_fairly(["bad"], tables=50, rows=10000, counters=100)
+
+
+# ---------------------------------------------------------------------------
+# Uniform traffic
+
+SHOWN, REGIONS, ROWS, SECONDS = (100, 64, 100000, 600) if LONG else \
+    (50, 4, 3000, 8)
+NEW_SHARE = 0.1  # of the shown rows may be new in an interval
+
+
+class Resident:
+    """The memory of a process, once a second."""
+
+    def __init__(self, pid):
+        self.sizes = []
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self.run, args=[pid], daemon=True)
+        self.thread.start()
+
+    def run(self, pid):
+        while not self.ended.wait(1):
+            with open(f"/proc/{pid}/statm", encoding="ascii") as file:
+                self.sizes.append(int(file.read().split()[1]) * 4096 / MEBIBYTE)
+
+    def end(self):
+        self.ended.set()
+        self.thread.join()
+
+
+def uniform_traffic():
+    """Where all rows count alike, Top goes on showing the same ones: few names
+    are new in an interval, and memory does not grow"""
+    names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
+             for n in range(REGIONS)]
+    options = "\n".join(
+        f'<Region "{name}">\n<Table "session">\nField "packets"\n'
+        f'Top {SHOWN} "packets"\n</Table>\n</Region>' for name in names)
+    interval = 1 if LONG else INTERVAL
+    with RuntimeDir() as runtime, Collectd(options, interval) as collectd:
+        producers = [Churner(runtime, name, rows=ROWS, live=ROWS, packets=20000,
+                             tick=20000, seed=number + 1)
+                     for number, name in enumerate(names)]
+        for producer in producers:
+            producer.do("run")
+        collectd.start()
+        resident = Resident(collectd.process.pid)
+        time.sleep(SECONDS)
+        resident.end()
+        for producer in producers:
+            producer.kill()
+        first = {}
+        for value in list(collectd.values):
+            if "_session_packets-" in value.identifier:
+                first.setdefault(value.identifier, value.time)
+        times = sorted({value.time for value in collectd.values})
+        warm = times[0] + 6 * interval
+        new = sum(when > warm for when in first.values())
+        intervals = (times[-1] - warm) / interval
+        shown = SHOWN * REGIONS
+        third, last = (resident.sizes[n] for n in
+                       (len(resident.sizes) // 3, -1))
+        say(f"{len(first)} names in all, {new / intervals:.0f} new ones in "
+            f"each of {intervals:.0f} intervals, {shown} rows shown; "
+            f"{third:.0f} MiB resident after a third of the time, {last:.0f} "
+            "at the end")
+        check(len(first) >= shown, f"only {len(first)} names")
+        check(new / intervals <= NEW_SHARE * shown,
+              f"{new / intervals:.0f} new names in an interval")
+        if LONG:
+            check(last <= 1.02 * third + 8,
+                  f"resident memory grows: {resident.sizes[::30]}")
+
+
+if __name__ == "__main__":
+    run_all([
+        many_tables,
+        many_tables_on_one_place,
+        cells_on_one_place,
+        cells_in_a_hole,
+        cells_of_memory,
+        uniform_traffic,
+    ])
