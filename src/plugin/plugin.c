@@ -132,8 +132,10 @@ static void dispatch_regions(void) {
     region_dispatch_snapshot(&plugin.region_dispatch, snapshot,
                              plugin.region_room);
     plugin.dispatch.values_dropped += plugin.region_dispatch.values_dropped;
-    region_sampler_set_dispatched(plugin.region_sampler,
-                                  plugin.region_dispatch.last_number);
+    region_sampler_tell(plugin.region_sampler,
+                        &(struct region_outlet){
+                            .dispatched = plugin.region_dispatch.last_number,
+                            .room = plugin.region_room});
     region_snapshot_free(snapshot);
   }
 }

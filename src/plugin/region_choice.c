@@ -1,16 +1,105 @@
-/* Which rows of a sum the option Top shows. Candidates are those of each
+/* How many rows of a sum are shown, and which of them the option Top shows.
+ * Candidates are those of each
  * instance; the choice is made by name, over all of them.
  *
  * A store keeps every name it ever got, so names must not change with each
  * interval where many rows count alike: a row that is shown stays until it is
- * gone, or another beats it clearly for the second time within three passes. For
- * a free place once is enough. */
+ * gone, or another beats it clearly for the second time within three passes.
+ * For a free place once is enough. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
 
 /* The weight of a row that is shown is worth as much more. */
 #define CLEARLY 2
+
+/* ---------------------------------------------------------------------------
+ * Shares of MaxValues
+ */
+
+/* Of percore's own, a few more than there are. */
+#define VALUES_SELF 16
+#define SPARE_ROWS 16
+
+static uint64_t values_of_row(const struct region_sum *sum) {
+  uint64_t values = 0;
+  for (uint32_t f = 0; f < sum->field_count; f++)
+    if (sum->fields[f].wanted)
+      values += sum->fields[f].kind == PERCORE_HISTOGRAM ? 4 : 1;
+  return MAX(1, values);
+}
+
+/* Nobody has counted its rows yet, and nothing else bounds them. */
+static bool is_unknown(const struct region_sum *sum) {
+  return sum->round_put == 0 && !sum->single && sum->top_field < 0;
+}
+
+/* Rows may come before the next round. */
+static uint64_t values_wanted(const struct region_sum *sum) {
+  uint64_t rows = 2 * sum->live + SPARE_ROWS;
+  if (sum->single)
+    rows = 1;
+  else if (sum->top_field >= 0)
+    rows = sum->config->top;
+  else if (is_unknown(sum))
+    rows = UINT32_MAX;
+  return (rows + !sum->single) * values_of_row(sum);
+}
+
+static int compare_wanted(const void *a, const void *b) {
+  const struct region_sum_entry *x = a, *y = b;
+  return (x->sum->wanted > y->sum->wanted) - (x->sum->wanted < y->sum->wanted);
+}
+
+/* Values that the rows have that are shown, or may be at once. */
+static uint64_t values_used(const struct region_sum *sum) {
+  if (is_unknown(sum))
+    return 0;
+  return sum->round_put == 0
+             ? sum->wanted
+             : (sum->rows_followed + !sum->single) * values_of_row(sum);
+}
+
+static void give_room(struct region_sum *sum, uint64_t share) {
+  uint64_t rows = share / values_of_row(sum);
+  sum->rows_most = rows > 1 ? rows - !sum->single : 1;
+}
+
+/* Others shrink in the next round, so for now a new one gets what is left. */
+static void give_rest(struct region_watch *watch, uint64_t room) {
+  struct region_sums *sums = &watch->sums;
+  size_t new = 0;
+  for (size_t i = 0; i < sums->len; i++) {
+    room -= MIN(room, values_used(sums->list[i].sum));
+    new += is_unknown(sums->list[i].sum);
+  }
+  for (size_t i = 0; i < sums->len; i++)
+    if (is_unknown(sums->list[i].sum))
+      give_room(sums->list[i].sum, room / new);
+}
+
+void region_share_room(struct region_watch *watch) {
+  struct region_sums *sums = &watch->sums;
+  size_t taken = VALUES_SELF + watch->values_useful;
+  uint64_t all = watch->outlet.room > taken ? watch->outlet.room - taken : 0;
+  uint64_t room = all;
+  if (sums->len == 0)
+    return;
+  for (size_t i = 0; i < sums->len; i++)
+    sums->list[i].sum->wanted = values_wanted(sums->list[i].sum);
+  qsort(sums->list, sums->len, sizeof(*sums->list), compare_wanted);
+  for (size_t i = 0; i < sums->len; i++) {
+    struct region_sum *sum = sums->list[i].sum;
+    uint64_t share = MIN(sum->wanted, room / (sums->len - i));
+    give_room(sum, share);
+    room -= MIN(room, share);
+  }
+  give_rest(watch, all);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows that want to be shown
+ */
 
 struct candidate {
   char name[REGION_ROW_NAME_SIZE];
@@ -26,10 +115,6 @@ struct candidates {
   struct candidate *list;
   size_t len;
 };
-
-/* ---------------------------------------------------------------------------
- * Rows that want to be shown
- */
 
 static void add_challengers(struct candidates *candidates,
                             struct region_instance *instance, uint32_t t) {
@@ -126,6 +211,12 @@ static int compare_rows(const void *a, const void *b) {
   return (x->weight > y->weight) - (x->weight < y->weight);
 }
 
+static void hide_lightest(struct choice *choice) {
+  struct region_sum_row *lightest = choice->shown[choice->beaten++];
+  lightest->top = false;
+  region_sum_move_to_other(choice->sum, lightest);
+}
+
 /* Rows that are gone leave their places. */
 static bool find_shown(struct choice *choice) {
   struct region_sum *sum = choice->sum;
@@ -141,7 +232,9 @@ static bool find_shown(struct choice *choice) {
   qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
         compare_rows);
   size_t most = MIN(sum->config->top, sum->rows_most);
-  choice->places = most > choice->shown_len ? most - choice->shown_len : 0;
+  while (choice->shown_len - choice->beaten > most)
+    hide_lightest(choice);
+  choice->places = most - (choice->shown_len - choice->beaten);
   return true;
 }
 
@@ -162,13 +255,11 @@ static bool rank_names(struct choice *choice) {
 static bool beat(struct choice *choice, const struct candidate *candidate) {
   if (!candidate->again || choice->beaten == choice->shown_len)
     return false;
-  struct region_sum_row *lightest = choice->shown[choice->beaten];
+  const struct region_sum_row *lightest = choice->shown[choice->beaten];
   if (candidate->weight <= lightest->weight ||
       candidate->weight / CLEARLY < lightest->weight)
     return false;
-  lightest->top = false;
-  region_sum_move_to_other(choice->sum, lightest);
-  choice->beaten++;
+  hide_lightest(choice);
   choice->places++;
   return true;
 }

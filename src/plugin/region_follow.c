@@ -33,6 +33,13 @@ void region_part_show(struct region_sum *sum, struct region_part *part,
   tie(sum, part, row);
 }
 
+/* Under Row alone it is followed all the same, as nobody else counts what rows
+ * that are wanted count. */
+void region_part_let_go(struct region_sum *sum, struct region_part *part) {
+  untie(sum, part);
+  part->ended = !sum->chooses_rows;
+}
+
 static bool make_room(struct region_instance_table *table) {
   if (table->parts_len < table->parts_capacity)
     return true;
@@ -257,13 +264,8 @@ static void follow(struct region_reading *reading, struct region_part *part,
     if (ranks)
       challenge(reading, i, weight, part->challenged);
   }
-  if (is_live)
-    return;
-  /* Updates that were still in flight belong to the rest. */
-  if (sum->chooses_rows)
-    untie(sum, part);
-  else
-    part->ended = true;
+  if (!is_live) /* updates that were still in flight belong to the rest */
+    region_part_let_go(sum, part);
 }
 
 /* The row holds another object by now, which was born with the sum of what the
@@ -365,14 +367,17 @@ static bool is_wanted(const struct region_reading *reading, uint32_t i) {
          region_config_wants_row(reading->sum->config, name);
 }
 
-/* Under Row: followed if it is wanted, shown if there is room and no Top. */
+/* Under Row: followed if it is wanted, though it may be gone already; shown if
+ * it is not, and there is room and no Top. */
 static void meet_wanted(struct region_reading *reading, uint32_t i,
                         bool is_new) {
   struct region_sum *sum = reading->sum;
   struct region_sum_row *row = NULL;
   if (!is_wanted(reading, i))
     return;
-  if (sum->top_field >= 0)
+  if (region_state(reading->tile.generations[i]) != REGION_LIVE)
+    begin_following(reading, i, NULL, is_new);
+  else if (sum->top_field >= 0)
     (void)(meet_shown(reading, i, is_new) ||
            begin_following(reading, i, NULL, is_new));
   else if (is_full(sum) || (row = name_row(reading, i)) == NULL)
@@ -459,7 +464,7 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   } else {
     if (part != NULL)
       end_part(reading, part, i);
-    if (is_live)
+    if (is_live || sum->chooses_rows)
       meet(reading, i);
   }
   mark_row(reading, i);

@@ -176,15 +176,6 @@ static void abandon(struct region_watch *watch, const struct region_sum *sum) {
         region_table_leave(instance, t);
 }
 
-/* How many rows MaxValues lets through. */
-static size_t rows_most(const struct region_watch *watch,
-                        const struct region_sum *sum) {
-  size_t fields = 0;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    fields += sum->fields[f].wanted;
-  return MAX(1, watch->options.values_max / MAX(1, fields));
-}
-
 /* A sum for table t. An old one with other fields is replaced, unless another
  * instance uses it: then this table is left out for as long as that one lives.
  */
@@ -230,14 +221,16 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
     table->from_zero = false;
     return true;
   }
-  sum->rows_most = rows_most(watch, sum);
   if (entry == NULL) {
     table->sum = add_entry(&watch->sums, instance->region, name, sum);
     if (table->sum == NULL)
       region_sum_free(sum);
+    else
+      region_share_room(watch);
     return table->sum != NULL;
   }
   region_sum_inherit(sum, entry->sum);
+  sum->rows_most = entry->sum->rows_most;
   sum->round = sum->round_put = entry->sum->round_put;
   abandon(watch, entry->sum);
   region_sum_free(entry->sum);

@@ -76,7 +76,8 @@ struct region_watch {
   struct region_allowances allowances;
   uint64_t attaches_refused, adds_refused; /* by producers, since start */
   uint64_t rows_torn, cells_back, rows_unseen;
-  uint64_t dispatched; /* number of the last snapshot that reached the stores */
+  struct region_outlet outlet;
+  size_t values_useful;         /* in the last round */
   struct region_moment last;    /* round */
   uint64_t mark_round, mark_ns; /* what was not there since is forgotten */
   bool any_met;                 /* since start */
@@ -121,7 +122,11 @@ void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot);
 
-/* Decides which rows of a sum are shown by the option Top: region_choice.c. */
+/* region_choice.c: how many rows of each sum are shown, so that all have their
+ * share of MaxValues; sorts the sums, and those that want little come first. */
+void region_share_room(struct region_watch *watch);
+
+/* Which rows of a sum are shown by the option Top. */
 void region_choose(struct region_watch *watch, struct region_sum *sum);
 
 /* Whether another instance that is alive is added to that sum. */

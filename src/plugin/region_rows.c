@@ -197,7 +197,7 @@ void region_sum_begin(struct region_sum *sum, uint64_t round,
     return;
   sum->round = round;
   sum->dispatched = dispatched;
-  sum->left_out = 0;
+  sum->left_out = sum->live = 0;
   sum->memory_short = false;
   memset(sum->core_used, 0, sum->core_count);
   if (sum->other != NULL)

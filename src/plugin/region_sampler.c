@@ -17,7 +17,8 @@ struct region_sampler {
   struct region_watch *watch; /* the thread's own, and so are the receiver's
                                  functions once it runs */
   struct sampling_thread sampling;
-  _Atomic uint64_t dispatched;
+  _Atomic uint64_t dispatched; /* the two may be of different reads */
+  _Atomic size_t room;
 };
 
 static uint64_t clock_now(clockid_t clock) {
@@ -47,9 +48,10 @@ static uint64_t now_ns(void *argument) {
   return clock_now(CLOCK_MONOTONIC);
 }
 
-static uint64_t dispatched(void *argument) {
+static struct region_outlet outlet(void *argument) {
   struct region_sampler *sampler = argument;
-  return atomic_load(&sampler->dispatched);
+  return (struct region_outlet){.dispatched = atomic_load(&sampler->dispatched),
+                                .room = atomic_load(&sampler->room)};
 }
 
 static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
@@ -106,7 +108,8 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.wait = wait_for;
   sampler->options.is_wanted = is_wanted;
   sampler->options.now_ns = now_ns;
-  sampler->options.dispatched = dispatched;
+  sampler->options.outlet = outlet;
+  atomic_init(&sampler->room, options->values_max);
   sampler->options.argument = sampler;
   sampling_thread_init(&sampler->sampling, REGION_SAMPLER_QUEUE);
 
@@ -146,7 +149,8 @@ struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {
   return sampler == NULL ? NULL : sampling_thread_take(&sampler->sampling);
 }
 
-void region_sampler_set_dispatched(struct region_sampler *sampler,
-                                   uint64_t number) {
-  atomic_store(&sampler->dispatched, number);
+void region_sampler_tell(struct region_sampler *sampler,
+                         const struct region_outlet *outlet) {
+  atomic_store(&sampler->dispatched, outlet->dispatched);
+  atomic_store(&sampler->room, outlet->room);
 }

@@ -13,7 +13,7 @@
 
 struct region_sampler;
 
-/* options: without interval, wait, is_wanted, now_ns, dispatched and argument,
+/* options: without interval, wait, is_wanted, now_ns, outlet and argument,
  * which are the sampler's. What it points to must live until
  * region_sampler_stop. Returns 0 or -errno. */
 int region_sampler_start(struct region_sampler **sampler,
@@ -31,8 +31,8 @@ void region_sampler_free(struct region_sampler *sampler);
 /* The oldest snapshot not yet taken, now the caller's to free; or NULL. */
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler);
 
-/* The snapshot of that number is the last that reached the stores. */
-void region_sampler_set_dispatched(struct region_sampler *sampler,
-                                   uint64_t number);
+/* What became of the snapshots that were taken. */
+void region_sampler_tell(struct region_sampler *sampler,
+                         const struct region_outlet *outlet);
 
 #endif

@@ -83,11 +83,13 @@ struct region_sum {
   bool other_twice;             /* those of one instance are in it twice */
   uint64_t *scratch;            /* a cell of each column */
   struct region_allowance *allowance;
-  size_t rows_most;     /* to be followed, by MaxValues */
+  size_t rows_most;     /* to be shown, by MaxValues */
   size_t rows_followed; /* rows that have parts */
   uint64_t names_shown; /* changes whenever Top shows another name */
-  uint64_t left_out;    /* rows that are in no row of ours, in this round */
-  bool memory_short;    /* something could not be followed in this round */
+  uint64_t left_out; /* live rows that are in no row of ours, in this round */
+  uint64_t live;     /* live rows in this round */
+  uint64_t wanted;   /* values of the host that all rows would have */
+  bool memory_short; /* something could not be followed in this round */
   uint64_t round, round_put;
   uint64_t put_ns;      /* CLOCK_REALTIME: stamp of the last snapshot */
   uint64_t producer_ns; /* the same: start of the youngest producer */

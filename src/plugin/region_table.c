@@ -153,8 +153,7 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
   table->challengers.len = 0;
   if (sum->top_field < 0 || table->challengers.heap != NULL)
     return true;
-  size_t most =
-      MIN(sum->config->top, MIN(sum->rows_most, max_rows(instance, t)));
+  size_t most = MIN(sum->config->top, max_rows(instance, t));
   size_t bytes = most * sizeof(*table->challengers.heap);
   if (!region_allowance_take(&instance->allowance->rows, bytes))
     return false;
@@ -166,6 +165,15 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
   return true;
 }
 
+/* Where MaxValues leaves less room than before, the last rows are let go. */
+static void make_room_for_others(struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
+  for (uint32_t p = table->parts_len;
+       p > 0 && sum->rows_followed > sum->rows_most && sum->top_field < 0; p--)
+    region_part_let_go(sum, table->parts[p - 1]);
+  region_parts_tidy(table);
+}
+
 bool region_table_begin(struct region_watch *watch,
                         struct region_instance *instance, uint32_t t,
                         bool ended) {
@@ -173,7 +181,7 @@ bool region_table_begin(struct region_watch *watch,
   struct region_sum *sum = table->sum;
   if (table->reading != NULL)
     return true;
-  region_sum_begin(sum, watch->round, watch->dispatched);
+  region_sum_begin(sum, watch->round, watch->outlet.dispatched);
   if (table->round == sum->round && !ended)
     return false;
   errno = ENOMEM;
@@ -186,6 +194,7 @@ bool region_table_begin(struct region_watch *watch,
     return false;
   }
   avoid_doubles(watch, instance, table);
+  make_room_for_others(table);
   make_marks(instance, t);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;
@@ -260,6 +269,7 @@ static void finish(struct region_reading *reading) {
   table->looked = true;
   table->left_out = reading->left_out;
   sum->left_out += reading->left_out;
+  sum->live += reading->live;
   table->names_seen = sum->names_shown;
   if (reading->is_final)
     table->final = REGION_FINAL_DONE;
@@ -387,12 +397,8 @@ void region_table_hide(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   for (uint32_t p = 0; p < table->parts_len; p++) {
     struct region_part *part = table->parts[p];
-    if (part->row == NULL || part->row->top)
-      continue;
-    if (sum->chooses_rows)
-      region_part_show(sum, part, NULL);
-    else
-      part->ended = true;
+    if (part->row != NULL && !part->row->top)
+      region_part_let_go(sum, part);
   }
   region_parts_tidy(table);
 }

@@ -131,6 +131,9 @@ struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
 void region_part_show(struct region_sum *sum, struct region_part *part,
                       struct region_sum_row *row);
 
+/* It is not shown any more: what it counts goes to `other`. */
+void region_part_let_go(struct region_sum *sum, struct region_part *part);
+
 /* Removes parts that ended, and sorts the others. */
 void region_parts_tidy(struct region_instance_table *table);
 

@@ -334,21 +334,20 @@ static bool is_complete(const struct region_sum *sum) {
   return sum->open == 0 && sum->round != sum->round_put;
 }
 
-/* Tables that would take a good part of MaxValues come last. */
 static void put_sums(struct region_watch *watch,
                      struct region_snapshot *snapshot) {
-  for (int many = 0; many <= 1; many++)
-    for (size_t i = 0; i < watch->sums.len; i++) {
-      struct region_sum *sum = watch->sums.list[i].sum;
-      snapshot->partial |= sum->open > 0;
-      if (!is_complete(sum) || many != (sum->rows_len > sum->rows_most / 16) ||
-          !watch->options.is_wanted(watch->options.argument))
-        continue;
-      region_choose(watch, sum);
-      snapshot->memory_short |= sum->memory_short && sum->top_field >= 0;
-      region_sum_put(sum, snapshot, watch->options.interval_ns,
-                     watch->options.is_wanted, watch->options.argument);
-    }
+  const struct region_watch_options *options = &watch->options;
+  region_share_room(watch);
+  for (size_t i = 0; i < watch->sums.len; i++) {
+    struct region_sum *sum = watch->sums.list[i].sum;
+    snapshot->partial |= sum->open > 0;
+    if (!is_complete(sum) || !options->is_wanted(options->argument))
+      continue;
+    region_choose(watch, sum);
+    snapshot->memory_short |= sum->memory_short && sum->top_field >= 0;
+    region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
+                   options->argument);
+  }
 }
 
 /* Half of the interval is for reading. Producers that are known come first, so
@@ -378,9 +377,10 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   if (snapshot == NULL)
     return NULL;
   const struct region_watch_options *options = &watch->options;
-  watch->dispatched = options->dispatched != NULL
-                          ? options->dispatched(options->argument)
-                          : watch->round;
+  watch->outlet = options->outlet != NULL
+                      ? options->outlet(options->argument)
+                      : (struct region_outlet){.dispatched = watch->round,
+                                               .room = options->values_max};
   watch->round++;
   memset(watch->useful, 0, sizeof(*watch->useful));
   region_list_look(watch);
@@ -395,6 +395,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_self(watch, snapshot);
   put_sums(watch, snapshot);
   put_useful(watch, now, snapshot);
+  watch->values_useful = snapshot->values[REGION_RANK_USEFUL].len;
   forget(watch, now->monotonic_ns);
   watch->last = *now;
   return snapshot;

@@ -9,6 +9,11 @@
 
 #include "cycles/figures.h"
 
+struct region_outlet {
+  uint64_t dispatched; /* number of the last snapshot that was */
+  size_t room;         /* how many values may be dispatched in one interval */
+};
+
 /* All must live as long as the watch. */
 struct region_watch_options {
   const struct region_configs *configs;
@@ -25,8 +30,8 @@ struct region_watch_options {
   bool (*is_wanted)(void *argument);
   /* CLOCK_MONOTONIC; NULL: nothing is read in pieces. */
   uint64_t (*now_ns)(void *argument);
-  /* Number of the last snapshot that reached the stores; NULL: all do. */
-  uint64_t (*dispatched)(void *argument);
+  /* What became of the snapshots before; NULL: all of them were dispatched. */
+  struct region_outlet (*outlet)(void *argument);
   void *argument;
 };
 

@@ -508,6 +508,9 @@ def histograms():
         # Objects 0, 1 and 2; the next one is 3.
         with Churner(runtime, "all", rows=3, live=3, pool=8) as every, \
                 Churner(runtime, "shown", rows=3, live=3, pool=8) as shown:
+            while not percentiles(collectd, "shown", 1):
+                shown.do("count 1 10 3") # until Top shows it
+                collectd.wait_for_reads(1)
             for producer in (every, shown):
                 producer.do("count 0 600 500", "reuse 0", "count 0 400 3",
                             "count 1 5000 3")

@@ -35,11 +35,12 @@ static bool is_wanted(void *argument) {
   return true;
 }
 
-static uint64_t dispatched(void *argument) {
+static struct region_outlet outlet(void *argument) {
   (void)argument;
-  return snapshot == NULL                     ? 0
-         : host_dispatched < snapshot->number ? host_dispatched
-                                              : snapshot->number;
+  uint64_t newest = snapshot != NULL ? snapshot->number : 0;
+  return (struct region_outlet){
+      .dispatched = host_dispatched < newest ? host_dispatched : newest,
+      .room = options.values_max};
 }
 
 uint64_t boottime_ns(void) {
@@ -59,7 +60,7 @@ void start_watch(const char *lines) {
                                           .wait = serve_all,
                                           .is_wanted = is_wanted,
                                           .now_ns = host_now_ns,
-                                          .dispatched = dispatched};
+                                          .outlet = outlet};
   now = (struct region_moment){.stamp_ns = 1000 * SECOND,
                                .monotonic_ns = 50 * SECOND,
                                .boottime_ns = began_ns};

@@ -59,7 +59,8 @@ void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 static struct {
   int start_status;
   unsigned starts, stops;
-  uint64_t interval_ns, dispatched;
+  uint64_t interval_ns;
+  struct region_outlet outlet;
   struct region_snapshot *queue[2];
   size_t queue_len;
 } region_stub;
@@ -86,14 +87,15 @@ struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {
   return region_stub.queue[--region_stub.queue_len];
 }
 
-void region_sampler_set_dispatched(struct region_sampler *sampler,
-                                   uint64_t number) {
+void region_sampler_tell(struct region_sampler *sampler,
+                         const struct region_outlet *outlet) {
   (void)sampler;
-  region_stub.dispatched = number;
+  region_stub.outlet = *outlet;
 }
 
 static void queue_region_values(uint64_t time_s, int count) {
-  struct region_snapshot *snapshot = region_snapshot_new(1, time_s * SECOND, 1000);
+  struct region_snapshot *snapshot =
+      region_snapshot_new(1, time_s * SECOND, 1000);
   assert_non_null(snapshot);
   for (int i = 0; i < count; i++)
     region_snapshot_put(snapshot, REGION_RANK_HOST,

@@ -618,15 +618,76 @@ static void without_top_no_more_rows_are_kept_than_max_values(void **state) {
   start_long_after("");
   play_round(SECOND);
   /* MaxValues is 10000 here, and each row has 3 values. */
-  assert_int_equal(snapshot->values[REGION_RANK_HOST].len, 10000);
+  size_t shown = snapshot->values[REGION_RANK_HOST].len;
+  assert_in_range(shown, 9900, 10000 - 9);
   assert_int_equal(snapshot->values[REGION_RANK_HOST].cut,
-                   3 * (ROWS - 3333) + 2);
+                   3 * (ROWS + 1) - shown);
   assert_true(own("regions_memory") < 3 << 20);
   remove_row(region, "f0");
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
-  assert_int_equal(snapshot->values[REGION_RANK_HOST].len, 10000);
-  assert_non_null(find(SUM, "all", "f3333"));
+  assert_int_equal(snapshot->values[REGION_RANK_HOST].len, shown);
+  assert_non_null(find(SUM, "all", "f3310"));
+}
+
+static void rows_beyond_max_values_are_counted_in_other(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  start_long_after("");
+  play_round(SECOND);
+  for (int round = 1; round <= 3; round++) {
+    count(region, "f3", 1);
+    count(region, "f59999", 10);
+    play_round(SECOND);
+    assert_count(SUM, "all", "f3", round);
+    assert_count(SUM, "all", "other", 10 * round);
+  }
+}
+
+/* The last values of the rows f0 to f2999 and `other`, whenever that was. */
+static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
+  int64_t sum = 0;
+  for (int i = 0; i <= 3000; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    const struct region_value *value =
+        find(plugin, "all", i == 3000 ? "other" : name);
+    if (value != NULL)
+      last[i] = value->derive;
+    sum += last[i];
+  }
+  return sum;
+}
+
+static void a_further_region_takes_room_but_no_counts(void **state) {
+  (void)state;
+  static int64_t flow[3001], zone[3001];
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, 3000);
+  start_long_after("");
+  play_round(SECOND);
+  assert_true(find(SUM, "all", "f2999") != NULL);
+  struct percore_options options = {
+      .size = sizeof(options), .serving = PERCORE_SERVE_POLLED, .cores = 4};
+  assert_int_equal(percore_create(&served[1], "zone", flow_tables, 1, &options),
+                   0);
+  name_rows(served[1], 3000);
+  for (int round = 1; round <= 4; round++) {
+    for (int i = 99; i < 3000; i += 100) {
+      char name[16];
+      snprintf(name, sizeof(name), "f%d", i);
+      count(region, name, 1);
+      count(served[1], name, 1);
+    }
+    play_round(SECOND);
+    assert_int_equal(add_last_values(SUM, flow), 30 * round);
+    assert_int_equal(add_last_values("percore_host_zone_flow_packets", zone),
+                     30 * round);
+  }
+  assert_true(snapshot->values[REGION_RANK_HOST].len <= 10000 - 9);
+  assert_null(find(SUM, "all", "f2999"));
+  assert_non_null(find("percore_host_zone_flow_packets", "all", "f99"));
 }
 
 static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
@@ -940,6 +1001,8 @@ int main(void) {
       TEST(rows_beyond_the_memory_are_counted_in_other),
       TEST(enough_memory_ranks_every_row),
       TEST(without_top_no_more_rows_are_kept_than_max_values),
+      TEST(rows_beyond_max_values_are_counted_in_other),
+      TEST(a_further_region_takes_room_but_no_counts),
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
       TEST(rows_that_clash_take_no_more_than_others),
