@@ -158,6 +158,8 @@ class Nat:
             for fault in faults_of_counts(collectd, {
                     name: [each] for name, each in self.producers.items()}):
                 self.faults[fault.split()[0].rstrip(":")].append(fault)
+            for producer in self.producers.values():
+                producer.kill()
             for name, log in self.logs.items():
                 self.rates += faults_of_rates(name, collectd, log, interval)
 
@@ -196,6 +198,7 @@ def faults_of_rates(name, collectd, log, interval):
 
 @functools.cache
 def churned_nat():
+    """All runs of this program."""
     runs = [(1, 5, 65536)]
     if LONG:
         runs = [(interval, 75, 65536) for interval in (1, 5, 10)] + [
@@ -328,7 +331,7 @@ def live_and_be_killed(runtime, name, pause_s, schemas):
                            packets=50000, schema=schema, seed=number + 1)
         producer.do("run")
         producers.append(producer)
-        time.sleep((2.6 + 0.3 * (number % 4)) * INTERVAL)
+        time.sleep((3.6 + 0.3 * (number % 4)) * INTERVAL)
         producer.kill()
         time.sleep(pause_s)
     return producers
@@ -505,20 +508,21 @@ def histograms():
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
         wait_for_the_first_read(collectd)
-        # Objects 0, 1 and 2; the next one is 3.
+        # Objects 0, 1 and 2; the next one is 3. Object 1 is the one shown.
         with Churner(runtime, "all", rows=3, live=3, pool=8) as every, \
                 Churner(runtime, "shown", rows=3, live=3, pool=8) as shown:
-            while not percentiles(collectd, "shown", 1):
-                shown.do("count 1 10 3") # until Top shows it
+            handed_over = ("count 0 600 500", "reuse 0", "count 0 400 3",
+                           "count 1 5000 3")
+            every.do(*handed_over)
+            while not arrived(collectd, "shown").series.get("1"):
+                shown.do("count 1 10 3")
                 collectd.wait_for_reads(1)
-            for producer in (every, shown):
-                producer.do("count 0 600 500", "reuse 0", "count 0 400 3",
-                            "count 1 5000 3")
             collectd.wait_for(lambda: percentiles(collectd, "all", 3), 10,
                               "percentiles of the second object")
+            shown.do(*handed_over)
             collectd.wait_for_reads(3)
         successor = percentiles(collectd, "all", 3)
-        # Of the first object alone, if it was seen or not.
+        # Of the first object alone, whether it was seen or not.
         first = percentiles(collectd, "all", 0) or \
             percentiles(collectd, "all", "other")
         # Of 600 that the first and 400 that the second one counted.
