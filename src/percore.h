@@ -197,8 +197,10 @@ int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
 
-/* Ends serving and unmaps; no handle may be used afterwards. Returns 0, or -1
- * with EBUSY while threads that live are attached. */
+/* Tells readers that the region ends in order, which collectd then does not
+ * report as a failure; removes socket and lock file, and unmaps. No handle may
+ * be used afterwards. Returns 0, or -1 with EBUSY while threads that live are
+ * attached. */
 int percore_destroy(struct percore_region *region);
 
 /* PERCORE_SERVE_POLLED: a descriptor that is readable (poll(2), epoll(7)) when
