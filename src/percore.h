@@ -207,8 +207,9 @@ int percore_destroy(struct percore_region *region);
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers who connected or asked since the last call, and makes the socket anew
- * if it was removed; never blocks. Returns 0, or -1 with ENODEV. */
+/* Answers who connected or asked since the last call, and every two seconds
+ * makes the socket anew if it was removed; never blocks. Returns 0, or -1 with
+ * ENODEV. */
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
@@ -239,10 +240,9 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  * usable. A row starts at 0 whatever its cells hold. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows are live
- *   EAGAIN        the oldest removed row waits for attached threads that have
- *                 passed no quiescent point since the library last looked,
- *                 which it has done by now: the next call succeeds once each
- *                 of them has passed one, sleeps, or has ended
+ *   EAGAIN        the oldest removed row waits for attached threads: a call
+ *                 succeeds once each of them has passed a quiescent point after
+ *                 this one, sleeps, or has ended
  *   ENOMEM        no memory for another 2 MiB of rows
  *   EINVAL        no such table, an empty or too long name, a single row
  *   ENODEV        the region is a sink
