@@ -197,16 +197,19 @@ int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
 
-/* Ends serving and unmaps; no handle may be used afterwards. Returns 0, or -1
- * with EBUSY while threads that live are attached. */
+/* Tells readers that the region ends in order, which collectd then does not
+ * report as a failure; removes socket and lock file, and unmaps. No handle may
+ * be used afterwards. Returns 0, or -1 with EBUSY while threads that live are
+ * attached. */
 int percore_destroy(struct percore_region *region);
 
 /* PERCORE_SERVE_POLLED: a descriptor that is readable (poll(2), epoll(7)) when
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers who connected or asked since the last call, and makes the socket anew
- * if it was removed; never blocks. Returns 0, or -1 with ENODEV. */
+/* Answers who connected or asked since the last call, and every two seconds
+ * makes the socket anew if it was removed; never blocks. Returns 0, or -1 with
+ * ENODEV. */
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
@@ -237,10 +240,9 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  * usable. A row starts at 0 whatever its cells hold. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows are live
- *   EAGAIN        the oldest removed row waits for attached threads that have
- *                 passed no quiescent point since the library last looked,
- *                 which it has done by now: the next call succeeds once each
- *                 of them has passed one, sleeps, or has ended
+ *   EAGAIN        the oldest removed row waits for attached threads: a call
+ *                 succeeds once each of them has passed a quiescent point after
+ *                 this one, sleeps, or has ended
  *   ENOMEM        no memory for another 2 MiB of rows
  *   EINVAL        no such table, an empty or too long name, a single row
  *   ENODEV        the region is a sink

@@ -9,6 +9,7 @@ libregion_la_SOURCES = \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
 	src/region/connection.c src/region/connection.h \
+	src/region/copy.c src/region/copy.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
 	src/region/grace.c \

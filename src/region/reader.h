@@ -160,7 +160,9 @@ struct region_tile {
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
   uint32_t in_use;       /* rows there were when it was read */
-  uint64_t *generations; /* 0: of no one object, or never used; skip it */
+  /* 0: of no one object, or never used. Totals hold the raw cells even so, as
+   * they were when loaded last; births and resets do not count. */
+  uint64_t *generations;
   uint8_t *torn;         /* 1: cells may be of different moments */
   uint64_t *totals, *births, *resets;
   uint64_t *cores;    /* by label; cells of the shared block, and of slots

@@ -23,7 +23,7 @@
 
 enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
 
-/* How often the thread looks whether its socket is still there. */
+/* How long until it is looked again whether the socket is still there. */
 enum { LOOK_AGAIN_MS = 2000 };
 
 struct connection {
@@ -34,6 +34,7 @@ struct connection {
 struct server {
   pthread_mutex_t turn;    /* one thread at a time in serve_turn */
   struct region_name name; /* changed with the region locked, as connections */
+  int64_t looked_ms;       /* when the socket was looked for */
   int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
   uint64_t accepted;
@@ -128,9 +129,14 @@ static bool handle_message(struct percore_region *region, int fd) {
   return region_message_send(fd, &message, NULL, 0);
 }
 
-/* Somebody may clean the directory up, or make it anew. */
+/* Somebody may clean the directory up, or make it anew. Not at every turn: an
+ * application may take one in each round of its loop. */
 static void stay_found(struct percore_region *region) {
   struct server *server = region->server;
+  int64_t now_ms = region_now_ms();
+  if (now_ms - server->looked_ms < LOOK_AGAIN_MS)
+    return;
+  server->looked_ms = now_ms;
   if (region_name_is_found(&server->name) || !region_lock(region))
     return;
   epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/param.h>
 
+#include "copy.h"
 #include "reader.h"
 #include "view.h"
 
@@ -79,162 +80,6 @@ void region_tile_free(struct region_tile *tile) {
 }
 
 /* ---------------------------------------------------------------------------
- * Cells of one copy
- */
-
-/* Cells: of a cache line, of 16 KiB, and of 1 KiB. */
-enum { LINE = 8, AHEAD = 2048, NEAR = 128 };
-
-/* Fetches into the second-level cache what will be read after the next 16 KiB,
- * if that is before end. Left to itself a processor fetches less far ahead, and
- * stops at the end of a page and where a loop changes from one array to
- * another: rows of 16 take 0.61 ns a cell with it and 0.72 without, of 4 0.76
- * and 0.83 (medians of three turns on one machine, make bench). A prefetch
- * never faults, and fills no hole. */
-static void prefetch_ahead(const uint64_t *cells, const uint64_t *end) {
-  if (end - cells > AHEAD)
-    __builtin_prefetch(cells + AHEAD, 0, 2);
-}
-
-/* Relaxed atomic loads are neither merged nor unrolled by compilers. Loads of
- * two cells at once take 5 to 10 % less time, but only the processor's maker
- * can promise that no cell comes in halves. end: of all that will be read. */
-static void load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
-                       uint64_t *values) {
-  size_t c = 0;
-  for (; c + LINE <= count; c += LINE) {
-    prefetch_ahead(&cells[c], end);
-    values[c] = region_load(&cells[c]);
-    values[c + 1] = region_load(&cells[c + 1]);
-    values[c + 2] = region_load(&cells[c + 2]);
-    values[c + 3] = region_load(&cells[c + 3]);
-    values[c + 4] = region_load(&cells[c + 4]);
-    values[c + 5] = region_load(&cells[c + 5]);
-    values[c + 6] = region_load(&cells[c + 6]);
-    values[c + 7] = region_load(&cells[c + 7]);
-  }
-  if (c < count)
-    prefetch_ahead(&cells[c], end);
-  for (; c < count; c++)
-    values[c] = region_load(&cells[c]);
-}
-
-/* Reads what one section updates together; false if the writer was inside one
- * at every try, and the values are as they came. */
-static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
-                         uint32_t columns, const uint64_t *end,
-                         uint64_t *values) {
-  for (int i = 0; i < REGION_TRIES; i++) {
-    /* Pairs with the store-release of percore_end. */
-    uint64_t before = region_load_acquire(sequence);
-    load_cells(cells, columns, end, values);
-    /* Pairs with the release fence of percore_begin. */
-    __atomic_thread_fence(__ATOMIC_ACQUIRE);
-    if (!(before & 1) && region_load(sequence) == before)
-      return true;
-  }
-  return false;
-}
-
-/* A run of rows of one copy of a table. */
-struct copy {
-  const unsigned char *rows; /* of the first row wanted */
-  const uint64_t *end;       /* of the rows that will be read after these */
-  const uint64_t *sequence;  /* of the slot; NULL for single copies */
-  uint32_t count;            /* rows that are memory; others are 0 */
-};
-
-/* Rows up to in_use will be read soon. */
-static struct copy single_copy(struct region_view *view, uint32_t t,
-                               uint32_t first, uint32_t count,
-                               uint32_t in_use) {
-  const struct region_table *table = &view->directory.tables[t];
-  uint64_t data = region_view_data(
-      view, table->single_offset, ((uint64_t)first + count) * table->row_stride,
-      &view->known[t].single);
-  uint64_t rows = data / table->row_stride;
-  return (struct copy){
-      .rows = view->map + table->single_offset +
-              (uint64_t)first * table->row_stride,
-      .end = region_view_words(view, table->single_offset +
-                                         (uint64_t)in_use * table->row_stride),
-      .count = rows <= first          ? 0
-               : rows - first < count ? (uint32_t)(rows - first)
-                                      : count};
-}
-
-static struct copy slot_copy(struct region_view *view, uint32_t t, uint32_t s,
-                             uint32_t first, uint32_t count, uint32_t in_use) {
-  const struct region_table *table = &view->directory.tables[t];
-  uint64_t block = region_view_block(view, s);
-  uint64_t length = ((uint64_t)first + count) * table->row_stride;
-  uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
-  /* The row of `core` lies in the head, which was looked at before. */
-  uint64_t rows = t == 0 ? 1
-                         : region_view_data(view, block + table->slot_offset,
-                                            length, known) /
-                               table->row_stride;
-  return (struct copy){
-      .rows = view->map + block + table->slot_offset +
-              (uint64_t)first * table->row_stride,
-      .end = region_view_words(view, block + table->slot_offset +
-                                         (uint64_t)in_use * table->row_stride),
-      .sequence = region_view_words(view, block),
-      .count = rows <= first          ? 0
-               : rows - first < count ? (uint32_t)(rows - first)
-                                      : count};
-}
-
-/* One row of a copy. false if it is torn. */
-static bool load_row(const struct region_view *view, uint32_t t,
-                     const struct copy *copy, uint32_t i, uint64_t *values) {
-  const struct region_table *table = &view->directory.tables[t];
-  const uint64_t *words =
-      (const void *)(copy->rows + (uint64_t)i * table->row_stride);
-  const uint64_t *sequence = copy->sequence;
-  uint32_t checked = view->checked_columns[t];
-  bool whole = true;
-  if (sequence == NULL && (table->flags & REGION_TABLE_CONSISTENT))
-    sequence = words++;
-  if (sequence != NULL)
-    whole = load_checked(sequence, words, checked, copy->end, values);
-  else
-    checked = 0;
-  load_cells(words + checked, table->columns - checked, copy->end,
-             values + checked);
-  return whole;
-}
-
-/* Rows from i on, one after another, whoever writes them meanwhile. */
-static void load_rows(const struct region_table *table, const struct copy *copy,
-                      uint32_t i, uint32_t count, uint64_t *values) {
-  const unsigned char *row = copy->rows + (uint64_t)i * table->row_stride;
-  uint32_t columns = table->columns;
-  if (table->row_stride == 8 * columns) {
-    load_cells((const void *)row, (size_t)count * columns, copy->end, values);
-    return;
-  }
-  for (; count > 0; count--, row += table->row_stride, values += columns)
-    load_cells((const void *)row, columns, copy->end, values);
-}
-
-/* The same of a slot, row by row only if its writer was in a section meanwhile:
- * the slot's sequence counter is that of all of them. */
-static void load_slot_rows(const struct region_view *view, uint32_t t,
-                           const struct copy *copy, uint32_t i, uint32_t count,
-                           uint64_t *values, uint8_t *torn) {
-  const struct region_table *table = &view->directory.tables[t];
-  uint64_t before = region_load_acquire(copy->sequence);
-  load_rows(table, copy, i, count, values);
-  __atomic_thread_fence(__ATOMIC_ACQUIRE);
-  if (!(before & 1) && region_load(copy->sequence) == before)
-    return;
-  for (uint32_t k = 0; k < count; k++)
-    if (!load_row(view, t, copy, i + k, values + (size_t)k * table->columns))
-      torn[k] = 1;
-}
-
-/* ---------------------------------------------------------------------------
  * Rows over all copies
  */
 
@@ -296,9 +141,12 @@ static void combine_rows(const struct region_view *view, uint32_t t,
  * takes twice as long. */
 enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
 
+/* Cells: of a cache line, and of 1 KiB. */
+enum { LINE = 8, NEAR = 128 };
+
 /* Copies of the same rows in some slots. */
 struct group {
-  struct copy copies[SLOTS_AT_ONCE];
+  struct region_copy copies[SLOTS_AT_ONCE];
   int cores[SLOTS_AT_ONCE];
   bool first_of_core[SLOTS_AT_ONCE];
   uint32_t count; /* of slots */
@@ -357,8 +205,8 @@ static void add_each(const struct region_view *view, struct region_tile *tile,
   size_t cell = (size_t)(at + i) * tile->columns;
   size_t plane = (size_t)tile->capacity * tile->columns;
   for (uint32_t k = 0; k < group->count; k++, first = false) {
-    load_slot_rows(view, t, &group->copies[k], i, rows, values,
-                   tile->torn + at + i);
+    region_copy_load_slot(view, t, &group->copies[k], i, rows, values,
+                          tile->torn + at + i);
     combine_rows(view, t, tile->totals + cell, values, rows, first);
     if ((tile->want & REGION_WANT_CORES) && group->cores[k] >= 0)
       combine_rows(view, t,
@@ -402,8 +250,8 @@ static void read_slots(struct region_reader *reader, struct region_tile *tile,
     int core;
     if (!region_reader_slot_is_used(reader, s, &core))
       continue;
-    struct copy copy =
-        slot_copy(view, tile->table, s, first, count, tile->in_use);
+    struct region_copy copy =
+        region_copy_slot(view, tile->table, s, first, count, tile->in_use);
     if (group.count == SLOTS_AT_ONCE ||
         (group.count > 0 && group.rows != copy.count)) {
       add_group(view, tile, &group, at, !any);
@@ -430,17 +278,11 @@ static void clear_rows(uint64_t *rows, size_t first, size_t end,
 /* The shared block or the single copy; rows that are not memory are 0. */
 static void read_single(struct region_view *view, struct region_tile *tile,
                         uint32_t first, uint32_t count, uint32_t at) {
-  const struct region_table *table = &view->directory.tables[tile->table];
-  struct copy copy = single_copy(view, tile->table, first, count, tile->in_use);
+  struct region_copy copy =
+      region_copy_single(view, tile->table, first, count, tile->in_use);
   uint64_t *into = tile->totals + (size_t)at * tile->columns;
   memset(tile->torn + at, 0, count);
-  if (!(table->flags & REGION_TABLE_CONSISTENT))
-    load_rows(table, &copy, 0, copy.count, into);
-  else
-    for (uint32_t i = 0; i < copy.count; i++)
-      if (!load_row(view, tile->table, &copy, i,
-                    into + (size_t)i * tile->columns))
-        tile->torn[at + i] = 1;
+  region_copy_load_single(view, tile->table, &copy, into, tile->torn + at);
   clear_rows(into, copy.count, count, tile->columns);
 }
 
@@ -455,9 +297,10 @@ static void read_base(struct region_view *view, struct region_tile *tile,
   uint64_t rows = data / row_size;
   size_t known_rows = rows > first ? MIN(rows - first, count) : 0;
   into += (size_t)at * tile->columns;
-  load_cells(region_view_words(view, offset + first * row_size),
-             known_rows * tile->columns,
-             region_view_words(view, offset + tile->in_use * row_size), into);
+  region_load_cells(region_view_words(view, offset + first * row_size),
+                    known_rows * tile->columns,
+                    region_view_words(view, offset + tile->in_use * row_size),
+                    into);
   clear_rows(into, known_rows, count, tile->columns);
 }
 
@@ -544,7 +387,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
   const uint64_t *words = all + first_row;
   uint64_t *generations = tile->generations;
   uint32_t rows = tile->rows;
-  load_cells(words, rows, all + in_use, generations);
+  region_load_cells(words, rows, all + in_use, generations);
   /* Pairs with the store-release that ended the change before. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (rows > 0)
@@ -567,12 +410,12 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
  */
 
 static int read_copy(const struct region_view *view, uint32_t table,
-                     const struct copy *copy, uint64_t *values) {
+                     const struct region_copy *copy, uint64_t *values) {
   if (copy->count == 0) {
     memset(values, 0, view->directory.tables[table].columns * 8);
     return 0;
   }
-  return load_row(view, table, copy, 0, values) ? 0 : 1;
+  return region_copy_load_row(view, table, copy, 0, values) ? 0 : 1;
 }
 
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
@@ -586,7 +429,7 @@ int region_reader_slot_row(struct region_reader *reader, uint32_t table,
   int core;
   if (!region_reader_slot_is_used(reader, s, &core))
     return -1;
-  struct copy copy = slot_copy(view, table, s, row, 1, 0);
+  struct region_copy copy = region_copy_slot(view, table, s, row, 1, 0);
   return read_copy(view, table, &copy, values);
 }
 
@@ -595,7 +438,7 @@ int region_reader_single_row(struct region_reader *reader, uint32_t table,
   errno = EINVAL;
   if (row >= region_reader_rows(reader, table))
     return -1;
-  struct copy copy = single_copy(&reader->view, table, row, 1, 0);
+  struct region_copy copy = region_copy_single(&reader->view, table, row, 1, 0);
   return read_copy(&reader->view, table, &copy, values);
 }
 

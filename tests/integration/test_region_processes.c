@@ -478,6 +478,8 @@ static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
   if (percore_row_add(region, PORT, "child", &row) != -1)
     _exit(2);
   percore_add(percore_core_row(another, ports, row), PACKETS, 1000000);
+  if (percore_destroy(region) != 0)
+    _exit(3);
 }
 
 static void a_forked_child_counts_nothing_and_hides_no_death(void **state) {
@@ -529,6 +531,7 @@ static void a_forked_child_counts_nothing_and_hides_no_death(void **state) {
   waitpid(pid, NULL, 0);
   assert_int_equal(kill(child, 0), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_false(region_reader_ended(reader));
   /* nobody listens: the child has neither the socket nor the lock */
   region_reader_refresh(reader);
   assert_int_equal(region_reader_errno(reader), ECONNREFUSED);

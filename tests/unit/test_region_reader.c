@@ -61,6 +61,30 @@ static bool refuse_user(uid_t uid, void *argument) {
   return uid != *(uid_t *)argument;
 }
 
+static void cells_of_a_row_that_is_changing_are_in_its_tile(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  const struct region_table *table = &region->tables[FLOW + 1];
+  percore_owned_table_t flows;
+  struct region_tile tile;
+  uint32_t row;
+  assert_return_code(percore_owned_table(region, FLOW, &flows), errno);
+  assert_return_code(percore_row_add_key(region, FLOW, 1, &row), errno);
+  percore_add(percore_owned_row(flows, row), PACKETS, 9);
+  uint64_t *generation = region_generation(region, table, row);
+  *generation = region_succeeded(*generation, REGION_CHANGING);
+  struct region_reader *reader = unit_connect();
+  assert_return_code(
+      region_tile_init(&tile, reader, FLOW + 1, 1, REGION_WANT_BIRTHS), errno);
+  region_tile_read(reader, &tile, row);
+  assert_int_equal(tile.rows, 1);
+  assert_int_equal(tile.generations[0], 0);
+  assert_int_equal(tile.totals[PACKETS], 9);
+  region_tile_free(&tile);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
 static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
   (void)state;
   uid_t refused = getuid();
@@ -649,6 +673,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_reader_may_come_before_the_producer),
       cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
+      cmocka_unit_test(cells_of_a_row_that_is_changing_are_in_its_tile),
       cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
       cmocka_unit_test(an_account_goes_on_over_a_reset),
       cmocka_unit_test(an_account_goes_on_when_its_row_comes_again),

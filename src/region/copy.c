@@ -1,0 +1,169 @@
+/* copy.c: cells of one copy of a table, loaded one after another. */
+#include "percore_config.h"
+
+#include "copy.h"
+
+/* Cells: of a cache line, and of 16 KiB. */
+enum { LINE = 8, AHEAD = 2048 };
+
+/* Fetches into the second-level cache what will be read after the next 16 KiB,
+ * if that is before end. Left to itself a processor fetches less far ahead, and
+ * stops at the end of a page and where a loop changes from one array to
+ * another: rows of 16 take 0.61 ns a cell with it and 0.72 without, of 4 0.76
+ * and 0.83 (medians of three turns on one machine, make bench). A prefetch
+ * never faults, and fills no hole. */
+static void prefetch_ahead(const uint64_t *cells, const uint64_t *end) {
+  if (end - cells > AHEAD)
+    __builtin_prefetch(cells + AHEAD, 0, 2);
+}
+
+/* Relaxed atomic loads are neither merged nor unrolled by compilers. Loads of
+ * two cells at once take 5 to 10 % less time, but only the processor's maker
+ * can promise that no cell comes in halves. */
+static void load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
+                       uint64_t *values) {
+  size_t c = 0;
+  for (; c + LINE <= count; c += LINE) {
+    prefetch_ahead(&cells[c], end);
+    values[c] = region_load(&cells[c]);
+    values[c + 1] = region_load(&cells[c + 1]);
+    values[c + 2] = region_load(&cells[c + 2]);
+    values[c + 3] = region_load(&cells[c + 3]);
+    values[c + 4] = region_load(&cells[c + 4]);
+    values[c + 5] = region_load(&cells[c + 5]);
+    values[c + 6] = region_load(&cells[c + 6]);
+    values[c + 7] = region_load(&cells[c + 7]);
+  }
+  if (c < count)
+    prefetch_ahead(&cells[c], end);
+  for (; c < count; c++)
+    values[c] = region_load(&cells[c]);
+}
+
+void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
+                       uint64_t *values) {
+  load_cells(cells, count, end, values);
+}
+
+/* Reads what one section updates together; false if the writer was inside one
+ * at every try, and the values are as they came. */
+static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
+                         uint32_t columns, const uint64_t *end,
+                         uint64_t *values) {
+  for (int i = 0; i < REGION_TRIES; i++) {
+    /* Pairs with the store-release of percore_end. */
+    uint64_t before = region_load_acquire(sequence);
+    load_cells(cells, columns, end, values);
+    /* Pairs with the release fence of percore_begin. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (!(before & 1) && region_load(sequence) == before)
+      return true;
+  }
+  return false;
+}
+
+struct region_copy region_copy_single(struct region_view *view, uint32_t t,
+                                      uint32_t first, uint32_t count,
+                                      uint32_t in_use) {
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t data = region_view_data(
+      view, table->single_offset, ((uint64_t)first + count) * table->row_stride,
+      &view->known[t].single);
+  uint64_t rows = data / table->row_stride;
+  return (struct region_copy){
+      .rows = view->map + table->single_offset +
+              (uint64_t)first * table->row_stride,
+      .end = region_view_words(view, table->single_offset +
+                                         (uint64_t)in_use * table->row_stride),
+      .count = rows <= first          ? 0
+               : rows - first < count ? (uint32_t)(rows - first)
+                                      : count};
+}
+
+struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
+                                    uint32_t s, uint32_t first, uint32_t count,
+                                    uint32_t in_use) {
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t block = region_view_block(view, s);
+  uint64_t length = ((uint64_t)first + count) * table->row_stride;
+  uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
+  /* The row of `core` lies in the head, which was looked at before. */
+  uint64_t rows = t == 0 ? 1
+                         : region_view_data(view, block + table->slot_offset,
+                                            length, known) /
+                               table->row_stride;
+  return (struct region_copy){
+      .rows = view->map + block + table->slot_offset +
+              (uint64_t)first * table->row_stride,
+      .end = region_view_words(view, block + table->slot_offset +
+                                         (uint64_t)in_use * table->row_stride),
+      .sequence = region_view_words(view, block),
+      .count = rows <= first          ? 0
+               : rows - first < count ? (uint32_t)(rows - first)
+                                      : count};
+}
+
+bool region_copy_load_row(const struct region_view *view, uint32_t t,
+                          const struct region_copy *copy, uint32_t i,
+                          uint64_t *values) {
+  const struct region_table *table = &view->directory.tables[t];
+  const uint64_t *words =
+      (const void *)(copy->rows + (uint64_t)i * table->row_stride);
+  const uint64_t *sequence = copy->sequence;
+  uint32_t checked = view->checked_columns[t];
+  bool whole = true;
+  if (sequence == NULL && (table->flags & REGION_TABLE_CONSISTENT))
+    sequence = words++;
+  if (sequence != NULL)
+    whole = load_checked(sequence, words, checked, copy->end, values);
+  else
+    checked = 0;
+  load_cells(words + checked, table->columns - checked, copy->end,
+             values + checked);
+  return whole;
+}
+
+/* Rows from i on, one after another, whoever writes them meanwhile. */
+static void load_rows(const struct region_table *table,
+                      const struct region_copy *copy, uint32_t i,
+                      uint32_t count, uint64_t *values) {
+  const unsigned char *row = copy->rows + (uint64_t)i * table->row_stride;
+  uint32_t columns = table->columns;
+  if (table->row_stride == 8 * columns) {
+    load_cells((const void *)row, (size_t)count * columns, copy->end, values);
+    return;
+  }
+  for (; count > 0; count--, row += table->row_stride, values += columns)
+    load_cells((const void *)row, columns, copy->end, values);
+}
+
+void region_copy_load_single(const struct region_view *view, uint32_t t,
+                             const struct region_copy *copy, uint64_t *values,
+                             uint8_t *torn) {
+  const struct region_table *table = &view->directory.tables[t];
+  if (!(table->flags & REGION_TABLE_CONSISTENT)) {
+    load_rows(table, copy, 0, copy->count, values);
+    return;
+  }
+  for (uint32_t i = 0; i < copy->count; i++)
+    if (!region_copy_load_row(view, t, copy, i,
+                              values + (size_t)i * table->columns))
+      torn[i] = 1;
+}
+
+/* Row by row only if the writer was in a section meanwhile: the slot's sequence
+ * counter is that of all of them. */
+void region_copy_load_slot(const struct region_view *view, uint32_t t,
+                           const struct region_copy *copy, uint32_t i,
+                           uint32_t count, uint64_t *values, uint8_t *torn) {
+  const struct region_table *table = &view->directory.tables[t];
+  uint64_t before = region_load_acquire(copy->sequence);
+  load_rows(table, copy, i, count, values);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (!(before & 1) && region_load(copy->sequence) == before)
+    return;
+  for (uint32_t k = 0; k < count; k++)
+    if (!region_copy_load_row(view, t, copy, i + k,
+                              values + (size_t)k * table->columns))
+      torn[k] = 1;
+}
