@@ -20,6 +20,8 @@
 /* Of percore's own, a few more than there are. */
 #define VALUES_SELF 16
 #define SPARE_ROWS 16
+/* What part of the room is kept for sums that come during a round. */
+#define FOR_NEW_ONES 16
 
 static uint64_t values_of_row(const struct region_sum *sum) {
   uint64_t values = 0;
@@ -46,11 +48,6 @@ static uint64_t values_wanted(const struct region_sum *sum) {
   return (rows + !sum->single) * values_of_row(sum);
 }
 
-static int compare_wanted(const void *a, const void *b) {
-  const struct region_sum_entry *x = a, *y = b;
-  return (x->sum->wanted > y->sum->wanted) - (x->sum->wanted < y->sum->wanted);
-}
-
 /* Values that the rows have that are shown, or may be at once. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
@@ -62,7 +59,8 @@ static uint64_t values_used(const struct region_sum *sum) {
 
 static void give_room(struct region_sum *sum, uint64_t share) {
   uint64_t rows = share / values_of_row(sum);
-  sum->rows_most = rows > 1 ? rows - !sum->single : 1;
+  sum->has_room = rows > 0;
+  sum->rows_most = rows > 0 && !sum->single ? rows - 1 : rows;
 }
 
 /* Others shrink in the next round, so for now a new one gets what is left. */
@@ -78,21 +76,58 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i].sum, room / new);
 }
 
+/* Of the sums of one region, which come one after another. Returns how many. */
+static size_t share_region(struct region_sum_entry *list, size_t len,
+                           uint64_t room) {
+  size_t tables = 1;
+  while (tables < len && list[tables].allowance == list[0].allowance)
+    tables++;
+  for (size_t i = 0; i < tables; i++) {
+    uint64_t share = MIN(list[i].sum->wanted, room / (tables - i));
+    give_room(list[i].sum, share);
+    room -= share;
+  }
+  return tables;
+}
+
+/* Regions that want little come first, and their tables likewise. */
+static int compare_wanted(const void *a, const void *b) {
+  const struct region_sum_entry *x = a, *y = b;
+  if (x->allowance->wanted != y->allowance->wanted)
+    return x->allowance->wanted > y->allowance->wanted ? 1 : -1;
+  if (x->allowance != y->allowance)
+    return x->allowance > y->allowance ? 1 : -1;
+  return (x->sum->wanted > y->sum->wanted) - (x->sum->wanted < y->sum->wanted);
+}
+
+/* Counts what each region wants; returns how many regions there are. */
+static size_t count_wanted(struct region_sums *sums) {
+  size_t regions = 0;
+  for (size_t i = 0; i < sums->len; i++)
+    sums->list[i].allowance->wanted = 0;
+  for (size_t i = 0; i < sums->len; i++) {
+    struct region_sum_entry *entry = &sums->list[i];
+    entry->sum->wanted = values_wanted(entry->sum);
+    regions += entry->allowance->wanted == 0;
+    entry->allowance->wanted += entry->sum->wanted;
+  }
+  return regions;
+}
+
 void region_share_room(struct region_watch *watch) {
   struct region_sums *sums = &watch->sums;
   size_t taken = VALUES_SELF + watch->values_useful;
   uint64_t all = watch->outlet.room > taken ? watch->outlet.room - taken : 0;
-  uint64_t room = all;
+  uint64_t room = all - all / FOR_NEW_ONES;
+  sums->grew = false;
   if (sums->len == 0)
     return;
-  for (size_t i = 0; i < sums->len; i++)
-    sums->list[i].sum->wanted = values_wanted(sums->list[i].sum);
+  size_t regions = count_wanted(sums);
   qsort(sums->list, sums->len, sizeof(*sums->list), compare_wanted);
-  for (size_t i = 0; i < sums->len; i++) {
-    struct region_sum *sum = sums->list[i].sum;
-    uint64_t share = MIN(sum->wanted, room / (sums->len - i));
-    give_room(sum, share);
-    room -= MIN(room, share);
+  for (size_t i = 0; i < sums->len; regions--) {
+    uint64_t share = MIN(sums->list[i].allowance->wanted, room / regions);
+    i += share_region(&sums->list[i], sums->len - i, share);
+    room -= share;
   }
   give_rest(watch, all);
 }

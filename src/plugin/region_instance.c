@@ -120,14 +120,13 @@ bool region_instance_came(struct region_watch *watch,
  * Which sum a table is added to
  */
 
-static struct region_sum_entry *find_entry(struct region_sums *sums,
-                                           const char *region,
-                                           const char *instance,
-                                           const char *table) {
+static struct region_sum_entry *
+find_entry(struct region_sums *sums, const struct region_instance *instance,
+           const char *name, const char *table) {
   for (size_t i = 0; i < sums->len; i++) {
     struct region_sum_entry *entry = &sums->list[i];
-    if (strcmp(entry->region, region) == 0 &&
-        strcmp(entry->instance, instance) == 0 &&
+    if (entry->allowance == instance->allowance && /* of the same region */
+        strcmp(entry->instance, name) == 0 &&
         strcmp(entry->sum->table, table) == 0)
       return entry;
   }
@@ -135,16 +134,17 @@ static struct region_sum_entry *find_entry(struct region_sums *sums,
 }
 
 static struct region_sum *add_entry(struct region_sums *sums,
-                                    const char *region, const char *instance,
-                                    struct region_sum *sum) {
+                                    const struct region_instance *instance,
+                                    const char *name, struct region_sum *sum) {
   struct region_sum_entry *list =
       realloc(sums->list, (sums->len + 1) * sizeof(*list));
   if (list == NULL)
     return NULL;
   sums->list = list;
   struct region_sum_entry *entry = &list[sums->len];
-  entry->region = strdup(region);
-  entry->instance = strdup(instance);
+  entry->region = strdup(instance->region);
+  entry->instance = strdup(name);
+  entry->allowance = instance->allowance;
   entry->sum = sum;
   if (entry->region == NULL || entry->instance == NULL) {
     free(entry->region);
@@ -152,6 +152,7 @@ static struct region_sum *add_entry(struct region_sums *sums,
     return NULL;
   }
   sums->len++;
+  sums->grew = true;
   return sum;
 }
 
@@ -187,7 +188,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
   bool apart = instance->config->report_per_instance && instance->name[0] != 0;
   const char *name = apart ? instance->name : "";
   struct region_sum_entry *entry =
-      find_entry(&watch->sums, instance->region, name, table->name);
+      find_entry(&watch->sums, instance, name, table->name);
   if (entry != NULL && region_sum_fits(entry->sum, directory, t)) {
     table->sum = entry->sum;
     return true;
@@ -222,15 +223,14 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
     return true;
   }
   if (entry == NULL) {
-    table->sum = add_entry(&watch->sums, instance->region, name, sum);
+    table->sum = add_entry(&watch->sums, instance, name, sum);
     if (table->sum == NULL)
       region_sum_free(sum);
-    else
-      region_share_room(watch);
     return table->sum != NULL;
   }
   region_sum_inherit(sum, entry->sum);
   sum->rows_most = entry->sum->rows_most;
+  sum->has_room = entry->sum->has_room;
   sum->round = sum->round_put = entry->sum->round_put;
   abandon(watch, entry->sum);
   region_sum_free(entry->sum);

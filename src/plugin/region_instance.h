@@ -38,6 +38,7 @@ struct region_instance {
   uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last look that found
                                   nobody to serve the name */
   uint64_t served_ns;          /* last time anybody did, CLOCK_MONOTONIC */
+  bool drop_told;
   int complaint; /* errno: why it is not read, which has been logged */
 };
 
@@ -45,9 +46,11 @@ struct region_instance {
 struct region_sums {
   struct region_sum_entry {
     char *region, *instance;
+    struct region_allowance_entry *allowance;
     struct region_sum *sum;
   } * list;
   size_t len;
+  bool grew; /* since room was shared */
 };
 
 /* What the regions may take together (MaxMemory); and what one of them may,
@@ -59,6 +62,7 @@ struct region_allowances {
   struct region_allowance_entry {
     struct region_allowance_entry *next;
     struct region_allowance region, rows;
+    uint64_t wanted; /* values, by all sums of the region */
     char name[128];
   } * list;
 };

@@ -83,7 +83,8 @@ struct region_sum {
   bool other_twice;             /* those of one instance are in it twice */
   uint64_t *scratch;            /* a cell of each column */
   struct region_allowance *allowance;
-  size_t rows_most;     /* to be shown, by MaxValues */
+  bool has_room;        /* by MaxValues, for a row or `other` */
+  size_t rows_most;     /* to be shown besides */
   size_t rows_followed; /* rows that have parts */
   uint64_t names_shown; /* changes whenever Top shows another name */
   uint64_t left_out; /* live rows that are in no row of ours, in this round */
@@ -95,7 +96,7 @@ struct region_sum {
   uint64_t producer_ns; /* the same: start of the youngest producer */
   uint64_t dispatched;  /* number of the last snapshot that reached stores */
   uint32_t open;        /* tables of instances that are still being read */
-  bool clash_told, memory_told, drop_told;
+  bool clash_told, memory_told;
 };
 
 /* For table t of a directory. instance: the name of the instance that is told

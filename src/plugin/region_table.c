@@ -250,13 +250,14 @@ static uint32_t grow(struct region_instance_table *table) {
 }
 
 static void count_drops(struct region_reading *reading, uint32_t drops) {
-  struct region_sum *sum = reading->sum;
+  struct region_instance *instance = reading->instance;
   reading->watch->cells_back += drops;
-  if (drops > 0 && !sum->drop_told)
-    WARNING("percore: region %s: table %s counted back, which a producer must "
-            "not do; what it counts is reported again from where it was.",
-            reading->instance->region, sum->table);
-  sum->drop_told |= drops > 0;
+  if (drops > 0 && !instance->drop_told)
+    WARNING("percore: region %s: counters of table %s went back, which a "
+            "producer must not let them do; they are reported again once they "
+            "have passed where they were.",
+            instance->region, reading->sum->table);
+  instance->drop_told |= drops > 0;
 }
 
 static void finish(struct region_reading *reading) {

@@ -256,6 +256,11 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
   sum->round_put = sum->round;
   if (is_unused(sum))
     return;
+  if (!sum->has_room) {
+    sum->left_out = sum->live;
+    cut_left_out(sum, snapshot);
+    return;
+  }
   show_rows(sum, snapshot, interval_ns);
   cut_left_out(sum, snapshot);
   size_t from = 0;

@@ -314,6 +314,8 @@ static void put_self(const struct region_watch *watch,
 static void read_all(struct region_watch *watch, uint64_t end_ns) {
   const struct region_watch_options *options = &watch->options;
   uint64_t left = 0;
+  if (watch->sums.grew)
+    region_share_room(watch);
   for (struct region_instance *instance = watch->instances; instance != NULL;
        instance = instance->next)
     left += instance->turn < watch->round && region_instance_is_amid(instance);
@@ -337,7 +339,6 @@ static bool is_complete(const struct region_sum *sum) {
 static void put_sums(struct region_watch *watch,
                      struct region_snapshot *snapshot) {
   const struct region_watch_options *options = &watch->options;
-  region_share_room(watch);
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum *sum = watch->sums.list[i].sum;
     snapshot->partial |= sum->open > 0;
@@ -348,6 +349,7 @@ static void put_sums(struct region_watch *watch,
     region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
                    options->argument);
   }
+  region_share_room(watch); /* for the next round */
 }
 
 /* Half of the interval is for reading. Producers that are known come first, so
