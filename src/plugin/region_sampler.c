@@ -109,7 +109,8 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.is_wanted = is_wanted;
   sampler->options.now_ns = now_ns;
   sampler->options.outlet = outlet;
-  atomic_init(&sampler->room, options->values_max);
+  /* Until the first read tells how many values the loads have. */
+  atomic_init(&sampler->room, options->values_max / 2);
   sampler->options.argument = sampler;
   sampling_thread_init(&sampler->sampling, REGION_SAMPLER_QUEUE);
 
