@@ -6,6 +6,7 @@ include_HEADERS += src/percore_update.h
 
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
+	src/base/utf8.c src/base/utf8.h \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
 	src/region/connection.c src/region/connection.h \
