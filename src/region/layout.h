@@ -180,6 +180,7 @@ _Static_assert(sizeof(struct region_slot) == 64, "");
  * space that updates of tables that do not exist may touch. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 6
+extern const struct percore_field region_core_fields[REGION_CORE_COLUMNS];
 #define REGION_CORE_MAX_COLUMNS 8 /* a later minor version may have more */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
@@ -223,8 +224,18 @@ bool region_instance_is_valid(const char *instance);
 /* UTF-8 without control characters; NULL is valid, too. */
 bool region_text_is_valid(const char *text);
 
-/* Whether an application's tables (without `core`) can be a region. 0, or -1
- * with EINVAL or ENAMETOOLONG. */
+struct region_fault; /* fault.h */
+
+/* Whether an application's tables (without `core`) can be a region. */
+bool region_schema_is_valid(const char *name,
+                            const struct percore_table *tables,
+                            uint32_t table_count, struct region_fault *fault);
+
+/* Name, unit and help of a field. */
+bool region_field_texts_are_valid(const struct percore_field *field,
+                                  struct region_fault *fault);
+
+/* region_schema_is_valid for producers: 0, or -1 with EINVAL or ENAMETOOLONG. */
 int region_schema_check(const char *name, const struct percore_table *tables,
                         uint32_t table_count);
 

@@ -12,6 +12,8 @@ libregion_la_SOURCES = \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
+	src/region/fault.c src/region/fault.h \
+	src/region/geometry.c \
 	src/region/grace.c \
 	src/region/growth.c src/region/growth.h \
 	src/region/handles.c \

@@ -48,7 +48,7 @@ static void read_table(struct region_reader *reader, uint32_t t) {
 
 static void read_region(const uint8_t *data, size_t size,
                         uint64_t region_size) {
-  const char *why;
+  struct region_fault fault;
   struct region_reader reader = {.producer = 1};
   int fd = memfd_create("fuzz", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, (off_t)region_size) != 0)
@@ -61,7 +61,7 @@ static void read_region(const uint8_t *data, size_t size,
     if (pwrite(fd, data, region_size - at < length ? region_size - at : length,
                (off_t)at) < 0)
       abort();
-  if (region_view_open(&reader.view, fd, region_size, MAX_SIZE, NULL, &why) !=
+  if (region_view_open(&reader.view, fd, region_size, MAX_SIZE, NULL, &fault) !=
       0)
     return;
   for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
@@ -79,7 +79,7 @@ static void read_region(const uint8_t *data, size_t size,
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const char *why;
+  struct region_fault fault;
   struct region_directory directory;
   uint64_t region_size = claimed_size(data, size);
   if (size == 0)
@@ -88,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *copy = malloc(size);
   memcpy(copy, data, size);
   if (region_directory_parse(&directory, copy, size, region_size, MAX_SIZE,
-                             &why) == 0) {
+                             &fault) == 0) {
     region_directory_free(&directory);
     read_region(data, size, region_size);
   }
