@@ -9,6 +9,7 @@ libregion_la_SOURCES = \
 	src/base/utf8.c src/base/utf8.h \
 	src/percore.h src/percore_update.h \
 	src/region/allowance.h \
+	src/region/audit.c src/region/audit.h \
 	src/region/connection.c src/region/connection.h \
 	src/region/create.c \
 	src/region/directory.c src/region/directory.h \
