@@ -399,8 +399,7 @@ static void check_count(struct state *state, const struct region_tile *tile,
           "row %u: birth %llu is more than the sum of its cells, %llu", row,
           birth, total);
     blame_field(state, REGION_RULE_BIRTH, tile->table, f);
-  }
-  if (is_behind(total, reset) || is_behind(reset, birth)) {
+  } else if (is_behind(total, reset) || is_behind(reset, birth)) {
     FOUND(state, REGION_RULE_RESET,
           "row %u: reset %llu is not between birth %llu and the sum of its "
           "cells, %llu",

@@ -3,13 +3,15 @@
  * The input is the start of a region; the rest is zeros, or, where the first
  * byte is odd, the input again and again. The size of the region is what its
  * header claims, within 1 MiB, so that inputs reach beyond that check. What is
- * accepted is read in every way a reader knows. */
+ * accepted is read in every way a reader knows, and audited; what is refused
+ * has a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "region/audit.h"
 #include "region/directory.h"
 #include "region/view.h"
 
@@ -46,6 +48,15 @@ static void read_table(struct region_reader *reader, uint32_t t) {
   region_tile_free(&tile);
 }
 
+static void take_report(void *context, const struct region_fault *fault,
+                        uint64_t count) {
+  (void)context;
+  char line[REGION_FAULT_LINE];
+  region_fault_text(fault, line);
+  if (count == 0 || line[0] == '\0')
+    abort();
+}
+
 static void read_region(const uint8_t *data, size_t size,
                         uint64_t region_size) {
   struct region_fault fault;
@@ -70,6 +81,8 @@ static void read_region(const uint8_t *data, size_t size,
     if (memchr(slot.name, '\0', sizeof(slot.name)) == NULL)
       abort();
   }
+  const struct region_audit audit = {.report = take_report};
+  region_audit(&reader, &audit);
   uint32_t tables = region_reader_directory(&reader)->table_count;
   /* core_count may be 16384 by claim; keep the work of one input bounded */
   if (region_reader_directory(&reader)->header.core_count <= 64)
@@ -91,6 +104,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                              &fault) == 0) {
     region_directory_free(&directory);
     read_region(data, size, region_size);
+  } else {
+    take_report(NULL, &fault, 1);
   }
   free(copy);
   return 0;
