@@ -158,7 +158,7 @@ static void check_owner(struct state *state, uint32_t s,
     FOUND(state, REGION_RULE_SLOT_CORE,
           "slot %u counts for core %d; it must be %u, its own number", s,
           slot->core, s);
-  if (slot->core < 0 || (uint32_t)slot->core >= header->core_count)
+  else if (slot->core < 0 || (uint32_t)slot->core >= header->core_count)
     FOUND(state, REGION_RULE_SLOT_CORE,
           "slot %u counts for core %d; cores are 0 to %u", s, slot->core,
           header->core_count - 1);
@@ -253,15 +253,14 @@ static void check_name(struct state *state, const struct region_table *table,
 static void check_label(struct state *state, uint32_t t, uint32_t row,
                         const uint64_t *generation, uint64_t before) {
   const struct region_table *table = &state->directory->tables[t];
-  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* what a hole holds */
   uint64_t end = ((uint64_t)row + 1) * table->label_stride;
-  if (region_view_data(state->view, table->labels_offset, end,
-                       &state->view->known[t].labels) < end)
-    return check_name(state, table, row, (const char *)words);
   const uint64_t *label = region_view_words(
       state->view, table->labels_offset + end - table->label_stride);
-  for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
-    words[w] = region_load(&label[w]);
+  if (region_view_data(state->view, table->labels_offset, end,
+                       &state->view->known[t].labels) == end)
+    for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
+      words[w] = region_load(&label[w]);
   /* Pairs with the release fence after the word said changing. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (region_load(generation) != before)

@@ -12,8 +12,8 @@
 
 struct region_audit {
   /* A rule that `count` slots, rows or cells of one table break; the fault is
-   * that of the first. Its error is another than EPROTO if the rest of the
-   * table could not be read. */
+   * that of the first. Without a rule: there was no memory to look at the
+   * table's values. */
   void (*report)(void *context, const struct region_fault *fault,
                  uint64_t count);
   void *context;

@@ -57,12 +57,9 @@ struct check {
 static void add_fault(void *context, const struct region_fault *fault,
                       uint64_t count) {
   struct check *check = context;
-  if (fault->rule == REGION_NO_RULE) { /* the values could not be read */
-    check->verdict[REGION_RULES_VALUES] = UNCHECKED;
-    return;
-  }
-  struct found *larger =
-      realloc(check->found, (check->count + 1) * sizeof(*larger));
+  struct found *larger = NULL;
+  if (fault->rule != REGION_NO_RULE) /* else there was no memory to look */
+    larger = realloc(check->found, (check->count + 1) * sizeof(*larger));
   if (larger == NULL) {
     check->out_of_memory = true;
     return;

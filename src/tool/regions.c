@@ -51,7 +51,7 @@ static const char *open_reader(struct found *found) {
     *instance++ = '\0';
   if (region_reader_open(&found->reader, name, instance, &options) == 0)
     return NULL;
-  return errno == EINVAL ? "its name is none that a region can have"
+  return errno == EINVAL ? "it is not a valid name of a region"
                          : strerror(errno);
 }
 

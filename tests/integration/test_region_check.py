@@ -321,6 +321,21 @@ def test_memfd():
             os.unlink(f"{place.path}/format.sock")
 
 
+def test_running_producer():
+    """a row that a running producer never finishes, or never counts as in use,
+    is named; there is time for it"""
+    with RuntimeDir() as place:
+        region = Region()
+        region.set(region.generation(PORT, 1), CHANGING)
+        region.set(region.live(SESSION), 2)
+        with Served(f"{place.path}/format.sock", region.bytes):
+            done = place.run("check", "format", "--json")
+        faults = [(fault["rule"], fault["table"])
+                  for fault in broken(json.loads(done.stdout))]
+        check(faults == [("row-changing", "port"), ("row-beyond", "session")],
+              done.stdout)
+
+
 # ---------------------------------------------------------------------------
 # The library's own regions
 
