@@ -76,7 +76,7 @@ void region_reader_close(struct region_reader *reader) {
  * Coming and going
  */
 
-static void fail(struct region_reader *reader) {
+static void say_fault(struct region_reader *reader) {
   char why[REGION_FAULT_LINE];
   const struct region_fault *fault = &reader->fault;
   region_fault_text(fault, why);
@@ -85,13 +85,12 @@ static void fail(struct region_reader *reader) {
 }
 
 /* why: what the producer did wrong in handing over, or NULL. */
-static void fail_with(struct region_reader *reader, int error,
-                      const char *why) {
+static void fail(struct region_reader *reader, int error, const char *why) {
   if (why != NULL && error == EPROTO)
     region_breaks(&reader->fault, REGION_RULE_HELLO, "%s", why);
   else
     region_fails(&reader->fault, error, why != NULL ? why : "");
-  fail(reader);
+  say_fault(reader);
 }
 
 static bool has_view(const struct region_reader *reader) {
@@ -145,7 +144,7 @@ static bool take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
   if (!open_handed(reader, &view)) {
-    fail(reader);
+    say_fault(reader);
     region_view_take_back(&reader->view, held);
     region_connection_close(&reader->connection);
     return false;
@@ -179,12 +178,11 @@ int region_reader_connect(struct region_reader *reader) {
                    : region_connection_open(connection, reader->path);
   reader->listener = status == 0 ? connection->uid : (uid_t)-1;
   if (status != 0) {
-    fail_with(reader, errno, NULL);
+    fail(reader, errno, NULL);
   } else if (options->may_read != NULL &&
              !options->may_read(connection->uid, options->argument)) {
     region_connection_close(connection);
-    fail_with(reader, EACCES,
-              "its producer runs as a user that is not allowed");
+    fail(reader, EACCES, "its producer runs as a user that is not allowed");
   } else {
     return 0;
   }
@@ -217,10 +215,10 @@ static bool connect_region(struct region_reader *reader) {
   if (await_hello(reader, &why) == 0)
     return take_region(reader);
   if (errno == EAGAIN) { /* stay connected: it may speak later */
-    fail_with(reader, ETIMEDOUT, NULL);
+    fail(reader, ETIMEDOUT, NULL);
     return false;
   }
-  fail_with(reader, errno, why);
+  fail(reader, errno, why);
   region_connection_close(&reader->connection);
   return false;
 }
@@ -231,7 +229,7 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
       return REGION_AS_BEFORE;
     region_connection_close(&reader->connection);
     reader->left = true;
-    fail_with(reader, ECONNRESET, NULL);
+    fail(reader, ECONNRESET, NULL);
     return REGION_WENT;
   }
   return connect_region(reader) ? REGION_CAME : REGION_AS_BEFORE;

@@ -44,7 +44,7 @@ static bool fill_huge_pages(struct region_view *view,
   return !view->huge ||
          madvise((void *)(uintptr_t)view->map, view->size,
                  MADV_POPULATE_READ) == 0 ||
-         region_fails(fault, ENOMEM, "its huge pages are not all there");
+         region_fails(fault, errno, "its huge pages are not all there");
 }
 
 static const char TOO_LARGE[] = "it would take more memory than is left for it";
