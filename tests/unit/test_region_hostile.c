@@ -196,6 +196,9 @@ static void a_region_of_another_name_than_its_socket_is_refused(void **state) {
     assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
     assert_non_null(
         strstr(region_reader_error(reader), "differs from its socket"));
+    assert_int_equal(region_reader_fault(reader)->rule,
+                     REGION_RULE_SOCKET_NAME);
+    assert_int_equal(region_reader_errno(reader), EPROTO);
     assert_null(region_reader_directory(reader));
     assert_return_code(rename(other, path), errno);
     region_reader_close(reader);
