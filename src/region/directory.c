@@ -248,21 +248,12 @@ static bool take_tables(struct region_directory *directory,
  * The table every producer has, which the schema's rules leave out
  */
 
-static bool core_field_is_valid(const struct percore_field *field, uint32_t f,
+static bool core_field_is_valid(const struct percore_field *field,
                                 struct region_fault *fault) {
   if (field->kind != PERCORE_COUNTER)
     return region_breaks(fault, REGION_RULE_CORE_FIELDS,
                          "all fields of `core` must be counters");
-  if (!region_field_texts_are_valid(field, fault))
-    return false;
-  if (f >= REGION_CORE_COLUMNS)
-    return true;
-  const struct percore_field *wanted = &region_core_fields[f];
-  return (strcmp(field->name, wanted->name) == 0 && field->unit != NULL &&
-          strcmp(field->unit, wanted->unit) == 0) ||
-         region_breaks(fault, REGION_RULE_CORE_FIELDS,
-                       "field %u of `core` must be `%s` in `%s`", f,
-                       wanted->name, wanted->unit);
+  return region_field_texts_are_valid(field, fault);
 }
 
 static bool core_is_valid(const struct region_directory *directory,
@@ -283,7 +274,7 @@ static bool core_is_valid(const struct region_directory *directory,
     return region_breaks(fault, REGION_RULE_TEXT,
                          "help is not UTF-8 without control characters");
   for (uint32_t f = 0; f < core->field_count; f++)
-    if (!core_field_is_valid(&core->fields[f], f, fault))
+    if (!core_field_is_valid(&core->fields[f], fault))
       return region_blame_field(fault, core->fields[f].name, f);
   return true;
 }

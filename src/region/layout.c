@@ -8,7 +8,7 @@
 #include "layout.h"
 #include "memory.h"
 
-const struct percore_field region_core_fields[REGION_CORE_COLUMNS] = {
+static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
     {.name = "total_cycles",
      .unit = "cycles",
      .help = "time since the slot was first attached"},
@@ -31,7 +31,7 @@ static const struct percore_table core_table = {
     .name = "core",
     .help = "what the threads of the slots do with their time",
     .storage = PERCORE_PER_CORE,
-    .fields = region_core_fields,
+    .fields = core_fields,
     .field_count = REGION_CORE_COLUMNS,
 };
 

@@ -180,7 +180,6 @@ _Static_assert(sizeof(struct region_slot) == 64, "");
  * space that updates of tables that do not exist may touch. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 6
-extern const struct percore_field region_core_fields[REGION_CORE_COLUMNS];
 #define REGION_CORE_MAX_COLUMNS 8 /* a later minor version may have more */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
