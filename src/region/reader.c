@@ -14,10 +14,20 @@
 
 #define DEFAULT_MAX_SIZE (4ull << 30)
 
+/* Without connection and region; NULL with ENOMEM. */
+static struct region_reader *allocate(void) {
+  struct region_reader *reader = calloc(1, sizeof(*reader));
+  if (reader == NULL)
+    return NULL;
+  region_connection_init(&reader->connection);
+  reader->view.memfd = -1;
+  return reader;
+}
+
 int region_reader_open(struct region_reader **opened, const char *name,
                        const char *instance,
                        const struct region_reader_options *options) {
-  struct region_reader *reader = calloc(1, sizeof(*reader));
+  struct region_reader *reader = allocate();
   *opened = NULL;
   if (reader == NULL)
     return -1;
@@ -25,8 +35,6 @@ int region_reader_open(struct region_reader **opened, const char *name,
     reader->options = *options;
   if (reader->options.max_region_size == 0)
     reader->options.max_region_size = DEFAULT_MAX_SIZE;
-  region_connection_init(&reader->connection);
-  reader->view.memfd = -1;
   if (region_path(reader->path, sizeof(reader->path),
                   reader->options.runtime_dir, name, instance, "sock") != 0) {
     free(reader);
@@ -39,7 +47,7 @@ int region_reader_open(struct region_reader **opened, const char *name,
 
 int region_reader_open_file(struct region_reader **opened, int fd,
                             struct region_fault *fault) {
-  struct region_reader *reader = calloc(1, sizeof(*reader));
+  struct region_reader *reader = allocate();
   struct stat status;
   *opened = NULL;
   if (reader == NULL || fstat(fd, &status) != 0) {
@@ -48,7 +56,6 @@ int region_reader_open_file(struct region_reader **opened, int fd,
     close(fd);
     return -1;
   }
-  region_connection_init(&reader->connection);
   if (region_view_open(&reader->view, fd, (uint64_t)status.st_size, UINT64_MAX,
                        NULL, fault) != 0) {
     free(reader);
