@@ -3,6 +3,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "fault.h"
@@ -84,12 +85,24 @@ static bool level_is_valid(const struct percore_table *table,
                        "levels and states");
 }
 
-static bool field_is_unique(const struct percore_table *table, uint32_t f,
-                            struct region_fault *fault) {
-  for (uint32_t g = 0; g < f; g++)
-    if (strcmp(table->fields[f].name, table->fields[g].name) == 0)
-      return region_breaks(fault, REGION_RULE_FIELD_NAME,
-                           "two fields have this name");
+static int by_name(const void *left, const void *right) {
+  const struct percore_field *const *a = left, *const *b = right;
+  return strcmp((*a)->name, (*b)->name);
+}
+
+/* Sorted, since a region may bring 16 tables of 1024 fields each time that
+ * somebody reads it. */
+static bool field_names_differ(const struct percore_table *table,
+                               struct region_fault *fault) {
+  const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];
+  for (uint32_t f = 0; f < table->field_count; f++)
+    sorted[f] = &table->fields[f];
+  qsort(sorted, table->field_count, sizeof(*sorted), by_name);
+  for (uint32_t f = 1; f < table->field_count; f++)
+    if (by_name(&sorted[f - 1], &sorted[f]) == 0) {
+      region_breaks(fault, REGION_RULE_FIELD_NAME, "two fields have this name");
+      return region_blame_field(fault, sorted[f]->name, f);
+    }
   return true;
 }
 
@@ -109,8 +122,7 @@ static bool fields_are_valid(const struct percore_table *table,
   uint64_t columns = 0;
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
-    if (!field_is_valid(field, fault) || !level_is_valid(table, field, fault) ||
-        !field_is_unique(table, f, fault))
+    if (!field_is_valid(field, fault) || !level_is_valid(table, field, fault))
       return region_blame_field(fault, field->name, f);
     if (f > 0 && table->fields[f - 1].kind == PERCORE_HISTOGRAM &&
         field->kind != PERCORE_HISTOGRAM) {
@@ -120,10 +132,11 @@ static bool fields_are_valid(const struct percore_table *table,
     }
     columns += cells_of(field);
   }
-  return columns <= PERCORE_MAX_COLUMNS ||
-         region_breaks(fault, REGION_RULE_COLUMNS,
-                       "%llu columns; a row has at most %u",
-                       (unsigned long long)columns, PERCORE_MAX_COLUMNS);
+  if (columns > PERCORE_MAX_COLUMNS)
+    return region_breaks(fault, REGION_RULE_COLUMNS,
+                         "%llu columns; a row has at most %u",
+                         (unsigned long long)columns, PERCORE_MAX_COLUMNS);
+  return field_names_differ(table, fault);
 }
 
 static bool row_shape_is_valid(const struct percore_table *table,
