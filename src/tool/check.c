@@ -113,7 +113,7 @@ static int check_served(struct check *check) {
   return TOOL_OK;
 }
 
-/* Never waits, as for a writer of a FIFO. */
+/* Never blocks: opening a FIFO to read would wait for a writer. */
 static int open_file(const char *path) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import struct
+import sys
 import threading
 import time
 
@@ -59,7 +60,11 @@ def columns(field):
 class Region:
     """The bytes of a region, and where its parts lie."""
 
-    def __init__(self, name="format", tables=None, size=1 << 16):
+    def __init__(self):
+        self.build()
+
+    def build(self, name="format", tables=None, size=1 << 16):
+        """Everything anew."""
         self.tables = tables or TABLES
         self.pool = bytearray(1)
         self.bytes = bytearray(size)
@@ -72,10 +77,11 @@ class Region:
 
     def set(self, offset, value, size=8):
         self.bytes[offset:offset + size] = \
-            (value & (1 << 8 * size) - 1).to_bytes(size, "little")
+            (value & (1 << 8 * size) - 1).to_bytes(size, sys.byteorder)
 
     def get(self, offset, size=8):
-        return int.from_bytes(self.bytes[offset:offset + size], "little")
+        return int.from_bytes(self.bytes[offset:offset + size],
+                              sys.byteorder)
 
     def string(self, text):
         if not text:

@@ -58,14 +58,14 @@ def long_names(region):
     name = "x" * 110
     tables = list(TABLES)
     tables[WORKER] = (name,) + TABLES[WORKER][1:]
-    region.__init__("format", tables)
+    region.build("format", tables)
 
 
 def too_many_strings(region):
     """Five fields with one help of 1 MiB each, as often as they use it."""
     fields = [(f"f{n}", "h" * (1 << 20) if n == 0 else "1", 0, {})
               for n in range(5)]
-    region.__init__("format", TABLES[:1] + [
+    region.build("format", TABLES[:1] + [
         ("large", 1, 0, 1, 0, 0, fields)], size=2 << 20)
     unit = region.get(region.field(1, 0) + 4, 4)
     for number in range(5):
@@ -76,7 +76,7 @@ def named(number, name):
     def change(region):
         tables = list(TABLES)
         tables[number] = (name,) + TABLES[number][1:]
-        region.__init__("format", tables)
+        region.build("format", tables)
     return change
 
 
@@ -85,24 +85,23 @@ def fields_of(number, change_fields):
         tables = list(TABLES)
         tables[number] = TABLES[number][:6] + (
             change_fields(list(TABLES[number][6])),)
-        region.__init__("format", tables)
+        region.build("format", tables)
     return change
 
 
 def named_region(name):
-    return lambda region: region.__init__(name)
+    return lambda region: region.build(name)
 
 
 def instance(region):
-    """The name of the instance is a string of the region: a help with blanks.
-    """
+    """Its name is the help of a table, which has blanks."""
     region.set(116, region.get(region.table(PORT) + 4, 4), 4)
 
 
 def level_in_rows(region):
     tables = list(TABLES)
     tables[WORKER] = TABLES[WORKER][:2] + (0, 4, 24) + TABLES[WORKER][5:]
-    region.__init__("format", tables)
+    region.build("format", tables)
 
 
 def without_births(region, number):
