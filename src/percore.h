@@ -319,7 +319,8 @@ int percore_open(struct percore_reader **reader, const char *region,
  * are. Blocks for at most one second (connecting to a stopped producer).
  * Returns 1 if this is another producer than at the last call, 0 if not, or -1
  * with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
- * EPROTO (refused, percore_reader_error says why). */
+ * EPROTO (it breaks a rule of percore-region(7)) or EFBIG (more than 4 GiB):
+ * refused, percore_reader_error says why. */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state

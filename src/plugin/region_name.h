@@ -5,9 +5,9 @@
 
 #include <stddef.h>
 
-/* Copies a name; `/`, white space, control characters, `;`, `=`, `"` and each
- * byte that is not UTF-8 become `_`, and so does an empty name. What does not
- * fit into size bytes is cut after a whole character. */
+/* Copies a name. `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and
+ * each byte that is not UTF-8 become `_`; an empty name becomes `_`. A name that
+ * does not fit into size bytes is cut after a whole character. */
 void region_name_clean(char *clean, size_t size, const char *name);
 
 #endif

@@ -9,15 +9,6 @@
 /* The largest directory: records of a later minor version may be twice ours. */
 enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
-/* count parts of size bytes from offset on lie in [least, end). */
-static bool lies_in(uint64_t offset, uint64_t count, uint64_t size,
-                    uint64_t least, uint64_t end) {
-  uint64_t bytes, last;
-  return offset % 8 == 0 && offset >= least &&
-         !__builtin_mul_overflow(count, size, &bytes) &&
-         !__builtin_add_overflow(offset, bytes, &last) && last <= end;
-}
-
 /* ---------------------------------------------------------------------------
  * Header
  */
@@ -26,59 +17,78 @@ static bool record_size_is_valid(uint32_t size, size_t least) {
   return size >= least && size <= MAX_RECORD_SIZE && size % 8 == 0;
 }
 
-static const char *header_fault(const struct region_header *header,
-                                uint64_t region_size, uint64_t max_size) {
-  if (memcmp(header->magic, REGION_MAGIC, sizeof(header->magic)) != 0)
-    return "it does not begin as a region";
-  if (header->byte_order != REGION_BYTE_ORDER || header->word_size != 8)
-    return "it is of another byte order or word size";
-  if (header->major != REGION_MAJOR)
-    return "its format is of another major version";
+static bool sizes_are_valid(const struct region_header *header,
+                            uint64_t region_size, uint64_t max_size,
+                            struct region_fault *fault) {
   if (!record_size_is_valid(header->header_size, sizeof(*header)) ||
       !record_size_is_valid(header->table_size, sizeof(struct region_table)) ||
       !record_size_is_valid(header->field_size, sizeof(struct region_field)) ||
       !record_size_is_valid(header->slot_size, sizeof(struct region_slot)))
-    return "a size of its records is out of range";
+    return region_breaks(
+        fault, REGION_RULE_RECORD_SIZES,
+        "the sizes of header, table, field and slot records are %u, %u, %u, "
+        "%u; they must be multiples of 8 from 256, 128, 64, 64 to %u",
+        header->header_size, header->table_size, header->field_size,
+        header->slot_size, MAX_RECORD_SIZE);
   if (header->region_size != region_size)
-    return "it is not as large as it claims";
+    return region_breaks(fault, REGION_RULE_REGION_SIZE,
+                         "it claims %llu bytes, but its memory has %llu",
+                         (unsigned long long)header->region_size,
+                         (unsigned long long)region_size);
   if (region_size > max_size)
-    return "it is larger than allowed";
+    return region_fails(fault, EFBIG, "it is larger than allowed");
   if (header->directory_size < header->header_size ||
       header->directory_size > region_size ||
       header->directory_size > MAX_DIRECTORY)
-    return "the size of its directory is out of range";
-  return NULL;
+    return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
+                         "the size of its directory is %llu; it must be from "
+                         "the header's to the region's and at most %u",
+                         (unsigned long long)header->directory_size,
+                         MAX_DIRECTORY);
+  return true;
+}
+
+static bool header_is_valid(const struct region_header *header,
+                            uint64_t region_size, uint64_t max_size,
+                            struct region_fault *fault) {
+  if (memcmp(header->magic, REGION_MAGIC, sizeof(header->magic)) != 0)
+    return region_breaks(fault, REGION_RULE_MAGIC,
+                         "bad magic: not a percore region");
+  if (header->byte_order != REGION_BYTE_ORDER || header->word_size != 8)
+    return region_breaks(fault, REGION_RULE_BYTE_ORDER,
+                         "its byte order or word size is not this machine's");
+  if (header->major != REGION_MAJOR)
+    return region_breaks(fault, REGION_RULE_VERSION,
+                         "its format has major version %u; this is for %u",
+                         header->major, REGION_MAJOR);
+  return sizes_are_valid(header, region_size, max_size, fault);
 }
 
 size_t region_directory_size(const struct region_header *header,
                              uint64_t region_size, uint64_t max_size,
-                             const char **why) {
-  *why = header_fault(header, region_size, max_size);
-  return *why == NULL ? header->directory_size : 0;
+                             struct region_fault *fault) {
+  return header_is_valid(header, region_size, max_size, fault)
+             ? header->directory_size
+             : 0;
 }
 
-static const char *counts_fault(const struct region_header *header) {
-  uint64_t first = header->header_size, end = header->directory_size;
-  if (header->table_count == 0 || header->table_count > REGION_MAX_TABLES ||
-      header->field_count == 0 || header->field_count > REGION_MAX_FIELDS ||
-      header->slot_count == 0 || header->slot_count > REGION_MAX_SLOTS ||
-      header->core_count == 0 || header->core_count > header->slot_count ||
-      header->strings_size == 0 || header->strings_size > REGION_MAX_STRINGS)
-    return "it counts too many or too few parts";
-  if (!lies_in(header->tables_offset, header->table_count, header->table_size,
-               first, end) ||
-      !lies_in(header->fields_offset, header->field_count, header->field_size,
-               first, end) ||
-      !lies_in(header->strings_offset, header->strings_size, 1, first, end))
-    return "a part of its directory lies outside";
-  if (!lies_in(header->slots_offset, header->slot_count, header->slot_size, end,
-               header->region_size) ||
-      header->block_stride % 8 != 0 ||
-      header->block_stride < sizeof(struct percore_slot_head) ||
-      !lies_in(header->blocks_offset, header->slot_count, header->block_stride,
-               end, header->region_size))
-    return "its slots lie outside";
-  return NULL;
+static bool counts_are_valid(const struct region_header *header,
+                             struct region_fault *fault) {
+  const struct {
+    const char *of;
+    uint64_t count, most;
+  } counts[] = {{"tables", header->table_count, REGION_MAX_TABLES},
+                {"fields", header->field_count, REGION_MAX_FIELDS},
+                {"slots", header->slot_count, REGION_MAX_SLOTS},
+                {"cores", header->core_count, header->slot_count},
+                {"bytes of strings", header->strings_size, REGION_MAX_STRINGS}};
+  for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+    if (counts[i].count == 0 || counts[i].count > counts[i].most)
+      return region_breaks(fault, REGION_RULE_COUNTS,
+                           "%llu %s; there must be 1 to %llu",
+                           (unsigned long long)counts[i].count, counts[i].of,
+                           (unsigned long long)counts[i].most);
+  return true;
 }
 
 /* ---------------------------------------------------------------------------
@@ -89,37 +99,58 @@ static const char *counts_fault(const struct region_header *header) {
  * longer than a pool may be. Where they share strings, a small pool could keep
  * a reader busy for minutes. */
 static bool take_string(struct region_directory *directory, uint32_t offset,
-                        const char **string) {
+                        const char **string, struct region_fault *fault) {
   if (offset >= directory->header.strings_size)
-    return false;
+    return region_breaks(fault, REGION_RULE_STRING_PLACE,
+                         "a string at %u lies outside the string pool", offset);
   *string = directory->strings + offset;
   size_t length = strnlen(*string, directory->strings_left);
   if (length == directory->strings_left)
-    return false;
+    return region_breaks(fault, REGION_RULE_STRING_SUM,
+                         "all strings, each as often as it is used, are longer "
+                         "than %u bytes",
+                         REGION_MAX_STRINGS);
   directory->strings_left -= length + 1;
   return true;
 }
 
 static bool take_optional_string(struct region_directory *directory,
-                                 uint32_t offset, const char **string) {
-  if (!take_string(directory, offset, string))
+                                 uint32_t offset, const char **string,
+                                 struct region_fault *fault) {
+  if (!take_string(directory, offset, string, fault))
     return false;
   if ((*string)[0] == '\0')
     *string = NULL;
   return true;
 }
 
+static bool take_states(struct region_directory *directory,
+                        const struct region_field *field, const char **states,
+                        struct region_fault *fault) {
+  uint32_t at = field->states;
+  for (uint32_t i = 0; i < field->state_count; i++) {
+    if (!take_string(directory, at, &states[i], fault))
+      return false;
+    at += (uint32_t)strlen(states[i]) + 1;
+  }
+  return true;
+}
+
 /* states is where the names of this field's states go. */
-static const char *take_field(struct region_directory *directory, uint32_t f,
-                              const char **states) {
+static bool take_field(struct region_directory *directory, uint32_t f,
+                       const char **states, struct region_fault *fault) {
   const struct region_field *field = &directory->fields[f];
   struct percore_field *described = &directory->described_fields[f];
-  if (!take_string(directory, field->name, &described->name) ||
-      !take_optional_string(directory, field->unit, &described->unit) ||
-      !take_optional_string(directory, field->help, &described->help))
-    return "a string of a field lies outside, or its strings are too long";
-  if (field->kind > PERCORE_HISTOGRAM || field->aggregation > PERCORE_NONE)
-    return "a field is of an unknown kind";
+  if (!take_string(directory, field->name, &described->name, fault) ||
+      !take_optional_string(directory, field->unit, &described->unit, fault) ||
+      !take_optional_string(directory, field->help, &described->help, fault))
+    return false;
+  if (field->kind > PERCORE_HISTOGRAM)
+    return region_breaks(fault, REGION_RULE_KIND, "there is no kind %u",
+                         field->kind);
+  if (field->aggregation > PERCORE_NONE)
+    return region_breaks(fault, REGION_RULE_AGGREGATION,
+                         "there is no aggregation %u", field->aggregation);
   described->kind = (enum percore_kind)field->kind;
   described->aggregation = field->kind == PERCORE_STATE
                                ? PERCORE_SUM
@@ -128,46 +159,68 @@ static const char *take_field(struct region_directory *directory, uint32_t f,
   described->max_bits = field->max_bits;
   described->state_count = field->state_count;
   described->states = states;
-  uint32_t at = field->states;
-  for (uint32_t i = 0; i < field->state_count; i++) {
-    if (!take_string(directory, at, &states[i]))
-      return "the name of a state lies outside, or its strings are too long";
-    at += (uint32_t)strlen(states[i]) + 1;
-  }
-  return NULL;
+  return take_states(directory, field, states, fault);
 }
 
-static const char *take_fields(struct region_directory *directory) {
+/* Blames a field record and the table that it belongs to. */
+static bool blame_record(const struct region_directory *directory, uint32_t f,
+                         struct region_fault *fault) {
+  region_blame_field(fault, directory->described_fields[f].name, f);
+  for (uint32_t t = 0; t < directory->table_count; t++) {
+    const struct region_table *table = &directory->tables[t];
+    if (f >= table->first_field && f - table->first_field < table->field_count)
+      return region_blame_table(fault, directory->described[t].name, t);
+  }
+  return false;
+}
+
+static bool take_fields(struct region_directory *directory,
+                        struct region_fault *fault) {
   uint64_t count = 0;
   for (uint32_t f = 0; f < directory->field_count; f++) {
-    if (directory->fields[f].state_count > REGION_MAX_STATES)
-      return "a field has too many states";
+    if (directory->fields[f].state_count > REGION_MAX_STATES) {
+      region_breaks(fault, REGION_RULE_STATES,
+                    "%u states; a field has at most %u",
+                    directory->fields[f].state_count, REGION_MAX_STATES);
+      return blame_record(directory, f, fault);
+    }
     count += directory->fields[f].state_count;
   }
   directory->states = calloc(count + 1, sizeof(*directory->states));
   if (directory->states == NULL)
-    return "";
+    return region_fails(fault, ENOMEM, "");
   const char **states = directory->states;
   for (uint32_t f = 0; f < directory->field_count; f++) {
-    const char *fault = take_field(directory, f, states);
-    if (fault != NULL)
-      return fault;
+    if (!take_field(directory, f, states, fault))
+      return blame_record(directory, f, fault);
     states += directory->fields[f].state_count;
   }
-  return NULL;
+  return true;
 }
 
-static const char *take_table(struct region_directory *directory, uint32_t t) {
+/* next_field: the first record that no table before this one has. */
+static bool take_table(struct region_directory *directory, uint32_t t,
+                       uint32_t *next_field, struct region_fault *fault) {
   const struct region_table *table = &directory->tables[t];
   struct percore_table *described = &directory->described[t];
-  if (!take_string(directory, table->name, &described->name) ||
-      !take_optional_string(directory, table->help, &described->help))
-    return "a string of a table lies outside, or its strings are too long";
-  if (table->storage > PERCORE_SHARED || table->key > PERCORE_KEY_MAC)
-    return "a table is of an unknown kind";
-  if (table->first_field > directory->field_count ||
+  if (!take_string(directory, table->name, &described->name, fault) ||
+      !take_optional_string(directory, table->help, &described->help, fault))
+    return false;
+  if (table->storage > PERCORE_SHARED)
+    return region_breaks(fault, REGION_RULE_STORAGE, "there is no storage %u",
+                         table->storage);
+  if (table->key > PERCORE_KEY_MAC)
+    return region_breaks(fault, REGION_RULE_KEY, "there is no key format %u",
+                         table->key);
+  if (table->first_field < *next_field ||
+      table->first_field > directory->field_count ||
       table->field_count > directory->field_count - table->first_field)
-    return "the fields of a table lie outside";
+    return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
+                         "%u fields from record %u on; they must lie between "
+                         "record %u, where the table before ends, and %u",
+                         table->field_count, table->first_field, *next_field,
+                         directory->field_count);
+  *next_field = table->first_field + table->field_count;
   bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   described->storage = (enum percore_storage)table->storage;
   described->key = (enum percore_key)table->key;
@@ -179,95 +232,51 @@ static const char *take_table(struct region_directory *directory, uint32_t t) {
     described->flags |= PERCORE_CONSISTENT;
   if (table->reset_offset == 0)
     described->flags |= PERCORE_NO_RESET;
-  return NULL;
+  return true;
+}
+
+static bool take_tables(struct region_directory *directory,
+                        struct region_fault *fault) {
+  uint32_t next_field = 0;
+  for (uint32_t t = 0; t < directory->table_count; t++)
+    if (!take_table(directory, t, &next_field, fault))
+      return region_blame_table(fault, directory->described[t].name, t);
+  return true;
 }
 
 /* ---------------------------------------------------------------------------
- * Geometry
+ * The table every producer has, which the schema's rules leave out
  */
 
-static const char *columns_fault(const struct region_directory *directory,
-                                 const struct region_table *table) {
-  uint64_t column = 0;
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    const struct region_field *field =
-        &directory->fields[table->first_field + f];
-    uint32_t cells =
-        field->kind == PERCORE_HISTOGRAM
-            ? region_histogram_buckets(field->sub_bits, field->max_bits)
-            : 1;
-    if (field->column != column || field->cells != cells)
-      return "the columns of a table do not follow each other";
-    column += cells;
-  }
-  if (table->columns != column || column > PERCORE_MAX_COLUMNS)
-    return "the columns of a table do not add up";
-  return NULL;
+static bool core_field_is_valid(const struct percore_field *field,
+                                struct region_fault *fault) {
+  if (field->kind != PERCORE_COUNTER)
+    return region_breaks(fault, REGION_RULE_CORE_FIELDS,
+                         "all fields of `core` must be counters");
+  return region_field_texts_are_valid(field, fault);
 }
 
-static bool base_lies_in(const struct region_table *table, uint64_t offset,
-                         uint64_t first, uint64_t end) {
-  return offset == 0 ||
-         lies_in(offset, table->max_rows, 8ull * table->columns, first, end);
-}
-
-static const char *table_fault(const struct region_directory *directory,
-                               uint32_t t) {
-  const struct region_table *table = &directory->tables[t];
-  uint64_t first = directory->header.directory_size;
-  uint64_t end = directory->header.region_size;
-  uint64_t rows = table->max_rows;
-  bool consistent = (table->flags & REGION_TABLE_CONSISTENT) != 0;
-  const char *fault = columns_fault(directory, table);
-  if (fault != NULL)
-    return fault;
-  if (rows == 0 || rows > REGION_MAX_ROWS ||
-      ((table->flags & REGION_TABLE_SINGLE) && rows != 1))
-    return "a table has too many or too few rows";
-  if (table->row_stride % 8 != 0 ||
-      table->row_stride / 8 < table->columns + (consistent ? 1u : 0u) ||
-      table->row_stride > 2 * 8 * PERCORE_MAX_COLUMNS)
-    return "the rows of a table overlap";
-  if (table->label_stride % 8 != 0 ||
-      table->label_stride < region_label_size(table) ||
-      table->label_stride > MAX_RECORD_SIZE)
-    return "the names of a table overlap";
-  if (!lies_in(table->live_offset, 1, sizeof(struct region_table_live), first,
-               end) ||
-      !lies_in(table->generations_offset, rows, 8, first, end) ||
-      !lies_in(table->labels_offset, rows, table->label_stride, first, end) ||
-      !lies_in(table->single_offset, rows, table->row_stride, first, end))
-    return "a part of a table lies outside";
-  if (table->birth_offset == 0 && table->reset_offset != 0)
-    return "a table has resets and no births";
-  if (!base_lies_in(table, table->birth_offset, first, end) ||
-      !base_lies_in(table, table->reset_offset, first, end))
-    return "the births or resets of a table lie outside";
-  if (table->storage == PERCORE_PER_CORE &&
-      !lies_in(table->slot_offset, rows, table->row_stride,
-               REGION_CORE_ROW_OFFSET, directory->header.block_stride))
-    return "the rows of a table lie outside the slots";
-  return NULL;
-}
-
-/* The table every producer has, which the schema's rules leave out. */
-static const char *core_fault(const struct region_directory *directory) {
+static bool core_is_valid(const struct region_directory *directory,
+                          struct region_fault *fault) {
   const struct region_table *table = &directory->tables[0];
   const struct percore_table *core = &directory->described[0];
   if (strcmp(core->name, "core") != 0 || core->storage != PERCORE_PER_CORE ||
       table->slot_offset != REGION_CORE_ROW_OFFSET ||
       table->flags != REGION_TABLE_SINGLE || table->row_name_size != 0 ||
-      table->columns < REGION_CORE_COLUMNS ||
-      table->columns > REGION_CORE_MAX_COLUMNS)
-    return "its first table is not `core`";
+      core->field_count < REGION_CORE_COLUMNS ||
+      core->field_count > REGION_CORE_MAX_COLUMNS)
+    return region_breaks(fault, REGION_RULE_CORE_TABLE,
+                         "the first table must be `core`: PER_CORE, with one "
+                         "row, %u to %u fields and slot offset %zu",
+                         REGION_CORE_COLUMNS, REGION_CORE_MAX_COLUMNS,
+                         REGION_CORE_ROW_OFFSET);
+  if (!region_text_is_valid(core->help))
+    return region_breaks(fault, REGION_RULE_TEXT,
+                         "help is not UTF-8 without control characters");
   for (uint32_t f = 0; f < core->field_count; f++)
-    if (core->fields[f].kind != PERCORE_COUNTER ||
-        !region_name_is_valid(core->fields[f].name, true) ||
-        !region_text_is_valid(core->fields[f].unit) ||
-        !region_text_is_valid(core->help) ||
-        !region_text_is_valid(core->fields[f].help))
-      return "its table `core` is not allowed";
-  return NULL;
+    if (!core_field_is_valid(&core->fields[f], fault))
+      return region_blame_field(fault, core->fields[f].name, f);
+  return true;
 }
 
 /* ---------------------------------------------------------------------------
@@ -283,13 +292,10 @@ static void *copy_records(const unsigned char *copy, uint64_t offset,
   return records;
 }
 
-/* NULL, a reason, or "" for lack of memory. */
-static const char *parse(struct region_directory *directory,
-                         const unsigned char *copy) {
+static bool copy_directory(struct region_directory *directory,
+                           const unsigned char *copy,
+                           struct region_fault *fault) {
   const struct region_header *header = &directory->header;
-  const char *fault = counts_fault(header);
-  if (fault != NULL)
-    return fault;
   directory->table_count = header->table_count;
   directory->field_count = header->field_count;
   directory->tables =
@@ -305,52 +311,67 @@ static const char *parse(struct region_directory *directory,
       calloc(header->field_count, sizeof(*directory->described_fields));
   if (!directory->tables || !directory->fields || !directory->strings ||
       !directory->described || !directory->described_fields)
-    return "";
+    return region_fails(fault, ENOMEM, "");
   memcpy(directory->strings, copy + header->strings_offset,
          header->strings_size);
-  if (directory->strings[header->strings_size - 1] != '\0')
-    return "its last string does not end";
   directory->strings_left = REGION_MAX_STRINGS;
-  if (!take_string(directory, header->name, &directory->name) ||
-      !take_optional_string(directory, header->instance,
-                            &directory->instance) ||
-      (directory->instance != NULL &&
-       !region_instance_is_valid(directory->instance)))
-    return "its name is not allowed";
-  fault = take_fields(directory);
-  for (uint32_t t = 0; fault == NULL && t < header->table_count; t++)
-    fault = take_table(directory, t);
-  if (fault == NULL)
-    fault = core_fault(directory);
-  if (fault == NULL &&
-      region_schema_check(directory->name, directory->described + 1,
-                          header->table_count - 1) != 0)
-    fault = "its tables are not allowed";
-  for (uint32_t t = 0; fault == NULL && t < header->table_count; t++)
-    fault = table_fault(directory, t);
-  return fault;
+  return directory->strings[header->strings_size - 1] == '\0' ||
+         region_breaks(fault, REGION_RULE_STRING_PLACE,
+                       "the string pool does not end with a NUL");
+}
+
+static bool take_names(struct region_directory *directory,
+                       struct region_fault *fault) {
+  const struct region_header *header = &directory->header;
+  if (!take_string(directory, header->name, &directory->name, fault) ||
+      !take_optional_string(directory, header->instance, &directory->instance,
+                            fault))
+    return false;
+  return directory->instance == NULL ||
+         region_instance_is_valid(directory->instance) ||
+         region_breaks(fault, REGION_RULE_INSTANCE_NAME,
+                       "the instance's name must be at most 63 letters, "
+                       "digits, '-', '_' and '.', and not begin with a dot");
+}
+
+static bool parse(struct region_directory *directory, const unsigned char *copy,
+                  struct region_fault *fault) {
+  const struct region_header *header = &directory->header;
+  if (!counts_are_valid(header, fault) ||
+      !region_header_places_are_valid(header, fault) ||
+      !copy_directory(directory, copy, fault) ||
+      !take_names(directory, fault) || !take_tables(directory, fault) ||
+      !take_fields(directory, fault))
+    return false;
+  if (!core_is_valid(directory, fault))
+    return region_blame_table(fault, "core", 0);
+  return region_schema_is_valid(directory->name, directory->described + 1,
+                                header->table_count - 1, fault) &&
+         region_geometry_is_valid(directory, fault);
 }
 
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
                            uint64_t region_size, uint64_t max_size,
-                           const char **why) {
+                           struct region_fault *fault) {
   *directory = (struct region_directory){0};
-  *why = "it is too short for a header";
-  errno = EPROTO;
-  if (size < sizeof(directory->header))
+  *fault = (struct region_fault){0};
+  if (size < sizeof(directory->header)) {
+    region_breaks(fault, REGION_RULE_REGION_SIZE,
+                  "it is too short for a header");
     return -1;
+  }
   memcpy(&directory->header, copy, sizeof(directory->header));
-  *why = header_fault(&directory->header, region_size, max_size);
-  if (*why == NULL && directory->header.directory_size > size)
-    *why = "its directory is cut off";
-  if (*why != NULL)
+  if (!header_is_valid(&directory->header, region_size, max_size, fault))
     return -1;
-  *why = parse(directory, copy);
-  if (*why == NULL)
+  if (directory->header.directory_size > size) {
+    region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
+                  "its directory is cut off");
+    return -1;
+  }
+  if (parse(directory, copy, fault))
     return 0;
   region_directory_free(directory);
-  errno = (*why)[0] != '\0' ? EPROTO : ENOMEM;
   return -1;
 }
 

@@ -225,8 +225,18 @@ bool region_instance_is_valid(const char *instance);
 /* UTF-8 without control characters; NULL is valid, too. */
 bool region_text_is_valid(const char *text);
 
-/* Whether an application's tables (without `core`) can be a region. 0, or -1
- * with EINVAL or ENAMETOOLONG. */
+struct region_fault; /* fault.h */
+
+/* Whether an application's tables (without `core`) can be a region. */
+bool region_schema_is_valid(const char *name,
+                            const struct percore_table *tables,
+                            uint32_t table_count, struct region_fault *fault);
+
+/* Name, unit and help of a field. */
+bool region_field_texts_are_valid(const struct percore_field *field,
+                                  struct region_fault *fault);
+
+/* region_schema_is_valid for producers: 0, or -1 with EINVAL or ENAMETOOLONG. */
 int region_schema_check(const char *name, const struct percore_table *tables,
                         uint32_t table_count);
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "reader.h"
 #include "receiver.h"
@@ -12,10 +14,20 @@
 
 #define DEFAULT_MAX_SIZE (4ull << 30)
 
+/* Without connection and region; NULL with ENOMEM. */
+static struct region_reader *allocate(void) {
+  struct region_reader *reader = calloc(1, sizeof(*reader));
+  if (reader == NULL)
+    return NULL;
+  region_connection_init(&reader->connection);
+  reader->view.memfd = -1;
+  return reader;
+}
+
 int region_reader_open(struct region_reader **opened, const char *name,
                        const char *instance,
                        const struct region_reader_options *options) {
-  struct region_reader *reader = calloc(1, sizeof(*reader));
+  struct region_reader *reader = allocate();
   *opened = NULL;
   if (reader == NULL)
     return -1;
@@ -23,14 +35,33 @@ int region_reader_open(struct region_reader **opened, const char *name,
     reader->options = *options;
   if (reader->options.max_region_size == 0)
     reader->options.max_region_size = DEFAULT_MAX_SIZE;
-  region_connection_init(&reader->connection);
-  reader->view.memfd = -1;
   if (region_path(reader->path, sizeof(reader->path),
                   reader->options.runtime_dir, name, instance, "sock") != 0) {
     free(reader);
     return -1;
   }
   reader->options.runtime_dir = NULL; /* the caller's; it is in the path */
+  *opened = reader;
+  return 0;
+}
+
+int region_reader_open_file(struct region_reader **opened, int fd,
+                            struct region_fault *fault) {
+  struct region_reader *reader = allocate();
+  struct stat status;
+  *opened = NULL;
+  if (reader == NULL || fstat(fd, &status) != 0) {
+    region_fails(fault, errno, "");
+    free(reader);
+    close(fd);
+    return -1;
+  }
+  if (region_view_open(&reader->view, fd, (uint64_t)status.st_size, UINT64_MAX,
+                       NULL, fault) != 0) {
+    free(reader);
+    return -1;
+  }
+  reader->producer = 1;
   *opened = reader;
   return 0;
 }
@@ -52,31 +83,39 @@ void region_reader_close(struct region_reader *reader) {
  * Coming and going
  */
 
+static void say_fault(struct region_reader *reader) {
+  char why[REGION_FAULT_LINE];
+  const struct region_fault *fault = &reader->fault;
+  region_fault_text(fault, why);
+  snprintf(reader->text, sizeof(reader->text), "%s: %s%s", reader->path,
+           fault->text[0] != '\0' ? "refused: " : "", why);
+}
+
+/* why: what the producer did wrong in handing over, or NULL. */
 static void fail(struct region_reader *reader, int error, const char *why) {
-  reader->error = error;
-  if (why != NULL)
-    snprintf(reader->text, sizeof(reader->text), "%s: refused: %s",
-             reader->path, why);
+  if (why != NULL && error == EPROTO)
+    region_breaks(&reader->fault, REGION_RULE_HELLO, "%s", why);
   else
-    snprintf(reader->text, sizeof(reader->text), "%s: %s", reader->path,
-             strerror(error));
+    region_fails(&reader->fault, error, why != NULL ? why : "");
+  say_fault(reader);
 }
 
 static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
 
-/* What a region says of itself is what its socket is called, or its values
- * would be taken for another's. */
-static const char *name_fault(const struct region_reader *reader,
-                              const struct region_directory *directory) {
+/* A region whose own name differs from that of its socket is refused: its
+ * values would be taken for those of another region. */
+static bool name_is_valid(const struct region_reader *reader,
+                          const struct region_directory *directory,
+                          struct region_fault *fault) {
   char file[sizeof(reader->path)];
   snprintf(file, sizeof(file), "/%s%s%s.sock", directory->name,
            directory->instance != NULL ? "@" : "",
            directory->instance != NULL ? directory->instance : "");
-  return strcmp(strrchr(reader->path, '/'), file) == 0
-             ? NULL
-             : "it bears another name than its socket";
+  return strcmp(strrchr(reader->path, '/'), file) == 0 ||
+         region_breaks(fault, REGION_RULE_SOCKET_NAME,
+                       "region name differs from its socket's");
 }
 
 /* The producer may end a connection and go on, if too many readers come. What
@@ -89,38 +128,36 @@ static bool is_same_region(const struct region_reader *reader,
                 sizeof(view->directory.header.region_id)) == 0;
 }
 
-/* The region that was handed over; false, and why, if it is refused. */
-static bool open_handed(struct region_reader *reader, struct region_view *view,
-                        const char **why) {
+/* Opens the region that was handed over; false with the reader's fault if it is
+ * refused. */
+static bool open_handed(struct region_reader *reader,
+                        struct region_view *view) {
   struct region_connection *connection = &reader->connection;
   int memfd = connection->memfd;
   connection->memfd = -1;
   if (region_view_open(view, memfd, connection->size,
                        reader->options.max_region_size, reader->allowance,
-                       why) != 0)
+                       &reader->fault) != 0)
     return false;
-  *why = name_fault(reader, &view->directory);
-  if (*why == NULL)
+  if (name_is_valid(reader, &view->directory, &reader->fault))
     return true;
   region_view_close(view);
-  errno = EPROTO;
   return false;
 }
 
 /* HELLO is here: the new region takes the place of the one that is gone, in the
  * allowance, too, lest there is no room for both. */
 static bool take_region(struct region_reader *reader) {
-  const char *why;
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
-  if (!open_handed(reader, &view, &why)) {
-    fail(reader, errno, why);
+  if (!open_handed(reader, &view)) {
+    say_fault(reader);
     region_view_take_back(&reader->view, held);
     region_connection_close(&reader->connection);
     return false;
   }
   reader->left = false;
-  reader->error = 0;
+  reader->fault = (struct region_fault){0};
   reader->text[0] = '\0';
   reader->pid = reader->connection.pid;
   reader->uid = reader->connection.uid;
@@ -156,7 +193,7 @@ int region_reader_connect(struct region_reader *reader) {
   } else {
     return 0;
   }
-  errno = reader->error;
+  errno = reader->fault.error;
   return -1;
 }
 
@@ -222,8 +259,13 @@ region_reader_presence(const struct region_reader *reader) {
   return reader->connection.socket >= 0 ? REGION_SILENT : REGION_ABSENT;
 }
 
+const struct region_fault *
+region_reader_fault(const struct region_reader *reader) {
+  return &reader->fault;
+}
+
 int region_reader_errno(const struct region_reader *reader) {
-  return reader->error;
+  return reader->fault.error;
 }
 
 const char *region_reader_error(const struct region_reader *reader) {

@@ -58,6 +58,12 @@ int region_reader_open(struct region_reader **reader, const char *name,
                        const struct region_reader_options *options);
 void region_reader_close(struct region_reader *reader);
 
+/* The region in a file, such as a copy of one, or a memfd: for tools. It has no
+ * producer, region_reader_refresh must not be called. Takes the descriptor
+ * over. 0, or -1 with a fault. */
+int region_reader_open_file(struct region_reader **reader, int fd,
+                            struct region_fault *fault);
+
 /* Directories, and what else a region claims with few bytes, are refused where
  * this has no room for them; without it, never. It outlives the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
@@ -75,7 +81,10 @@ enum region_event region_reader_refresh(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Why there is no region: an errno (0 if none) and a line. */
+/* Why there is no region: the whole reason, its errno (0 if there is none), and
+ * a line with the path of the socket. */
+const struct region_fault *
+region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
 const char *region_reader_error(const struct region_reader *reader);
 

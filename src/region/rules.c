@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/utf8.h"
 #include "layout.h"
 
 static bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
@@ -31,42 +32,17 @@ bool region_instance_is_valid(const char *instance) {
   return true;
 }
 
-/* Bytes of the UTF-8 character at text, 0 if it is none. */
-static size_t character(const unsigned char *text) {
-  static const struct {
-    unsigned char first, last; /* of the first byte */
-    unsigned char second, to;  /* of the second */
-    unsigned char size;
-  } forms[] = {
-      {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-      {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3},
-      {0xee, 0xef, 0x80, 0xbf, 3}, {0xf0, 0xf0, 0x90, 0xbf, 4},
-      {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-  };
-  if (text[0] >= ' ' && text[0] < 0x7f)
-    return 1;
-  for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
-    if (text[0] < forms[i].first || text[0] > forms[i].last)
-      continue;
-    if (text[1] < forms[i].second || text[1] > forms[i].to)
-      return 0;
-    for (size_t k = 2; k < forms[i].size; k++)
-      if ((text[k] & 0xc0) != 0x80)
-        return 0;
-    /* U+0080 to U+009F are control characters, too */
-    return text[0] == 0xc2 && text[1] < 0xa0 ? 0 : forms[i].size;
-  }
-  return 0;
-}
-
 bool region_text_is_valid(const char *text) {
   if (text == NULL)
     return true;
-  while (*text != '\0') {
-    size_t size = character((const unsigned char *)text);
-    if (size == 0)
+  size_t left = strlen(text);
+  while (left > 0) {
+    uint32_t code;
+    size_t length = utf8_decode(text, left, &code);
+    if (length == 0 || utf8_is_control(code))
       return false;
-    text += size;
+    text += length;
+    left -= length;
   }
   return true;
 }

@@ -3,111 +3,227 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "fault.h"
 #include "layout.h"
 
-static bool states_are_valid(const struct percore_field *field) {
+#define NAME_RULE "must be [a-z][a-z0-9_]* and at most 120 bytes"
+
+static bool states_are_valid(const struct percore_field *field,
+                             struct region_fault *fault) {
   if (field->kind != PERCORE_STATE)
-    return field->state_count == 0;
+    return field->state_count == 0 ||
+           region_breaks(fault, REGION_RULE_STATES,
+                         "only a state has names of states");
   if (field->state_count == 0 || field->state_count > REGION_MAX_STATES ||
       field->states == NULL)
-    return false;
-  for (uint32_t i = 0; i < field->state_count; i++)
-    if (field->states[i] == NULL || field->states[i][0] == '\0' ||
-        !region_text_is_valid(field->states[i]))
-      return false;
+    return region_breaks(fault, REGION_RULE_STATES,
+                         "%u states; a state has names for 1 to %u",
+                         field->state_count, REGION_MAX_STATES);
+  for (uint32_t i = 0; i < field->state_count; i++) {
+    if (field->states[i] == NULL || field->states[i][0] == '\0')
+      return region_breaks(fault, REGION_RULE_STATES, "state %u has no name",
+                           i);
+    if (!region_text_is_valid(field->states[i]))
+      return region_breaks(fault, REGION_RULE_TEXT,
+                           "the name of state %u is not UTF-8 without control "
+                           "characters",
+                           i);
+  }
   return true;
 }
 
-static bool field_is_valid(const struct percore_field *field) {
-  if (!region_name_is_valid(field->name, true) ||
-      !region_text_is_valid(field->unit) || !region_text_is_valid(field->help))
-    return false;
-  if ((unsigned)field->kind > PERCORE_HISTOGRAM ||
-      (unsigned)field->aggregation > PERCORE_NONE)
-    return false;
-  if (field->aggregation != PERCORE_SUM && field->kind != PERCORE_LEVEL)
-    return false;
-  if (field->kind == PERCORE_HISTOGRAM
-          ? region_histogram_buckets(field->sub_bits, field->max_bits) == 0
-          : field->sub_bits != 0 || field->max_bits != 0)
-    return false;
-  return states_are_valid(field);
+static bool histogram_is_valid(const struct percore_field *field,
+                               struct region_fault *fault) {
+  if (field->kind != PERCORE_HISTOGRAM)
+    return (field->sub_bits == 0 && field->max_bits == 0) ||
+           region_breaks(fault, REGION_RULE_HISTOGRAM,
+                         "only a histogram has sub_bits and max_bits");
+  return region_histogram_buckets(field->sub_bits, field->max_bits) != 0 ||
+         region_breaks(fault, REGION_RULE_HISTOGRAM,
+                       "sub_bits %u, max_bits %u: sub_bits must be 0 to 8, "
+                       "max_bits more than that and at most 64",
+                       field->sub_bits, field->max_bits);
 }
 
-static bool fields_are_valid(const struct percore_table *table) {
+bool region_field_texts_are_valid(const struct percore_field *field,
+                                  struct region_fault *fault) {
+  if (!region_name_is_valid(field->name, true))
+    return region_breaks(fault, REGION_RULE_FIELD_NAME, "its name " NAME_RULE);
+  return (region_text_is_valid(field->unit) &&
+          region_text_is_valid(field->help)) ||
+         region_breaks(fault, REGION_RULE_TEXT,
+                       "unit or help is not UTF-8 without control characters");
+}
+
+static bool field_is_valid(const struct percore_field *field,
+                           struct region_fault *fault) {
+  if (!region_field_texts_are_valid(field, fault))
+    return false;
+  if ((unsigned)field->kind > PERCORE_HISTOGRAM)
+    return region_breaks(fault, REGION_RULE_KIND, "there is no kind %u",
+                         (unsigned)field->kind);
+  if ((unsigned)field->aggregation > PERCORE_NONE ||
+      (field->aggregation != PERCORE_SUM && field->kind != PERCORE_LEVEL))
+    return region_breaks(fault, REGION_RULE_AGGREGATION,
+                         "only a level is aggregated other than by its sum");
+  return histogram_is_valid(field, fault) && states_are_valid(field, fault);
+}
+
+static int by_name(const void *left, const void *right) {
+  const struct percore_field *const *a = left, *const *b = right;
+  return strcmp((*a)->name, (*b)->name);
+}
+
+/* Sorted, since a region may bring 16 tables of 1024 fields each time that
+ * somebody reads it. */
+static bool field_names_differ(const struct percore_table *table,
+                               struct region_fault *fault) {
+  const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];
+  for (uint32_t f = 0; f < table->field_count; f++)
+    sorted[f] = &table->fields[f];
+  qsort(sorted, table->field_count, sizeof(*sorted), by_name);
+  for (uint32_t f = 1; f < table->field_count; f++)
+    if (by_name(&sorted[f - 1], &sorted[f]) == 0) {
+      region_breaks(fault, REGION_RULE_FIELD_NAME, "two fields have this name");
+      return region_blame_field(fault, sorted[f]->name, f);
+    }
+  return true;
+}
+
+static uint32_t cells_of(const struct percore_field *field) {
+  return field->kind == PERCORE_HISTOGRAM
+             ? region_histogram_buckets(field->sub_bits, field->max_bits)
+             : 1;
+}
+
+static bool fields_are_valid(const struct percore_table *table,
+                             struct region_fault *fault) {
   if (table->fields == NULL || table->field_count == 0 ||
       table->field_count > REGION_MAX_TABLE_FIELDS)
-    return false;
-  bool histograms = false;
+    return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
+                         "%u fields; a table has 1 to %u", table->field_count,
+                         REGION_MAX_TABLE_FIELDS);
   uint64_t columns = 0;
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
-    if (!field_is_valid(field))
-      return false;
-    for (uint32_t g = 0; g < f; g++)
-      if (strcmp(field->name, table->fields[g].name) == 0)
-        return false;
-    bool histogram = field->kind == PERCORE_HISTOGRAM;
-    if (histograms && !histogram)
-      return false;
-    histograms = histogram;
-    columns += histogram
-                   ? region_histogram_buckets(field->sub_bits, field->max_bits)
-                   : 1;
+    if (!field_is_valid(field, fault))
+      return region_blame_field(fault, field->name, f);
+    if (f > 0 && table->fields[f - 1].kind == PERCORE_HISTOGRAM &&
+        field->kind != PERCORE_HISTOGRAM) {
+      region_breaks(fault, REGION_RULE_HISTOGRAM,
+                    "it follows a histogram; histograms must come last");
+      return region_blame_field(fault, field->name, f);
+    }
+    columns += cells_of(field);
   }
-  return columns <= PERCORE_MAX_COLUMNS;
+  if (columns > PERCORE_MAX_COLUMNS)
+    return region_breaks(fault, REGION_RULE_COLUMNS,
+                         "%llu columns; a row has at most %u",
+                         (unsigned long long)columns, PERCORE_MAX_COLUMNS);
+  return field_names_differ(table, fault);
 }
 
-static bool table_is_valid(const struct percore_table *table) {
-  if (!region_name_is_valid(table->name, false) ||
-      strcmp(table->name, "host") == 0 || !region_text_is_valid(table->help))
-    return false;
-  if ((unsigned)table->storage > PERCORE_SHARED ||
-      (unsigned)table->key > PERCORE_KEY_MAC ||
-      table->max_rows > REGION_MAX_ROWS ||
-      (table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_RESET)) != 0)
-    return false;
+static bool row_shape_is_valid(const struct percore_table *table,
+                               struct region_fault *fault) {
+  if (table->max_rows > REGION_MAX_ROWS)
+    return region_breaks(fault, REGION_RULE_MAX_ROWS,
+                         "%u rows; a table has at most %u", table->max_rows,
+                         REGION_MAX_ROWS);
   if ((table->flags & PERCORE_CONSISTENT) != 0 &&
       table->storage != PERCORE_OWNED)
-    return false;
+    return region_breaks(fault, REGION_RULE_CONSISTENT,
+                         "only an OWNED table can be consistent");
   uint32_t size = table->row_name_size;
-  if (size != 0 && size != 24 && size != 56 && size != 120)
-    return false;
-  if (region_row_stride(1, false, table->row_align) == 0)
-    return false;
-  return fields_are_valid(table);
+  return size == 0 || size == 24 || size == 56 || size == 120 ||
+         region_breaks(fault, REGION_RULE_ROW_NAME_SIZE,
+                       "the size of a row's name is %u; it must be 0 (a key), "
+                       "24, 56 or 120",
+                       size);
 }
 
-static int check_name_lengths(const char *region,
-                              const struct percore_table *table) {
+static bool table_is_valid(const struct percore_table *table,
+                           struct region_fault *fault) {
+  if (!region_name_is_valid(table->name, false) ||
+      strcmp(table->name, "host") == 0 || strcmp(table->name, "core") == 0)
+    return region_breaks(fault, REGION_RULE_TABLE_NAME,
+                         "its name must be [a-z][a-z0-9]*, at most 120 bytes, "
+                         "and neither `host` nor `core`");
+  if (!region_text_is_valid(table->help))
+    return region_breaks(fault, REGION_RULE_TEXT,
+                         "help is not UTF-8 without control characters");
+  if ((unsigned)table->storage > PERCORE_SHARED)
+    return region_breaks(fault, REGION_RULE_STORAGE, "there is no storage %u",
+                         (unsigned)table->storage);
+  if ((unsigned)table->key > PERCORE_KEY_MAC)
+    return region_breaks(fault, REGION_RULE_KEY, "there is no key format %u",
+                         (unsigned)table->key);
+  if ((table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_RESET)) != 0)
+    return region_breaks(fault, REGION_RULE_CONSISTENT,
+                         "an unknown flag is set");
+  if (region_row_stride(1, false, table->row_align) == 0)
+    return region_breaks(fault, REGION_RULE_ROW_STRIDE,
+                         "the alignment of its rows must be a power of two");
+  return row_shape_is_valid(table, fault) && fields_are_valid(table, fault);
+}
+
+static bool identifiers_fit(const char *region,
+                            const struct percore_table *table,
+                            struct region_fault *fault) {
   for (uint32_t f = 0; f < table->field_count; f++)
     if (strlen("percore_host___") + strlen(region) + strlen(table->name) +
             strlen(table->fields[f].name) >
         REGION_MAX_PLUGIN_NAME) {
-      errno = ENAMETOOLONG;
-      return -1;
+      region_breaks(fault, REGION_RULE_IDENTIFIER,
+                    "percore_host_<region>_<table>_<field> is longer than %u "
+                    "bytes",
+                    REGION_MAX_PLUGIN_NAME);
+      return region_blame_field(fault, table->fields[f].name, f);
     }
-  return 0;
+  return true;
+}
+
+static bool table_is_unique(const struct percore_table *tables, uint32_t t,
+                            struct region_fault *fault) {
+  for (uint32_t u = 0; u < t; u++)
+    if (strcmp(tables[t].name, tables[u].name) == 0)
+      return region_breaks(fault, REGION_RULE_TABLE_NAME,
+                           "two tables have this name");
+  return true;
+}
+
+bool region_schema_is_valid(const char *name,
+                            const struct percore_table *tables,
+                            uint32_t table_count, struct region_fault *fault) {
+  if (!region_name_is_valid(name, false) || strcmp(name, "host") == 0)
+    return region_breaks(fault, REGION_RULE_REGION_NAME,
+                         "the region's name must be [a-z][a-z0-9]*, at most "
+                         "120 bytes, and not `host`");
+  if (table_count >= REGION_MAX_TABLES || (table_count > 0 && tables == NULL))
+    return region_breaks(fault, REGION_RULE_COUNTS,
+                         "%u tables; a region has at most %u with `core`",
+                         table_count, REGION_MAX_TABLES);
+  uint64_t fields = REGION_CORE_COLUMNS;
+  for (uint32_t t = 0; t < table_count; t++) {
+    if (!table_is_valid(&tables[t], fault) ||
+        !table_is_unique(tables, t, fault) ||
+        !identifiers_fit(name, &tables[t], fault))
+      return region_blame_table(fault, tables[t].name, t + 1);
+    fields += tables[t].field_count;
+  }
+  return fields <= REGION_MAX_FIELDS ||
+         region_breaks(fault, REGION_RULE_COUNTS,
+                       "the tables have more than %u fields",
+                       REGION_MAX_FIELDS);
 }
 
 int region_schema_check(const char *name, const struct percore_table *tables,
                         uint32_t table_count) {
-  errno = EINVAL;
-  if (!region_name_is_valid(name, false) || strcmp(name, "host") == 0 ||
-      table_count >= REGION_MAX_TABLES || (table_count > 0 && tables == NULL))
-    return -1;
-  uint64_t fields = REGION_CORE_COLUMNS; /* of the table `core` */
-  for (uint32_t t = 0; t < table_count; t++) {
-    if (!table_is_valid(&tables[t]) || strcmp(tables[t].name, "core") == 0)
-      return -1;
-    for (uint32_t u = 0; u < t; u++)
-      if (strcmp(tables[t].name, tables[u].name) == 0)
-        return -1;
-    if (check_name_lengths(name, &tables[t]) != 0)
-      return -1;
-    fields += tables[t].field_count;
-  }
-  return fields <= REGION_MAX_FIELDS ? 0 : -1;
+  struct region_fault fault;
+  if (region_schema_is_valid(name, tables, table_count, &fault))
+    return 0;
+  errno = fault.rule == REGION_RULE_IDENTIFIER ? ENAMETOOLONG : EINVAL;
+  return -1;
 }

@@ -35,17 +35,16 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
 /* A hole in memory of huge pages is filled from a pool, and when that is empty
  * a load ends the process: fill them all now, where there is an errno.
  * SEEK_DATA calls them data. */
-static const char *fill_huge_pages(struct region_view *view) {
+static bool fill_huge_pages(struct region_view *view,
+                            struct region_fault *fault) {
   struct statfs status;
   if (fstatfs(view->memfd, &status) != 0)
-    return "its memory cannot be examined";
+    return region_fails(fault, errno, "its memory cannot be examined");
   view->huge = status.f_type == HUGETLBFS_MAGIC;
-  if (!view->huge)
-    return NULL;
-  return madvise((void *)(uintptr_t)view->map, view->size,
-                 MADV_POPULATE_READ) == 0
-             ? NULL
-             : "its huge pages are not all there";
+  return !view->huge ||
+         madvise((void *)(uintptr_t)view->map, view->size,
+                 MADV_POPULATE_READ) == 0 ||
+         region_fails(fault, errno, "its huge pages are not all there");
 }
 
 static const char TOO_LARGE[] = "it would take more memory than is left for it";
@@ -71,32 +70,29 @@ static size_t size_of_claims(const struct region_directory *directory) {
   return size;
 }
 
-static const char *parse_directory(struct region_view *view,
-                                   uint64_t max_size) {
-  const char *why;
+static bool parse_directory(struct region_view *view, uint64_t max_size,
+                            struct region_fault *fault) {
   struct region_header header;
   uint64_t known = 0;
-  if (view->size < sizeof(header) ||
-      region_view_data(view, 0, sizeof(header), &known) < sizeof(header))
-    return "it is too short for a header";
+  if (region_view_data(view, 0, sizeof(header), &known) < sizeof(header))
+    return region_breaks(fault, REGION_RULE_MAGIC, "its header has holes");
   memcpy(&header, view->map, sizeof(header));
-  size_t size = region_directory_size(&header, view->size, max_size, &why);
+  size_t size = region_directory_size(&header, view->size, max_size, fault);
   if (size == 0)
-    return why;
+    return false;
   if (region_view_data(view, 0, size, &known) < size)
-    return "its directory has holes";
+    return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
+                         "its directory has holes");
   if (!take(view, 2 * size)) /* as copied, and parsed */
-    return TOO_LARGE;
+    return region_fails(fault, ENOMEM, TOO_LARGE);
   unsigned char *copy = malloc(size);
   if (copy == NULL)
-    return "no memory for its directory";
+    return region_fails(fault, ENOMEM, "no memory for its directory");
   memcpy(copy, view->map, size);
   int rc = region_directory_parse(&view->directory, copy, size, view->size,
-                                  max_size, &why);
+                                  max_size, fault);
   free(copy);
-  if (rc != 0)
-    return why[0] != '\0' ? why : "no memory for its directory";
-  return NULL;
+  return rc == 0;
 }
 
 static uint32_t count_checked(const struct region_directory *directory,
@@ -121,10 +117,10 @@ static bool has_only_sums(const struct region_directory *directory,
   return true;
 }
 
-static const char *make_room(struct region_view *view) {
+static bool make_room(struct region_view *view, struct region_fault *fault) {
   const struct region_directory *directory = &view->directory;
   if (!take(view, size_of_claims(directory)))
-    return TOO_LARGE;
+    return region_fails(fault, ENOMEM, TOO_LARGE);
   view->known = calloc(directory->table_count, sizeof(*view->known));
   view->slot_known =
       calloc((size_t)directory->table_count * directory->header.slot_count,
@@ -134,39 +130,37 @@ static const char *make_room(struct region_view *view) {
   view->all_sums = calloc(directory->table_count, sizeof(*view->all_sums));
   if (!view->known || !view->slot_known || !view->checked_columns ||
       !view->all_sums)
-    return "no memory to read it";
+    return region_fails(fault, ENOMEM, "no memory to read it");
   for (uint32_t t = 0; t < directory->table_count; t++) {
     view->checked_columns[t] = count_checked(directory, &directory->tables[t]);
     view->all_sums[t] = has_only_sums(directory, &directory->tables[t]);
   }
-  return NULL;
+  return true;
 }
 
-static const char *open_view(struct region_view *view, uint64_t max_size) {
+static bool open_view(struct region_view *view, uint64_t max_size,
+                      struct region_fault *fault) {
+  if (view->size < sizeof(struct region_header))
+    return region_breaks(fault, REGION_RULE_REGION_SIZE,
+                         "it is too short for a header");
   if (view->size > max_size)
-    return "it is larger than allowed";
+    return region_fails(fault, EFBIG, "it is larger than allowed");
   void *map = region_memory_map(view->memfd, view->size, PROT_READ);
   if (map == NULL)
-    return "its memory cannot be mapped";
+    return region_fails(fault, errno, "its memory cannot be mapped");
   view->map = map;
-  const char *why = fill_huge_pages(view);
-  if (why == NULL)
-    why = parse_directory(view, max_size);
-  if (why == NULL)
-    why = make_room(view);
-  return why;
+  return fill_huge_pages(view, fault) &&
+         parse_directory(view, max_size, fault) && make_room(view, fault);
 }
 
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
-                     const char **why) {
+                     struct region_fault *fault) {
   *view = (struct region_view){
       .memfd = memfd, .size = size, .allowance = allowance};
-  *why = open_view(view, max_size);
-  if (*why == NULL)
+  if (open_view(view, max_size, fault))
     return 0;
   region_view_close(view);
-  errno = *why == TOO_LARGE ? ENOMEM : EPROTO;
   return -1;
 }
 

@@ -30,11 +30,11 @@ struct region_view {
 };
 
 /* Maps a region and parses its directory. Takes the descriptor over. Returns 0,
- * or -1 with a reason and EPROTO, or ENOMEM where the allowance has no room;
- * nothing needs closing then. */
+ * or -1 with a fault: those of region_directory_parse, or ENOMEM where the
+ * allowance has no room; nothing needs closing then. */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
-                     const char **why);
+                     struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
 /* Gives back what a view has of the allowance until it is taken back, so that
@@ -83,8 +83,8 @@ struct region_reader {
   uint64_t producer; /* number of the view's */
   pid_t pid;
   uid_t uid;
-  int error;
-  char text[256];
+  struct region_fault fault;
+  char text[REGION_FAULT_LINE + 128]; /* path and fault in one line */
 };
 
 enum { REGION_TRIES = 8 };

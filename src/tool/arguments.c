@@ -77,7 +77,7 @@ int arguments_region(const char *command, int argc, char **argv,
   if (optind >= argc)
     return say_usage(command, "which region? 'percore regions' lists them");
   if (optind + 1 < argc)
-    return say_usage(command, "'%s' is too much: one region at a time",
+    return say_usage(command, "unexpected argument '%s': give one region",
                      argv[optind + 1]);
   *region = argv[optind];
   return -1;

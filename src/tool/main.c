@@ -14,6 +14,7 @@ static const struct command {
     {"top", top_main, "what a fast path does right now: rates, live"},
     {"dump", dump_main, "every value of a region, once"},
     {"reset", reset_main, "lets counters of a region show 0 from now on"},
+    {"check", check_main, "whether a region keeps the rules of its format"},
     {"doctor", doctor_main, "what can be measured here, and what would help"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

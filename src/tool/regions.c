@@ -51,7 +51,7 @@ static const char *open_reader(struct found *found) {
     *instance++ = '\0';
   if (region_reader_open(&found->reader, name, instance, &options) == 0)
     return NULL;
-  return errno == EINVAL ? "its name is none that a region can have"
+  return errno == EINVAL ? "it is not a valid name of a region"
                          : strerror(errno);
 }
 
@@ -150,13 +150,7 @@ static uint64_t count_rows(struct region_reader *reader) {
   return rows;
 }
 
-/* What of a text stands behind the first `mark`; all of it without one. */
-static const char *after(const char *text, const char *mark) {
-  const char *at = strstr(text, mark);
-  return at != NULL ? at + strlen(mark) : text;
-}
-
-#define WHY_SIZE 512
+#define WHY_SIZE (REGION_FAULT_LINE + 128)
 
 /* What is wrong with it, or worth a look; "" for nothing. */
 static void write_why(char why[WHY_SIZE], const struct found *found) {
@@ -167,10 +161,12 @@ static void write_why(char why[WHY_SIZE], const struct found *found) {
     return;
   }
   if (region_reader_directory(reader) == NULL) {
-    const char *advice = target_advice(region_reader_errno(reader));
-    snprintf(why, WHY_SIZE, "%s%s%s",
-             after(after(region_reader_error(reader), ".sock: "), "refused: "),
-             advice[0] != '\0' ? ": " : "", advice);
+    const struct region_fault *fault = region_reader_fault(reader);
+    const char *advice = target_advice(fault->error);
+    char reason[REGION_FAULT_LINE];
+    region_fault_text(fault, reason);
+    snprintf(why, WHY_SIZE, "%s%s%s", reason, advice[0] != '\0' ? ": " : "",
+             advice);
     return;
   }
   uint64_t refused = region_reader_attach_refused(reader);

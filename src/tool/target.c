@@ -126,7 +126,7 @@ static int say_absent(const char *command, const char *region) {
                      region, dir);
 }
 
-static int say_why(const char *command, const char *region,
+int target_say_why(const char *command, const char *region,
                    const struct region_reader *reader) {
   int error = region_reader_errno(reader);
   const char *advice = target_advice(error);
@@ -140,26 +140,46 @@ static int say_why(const char *command, const char *region,
  * Connecting
  */
 
-int target_open(const char *command, const char *region,
-                struct region_reader **reader) {
-  char name[TARGET_NAME_SIZE];
+/* Parts NAME@INSTANCE; *instance becomes NULL if there is none. */
+static bool split_name(char name[TARGET_NAME_SIZE], const char *region,
+                       char **instance) {
+  snprintf(name, TARGET_NAME_SIZE, "%s", region);
+  *instance = strchr(name, '@');
+  if (*instance != NULL)
+    *(*instance)++ = '\0';
+  return strlen(region) < TARGET_NAME_SIZE &&
+         region_name_is_valid(name, false) &&
+         (*instance == NULL || region_instance_is_valid(*instance));
+}
+
+bool target_is_name(const char *region) {
+  char name[TARGET_NAME_SIZE], *instance;
+  return split_name(name, region, &instance);
+}
+
+int target_connect(const char *command, const char *region,
+                   struct region_reader **reader) {
+  char name[TARGET_NAME_SIZE], *instance;
   struct region_reader_options options = target_options(HELLO_WAIT_MS);
   *reader = NULL;
-  snprintf(name, sizeof(name), "%s", region);
-  char *instance = strchr(name, '@');
-  if (instance != NULL)
-    *instance++ = '\0';
-  if (strlen(region) >= sizeof(name) || !region_name_is_valid(name, false) ||
-      (instance != NULL && !region_instance_is_valid(instance)))
-    return say_usage(command,
-                     "'%s' is no name of a region: NAME or NAME@INSTANCE, as "
-                     "'percore regions' lists them",
-                     region);
+  if (!split_name(name, region, &instance))
+    return say_usage(
+        command,
+        "'%s' is not the name of a region: NAME or NAME@INSTANCE, as "
+        "'percore regions' lists them",
+        region);
   if (region_reader_open(reader, name, instance, &options) != 0)
     return say_failure(command, "%s: %s", region, strerror(errno));
-  if (region_reader_refresh(*reader) == REGION_CAME)
-    return TOOL_OK;
-  say_why(command, region, *reader);
+  region_reader_refresh(*reader);
+  return TOOL_OK;
+}
+
+int target_open(const char *command, const char *region,
+                struct region_reader **reader) {
+  int status = target_connect(command, region, reader);
+  if (status != TOOL_OK || region_reader_directory(*reader) != NULL)
+    return status;
+  target_say_why(command, region, *reader);
   region_reader_close(*reader);
   *reader = NULL;
   return TOOL_FAILURE;

@@ -13,6 +13,18 @@
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
+/* The same, but a reader without a region is left to the caller, who may say
+ * why by target_say_why. */
+int target_connect(const char *command, const char *region,
+                   struct region_reader **reader);
+
+/* Says why there is no region. Returns TOOL_FAILURE. */
+int target_say_why(const char *command, const char *region,
+                   const struct region_reader *reader);
+
+/* NAME or NAME@INSTANCE. */
+bool target_is_name(const char *region);
+
 /* Nobody is asked who may be read: whoever runs this is shown the user. Sizes
  * are address space, not memory. */
 struct region_reader_options target_options(int hello_wait_ms);

@@ -27,6 +27,7 @@ int regions_main(int argc, char **argv);
 int top_main(int argc, char **argv);
 int dump_main(int argc, char **argv);
 int reset_main(int argc, char **argv);
+int check_main(int argc, char **argv);
 
 /* What was asked of `percore load`. */
 struct load_options {

@@ -3,13 +3,15 @@
  * The input is the start of a region; the rest is zeros, or, where the first
  * byte is odd, the input again and again. The size of the region is what its
  * header claims, within 1 MiB, so that inputs reach beyond that check. What is
- * accepted is read in every way a reader knows. */
+ * accepted is read in every way a reader knows, and audited; what is refused
+ * has a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "region/audit.h"
 #include "region/directory.h"
 #include "region/view.h"
 
@@ -46,9 +48,18 @@ static void read_table(struct region_reader *reader, uint32_t t) {
   region_tile_free(&tile);
 }
 
+static void take_report(void *context, const struct region_fault *fault,
+                        uint64_t count) {
+  (void)context;
+  char line[REGION_FAULT_LINE];
+  region_fault_text(fault, line);
+  if (count == 0 || line[0] == '\0')
+    abort();
+}
+
 static void read_region(const uint8_t *data, size_t size,
                         uint64_t region_size) {
-  const char *why;
+  struct region_fault fault;
   struct region_reader reader = {.producer = 1};
   int fd = memfd_create("fuzz", MFD_CLOEXEC);
   if (fd < 0 || ftruncate(fd, (off_t)region_size) != 0)
@@ -61,7 +72,7 @@ static void read_region(const uint8_t *data, size_t size,
     if (pwrite(fd, data, region_size - at < length ? region_size - at : length,
                (off_t)at) < 0)
       abort();
-  if (region_view_open(&reader.view, fd, region_size, MAX_SIZE, NULL, &why) !=
+  if (region_view_open(&reader.view, fd, region_size, MAX_SIZE, NULL, &fault) !=
       0)
     return;
   for (uint32_t s = 0; s < region_reader_slots(&reader) && s < 64; s++) {
@@ -70,6 +81,8 @@ static void read_region(const uint8_t *data, size_t size,
     if (memchr(slot.name, '\0', sizeof(slot.name)) == NULL)
       abort();
   }
+  const struct region_audit audit = {.report = take_report};
+  region_audit(&reader, &audit);
   uint32_t tables = region_reader_directory(&reader)->table_count;
   /* core_count may be 16384 by claim; keep the work of one input bounded */
   if (region_reader_directory(&reader)->header.core_count <= 64)
@@ -79,7 +92,7 @@ static void read_region(const uint8_t *data, size_t size,
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-  const char *why;
+  struct region_fault fault;
   struct region_directory directory;
   uint64_t region_size = claimed_size(data, size);
   if (size == 0)
@@ -88,9 +101,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint8_t *copy = malloc(size);
   memcpy(copy, data, size);
   if (region_directory_parse(&directory, copy, size, region_size, MAX_SIZE,
-                             &why) == 0) {
+                             &fault) == 0) {
     region_directory_free(&directory);
     read_region(data, size, region_size);
+  } else {
+    take_report(NULL, &fault, 1);
   }
   free(copy);
   return 0;

@@ -51,11 +51,6 @@
 #include <time.h>
 #include <unistd.h>
 
-/* percore.h of before births were kept in every table. */
-#ifndef PERCORE_NO_BASES
-#define PERCORE_NO_RESET PERCORE_NO_BASES
-#endif
-
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { MAX_WORKERS = 64, MOST_LATE_US = 50000, PACKET = 100, MOST_TRIES = 10 };

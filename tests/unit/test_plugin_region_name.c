@@ -33,8 +33,19 @@ static void characters_of_utf8_stay_and_other_bytes_do_not(void **state) {
   assert_clean("\xff\xc3", "__");
   assert_clean("\xc0\xaf", "__");           /* an overlong `/` */
   assert_clean("\xed\xa0\x80", "___");      /* half a surrogate pair */
-  assert_clean("\xc2\x85x", "__x");         /* a control character */
   assert_clean("\xf4\x90\x80\x80", "____"); /* beyond Unicode */
+}
+
+static void marks_that_turn_text_around_or_hide_it_become_a_line(void **state) {
+  (void)state;
+  assert_clean("a\xe2\x80\xae"
+               "b",
+               "a_b");                     /* U+202E */
+  assert_clean("\xe2\x81\xa6x", "_x");     /* U+2066 */
+  assert_clean("a\xe2\x80\xa8", "a_");     /* U+2028 */
+  assert_clean("\xef\xbb\xbfx", "_x");     /* U+FEFF */
+  assert_clean("a\xf3\xa0\x80\xa1", "a_"); /* U+E0021, a tag */
+  assert_clean("\xc2\x85x", "_x");         /* U+0085, a control character */
 }
 
 static void an_empty_name_becomes_a_line(void **state) {
@@ -56,6 +67,7 @@ int main(void) {
       cmocka_unit_test(a_plain_name_stays_as_it_is),
       cmocka_unit_test(what_a_backend_would_take_for_its_own_becomes_a_line),
       cmocka_unit_test(characters_of_utf8_stay_and_other_bytes_do_not),
+      cmocka_unit_test(marks_that_turn_text_around_or_hide_it_become_a_line),
       cmocka_unit_test(an_empty_name_becomes_a_line),
       cmocka_unit_test(a_name_that_does_not_fit_is_cut_after_a_character),
   };

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -37,18 +38,18 @@ static struct bytes make_directory(void) {
 
 /* The allocator checks that nothing beyond the size is touched, under ASan. */
 static int parse(const struct bytes *bytes, size_t size) {
-  const char *why;
+  struct region_fault fault;
   struct region_directory directory;
   unsigned char *copy = malloc(size + 1);
   assert_non_null(copy);
   memcpy(copy, bytes->start, size);
   int rc = region_directory_parse(&directory, copy, size, bytes->region_size,
-                                  MAX_SIZE, &why);
+                                  MAX_SIZE, &fault);
   free(copy);
   if (rc == 0)
     region_directory_free(&directory);
   else
-    assert_true(why[0] != '\0');
+    assert_true(fault.text[0] != '\0' && fault.rule != REGION_NO_RULE);
   return rc;
 }
 
@@ -56,9 +57,10 @@ static void a_directory_says_what_its_producer_described(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_directory directory;
-  const char *why;
+  struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
-                                            bytes.region_size, MAX_SIZE, &why),
+                                            bytes.region_size, MAX_SIZE,
+                                            &fault),
                      0);
   assert_string_equal(directory.name, "unit");
   assert_string_equal(directory.instance, "a");
@@ -171,7 +173,7 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
   struct percore_options options = {.size = sizeof(options)};
   struct region_plan plan;
   struct region_directory directory;
-  const char *why;
+  struct region_fault fault;
   char names[FIELDS][2], *help = calloc(1, HELP);
   assert_non_null(help);
   memset(help, 'x', HELP - 1);
@@ -192,11 +194,11 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
     plan.fields[first + (uint32_t)shared - 1].help = plan.fields[first].help;
     region_plan_write(&plan, copy);
     int rc = region_directory_parse(&directory, copy, size,
-                                    plan.header.region_size, MAX_SIZE, &why);
+                                    plan.header.region_size, MAX_SIZE, &fault);
     if (rc == 0)
       region_directory_free(&directory);
     else
-      assert_non_null(strstr(why, "too long"));
+      assert_int_equal(fault.rule, REGION_RULE_STRING_SUM);
     assert_int_equal(rc, shared < 4 ? 0 : -1);
   }
   region_plan_free(&plan);
@@ -233,16 +235,178 @@ static void records_of_a_later_minor_version_may_be_longer(void **state) {
   free(bytes.start);
 }
 
+/* ---------------------------------------------------------------------------
+ * Parts that overlap
+ */
+
+static struct region_table *table_of(const struct bytes *bytes, uint32_t t) {
+  struct region_header header;
+  memcpy(&header, bytes->start, sizeof(header));
+  return (struct region_table *)(void *)(bytes->start + header.tables_offset +
+                                         t * sizeof(struct region_table));
+}
+
+static void assert_overlap(const struct bytes *bytes, const char *line) {
+  struct region_directory directory;
+  struct region_fault fault;
+  char text[REGION_FAULT_LINE];
+  assert_int_equal(region_directory_parse(&directory, bytes->start, bytes->size,
+                                          bytes->region_size, MAX_SIZE, &fault),
+                   -1);
+  region_fault_text(&fault, text);
+  assert_string_equal(text, line);
+  assert_int_equal(fault.rule, REGION_RULE_OVERLAP);
+  assert_int_equal(fault.error, EPROTO);
+}
+
+/* Each table's rows are those of the first: what it claims to hold is many
+ * times what the region has. */
+static void a_hundred_tables_over_one_array_are_refused(void **state) {
+  (void)state;
+  enum { OVER = 100 };
+  char names[OVER][8];
+  struct percore_field field = {.name = "packets"};
+  struct percore_table tables[OVER];
+  struct percore_options options = {.size = sizeof(options)};
+  struct region_plan plan;
+  for (int t = 0; t < OVER; t++) {
+    snprintf(names[t], sizeof(names[t]), "t%d", t);
+    tables[t] = (struct percore_table){.name = names[t],
+                                       .storage = PERCORE_OWNED,
+                                       .fields = &field,
+                                       .field_count = 1,
+                                       .max_rows = 1000};
+  }
+  assert_return_code(
+      region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096), errno);
+  struct bytes bytes = {.size = plan.header.directory_size,
+                        .region_size = plan.header.region_size};
+  bytes.start = calloc(1, bytes.size);
+  assert_non_null(bytes.start);
+  region_plan_write(&plan, bytes.start);
+  assert_int_equal(parse(&bytes, bytes.size), 0);
+  for (uint32_t t = 2; t <= OVER; t++)
+    table_of(&bytes, t)->single_offset = plan.tables[1].single_offset;
+  struct region_directory directory;
+  struct region_fault fault;
+  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
+                                          bytes.region_size, MAX_SIZE, &fault),
+                   -1);
+  assert_int_equal(fault.rule, REGION_RULE_OVERLAP);
+  assert_string_not_equal(fault.table, "");
+  assert_non_null(strstr(fault.text, "single copies of table t"));
+  region_plan_free(&plan);
+  free(bytes.start);
+}
+
+static void parts_of_tables_that_overlap_are_named(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  const struct region_table *port = table_of(&bytes, PORT + 1);
+  struct region_table *session = table_of(&bytes, SESSION + 1), was = *session;
+  session->birth_offset = port->generations_offset + 8;
+  assert_overlap(&bytes,
+                 "table session: births overlap generations of table port");
+  *session = was;
+  session->labels_offset = session->reset_offset;
+  session->reset_offset = session->single_offset + 8;
+  assert_overlap(
+      &bytes, "table session: resets overlap single copies of table session");
+  *session = was;
+  session->live_offset = table_of(&bytes, FLOW + 1)->live_offset;
+  assert_overlap(&bytes,
+                 "table flow: live words overlap live words of table session");
+  free(bytes.start);
+}
+
+static void parts_of_tables_that_overlap_slots_are_named(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  memcpy(&header, bytes.start, sizeof(header));
+  struct region_table *session = table_of(&bytes, SESSION + 1), was = *session;
+  session->labels_offset = header.slots_offset;
+  assert_overlap(&bytes, "table session: labels overlap slot records");
+  *session = was;
+  session->single_offset = header.blocks_offset + header.block_stride;
+  assert_overlap(&bytes, "table session: single copies overlap slot blocks");
+  *session = was;
+  header.blocks_offset = header.slots_offset + 8;
+  memcpy(bytes.start, &header, sizeof(header));
+  assert_overlap(&bytes, "slot blocks overlap slot records");
+  free(bytes.start);
+}
+
+static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  const struct region_table *globals = table_of(&bytes, GLOBALS + 1);
+  struct region_table *port = table_of(&bytes, PORT + 1);
+  port->slot_offset = REGION_CORE_ROW_OFFSET + 40;
+  assert_overlap(
+      &bytes,
+      "table port: rows in slot blocks overlap rows in slot blocks of table "
+      "core");
+  port->slot_offset = globals->slot_offset + 8;
+  assert_overlap(
+      &bytes,
+      "table port: rows in slot blocks overlap rows in slot blocks of table "
+      "globals");
+  free(bytes.start);
+}
+
+/* 256 tables with the same 1024 fields would take seconds to compare. */
+static void tables_that_share_their_fields_are_refused(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_table *session = table_of(&bytes, SESSION + 1);
+  struct region_directory directory;
+  struct region_fault fault;
+  session->first_field = table_of(&bytes, PORT + 1)->first_field;
+  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
+                                          bytes.region_size, MAX_SIZE, &fault),
+                   -1);
+  assert_int_equal(fault.rule, REGION_RULE_TABLE_FIELDS);
+  assert_string_equal(fault.table, "session");
+  free(bytes.start);
+}
+
+static void a_broken_field_is_blamed_by_table_and_name(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory();
+  struct region_header header;
+  struct region_directory directory;
+  struct region_fault fault;
+  memcpy(&header, bytes.start, sizeof(header));
+  struct region_field *fields = (void *)(bytes.start + header.fields_offset);
+  uint32_t first = table_of(&bytes, PORT + 1)->first_field;
+  fields[first + DEPTH].kind = 77;
+  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
+                                          bytes.region_size, MAX_SIZE, &fault),
+                   -1);
+  assert_int_equal(fault.rule, REGION_RULE_KIND);
+  assert_string_equal(fault.table, "port");
+  assert_string_equal(fault.field, "depth");
+  fields[first + DEPTH].name = UINT32_MAX; /* and now it has no name */
+  assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
+                                          bytes.region_size, MAX_SIZE, &fault),
+                   -1);
+  assert_int_equal(fault.rule, REGION_RULE_STRING_PLACE);
+  assert_string_equal(fault.table, "port");
+  assert_int_equal(fault.field[0], '#');
+  free(bytes.start);
+}
+
 static void a_region_larger_than_allowed_is_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_directory directory;
-  const char *why;
+  struct region_fault fault;
   assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
                                           bytes.region_size,
-                                          bytes.region_size - 1, &why),
+                                          bytes.region_size - 1, &fault),
                    -1);
-  assert_string_equal(why, "it is larger than allowed");
+  assert_int_equal(fault.error, EFBIG);
   free(bytes.start);
 }
 
@@ -264,7 +428,7 @@ static void a_row_used_twice_without_births_is_no_row(void **state) {
   struct bytes bytes = make_directory();
   struct region_header header;
   struct region_table flow;
-  const char *why;
+  struct region_fault fault;
   memcpy(&header, bytes.start, sizeof(header));
   unsigned char *record =
       bytes.start + header.tables_offset + (FLOW + 1) * sizeof(flow);
@@ -283,8 +447,8 @@ static void a_row_used_twice_without_births_is_no_row(void **state) {
                    16);
   assert_int_equal(pwrite(fd, &cell, 8, (off_t)flow.single_offset), 8);
   assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                      MAX_SIZE, NULL, &why),
-                     errno);
+                                      MAX_SIZE, NULL, &fault),
+                     0);
   assert_return_code(region_tile_init(&tile, &reader, FLOW + 1, 2,
                                       REGION_WANT_BIRTHS | REGION_WANT_RESETS),
                      errno);
@@ -320,9 +484,10 @@ static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
   int fd = memory_with(&bytes);
   /* it claims rows in use, in memory that was never written */
   struct region_directory directory;
-  const char *why;
+  struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
-                                            bytes.region_size, MAX_SIZE, &why),
+                                            bytes.region_size, MAX_SIZE,
+                                            &fault),
                      0);
   uint64_t rows = PORT_ROWS;
   assert_int_equal(
@@ -331,7 +496,7 @@ static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
   region_directory_free(&directory);
   struct region_reader reader = {.producer = 1};
   assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                      MAX_SIZE, NULL, &why),
+                                      MAX_SIZE, NULL, &fault),
                      0);
   struct region_tile tile;
   assert_return_code(region_tile_init(&tile, &reader, PORT + 1, PORT_ROWS,
@@ -350,7 +515,7 @@ static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
 static void every_byte_of_a_region_may_be_garbage(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
-  const char *why;
+  struct region_fault fault;
   for (unsigned seed = 1; seed <= 50; seed++) {
     int fd = memory_with(&bytes);
     unsigned char *map = mmap(NULL, bytes.region_size, PROT_READ | PROT_WRITE,
@@ -361,7 +526,7 @@ static void every_byte_of_a_region_may_be_garbage(void **state) {
     munmap(map, bytes.region_size);
     struct region_reader reader = {.producer = 1};
     assert_return_code(region_view_open(&reader.view, fd, bytes.region_size,
-                                        MAX_SIZE, NULL, &why),
+                                        MAX_SIZE, NULL, &fault),
                        0);
     for (uint32_t t = 0; t <= TABLES; t++) {
       struct region_tile tile;
@@ -391,6 +556,12 @@ int main(void) {
       cmocka_unit_test(a_lie_in_the_header_is_refused),
       cmocka_unit_test(strings_that_share_their_bytes_are_refused),
       cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
+      cmocka_unit_test(a_hundred_tables_over_one_array_are_refused),
+      cmocka_unit_test(parts_of_tables_that_overlap_are_named),
+      cmocka_unit_test(parts_of_tables_that_overlap_slots_are_named),
+      cmocka_unit_test(rows_that_overlap_within_a_slot_block_are_named),
+      cmocka_unit_test(tables_that_share_their_fields_are_refused),
+      cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
       cmocka_unit_test(a_row_used_twice_without_births_is_no_row),
       cmocka_unit_test(resets_without_births_are_refused),

@@ -1,0 +1,474 @@
+#include "percore_config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "audit.h"
+#include "base/utf8.h"
+#include "view.h"
+
+/* For all words that say changing together. */
+enum { LOOKS = 200, LOOK_NS = 1000000 };
+
+struct state {
+  const struct region_audit *audit;
+  struct region_reader *reader;
+  struct region_view *view;
+  const struct region_directory *directory;
+  int looks_left;
+  /* Of what is being looked at: the slots, or one table. */
+  uint64_t count[REGION_RULE_COUNT];
+  struct region_fault first[REGION_RULE_COUNT];
+};
+
+/* Notes a broken rule; only the first one of a kind is put into words. */
+#define FOUND(state, rule, ...)                                                \
+  do {                                                                         \
+    if ((state)->count[rule]++ == 0)                                           \
+      region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
+  } while (0)
+
+/* Reports what was found since the last time; t: -1 for what is of no table. */
+static void report(struct state *state, int64_t t) {
+  for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
+    if (state->count[rule] == 0)
+      continue;
+    struct region_fault *fault = &state->first[rule];
+    if (t >= 0)
+      region_blame_table(fault, state->directory->described[t].name,
+                         (uint32_t)t);
+    state->audit->report(state->audit->context, fault, state->count[rule]);
+    state->count[rule] = 0;
+  }
+}
+
+/* Whether a word keeps saying changing. */
+static bool stays_changing(struct state *state, const uint64_t *word) {
+  uint64_t before = region_load(word);
+  while (region_state(region_load(word)) == REGION_CHANGING &&
+         region_load(word) == before) {
+    struct timespec pause = {.tv_nsec = LOOK_NS};
+    if (state->looks_left-- <= 0)
+      return true;
+    nanosleep(&pause, NULL);
+  }
+  return false;
+}
+
+static bool is_clean_text(const char *text, size_t length) {
+  while (length > 0) {
+    uint32_t code;
+    size_t taken = utf8_decode(text, length, &code);
+    if (taken == 0 || utf8_is_deceptive(code))
+      return false;
+    text += taken;
+    length -= taken;
+  }
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * The producer's id and start
+ */
+
+static void check_start(struct state *state) {
+  static const uint8_t zeros[16];
+  const struct region_header *header = &state->directory->header;
+  if (memcmp(header->region_id, zeros, sizeof(zeros)) == 0)
+    FOUND(
+        state, REGION_RULE_REGION_ID,
+        "the region id is 0; it must be random, since a reader takes a region "
+        "with the id of the one before for the same");
+  struct timespec now;
+  clock_gettime(CLOCK_BOOTTIME, &now);
+  uint64_t now_ns =
+      (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  if (header->start_realtime_ns == 0 || header->start_boottime_ns == 0)
+    FOUND(state, REGION_RULE_START_TIMES,
+          "a time of start is 0; readers tell a new producer by it");
+  else if (state->audit->running && header->start_boottime_ns > now_ns)
+    FOUND(state, REGION_RULE_START_TIMES,
+          "it started %.3f s from now by CLOCK_BOOTTIME",
+          (double)(header->start_boottime_ns - now_ns) / 1e9);
+}
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
+
+/* NULL where the record is a hole: never used. */
+static const struct region_slot *slot_at(struct state *state, uint32_t s) {
+  const struct region_header *header = &state->directory->header;
+  uint64_t end = ((uint64_t)s + 1) * header->slot_size;
+  if (region_view_data(state->view, header->slots_offset, end,
+                       &state->view->slots_known) < end)
+    return NULL;
+  return (const void *)(state->view->map + header->slots_offset + end -
+                        header->slot_size);
+}
+
+/* One owner's record; false if it was changing at every try. */
+static bool copy_slot(const struct region_slot *slot,
+                      struct region_slot *copy) {
+  enum { WORDS = sizeof(*slot) / sizeof(uint64_t) };
+  const uint64_t *from = (const void *)slot;
+  uint64_t words[WORDS];
+  for (int i = 0; i < REGION_TRIES; i++) {
+    uint64_t before = region_load_acquire(&slot->generation);
+    for (int w = 0; w < WORDS; w++)
+      words[w] = region_load(&from[w]);
+    /* Pairs with the release fence that begins a change. */
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (region_state(before) == REGION_CHANGING ||
+        region_load(&slot->generation) != before)
+      continue;
+    memcpy(copy, words, sizeof(*copy));
+    return true;
+  }
+  return false;
+}
+
+/* What a slot that nobody ever took has counted is in no sum. */
+static void check_free_slot(struct state *state, uint32_t s) {
+  enum { WORDS = sizeof(struct percore_slot_head) / sizeof(uint64_t) };
+  uint64_t block = region_view_block(state->view, s), known = 0;
+  if (region_view_data(state->view, block, 8 * WORDS, &known) < 8 * WORDS)
+    return;
+  const uint64_t *words = region_view_words(state->view, block);
+  for (uint32_t w = 0; w < WORDS; w++)
+    if (region_load(&words[w]) != 0) {
+      FOUND(state, REGION_RULE_FREE_SLOT,
+            "slot %u is free, but the head of its block is in use; readers "
+            "leave out what free slots count",
+            s);
+      return;
+    }
+}
+
+static void check_owner(struct state *state, uint32_t s,
+                        const struct region_slot *slot) {
+  const struct region_header *header = &state->directory->header;
+  char name[sizeof(slot->name)];
+  memcpy(name, slot->name, sizeof(name));
+  if (region_incarnation(slot->generation) == 0)
+    FOUND(state, REGION_RULE_SLOT_STATE,
+          "slot %u: incarnation 0; it counts owners from 1", s);
+  if (s < header->core_count && slot->core != (int32_t)s)
+    FOUND(state, REGION_RULE_SLOT_CORE,
+          "slot %u counts for core %d; it must be %u, its own number", s,
+          slot->core, s);
+  else if (slot->core < 0 || (uint32_t)slot->core >= header->core_count)
+    FOUND(state, REGION_RULE_SLOT_CORE,
+          "slot %u counts for core %d; cores are 0 to %u", s, slot->core,
+          header->core_count - 1);
+  bool owned = region_state(slot->generation) == REGION_LIVE;
+  if (owned ? slot->tid <= 0 : slot->tid != 0)
+    FOUND(state, REGION_RULE_SLOT_OWNER,
+          owned ? "slot %u is live and has tid %d; it must be its owner's"
+                : "slot %u was given back and has tid %d; it must be 0",
+          s, slot->tid);
+  size_t length = strnlen(name, sizeof(name));
+  if (length == sizeof(name) || !is_clean_text(name, length))
+    FOUND(state, REGION_RULE_SLOT_NAME,
+          "slot %u: the thread's name does not end with a NUL, or is not UTF-8 "
+          "without control and format characters",
+          s);
+}
+
+static void check_slot(struct state *state, uint32_t s) {
+  const struct region_slot *slot = slot_at(state, s);
+  struct region_slot copy;
+  if (slot == NULL) {
+    check_free_slot(state, s);
+    return;
+  }
+  if (!copy_slot(slot, &copy)) {
+    if (stays_changing(state, &slot->generation))
+      FOUND(state, REGION_RULE_SLOT_STATE,
+            "slot %u stays in state 1 (changing)", s);
+    return;
+  }
+  if (region_state(copy.generation) != REGION_FREE)
+    check_owner(state, s, &copy);
+  else if (copy.generation != 0)
+    FOUND(state, REGION_RULE_SLOT_STATE,
+          "slot %u was used and is free again; a slot that was given back has "
+          "state 3",
+          s);
+  else
+    check_free_slot(state, s);
+}
+
+/* ---------------------------------------------------------------------------
+ * Rows
+ */
+
+static bool is_single(const struct region_table *table) {
+  return (table->flags & REGION_TABLE_SINGLE) != 0;
+}
+
+/* Rows that are added and removed leave levels in the cells of slots. */
+static bool keeps_rows(const struct state *state,
+                       const struct region_table *table) {
+  if (table->storage != PERCORE_PER_CORE || is_single(table))
+    return false;
+  for (uint32_t f = 0; f < table->field_count; f++) {
+    uint32_t kind = state->directory->fields[table->first_field + f].kind;
+    if (kind == PERCORE_LEVEL || kind == PERCORE_STATE)
+      return true;
+  }
+  return false;
+}
+
+static void check_key(struct state *state, const struct region_table *table,
+                      uint32_t row, uint64_t key) {
+  uint64_t most = table->key == PERCORE_KEY_IPV4  ? UINT32_MAX
+                  : table->key == PERCORE_KEY_MAC ? (UINT64_C(1) << 48) - 1
+                                                  : UINT64_MAX;
+  if (key > most)
+    FOUND(state, REGION_RULE_ROW_LABEL,
+          "row %u: key %#llx has more bits than its format shows", row,
+          (unsigned long long)key);
+}
+
+static void check_name(struct state *state, const struct region_table *table,
+                       uint32_t row, const char *name) {
+  uint32_t size = table->row_name_size;
+  size_t length = strnlen(name, size);
+  bool padded = length > 0 && length < size;
+  for (size_t i = length; padded && i < size; i++)
+    padded = name[i] == '\0';
+  if (!padded)
+    FOUND(state, REGION_RULE_ROW_LABEL,
+          "row %u: its name must have 1 to %u bytes and NULs up to %u", row,
+          size - 1, size);
+  if (!is_clean_text(name, length))
+    FOUND(state, REGION_RULE_ROW_TEXT,
+          "row %u: its name is not UTF-8 without control and format "
+          "characters; readers replace what is not",
+          row);
+}
+
+static void check_label(struct state *state, uint32_t t, uint32_t row,
+                        const uint64_t *generation, uint64_t before) {
+  const struct region_table *table = &state->directory->tables[t];
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* what a hole holds */
+  uint64_t end = ((uint64_t)row + 1) * table->label_stride;
+  const uint64_t *label = region_view_words(
+      state->view, table->labels_offset + end - table->label_stride);
+  if (region_view_data(state->view, table->labels_offset, end,
+                       &state->view->known[t].labels) == end)
+    for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
+      words[w] = region_load(&label[w]);
+  /* Pairs with the release fence after the word said changing. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  if (region_load(generation) != before)
+    return;
+  if (table->row_name_size == 0)
+    check_key(state, table, row, words[0]);
+  else
+    check_name(state, table, row, (const char *)words);
+}
+
+static void check_object(struct state *state, uint32_t t, uint32_t row,
+                         const uint64_t *generation, uint64_t word) {
+  const struct region_table *table = &state->directory->tables[t];
+  uint32_t incarnation = region_incarnation(word);
+  bool gone = region_state(word) == REGION_GONE;
+  if (incarnation == 0)
+    FOUND(state, REGION_RULE_ROW_STATE,
+          "row %u: incarnation 0; it counts objects from 1", row);
+  if (table->birth_offset == 0 && incarnation > 1)
+    FOUND(state, REGION_RULE_ROW_REUSED,
+          "row %u: incarnation %u; in a table without births no row is used "
+          "again",
+          row, incarnation);
+  if (keeps_rows(state, table) && (gone || incarnation > 1))
+    FOUND(state, REGION_RULE_ROW_REMOVED,
+          "row %u was removed; rows of a PER_CORE table with levels or states "
+          "must stay",
+          row);
+  if (is_single(table) && (gone || incarnation > 1))
+    FOUND(state, REGION_RULE_SINGLE_ROW,
+          "its row was removed; it must be live from the start");
+  if (!gone && !is_single(table))
+    check_label(state, t, row, generation, word);
+}
+
+static void check_row(struct state *state, uint32_t t, uint32_t row,
+                      const uint64_t *generation) {
+  uint64_t word = region_load_acquire(generation);
+  switch (region_state(word)) {
+  case REGION_CHANGING:
+    if (stays_changing(state, generation))
+      FOUND(state, REGION_RULE_ROW_CHANGING,
+            "row %u stays in state 1 (changing); readers skip it", row);
+    return;
+  case REGION_FREE:
+    if (word != 0)
+      FOUND(state, REGION_RULE_ROW_STATE,
+            "row %u was used and is free again; a removed row has state 3",
+            row);
+    return;
+  default:
+    check_object(state, t, row, generation, word);
+  }
+}
+
+/* Of the rows that the table may have, how many have generation words. */
+static uint32_t rows_with_generations(struct state *state, uint32_t t) {
+  const struct region_table *table = &state->directory->tables[t];
+  return (uint32_t)(region_view_data(state->view, table->generations_offset,
+                                     8ull * table->max_rows,
+                                     &state->view->known[t].generations) /
+                    8);
+}
+
+static uint64_t rows_in_use(struct state *state, uint32_t t) {
+  const struct region_table *table = &state->directory->tables[t];
+  uint64_t size = sizeof(struct region_table_live);
+  if (region_view_data(state->view, table->live_offset, size,
+                       &state->view->known[t].live) < size)
+    return 0;
+  return region_load_acquire(
+      region_view_words(state->view, table->live_offset));
+}
+
+/* A row is live a moment before it is counted as in use. */
+static bool stays_beyond(struct state *state, uint32_t t, uint32_t row) {
+  while (rows_in_use(state, t) <= row) {
+    struct timespec pause = {.tv_nsec = LOOK_NS};
+    if (state->looks_left-- <= 0)
+      return true;
+    nanosleep(&pause, NULL);
+  }
+  return false;
+}
+
+static void check_rows(struct state *state, uint32_t t) {
+  const struct region_table *table = &state->directory->tables[t];
+  const uint64_t *generations = region_view_generations(state->view, t);
+  uint64_t in_use = rows_in_use(state, t);
+  uint32_t rows = rows_with_generations(state, t);
+  if (in_use > table->max_rows)
+    FOUND(state, REGION_RULE_ROWS_IN_USE, "%llu rows in use, at most %u",
+          (unsigned long long)in_use, table->max_rows);
+  if (is_single(table) &&
+      (in_use != 1 || rows == 0 ||
+       region_state(region_load(generations)) == REGION_FREE))
+    FOUND(state, REGION_RULE_SINGLE_ROW,
+          "a single row must be live from the start: rows in use 1 (it is "
+          "%llu), generation word with state 2 and incarnation 1",
+          (unsigned long long)in_use);
+  for (uint32_t row = 0; row < rows; row++) {
+    if (row < in_use)
+      check_row(state, t, row, &generations[row]);
+    else if (region_load(&generations[row]) != 0 && stays_beyond(state, t, row))
+      FOUND(state, REGION_RULE_ROW_BEYOND,
+            "row %u is used, but rows in use is %llu; readers do not see it",
+            row, (unsigned long long)in_use);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+/* Counters go round at 2^64. */
+static bool is_behind(uint64_t value, uint64_t base) {
+  return base != 0 && value - base > INT64_MAX;
+}
+
+static void blame_field(struct state *state, enum region_rule rule, uint32_t t,
+                        uint32_t f) {
+  if (state->count[rule] == 1)
+    region_blame_field(&state->first[rule],
+                       state->directory->described[t].fields[f].name, f);
+}
+
+static void check_count(struct state *state, const struct region_tile *tile,
+                        uint32_t i, uint32_t f, uint32_t column) {
+  size_t at = (size_t)i * tile->columns + column;
+  unsigned long long total = tile->totals[at], birth = tile->births[at],
+                     reset = tile->resets[at];
+  uint32_t row = tile->first_row + i;
+  if (is_behind(total, birth)) {
+    FOUND(state, REGION_RULE_BIRTH,
+          "row %u: birth %llu is more than the sum of its cells, %llu", row,
+          birth, total);
+    blame_field(state, REGION_RULE_BIRTH, tile->table, f);
+  } else if (is_behind(total, reset) || is_behind(reset, birth)) {
+    FOUND(state, REGION_RULE_RESET,
+          "row %u: reset %llu is not between birth %llu and the sum of its "
+          "cells, %llu",
+          row, reset, birth, total);
+    blame_field(state, REGION_RULE_RESET, tile->table, f);
+  }
+}
+
+static void check_field(struct state *state, const struct region_tile *tile,
+                        uint32_t i, uint32_t f) {
+  const struct region_table *table = &state->directory->tables[tile->table];
+  const struct region_field *field =
+      &state->directory->fields[table->first_field + f];
+  uint64_t value = tile->totals[(size_t)i * tile->columns + field->column];
+  switch (field->kind) {
+  case PERCORE_COUNTER:
+  case PERCORE_HISTOGRAM:
+    for (uint32_t c = 0; c < field->cells; c++)
+      check_count(state, tile, i, f, field->column + c);
+    return;
+  case PERCORE_STATE:
+    if (value >= field->state_count) {
+      FOUND(state, REGION_RULE_STATE_VALUE,
+            "row %u: state %llu has no name; there are %u", tile->first_row + i,
+            (unsigned long long)value, field->state_count);
+      blame_field(state, REGION_RULE_STATE_VALUE, tile->table, f);
+    }
+    return;
+  default:
+    return; /* any value of a gauge or level is allowed */
+  }
+}
+
+static void check_values(struct state *state, uint32_t t) {
+  const struct region_table *table = &state->directory->tables[t];
+  struct region_tile tile;
+  uint32_t capacity = REGION_TILE_CELLS / table->columns;
+  if (region_tile_init(&tile, state->reader, t, capacity > 0 ? capacity : 1,
+                       REGION_WANT_BIRTHS | REGION_WANT_RESETS) != 0) {
+    state->count[REGION_NO_RULE]++;
+    region_fails(&state->first[REGION_NO_RULE], errno,
+                 "its values cannot be read");
+    return;
+  }
+  for (uint32_t first = 0;; first += tile.rows) {
+    region_tile_read(state->reader, &tile, first);
+    if (tile.rows == 0)
+      break;
+    for (uint32_t i = 0; i < tile.rows; i++)
+      for (uint32_t f = 0; f < table->field_count; f++)
+        if (region_state(tile.generations[i]) == REGION_LIVE && !tile.torn[i])
+          check_field(state, &tile, i, f);
+  }
+  region_tile_free(&tile);
+}
+
+void region_audit(struct region_reader *reader,
+                  const struct region_audit *audit) {
+  struct state state = {.audit = audit,
+                        .reader = reader,
+                        .view = &reader->view,
+                        .directory = region_reader_directory(reader),
+                        .looks_left = audit->running ? LOOKS : 0};
+  check_start(&state);
+  for (uint32_t s = 0; s < region_reader_slots(reader); s++)
+    check_slot(&state, s);
+  report(&state, -1);
+  for (uint32_t t = 0; t < state.directory->table_count; t++) {
+    check_rows(&state, t);
+    check_values(&state, t);
+    report(&state, t);
+  }
+}

@@ -1,0 +1,394 @@
+#!/usr/bin/python3
+"""percore check: a good region keeps every rule, and a region that breaks one is
+told which."""
+
+import json
+import os
+import re
+import struct
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import check  # noqa: E402
+from region_format import (CORE_TABLE, GONE, LIVE, PORT, REGION,  # noqa: E402
+                           RULES, SESSION, SLOW, TABLES, WORKER, Region, Served)
+from region_harness import RuntimeDir, run_tests  # noqa: E402
+
+CHANGING = 0x100000005
+TWICE = 0x200000006  # live, incarnation 2
+HELLO = struct.Struct("=IHHIIQII")
+
+
+# ---------------------------------------------------------------------------
+# Each rule broken once: what is done to a good region
+
+
+def words(*changes, size=4):
+    """Stores values at offsets, which may depend on the region."""
+    def change(region):
+        for offset, value in changes:
+            region.set(offset(region) if callable(offset) else offset,
+                       value(region) if callable(value) else value, size)
+    return change
+
+
+def in_table(number, offset, value, size=4):
+    return words((lambda region: region.table(number) + offset, value),
+                 size=size)
+
+
+def in_field(table, field, offset, value):
+    return words((lambda region: region.field(table, field) + offset, value))
+
+
+def text(find, offset):
+    """Spoils the first byte of a string with a byte that no text has."""
+    def change(region):
+        at = region.get(144) + region.get(find(region) + offset, 4)
+        region.bytes[at] = 0x07
+    return change
+
+
+def no_end(region):
+    region.bytes[region.get(144) + region.get(152) - 1] = ord("x")
+
+
+def long_names(region):
+    """A region's and a table's name, each allowed, together are too long."""
+    name = "x" * 110
+    tables = list(TABLES)
+    tables[WORKER] = (name,) + TABLES[WORKER][1:]
+    region.build("format", tables)
+
+
+def too_many_strings(region):
+    """Five fields with one help of 1 MiB each, as often as they use it."""
+    fields = [(f"f{n}", "h" * (1 << 20) if n == 0 else "1", 0, {})
+              for n in range(5)]
+    region.build("format", TABLES[:1] + [
+        ("large", 1, 0, 1, 0, 0, fields)], size=2 << 20)
+    unit = region.get(region.field(1, 0) + 4, 4)
+    for number in range(5):
+        region.set(region.field(1, number) + 4, unit, 4)
+
+
+def named(number, name):
+    def change(region):
+        tables = list(TABLES)
+        tables[number] = (name,) + TABLES[number][1:]
+        region.build("format", tables)
+    return change
+
+
+def fields_of(number, change_fields):
+    def change(region):
+        tables = list(TABLES)
+        tables[number] = TABLES[number][:6] + (
+            change_fields(list(TABLES[number][6])),)
+        region.build("format", tables)
+    return change
+
+
+def named_region(name):
+    return lambda region: region.build(name)
+
+
+def instance(region):
+    """Its name is the help of a table, which has blanks."""
+    region.set(116, region.get(region.table(PORT) + 4, 4), 4)
+
+
+def level_in_rows(region):
+    tables = list(TABLES)
+    tables[WORKER] = TABLES[WORKER][:2] + (0, 4, 24) + TABLES[WORKER][5:]
+    region.build("format", tables)
+
+
+def without_births(region, number):
+    for offset in (64, 72):
+        region.set(region.table(number) + offset, 0)
+
+
+def reused(region):
+    without_births(region, SESSION)
+    region.set(region.generation(SESSION, 1), TWICE)
+
+
+def levels_removed(region):
+    """Without births a PER_CORE table may have levels; its rows stay."""
+    level_in_rows(region)
+    without_births(region, WORKER)
+    region.name(WORKER, 0, b"w0")
+    region.set(region.generation(WORKER), GONE)
+
+
+def at(find, value, size=8):
+    return words((find, value), size=size)
+
+
+BREAKS = {
+    "magic": words((0, 0x4e524156)),
+    "byte-order": words((8, 0x04030201)),
+    "version": words((12, 77), size=2),
+    "record-sizes": words((20, 124)),
+    "region-size": lambda region: region.bytes.extend(bytes(4096)),
+    "directory-size": words((40, 1 << 40), size=8),
+    "counts": words((168, 0)),
+    "directory-parts": words((136, lambda region: region.get(120)), size=8),
+    "slot-parts": words((184, 120), size=8),
+    "region-name": named_region("Format"),
+    "instance-name": instance,
+    "string-place": no_end,
+    "string-sum": too_many_strings,
+    "text": text(lambda region: region.field(PORT), 4),
+    "core-table": in_table(CORE_TABLE, 36, 24),
+    "core-fields": in_field(CORE_TABLE, 3, 12, 1),
+    "table-name": named(PORT, "host"),
+    "storage": in_table(PORT, 8, 3),
+    "key": in_table(SESSION, 40, 4),
+    "consistent": in_table(SLOW, 12, 1),
+    "row-name-size": in_table(PORT, 36, 16),
+    "table-fields": words((lambda region: region.table(SESSION) + 16,
+                           lambda region: region.get(
+                               region.table(PORT) + 16, 4))),
+    "max-rows": in_table(PORT, 32, 0),
+    "identifier": long_names,
+    "columns": in_field(PORT, 1, 20, 0),
+    "row-stride": in_table(SESSION, 28, 16),
+    "label-stride": in_table(PORT, 44, 16),
+    "field-name": fields_of(SESSION, lambda fields: fields[:1] * 2),
+    "kind": in_field(PORT, 0, 12, 5),
+    "aggregation": in_field(PORT, 0, 16, 1),
+    "histogram": in_field(PORT, 2, 32, 65),
+    "states": in_field(SLOW, 1, 40, 0),
+    "part-place": in_table(PORT, 80, 1 << 40, size=8),
+    "bases": in_table(PORT, 64, 0, size=8),
+    "overlap": words((lambda region: region.table(SESSION) + 64,
+                      lambda region: region.get(region.table(PORT) + 56)),
+                     size=8),
+    "region-id": lambda region: region.bytes.__setitem__(slice(48, 64),
+                                                         bytes(16)),
+    "start-times": words((88, 0), size=8),
+    "slot-state": at(lambda region: region.slot(2), CHANGING),
+    "slot-core": at(lambda region: region.slot(2) + 12, 2, 4),
+    "slot-owner": at(lambda region: region.slot(0) + 8, 0, 4),
+    "slot-name": at(lambda region: region.slot(0) + 24, 0xffff),
+    "free-slot": at(lambda region: region.cell(1, CORE_TABLE, 0, 3), 7),
+    "rows-in-use": at(lambda region: region.live(PORT), 5),
+    "single-row": at(lambda region: region.generation(WORKER), 0),
+    "row-state": at(lambda region: region.generation(PORT, 1), 6),
+    "row-changing": at(lambda region: region.generation(PORT, 1), CHANGING),
+    "row-beyond": at(lambda region: region.live(PORT), 1),
+    "row-reused": reused,
+    "row-removed": levels_removed,
+    "row-label": lambda region: region.name(PORT, 0, b"e" * 24),
+    "row-text": lambda region: region.name(PORT, 0, "e\u202e0th".encode()),
+    "birth": at(lambda region: region.birth(PORT), 43),
+    "reset": at(lambda region: region.reset(PORT), 9),
+    "state-value": at(lambda region: region.single(SLOW, 0, 1), 2),
+}
+# What takes a socket, or a memfd.
+HANDING_OVER = {"hello", "seals", "socket-name"}
+# Where a fault must name more than the rule.
+SUBJECTS = {
+    "text": ("port", "packets"), "core-fields": ("core", "polls"),
+    "table-name": ("host", None), "table-fields": ("session", None),
+    "overlap": ("session", None), "aggregation": ("port", "packets"),
+    "columns": ("port", "depth"),
+    "birth": ("port", "packets"), "state-value": ("slow", "link"),
+    "single-row": ("worker", None), "row-text": ("port", None),
+}
+
+
+def broken(document):
+    return [fault for group in document["groups"]
+            for fault in group["faults"]]
+
+
+def check_file(place, region):
+    """The document, and what people are shown, of a file of these bytes."""
+    path = f"{place.path}/broken.region"
+    with open(path, "wb") as file:
+        file.write(region.bytes)
+    done = place.run("check", path, "--json")
+    shown = place.run("check", path)
+    check(done.returncode == shown.returncode, f"{done} but {shown}")
+    check(done.stderr == shown.stderr == "", done.stderr)
+    return json.loads(done.stdout), shown.stdout, done.returncode
+
+
+def test_rules():
+    """the rules of the manual are those that the library knows, in its order,
+    and those that this test breaks"""
+    with open(f"{REGION}/fault.c", encoding="utf-8") as file:
+        known = re.findall(r'{"([a-z-]+)", REGION_RULES_', file.read())
+    check(RULES == known, f"{RULES} but {known}")
+    check(len(RULES) == len(set(RULES)), f"{RULES}")
+    check(set(RULES) == set(BREAKS) | HANDING_OVER,
+          f"{set(RULES) ^ (set(BREAKS) | HANDING_OVER)}")
+
+
+def test_good_region():
+    """a region written from the manual keeps every rule, and its values are
+    read"""
+    with RuntimeDir() as place:
+        region = Region()
+        document, shown, status = check_file(place, region)
+        check(status == 0 and document["ok"] and not broken(document), shown)
+        verdicts = {group["group"]: group["verdict"]
+                    for group in document["groups"]}
+        check(verdicts.pop("handover") == "unchecked", shown)
+        check(set(verdicts.values()) == {"ok"}, shown)
+        check("broken" not in shown and "RULES" not in shown, shown)
+        with Served(f"{place.path}/format.sock", region.bytes):
+            served = json.loads(place.succeed("check", "format", "--json"))
+            check(served["ok"] and served["region"] == "format", str(served))
+            check({group["verdict"] for group in served["groups"]} == {"ok"},
+                  str(served))
+            port = place.dump("format")["port"]["rows"]
+            check([row["row"] for row in port] == ["eth0", "zoë"], str(port))
+
+
+def test_each_rule():
+    """each rule that a region breaks is named, with table and field, and no
+    other"""
+    with RuntimeDir() as place:
+        for rule, change in BREAKS.items():
+            region = Region()
+            change(region)
+            document, shown, status = check_file(place, region)
+            found = [fault["rule"] for fault in broken(document)]
+            check(status == 1 and found == [rule] and not document["ok"],
+                  f"{rule}: {shown}")
+            check(f" {rule}: " in shown and "percore-region(7)" in shown,
+                  f"{rule}: {shown}")
+            fault = broken(document)[0]
+            table, field = SUBJECTS.get(rule, (None, None))
+            check(table in (None, fault.get("table")) and
+                  field in (None, fault.get("field")), f"{rule}: {fault}")
+
+
+def test_many_of_a_kind():
+    """a rule that many rows break is said once, with their number"""
+    with RuntimeDir() as place:
+        region = Region()
+        for row in range(3):
+            region.set(region.generation(SESSION, row), LIVE & 0xffffffff)
+        faults = broken(check_file(place, region)[0])
+        check([(fault["rule"], fault["table"], fault["count"])
+               for fault in faults] == [("row-state", "session", 3)],
+              str(faults))
+
+
+# ---------------------------------------------------------------------------
+# Handing over
+
+
+def test_handing_over():
+    """memory without seals, a name that is not the socket's, and what is no
+    HELLO are named"""
+    content = Region().bytes
+    bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(content), 0, 0)
+    with RuntimeDir() as place:
+        for rule, name, arguments in (
+                ("hello", "format", {"seals": 0}),
+                ("hello", "format", {"hello": bad}),
+                ("socket-name", "other", {})):
+            path = f"{place.path}/{name}.sock"
+            with Served(path, content, **arguments):
+                done = place.run("check", name, "--json")
+            os.unlink(path)
+            check(done.returncode == 1, done.stderr)
+            document = json.loads(done.stdout)
+            check([fault["rule"] for fault in broken(document)] == [rule],
+                  f"{rule}: {document}")
+
+
+def test_memfd():
+    """a memfd is checked while its producer runs; without seals that is said
+    """
+    with RuntimeDir() as place:
+        for seals, rules in ((0x17, []), (0x1, ["seals"])):
+            with Served(f"{place.path}/format.sock", Region().bytes,
+                        seals=seals) as served:
+                path = f"/proc/{os.getpid()}/fd/{served.fd}"
+                done = place.run("check", path, "--json")
+                found = [fault["rule"]
+                         for fault in broken(json.loads(done.stdout))]
+                check(found == rules, f"{seals:#x}: {done.stdout}")
+            os.unlink(f"{place.path}/format.sock")
+
+
+def test_running_producer():
+    """a row that a running producer never finishes, or never counts as in use,
+    is named; there is time for it"""
+    with RuntimeDir() as place:
+        region = Region()
+        region.set(region.generation(PORT, 1), CHANGING)
+        region.set(region.live(SESSION), 2)
+        with Served(f"{place.path}/format.sock", region.bytes):
+            done = place.run("check", "format", "--json")
+        faults = [(fault["rule"], fault["table"])
+                  for fault in broken(json.loads(done.stdout))]
+        check(faults == [("row-changing", "port"), ("row-beyond", "session")],
+              done.stdout)
+
+
+# ---------------------------------------------------------------------------
+# The library's own regions
+
+
+def test_own_regions():
+    """a region of the library keeps every rule, while rows come and go and
+    workers count"""
+    with RuntimeDir() as place:
+        producer = place.produce("demo", "--rows", "1000", "--workers", "2")
+        producer.wait_until_counted(64)
+        for row in range(100):
+            producer.ask(f"remove {row}")
+        for row in range(2000, 2050):
+            producer.ask(f"add {row}")
+        place.succeed("reset", "demo", "port")
+        for _ in range(20):
+            done = place.run("check", "demo")
+            check(done.returncode == 0, done.stdout)
+
+
+def test_hostile_names():
+    """names with escape sequences are named as broken, and harm no terminal"""
+    with RuntimeDir() as place:
+        place.produce("hostile", "--hostile")
+        done = place.run("check", "hostile")
+        check(done.returncode == 1, done.stdout)
+        check("row-text: table port" in done.stdout and
+              "slot-name" in done.stdout, done.stdout)
+        check(not any(c in done.stdout for c in "\033\u202e"),
+              repr(done.stdout))
+
+
+# ---------------------------------------------------------------------------
+# The command line
+
+
+def test_command_line():
+    """what is neither a region nor a file with one is said, and what helps"""
+    with RuntimeDir() as place:
+        said = place.succeed("check", "--help")
+        check(said.startswith("Usage: percore check"), said)
+        place.fail("check", status=2, says="--help")
+        place.fail("check", "a", "b", status=2, says="--help")
+        place.fail("check", "--nonsense", "a", status=2, says="--help")
+        place.fail("check", "nobody", says="percore regions")
+        place.fail("check", f"{place.path}/none", says="No such file")
+        place.fail("check", place.path, says="neither")
+        os.mkfifo(f"{place.path}/fifo")
+        place.fail("check", f"{place.path}/fifo", says="neither")
+        with open(f"{place.path}/empty", "wb"):
+            pass
+        done = place.run("check", f"{place.path}/empty")
+        check(done.returncode == 1 and "region-size" in done.stdout,
+              f"{done}")
+
+
+if __name__ == "__main__":
+    run_tests(globals())
