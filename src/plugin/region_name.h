@@ -6,8 +6,8 @@
 #include <stddef.h>
 
 /* Copies a name. `/`, `;`, `=`, `"`, blanks, deceptive characters (utf8.h) and
- * each byte that is not UTF-8 become `_`; an empty name becomes `_`. A name that
- * does not fit into size bytes is cut after a whole character. */
+ * each byte that is not UTF-8 become `_`; an empty name becomes `_`. A name
+ * that does not fit into size bytes is cut after a whole character. */
 void region_name_clean(char *clean, size_t size, const char *name);
 
 #endif
