@@ -2,7 +2,8 @@
  *
  * Included by percore.h; not to be included by itself. Nothing here allocates,
  * locks, calls, tests for errors or makes a system call: a handle is usable
- * whether or not the call that made it succeeded.
+ * whether or not the call that made it succeeded. One exception: after a round
+ * of more than 100 us percore_poll asks the kernel for the thread's CPU time.
  *
  * Cells of PER_CORE and OWNED tables have one writer at a time, so that an add
  * is a relaxed load, an add and a relaxed store, without a lock prefix: readers
@@ -35,10 +36,10 @@ extern "C" {
 /* A library whose slot blocks, handles or update rules differ does not define
  * this symbol, so that a header that does not match it is a link error. The
  * percore sources themselves are built with PERCORE_BUILDING. */
-extern const char percore_abi_1;
+extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
-    &percore_abi_1;
+    &percore_abi_2;
 #endif
 
 /* The head of a slot block: what the owner of the slot alone writes. */
@@ -47,7 +48,11 @@ struct percore_slot_head {
   uint64_t quiescent; /* quiescent points passed */
   uint64_t last_tsc;  /* of the last poll, sleep or wake */
   uint64_t asleep;    /* 1 between sleep and wake */
-  uint64_t reserved[4];
+  /* The last look at the thread's CPU time; poll.c. */
+  uint64_t long_round; /* in ticks; rounds that take longer are looked at */
+  uint64_t looked_tsc;
+  uint64_t looked_cpu_ns;
+  uint64_t looked_sleep; /* sleep_cycles at that time */
   /* the row of the built-in table `core` */
   uint64_t total_cycles;
   uint64_t busy_cycles;
@@ -308,20 +313,38 @@ static inline void percore_quiescent(percore_slot_t slot) {
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
-/* Once per round of a busy-polling loop, with the number of items that the
- * round handled: the time since the last call was busy if n > 0. Is a quiescent
- * point. */
-static inline void percore_poll(percore_slot_t slot, uint64_t n) {
+/* poll.c: accounts for a round that took long, of which the thread may have
+ * been off the CPU for a part; takes a look at the CPU time after a sleep. */
+void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
+    __attribute__((cold));
+void percore_look_(percore_slot_t slot) __attribute__((cold));
+
+/* Ends a round of a busy-polling loop that handled n items: the time since the
+ * last call was busy if n > 0. Time in which the thread was off its CPU, because
+ * others had it, is never busy, as far as it makes a round longer than 100 us.
+ * tsc is the time when the round ended, by percore_tsc (rte_rdtsc of DPDK on
+ * x86): a loop that reads the clock at its top calls this there, with the items
+ * of the round before. Is a quiescent point. */
+static inline void percore_poll_at(percore_slot_t slot, uint64_t tsc,
+                                   uint64_t n) {
   struct percore_slot_head *head = slot.head;
-  uint64_t now = percore_tsc();
-  uint64_t elapsed = now - head->last_tsc;
-  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
+  uint64_t elapsed = tsc - head->last_tsc;
+  if (__builtin_expect(elapsed > head->long_round, 0)) {
+    percore_poll_long_(slot, tsc, n);
+    return;
+  }
+  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
   percore_own_add_(&head->total_cycles, elapsed);
   percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
   percore_own_add_(&head->polls, 1);
   percore_own_add_(&head->empty_polls, n == 0);
   percore_own_add_(&head->items, n);
   percore_quiescent(slot);
+}
+
+/* The same for loops that do not read the clock. */
+static inline void percore_poll(percore_slot_t slot, uint64_t n) {
+  percore_poll_at(slot, percore_tsc(), n);
 }
 
 /* Around whatever may block: the time between them is part of total_cycles and
@@ -343,6 +366,9 @@ static inline void percore_wake(percore_slot_t slot) {
   percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
   __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
+  /* Blocking takes CPU time, too, which must not hide an absence. */
+  if (now - head->looked_tsc > 16 * head->long_round)
+    percore_look_(slot);
 }
 
 #ifdef __cplusplus

@@ -120,6 +120,12 @@ static void measure_tsc_hz(void) {
 #endif
 }
 
+uint64_t region_tsc_hz(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, measure_tsc_hz);
+  return measured_tsc_hz;
+}
+
 /* ---------------------------------------------------------------------------
  * Making
  */
@@ -162,11 +168,9 @@ static int provide_directory(struct percore_region *region,
 
 static void write_directory(struct percore_region *region,
                             struct region_plan *plan) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, measure_tsc_hz);
   struct region_header *header = &plan->header;
   header->pid = getpid();
-  header->tsc_hz = measured_tsc_hz;
+  header->tsc_hz = region_tsc_hz();
   header->start_realtime_ns = now_ns(CLOCK_REALTIME);
   header->start_boottime_ns = now_ns(CLOCK_BOOTTIME);
   if (getrandom(header->region_id, sizeof(header->region_id), 0) !=

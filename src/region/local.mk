@@ -19,6 +19,7 @@ libregion_la_SOURCES = \
 	src/region/memory.c src/region/memory.h \
 	src/region/message.c src/region/message.h \
 	src/region/open.c \
+	src/region/poll.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
 	src/region/receiver.c src/region/receiver.h \

@@ -58,7 +58,7 @@ static void begin_block(struct percore_slot_head *head) {
   if (sequence & 1)
     __atomic_store_n(&head->sequence, sequence + 1, __ATOMIC_RELEASE);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&head->last_tsc, percore_tsc(), __ATOMIC_RELAXED);
+  region_poll_begin(head);
   __atomic_store_n(&head->quiescent, head->quiescent + 1, __ATOMIC_RELEASE);
 }
 

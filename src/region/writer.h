@@ -141,6 +141,24 @@ int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 /* slot.c: whether the thread that owns a slot is no more. */
 bool region_owner_is_dead(const struct region_slot *slot);
 
+/* poll.c: a thread's slot begins to count its time. */
+void region_poll_begin(struct percore_slot_head *head);
+
+struct region_clocks {
+  uint64_t tsc, cpu_ns; /* of one thread, at one moment */
+};
+
+/* Ticks for which the thread was awake and off its CPU since the last look. */
+uint64_t region_poll_absence(struct percore_slot_head *head,
+                             const struct region_clocks *now, uint64_t hz);
+/* Accounts for a round that ended at tsc with n items, during which the thread
+ * was off its CPU for `absence` ticks. */
+void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
+                      uint64_t absence);
+
+/* create.c: ticks of percore_tsc per second. */
+uint64_t region_tsc_hz(void);
+
 /* grace.c */
 int region_grace_init(struct percore_region *region);
 int region_removed_init(struct percore_region *region, uint32_t table);

@@ -151,7 +151,7 @@ def check_abi(directory):
         with open(os.path.join(INCLUDE, name)) as file:
             text = file.read()
         with open(os.path.join(directory, name), "w") as file:
-            file.write(text.replace("percore_abi_1", "percore_abi_2"))
+            file.write(text.replace("percore_abi_2", "percore_abi_3"))
     program = os.path.join(directory, "main.c")
     with open(program, "w") as file:
         file.write("#include <percore.h>\n"
