@@ -320,11 +320,11 @@ void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
 void percore_look_(percore_slot_t slot) __attribute__((cold));
 
 /* Ends a round of a busy-polling loop that handled n items: the time since the
- * last call was busy if n > 0. Time in which the thread was off its CPU, because
- * others had it, is never busy, as far as it makes a round longer than 100 us.
- * tsc is the time when the round ended, by percore_tsc (rte_rdtsc of DPDK on
- * x86): a loop that reads the clock at its top calls this there, with the items
- * of the round before. Is a quiescent point. */
+ * last call was busy if n > 0. Time in which the thread was off its CPU,
+ * because others had it, is never busy, as far as it makes a round longer than
+ * 100 us. tsc is the time when the round ended, by percore_tsc (rte_rdtsc of
+ * DPDK on x86): a loop that reads the clock at its top calls this there, with
+ * the items of the round before. Is a quiescent point. */
 static inline void percore_poll_at(percore_slot_t slot, uint64_t tsc,
                                    uint64_t n) {
   struct percore_slot_head *head = slot.head;

@@ -30,6 +30,7 @@ libregion_la_SOURCES = \
 	src/region/schema.c \
 	src/region/serve.c \
 	src/region/slot.c \
+	src/region/status.c \
 	src/region/sum.c \
 	src/region/tile.c \
 	src/region/view.c src/region/view.h \

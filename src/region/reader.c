@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "reader.h"
 #include "receiver.h"
@@ -192,6 +193,19 @@ static bool connect_region(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   return false;
 }
+
+bool region_reader_adopt(struct region_reader *reader, int memfd,
+                         uint64_t size) {
+  struct region_connection *connection = &reader->connection;
+  region_connection_close(connection);
+  connection->memfd = memfd;
+  connection->size = size;
+  connection->pid = getpid();
+  connection->uid = geteuid();
+  return take_region(reader);
+}
+
+void region_reader_leave(struct region_reader *reader) { reader->left = true; }
 
 enum region_event region_reader_refresh(struct region_reader *reader) {
   if (has_view(reader) && !reader->left) {
