@@ -201,7 +201,7 @@ int percore_create(struct percore_region **region, const char *name,
  * with EBUSY while threads that live are attached. */
 int percore_destroy(struct percore_region *region);
 
-struct percore_status {
+struct percore_region_status {
   size_t size;      /* set to sizeof */
   int served;       /* 1: readers find it; 0: a sink, also after fork(2) */
   int error;        /* errno of why it is a sink */
@@ -214,7 +214,7 @@ struct percore_status {
 
 /* How a region fares. Any thread. Returns 0, or -1 with EINVAL (size). */
 int percore_status(struct percore_region *region,
-                   struct percore_status *status);
+                   struct percore_region_status *status);
 
 /* PERCORE_SERVE_POLLED: a descriptor that is readable (poll(2), epoll(7)) when
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */

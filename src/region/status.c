@@ -42,7 +42,7 @@ struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options) {
   int error = errno;
   struct percore_region *sink = calloc(1, sizeof(*sink));
-  struct percore_status failure = {.error = error};
+  struct percore_region_status failure = {.error = error};
   const char *dir = options->runtime_dir;
   snprintf(failure.reason, sizeof(failure.reason),
            "region '%.60s' is not served in %.60s: %s (%s)",
@@ -63,7 +63,7 @@ struct percore_region *region_make_sink(const char *name,
  */
 
 static void count_slots(const struct percore_region *region,
-                        struct percore_status *status) {
+                        struct percore_region_status *status) {
   status->slots = region->header->slot_count;
   for (uint32_t s = 0; s < status->slots; s++)
     status->slots_attached +=
@@ -77,32 +77,32 @@ static uint64_t count_refused_adds(const struct percore_region *region) {
   return refused;
 }
 
-static struct percore_status status_of(struct percore_region *region) {
+static struct percore_region_status status_of(struct percore_region *region) {
   if (region->is_sink)
     return region->failure;
   if (!region_lock(region))
-    return (struct percore_status){
+    return (struct percore_region_status){
         .error = ENODEV,
         .reason = "this process was forked from the region's; make a region of "
                   "its own"};
-  struct percore_status status = {.served = 1,
-                                  .readers = region_server_readers(region),
-                                  .attaches_refused =
-                                      region->header->attach_refused,
-                                  .adds_refused = count_refused_adds(region)};
+  struct percore_region_status status = {
+      .served = 1,
+      .readers = region_server_readers(region),
+      .attaches_refused = region->header->attach_refused,
+      .adds_refused = count_refused_adds(region)};
   count_slots(region, &status);
   region_unlock(region);
   return status;
 }
 
 int percore_status(struct percore_region *region,
-                   struct percore_status *status) {
+                   struct percore_region_status *status) {
   size_t size = status->size;
   if (size < sizeof(size) || size > sizeof(*status)) {
     errno = EINVAL;
     return -1;
   }
-  struct percore_status known = status_of(region);
+  struct percore_region_status known = status_of(region);
   known.size = size;
   memcpy(status, &known, size);
   return 0;

@@ -52,7 +52,7 @@ struct percore_region {
   bool is_sink; /* there is only sink_block, and why */
   bool quiet;
   bool numbers_cores; /* by itself: they are not this machine's */
-  struct percore_status failure; /* of a sink: error and reason */
+  struct percore_region_status failure; /* of a sink: error and reason */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;

@@ -155,7 +155,7 @@ static void do_rows(void) {
 }
 
 static void do_status(void) {
-  struct percore_status status = {.size = sizeof(status)};
+  struct percore_region_status status = {.size = sizeof(status)};
   must(percore_status(region, &status), "percore_status");
   printf("%d %d %u\n", status.served, status.error, status.slots_attached);
   fflush(stdout);

@@ -2,6 +2,7 @@
 # paths compile to.
 EXTRA_DIST += tests/integration/test_update_code.py \
 	tests/integration/update_code.c \
+	tests/integration/update_code.cc \
 	tests/integration/test_useful.py \
 	tests/integration/test_deployment.py
 if TESTS_ENABLED

@@ -15,8 +15,8 @@
 #include "region/writer.h"
 #include "region_unit.h"
 
-static struct percore_status status_of(struct percore_region *region) {
-  struct percore_status status = {.size = sizeof(status)};
+static struct percore_region_status status_of(struct percore_region *region) {
+  struct percore_region_status status = {.size = sizeof(status)};
   assert_return_code(percore_status(region, &status), errno);
   return status;
 }
@@ -333,7 +333,7 @@ static void a_region_tells_its_slots_and_what_it_refused(void **state) {
     percore_attach(region, "a", 0, &slots[s]);
   for (uint64_t key = 0; key < 5; key++)
     percore_row_add_key(region, 0, key, &row);
-  struct percore_status status = status_of(region);
+  struct percore_region_status status = status_of(region);
   assert_int_equal(status.served, 1);
   assert_int_equal(status.error, 0);
   assert_string_equal(status.reason, "");
@@ -372,7 +372,7 @@ static void a_sink_says_once_why_it_is_one(void **state) {
   assert_int_equal(lines_said(), 1);
   assert_non_null(strstr(said, "region 'author' is not served in /nonexistent: "
                                "No such file or directory"));
-  struct percore_status status = status_of(region);
+  struct percore_region_status status = status_of(region);
   assert_int_equal(status.served, 0);
   assert_int_equal(status.error, ENOENT);
   assert_non_null(strstr(said, status.reason));
@@ -400,7 +400,7 @@ static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
   assert_return_code(percore_attach(region, "a", 0, &slot), errno);
   pid_t child = fork();
   if (child == 0) {
-    struct percore_status status = {.size = sizeof(status)};
+    struct percore_region_status status = {.size = sizeof(status)};
     percore_status(region, &status);
     percore_slot_t mine = percore_this_slot(region);
     percore_poll(mine, 1);
@@ -419,11 +419,11 @@ static void a_status_of_another_size_is_as_long_as_asked_for(void **state) {
   (void)state;
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
-  struct percore_status status = {.size = sizeof(status) + 1};
+  struct percore_region_status status = {.size = sizeof(status) + 1};
   assert_int_equal(percore_status(region, &status), -1);
   assert_int_equal(errno, EINVAL);
-  status = (struct percore_status){
-      .size = offsetof(struct percore_status, readers), .slots = 77};
+  status = (struct percore_region_status){
+      .size = offsetof(struct percore_region_status, readers), .slots = 77};
   assert_return_code(percore_status(region, &status), errno);
   assert_int_equal(status.served, 1);
   assert_int_equal(status.slots, 77);
