@@ -14,7 +14,7 @@
  * keeps the region until its standard input ends.
  *
  * What belongs to percore: describe, create, attach in each lcore, count
- * in each round, percore_poll once per round.
+ * in each round, percore_poll_at once per round.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -98,8 +98,8 @@ struct source {
   double per_tick;
 };
 
-static uint16_t allowed(const struct source *source) {
-  double due = (double)(rte_rdtsc() - source->start_tsc) * source->per_tick -
+static uint16_t allowed(const struct source *source, uint64_t now) {
+  double due = (double)(now - source->start_tsc) * source->per_tick -
                (double)source->taken;
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
@@ -135,17 +135,21 @@ static int work(void *argument) {
   char name[40];
   percore_slot_t slot;
   snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
+  /* -1, the core that the lcore runs on: rte_lcore_to_cpu_id() returns the
+   * number of a core within its socket, and no lcore need be the CPU of its
+   * number (--lcores 0@1). */
   if (percore_attach(region, name, -1, &slot) != 0)
     perror("percore_attach");
   struct source source = {.start_tsc = rte_rdtsc(),
                           .per_tick = rate / (double)rte_get_tsc_hz()};
+  uint16_t n = 0;
   while (!stop) {
-    uint16_t most = allowed(&source), n = 0;
-    if (most > 0)
-      n = forward(0, queue, most, slot);
+    uint64_t now = rte_rdtsc();
+    percore_poll_at(slot, now, n); /* ends the round before */
+    uint16_t most = allowed(&source, now);
+    n = most > 0 ? forward(0, queue, most, slot) : 0;
     source.taken += n;
     n += forward(1, queue, BURST, slot);
-    percore_poll(slot, n);
   }
   percore_detach(region, slot);
   return 0;

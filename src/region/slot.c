@@ -140,7 +140,7 @@ static int attach(struct percore_region *region, const char *name, int core,
 static __thread struct {
   const struct percore_region *region;
   struct percore_slot_head *head;
-} last_attached;
+} last_attached __attribute__((tls_model("initial-exec")));
 
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot) {

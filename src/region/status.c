@@ -20,6 +20,8 @@ static const struct {
     {EACCES,
      "this user may not make files in the runtime directory; percore(3), "
      "DEPLOYMENT"},
+    {EPERM, "another user's socket or lock file of that name is in the way; "
+            "percore(3), DEPLOYMENT"},
     {EADDRINUSE, "another process serves this name; give each an instance"},
     {EINVAL, "a name, a table or an option is not allowed; percore.h has the "
              "rules"},

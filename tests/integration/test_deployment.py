@@ -5,7 +5,9 @@ chroot, system call filters, affinities."""
 import errno
 import os
 import shutil
+import socket
 import stat
+import struct
 import subprocess
 import sys
 import tempfile
@@ -148,6 +150,27 @@ def check_socket(place, *steps):
         child.communicate()
 
 
+def test_acl():
+    """a service without groups serves in a directory of mode 2770 whose ACL
+    names its user"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        try:
+            os.setxattr(place.path, "system.posix_acl_access", acl_for(NOBODY))
+        except OSError as error:
+            raise Skip(f"no ACLs in {place.path}: {error}") from error
+        check_socket(place, "drop", NOBODY, NOBODY, "fork")
+
+
+def acl_for(uid):
+    """What setfacl -m u:UID:rwx makes of mode 0770."""
+    owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
+    entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
+               (mask, 7, nobody), (other, 0, nobody))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry)
+                                           for entry in entries)
+
+
 def test_primary_group():
     """a service whose primary group is that of the directory serves in one of
     mode 2770"""
@@ -177,9 +200,17 @@ def test_chroot():
     rows, and readers come"""
     need_root()
     with Place() as place, tempfile.TemporaryDirectory() as root:
-        code, out, err = place.run("create", "chroot", root, "attach", -1,
-                                   "count", "rows", "status")
-        check((code, out[0], err) == (0, "1 0 1", ""), f"{code} {out} {err}")
+        with place.start("create", "chroot", root, "attach", -1, "count", "rows",
+                         "wait") as child:
+            check(child.stdout.readline() == "ready\n", "it never was ready")
+            # One that connects is greeted by the thread inside.
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
+                reader.settimeout(20)
+                reader.connect(f"{place.path}/deployed.sock")
+                hello, *_ = socket.recv_fds(reader, 4096, 1)
+                check(len(hello) > 0, "no reader is greeted")
+            out, err = child.communicate(timeout=60)
+            check((child.returncode, err) == (0, ""), f"{out} {err}")
 
 
 def test_filter():
