@@ -1,8 +1,9 @@
 /* percore.h: the public interface of libpercore.
  *
- * Loads of cores, for schedulers and whoever wants to know which core has room;
- * regions, for fast paths that publish counters per core, and for whoever reads
- * them. C11 and C++. Link with -lpercore (pkg-config percore).
+ * Loads of cores, for schedulers that want to know which core has room;
+ * regions, for fast paths that publish counters per core, and for programs that
+ * read them. C99, C++98 and later; percore.hpp has more for C++17. Link with
+ * -lpercore (pkg-config percore).
  */
 #ifndef PERCORE_H
 #define PERCORE_H

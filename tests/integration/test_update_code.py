@@ -4,6 +4,7 @@ a lock prefix, a call or a vector. And what must not compile or link does not.""
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -223,6 +224,27 @@ def check_abi(directory):
                   "linking with %s: %s" % (include, run.stderr))
 
 
+def check_debug(directory):
+    """Sections that nest, and ends without a beginning, abort."""
+    program = os.path.join(directory, "debug.c")
+    run = os.path.join(directory, "debug")
+    for wrong in ("percore_begin(slot), percore_begin(slot)",
+                  "percore_end(slot)"):
+        with open(program, "w") as file:
+            file.write("#include <percore.h>\n"
+                       "static struct percore_slot_head head;\n"
+                       "int main(void) { percore_slot_t slot = {&head};\n"
+                       f"percore_begin(slot), percore_end(slot); {wrong};\n"
+                       "return 0; }\n")
+        for flags, status in (([], 0), (["-DPERCORE_DEBUG"], -signal.SIGABRT)):
+            subprocess.run(["gcc", "-DPERCORE_BUILDING", *flags,
+                            "-ffunction-sections", "-Wl,--gc-sections",
+                            "-O2", "-I" + INCLUDE, program, "-o", run],
+                           check=True)
+            got = subprocess.run([run], check=False).returncode
+            check(got == status, f"{wrong} with {flags} ends with {got}")
+
+
 def check_compiler(compiler, machine, objdump, directory):
     need(compiler[0], objdump[0])
     for level in ("-O2", "-O3"):
@@ -248,6 +270,8 @@ def main():
                    check_same_as_c, c_compiler, compiler, directory)
             proves(f"percore.hpp's objects work, without a warning of {compiler}",
                    check_objects, compiler, directory)
+        proves("with PERCORE_DEBUG sections that do not match abort",
+               check_debug, directory)
         proves("a header of another ABI finds no library to link with",
                check_abi, directory)
     return 1 if failures else 0
