@@ -375,11 +375,8 @@ static bool has_attached(struct percore_region *region) {
 }
 
 int percore_destroy(struct percore_region *region) {
-  if (region->is_sink) {
-    if (region != &region_sink)
-      free(region);
+  if (region->is_sink)
     return 0;
-  }
   if (has_attached(region)) {
     errno = EBUSY;
     return -1;

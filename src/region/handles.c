@@ -22,7 +22,6 @@ static struct sink sink __attribute__((aligned(4096)));
 
 struct percore_region region_sink = {
     .is_sink = true,
-    .failure = {.error = ENOMEM, .reason = "out of memory"},
     .memfd = -1,
     .block_stride = offsetof(struct sink, sequence),
     .sink_block = (unsigned char *)&sink,

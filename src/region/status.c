@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "writer.h"
@@ -39,25 +38,31 @@ static const char *advice_for(int error) {
   return "percore(3), DEPLOYMENT";
 }
 
-/* Where there is no memory for a sink of its own, the one that all share. */
+/* A program that tries again and again must neither take memory nor repeat
+ * itself: of more sinks than these the oldest tells the reason of the newest.
+ */
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options) {
+  enum { SINKS = 16 };
+  static struct percore_region sinks[SINKS];
+  static unsigned made;
   int error = errno;
-  struct percore_region *sink = calloc(1, sizeof(*sink));
-  struct percore_region_status failure = {.error = error};
+  unsigned number = __atomic_fetch_add(&made, 1, __ATOMIC_RELAXED);
+  struct percore_region *sink = &sinks[number % SINKS];
+  const struct percore_region *before = &sinks[(number - 1) % SINKS];
   const char *dir = options->runtime_dir;
-  snprintf(failure.reason, sizeof(failure.reason),
+  *sink = region_sink;
+  sink->failure.error = error;
+  snprintf(sink->failure.reason, sizeof(sink->failure.reason),
            "region '%.60s' is not served in %.60s: %s (%s)",
            name != NULL ? name : "", dir != NULL ? dir : region_runtime_dir(),
            strerror(error), advice_for(error));
-  if (!options->quiet)
-    fprintf(stderr, "percore: %s. What it counts is lost\n", failure.reason);
-  if (sink != NULL) {
-    *sink = region_sink;
-    sink->failure = failure;
-  }
+  if (!options->quiet &&
+      strcmp(sink->failure.reason, before->failure.reason) != 0)
+    fprintf(stderr, "percore: %s. What it counts is lost\n",
+            sink->failure.reason);
   errno = error;
-  return sink != NULL ? sink : &region_sink;
+  return sink;
 }
 
 /* ---------------------------------------------------------------------------
