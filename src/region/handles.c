@@ -7,7 +7,7 @@
 
 #include "writer.h"
 
-const char percore_abi_2 = 1;
+const char percore_abi_2 = 2;
 
 /* A slot block's head and then as many cells as a row can have, twice: for
  * slots of regions that could not be made, and for all single copies. */

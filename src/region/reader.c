@@ -194,6 +194,18 @@ static bool connect_region(struct region_reader *reader) {
   return false;
 }
 
+enum region_event region_reader_refresh(struct region_reader *reader) {
+  if (has_view(reader) && !reader->left) {
+    if (region_connection_is_alive(&reader->connection))
+      return REGION_AS_BEFORE;
+    region_connection_close(&reader->connection);
+    reader->left = true;
+    fail(reader, ECONNRESET, NULL);
+    return REGION_WENT;
+  }
+  return connect_region(reader) ? REGION_CAME : REGION_AS_BEFORE;
+}
+
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size) {
   struct region_connection *connection = &reader->connection;
@@ -206,18 +218,6 @@ bool region_reader_adopt(struct region_reader *reader, int memfd,
 }
 
 void region_reader_leave(struct region_reader *reader) { reader->left = true; }
-
-enum region_event region_reader_refresh(struct region_reader *reader) {
-  if (has_view(reader) && !reader->left) {
-    if (region_connection_is_alive(&reader->connection))
-      return REGION_AS_BEFORE;
-    region_connection_close(&reader->connection);
-    reader->left = true;
-    fail(reader, ECONNRESET, NULL);
-    return REGION_WENT;
-  }
-  return connect_region(reader) ? REGION_CAME : REGION_AS_BEFORE;
-}
 
 /* ---------------------------------------------------------------------------
  * What is known of the producer
