@@ -13,7 +13,7 @@
 
 #include "writer.h"
 
-enum { LONG_ROUND_NS = 100000 };
+enum { LONG_ROUND_NS = 100000, ROUNDS_BACK = 10000 };
 
 static void add(uint64_t *cell, uint64_t n) {
   __atomic_store_n(cell, *cell + n, __ATOMIC_RELAXED);
@@ -30,13 +30,19 @@ uint64_t region_poll_absence(struct percore_slot_head *head,
   return (double)awake > ran ? (uint64_t)((double)awake - ran) : 0;
 }
 
+/* The time since last_tsc, and from where to go on. */
+static uint64_t pass_to(struct percore_slot_head *head, uint64_t tsc) {
+  uint64_t elapsed = tsc - head->last_tsc, back = head->last_tsc - tsc;
+  if ((int64_t)elapsed < 0 && back <= ROUNDS_BACK * head->long_round)
+    return 0; /* the caller read the clock before it slept */
+  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
+  return (int64_t)elapsed < 0 ? 0 : elapsed; /* or it began anew (suspend) */
+}
+
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence) {
-  uint64_t elapsed = tsc - head->last_tsc;
-  if ((int64_t)elapsed < 0)
-    elapsed = 0; /* the caller read the clock before it slept */
+  uint64_t elapsed = pass_to(head, tsc);
   uint64_t ran = absence < elapsed ? elapsed - absence : 0;
-  __atomic_store_n(&head->last_tsc, head->last_tsc + elapsed, __ATOMIC_RELAXED);
   add(&head->total_cycles, elapsed);
   add(&head->busy_cycles, n > 0 ? ran : 0);
   add(&head->polls, 1);

@@ -212,7 +212,7 @@ static int do_hist(const char *line) {
   return 0;
 }
 
-/* A round by a clock of ours: waiting is no work, and would not count as any. */
+/* A round by a clock of ours: waiting is not work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }

@@ -67,12 +67,22 @@ static void a_long_round_without_work_was_idle(void **state) {
 
 static void a_clock_read_before_the_last_one_adds_no_time(void **state) {
   (void)state;
-  struct percore_slot_head head = {.last_tsc = 1000, .total_cycles = 7};
+  struct percore_slot_head head = {
+      .last_tsc = 1000, .total_cycles = 7, .long_round = 1};
   region_poll_long(&head, 900, 1, 0);
   assert_int_equal(head.total_cycles, 7);
   assert_int_equal(head.busy_cycles, 0);
   assert_int_equal(head.last_tsc, 1000);
   assert_int_equal(head.polls, 1);
+}
+
+static void a_clock_that_begins_anew_is_followed_from_there(void **state) {
+  (void)state;
+  struct percore_slot_head head = {.last_tsc = 1u << 30, .long_round = 100};
+  region_poll_long(&head, 1000, 1, 0);
+  assert_int_equal(head.total_cycles, 0);
+  region_poll_long(&head, 1500, 1, 0);
+  assert_int_equal(head.total_cycles, 500);
 }
 
 static void a_poll_of_a_sink_looks_at_no_cpu_time(void **state) {
@@ -109,6 +119,7 @@ int main(void) {
       cmocka_unit_test(an_absence_longer_than_its_round_leaves_no_busy_time),
       cmocka_unit_test(a_long_round_without_work_was_idle),
       cmocka_unit_test(a_clock_read_before_the_last_one_adds_no_time),
+      cmocka_unit_test(a_clock_that_begins_anew_is_followed_from_there),
       cmocka_unit_test(a_poll_of_a_sink_looks_at_no_cpu_time),
       cmocka_unit_test(a_round_of_less_than_100_us_is_taken_as_it_is),
   };
