@@ -231,14 +231,14 @@ static __attribute__((constructor)) void remember_process_cpus(void) {
 /* The core that a slot counts for, and where its thread is pinned: they may
  * differ. */
 static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
-  cpu_set_t own;
+  cpu_set_t own, taken;
   if (slot->core < CPU_SETSIZE)
     CPU_CLR((size_t)slot->core, cpus);
   if (sched_getaffinity(slot->tid, sizeof(own), &own) != 0 ||
       CPU_COUNT(&own) != 1)
-    return;
-  CPU_XOR(&own, &own, cpus);
-  CPU_AND(cpus, cpus, &own);
+    return; /* it is not pinned */
+  CPU_AND(&taken, cpus, &own);
+  CPU_XOR(cpus, cpus, &taken);
 }
 
 /* Every core of the process that is no attached slot's; if nothing is left,
