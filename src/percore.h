@@ -1,8 +1,9 @@
 /* percore.h: the public interface of libpercore.
  *
- * Loads of cores, for schedulers and whoever wants to know which core has room;
- * regions, for fast paths that publish counters per core, and for whoever reads
- * them. C11 and C++. Link with -lpercore (pkg-config percore).
+ * Loads of cores, for schedulers that want to know which core has room;
+ * regions, for fast paths that publish counters per core, and for programs that
+ * read them. C99, C++98 and later; percore.hpp has more for C++17. Link with
+ * -lpercore (pkg-config percore).
  */
 #ifndef PERCORE_H
 #define PERCORE_H
@@ -77,7 +78,7 @@ void percore_load_close(struct percore_load *load);
  *   percore_create                        any thread
  *   percore_reserve, row_add, row_add_at,
  *   row_remove, reset, attach, detach,
- *   percore_serve, the handle calls       any thread; serialise on a mutex:
+ *   serve, status, the handle calls       any thread; serialise on a mutex:
  *                                         not from a signal handler
  *   updates of PER_CORE rows, begin, end,
  *   poll, sleep, wake, quiescent          only the thread that owns the slot
@@ -176,14 +177,17 @@ struct percore_options {
   const int *serve_cpus; /* default: all allowed that are no slot's */
   uint32_t serve_cpu_count;
   uint32_t extra_slots; /* besides one per possible core; default 8 */
-  uint32_t cores;       /* default: the possible cores of this machine */
-  int huge_pages;       /* 1: the whole region in huge pages, allocated now */
+  uint32_t cores; /* default: the possible cores of this machine; else cores
+                   * are numbers of your own, compared with no affinity */
+  int huge_pages; /* 1: the whole region in huge pages, allocated now */
+  int quiet;      /* 1: nothing is said on stderr; percore_status has why */
 };
 
 struct percore_region;
 
 /* Makes a region and serves it. *region is always usable; on failure it is a
- * sink. Returns 0, or -1 with errno:
+ * sink, and a line on stderr says why unless the options are quiet. Returns 0,
+ * or -1 with errno:
  *   EINVAL        a name, a shape or an option that is not allowed
  *   EADDRINUSE    another process serves this name and instance
  *   ENAMETOOLONG  the path of the socket, or what collectd would call a value
@@ -202,6 +206,21 @@ int percore_create(struct percore_region **region, const char *name,
  * be used afterwards. Returns 0, or -1 with EBUSY while threads that live are
  * attached. */
 int percore_destroy(struct percore_region *region);
+
+struct percore_region_status {
+  size_t size;      /* set to sizeof */
+  int served;       /* 1: readers find it; 0: a sink, also after fork(2) */
+  int error;        /* errno of why it is a sink */
+  uint32_t readers; /* connected now */
+  uint32_t slots, slots_attached;
+  uint64_t attaches_refused; /* for want of a slot */
+  uint64_t adds_refused;     /* for want of rows or memory */
+  char reason[256];          /* why it is a sink, one line; else "" */
+};
+
+/* How a region fares. Any thread. Returns 0, or -1 with EINVAL (size). */
+int percore_status(struct percore_region *region,
+                   struct percore_region_status *status);
 
 /* PERCORE_SERVE_POLLED: a descriptor that is readable (poll(2), epoll(7)) when
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */
@@ -284,12 +303,22 @@ int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* Gives the calling thread a slot for a core: that of the core if it is free or
  * its owner died, else an extra one with the same label. core -1 is the core
- * the thread runs on. name (cut to 39 bytes) is shown to people. *slot is
- * always usable, by this thread. A slot's label stays: detach and attach after
- * moving to another core. Returns 0, or -1 with EINVAL (no such core), ENOSPC
- * (no slot left), ENOMEM, ENODEV; the slot is a sink then. */
+ * the thread runs on; with DPDK pass -1, as rte_lcore_to_cpu_id returns a
+ * number within a socket, not that of a logical CPU. A thread whose affinity
+ * excludes the core gets an extra slot with the core's label while there are
+ * any, and a line on stderr says so once. name (cut to 39 bytes) is shown to
+ * people. *slot is always usable, by this thread. A slot's label stays: detach
+ * and attach after moving to another core. Returns 0, or -1 with EINVAL (no
+ * such core), ENOSPC (no slot left), ENOMEM, ENODEV; the slot is a sink then.
+ */
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot);
+
+/* The slot that the calling thread attached last and still holds, for callbacks
+ * that are not given one; a sink if it holds none. Costs a call, about 2 ns;
+ * more where a thread changes between regions, and a system call without a
+ * slot. */
+percore_slot_t percore_this_slot(const struct percore_region *region);
 
 /* Gives a slot back, by the thread that owns it; its counts stay. Returns 0, or
  * -1 with EINVAL (a sink, or not attached). */
@@ -310,8 +339,11 @@ enum percore_reader_state {
   PERCORE_GONE = 2 /* its last values can still be read */
 };
 
-/* Prepares reading of a region; instance may be NULL. It need not exist yet.
- * Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG, ENOMEM. */
+/* Prepares reading of a region; instance may be NULL. It need not exist yet. A
+ * region of this process is found by its name and instance alone, whichever
+ * runtime directory it is in, and read without its socket: nothing waits, and
+ * no thread need serve. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG,
+ * ENOMEM. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 

@@ -2,7 +2,8 @@
  *
  * Included by percore.h; not to be included by itself. Nothing here allocates,
  * locks, calls, tests for errors or makes a system call: a handle is usable
- * whether or not the call that made it succeeded.
+ * whether or not the call that made it succeeded. One exception: after a round
+ * of more than 100 us percore_poll asks the kernel for the thread's CPU time.
  *
  * Cells of PER_CORE and OWNED tables have one writer at a time, so that an add
  * is a relaxed load, an add and a relaxed store, without a lock prefix: readers
@@ -30,6 +31,9 @@
 
 #ifdef __cplusplus
 extern "C" {
+#define PERCORE_CAST_(type, value) static_cast<type>(value)
+#else
+#define PERCORE_CAST_(type, value) ((type)(value))
 #endif
 
 /* A library whose slot blocks, handles or update rules differ does not define
@@ -47,7 +51,11 @@ struct percore_slot_head {
   uint64_t quiescent; /* quiescent points passed */
   uint64_t last_tsc;  /* of the last poll, sleep or wake */
   uint64_t asleep;    /* 1 between sleep and wake */
-  uint64_t reserved[4];
+  /* The last look at the thread's CPU time; poll.c. */
+  uint64_t long_round; /* in ticks; rounds that take longer are looked at */
+  uint64_t looked_tsc;
+  uint64_t looked_cpu_ns;
+  uint64_t looked_sleep; /* sleep_cycles at that time */
   /* the row of the built-in table `core` */
   uint64_t total_cycles;
   uint64_t busy_cycles;
@@ -104,23 +112,31 @@ typedef struct {
  * From table and row number to the cells
  */
 
+static inline unsigned char *percore_bytes_(void *memory) {
+  return PERCORE_CAST_(unsigned char *, memory);
+}
+
+static inline uint64_t *percore_words_(void *memory) {
+  return PERCORE_CAST_(uint64_t *, memory);
+}
+
 /* The row of a PER_CORE table in this slot. A row number comes from
  * percore_row_add or percore_row_add_at; it is not checked. */
 static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
                                                   uint32_t row) {
   percore_core_row_t handle;
-  handle.core_cells = (uint64_t *)(void *)((unsigned char *)slot.head +
-                                           table.offset + row * table.stride);
+  handle.core_cells = percore_words_(percore_bytes_(slot.head) + table.offset +
+                                     row * table.stride);
   return handle;
 }
 
 static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
                                                     uint32_t row) {
   percore_owned_row_t handle;
-  handle.owned_cells = (uint64_t *)(void *)(table.rows + row * table.stride);
+  handle.owned_cells = percore_words_(table.rows + row * table.stride);
   handle.sequence =
-      (uint64_t *)(void *)(table.sequences + row * table.sequence_stride);
+      percore_words_(table.sequences + row * table.sequence_stride);
   return handle;
 }
 
@@ -128,7 +144,7 @@ static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
 static inline percore_shared_row_t
 percore_shared_row(percore_shared_table_t table, uint32_t row) {
   percore_shared_row_t handle;
-  handle.shared_cells = (uint64_t *)(void *)(table.rows + row * table.stride);
+  handle.shared_cells = percore_words_(table.rows + row * table.stride);
   return handle;
 }
 
@@ -151,13 +167,14 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
  * 2^sub_bits of equal width; what is beyond the last is counted in the last. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
-  uint64_t small = (uint64_t)1 << sub_bits;
+  uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;
   if (value < small)
-    return value < buckets ? (uint32_t)value : buckets - 1;
-  uint32_t shift = 63u - (uint32_t)__builtin_clzll(value) - sub_bits;
-  uint64_t bucket =
-      ((uint64_t)(shift + 1) << sub_bits) + ((value >> shift) - small);
-  return bucket < buckets ? (uint32_t)bucket : buckets - 1;
+    return value < buckets ? PERCORE_CAST_(uint32_t, value) : buckets - 1;
+  uint32_t shift =
+      63u - PERCORE_CAST_(uint32_t, __builtin_clzll(value)) - sub_bits;
+  uint64_t bucket = (PERCORE_CAST_(uint64_t, shift + 1) << sub_bits) +
+                    ((value >> shift) - small);
+  return bucket < buckets ? PERCORE_CAST_(uint32_t, bucket) : buckets - 1;
 }
 
 static inline void percore_cell_hist_add_(uint64_t *cells,
@@ -190,9 +207,9 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
   return row.owned_cells;
 }
 #define percore_cells_(row)                                                    \
-  _Generic((row), percore_core_row_t                                           \
-           : percore_core_cells_, percore_owned_row_t                          \
-           : percore_owned_cells_)(row)
+  __extension__ _Generic((row), percore_core_row_t                             \
+                         : percore_core_cells_, percore_owned_row_t            \
+                         : percore_owned_cells_)(row)
 #endif
 
 /* Adds n to a counter. */
@@ -202,11 +219,13 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 /* Adds n, which may be negative, to a gauge. A gauge is never set: what one
  * core takes in, another may give out, and the sum over the slots is right. */
 #define percore_gauge_add(row, column, n)                                      \
-  percore_cell_add_(percore_cells_(row), (column), (uint64_t)(int64_t)(n))
+  percore_cell_add_(percore_cells_(row), (column),                             \
+                    PERCORE_CAST_(uint64_t, PERCORE_CAST_(int64_t, n)))
 
 /* Sets a level or a state. */
 #define percore_set(row, column, value)                                        \
-  percore_cell_set_(percore_cells_(row), (column), (uint64_t)(value))
+  percore_cell_set_(percore_cells_(row), (column),                             \
+                    PERCORE_CAST_(uint64_t, value))
 
 /* Counts a value in a histogram. */
 #define percore_hist_add(row, histogram, value)                                \
@@ -223,7 +242,7 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 /* Any thread, and signal handlers. */
 static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
                                       uint64_t n) {
-  (void)__atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
+  __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
 }
 
 /* Sets a level or a state of a SHARED table; the last one wins. */
@@ -291,7 +310,8 @@ static inline uint64_t percore_tsc(void) {
 #else
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+  return PERCORE_CAST_(uint64_t, now.tv_sec) * 1000000000u +
+         PERCORE_CAST_(uint64_t, now.tv_nsec);
 #endif
 }
 
@@ -308,20 +328,39 @@ static inline void percore_quiescent(percore_slot_t slot) {
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
-/* Once per round of a busy-polling loop, with the number of items that the
- * round handled: the time since the last call was busy if n > 0. Is a quiescent
- * point. */
-static inline void percore_poll(percore_slot_t slot, uint64_t n) {
+/* poll.c: accounts for a round that took long, of which the thread may have
+ * been off the CPU for a part; takes a look at the CPU time after a sleep. */
+void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
+    __attribute__((cold));
+void percore_look_(percore_slot_t slot) __attribute__((cold));
+
+/* Ends a round of a busy-polling loop that handled n items: the time since the
+ * last call was busy if n > 0. Time in which the thread was off its CPU,
+ * because others had it, is never busy, as far as it makes a round longer than
+ * 100 us. tsc is the time when the round ended, by percore_tsc (rte_rdtsc of
+ * DPDK on x86): a loop that reads the clock at its top calls this there, with
+ * the items of the round before. Is a quiescent point. */
+static inline __attribute__((always_inline)) void
+percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;
-  uint64_t now = percore_tsc();
-  uint64_t elapsed = now - head->last_tsc;
-  __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
+  uint64_t elapsed = tsc - head->last_tsc;
+  if (__builtin_expect(elapsed > head->long_round, 0)) {
+    percore_poll_long_(slot, tsc, n);
+    return;
+  }
+  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
   percore_own_add_(&head->total_cycles, elapsed);
   percore_own_add_(&head->busy_cycles, n ? elapsed : 0);
   percore_own_add_(&head->polls, 1);
   percore_own_add_(&head->empty_polls, n == 0);
   percore_own_add_(&head->items, n);
   percore_quiescent(slot);
+}
+
+/* The same for loops that do not read the clock. */
+static inline __attribute__((always_inline)) void
+percore_poll(percore_slot_t slot, uint64_t n) {
+  percore_poll_at(slot, percore_tsc(), n);
 }
 
 /* Around whatever may block: the time between them is part of total_cycles and
@@ -343,6 +382,9 @@ static inline void percore_wake(percore_slot_t slot) {
   percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
   __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
+  /* Blocking takes CPU time, too, which must not hide an absence. */
+  if (now - head->looked_tsc > 16 * head->long_round)
+    percore_look_(slot);
 }
 
 #ifdef __cplusplus

@@ -14,7 +14,7 @@
  * keeps the region until its standard input ends.
  *
  * What belongs to percore: describe, create, attach in each lcore, count
- * in each round, percore_poll once per round.
+ * in each round, percore_poll_at once per round.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -55,33 +55,52 @@ static const struct percore_field port_fields[] = {
                   .max_bits = 6},
 };
 
-static const struct percore_table tables[] = {
-    {.name = "port",
-     .help = "the ports packets come in by",
-     .storage = PERCORE_PER_CORE,
-     .fields = port_fields,
-     .field_count = 5,
-     .max_rows = PORTS,
-     .row_name_size = 56},
+static const struct percore_field queue_fields[] = {
+    [RX_PACKETS] = {.name = "rx_packets", .unit = "packets"},
+};
+
+/* A queue has one lcore, so that one copy of its counters will do. */
+enum { PORT, QUEUE, TABLES };
+static const struct percore_table tables[TABLES] = {
+    [PORT] = {.name = "port",
+              .help = "the ports packets come in by",
+              .fields = port_fields,
+              .field_count = 5,
+              .max_rows = PORTS,
+              .row_name_size = 56},
+    [QUEUE] = {.name = "queue",
+               .help = "the receive queues of the ports",
+               .storage = PERCORE_OWNED,
+               .fields = queue_fields,
+               .field_count = 1,
+               .max_rows = PORTS * RTE_MAX_LCORE,
+               .row_name_size = 120,
+               .row_align = 64},
 };
 
 static struct percore_region *region;
 static percore_core_table_t port_table;
+static percore_owned_table_t queue_table;
 static percore_histogram_t rx_burst;
-static uint32_t port_row[PORTS];
+static uint32_t port_row[PORTS], queue_row[PORTS][RTE_MAX_LCORE];
 
 /* Counting may fail, forwarding goes on: every handle is usable all the same.
  */
-static void make_region(void) {
-  if (percore_create(&region, "dpdk", tables, 1, NULL) != 0)
-    perror("percore_create");
-  percore_core_table(region, 0, &port_table);
-  percore_histogram(region, 0, RX_BURST, &rx_burst);
+static void make_region(uint16_t queues) {
+  percore_create(&region, "dpdk", tables, TABLES, NULL); /* says why it fails */
+  percore_core_table(region, PORT, &port_table);
+  percore_owned_table(region, QUEUE, &queue_table);
+  percore_histogram(region, PORT, RX_BURST, &rx_burst);
   for (uint16_t port = 0; port < PORTS; port++) {
-    char name[RTE_ETH_NAME_MAX_LEN];
+    char name[RTE_ETH_NAME_MAX_LEN], both[RTE_ETH_NAME_MAX_LEN + 32];
     rte_eth_dev_get_name_by_port(port, name);
-    if (percore_row_add(region, 0, name, &port_row[port]) != 0)
+    if (percore_row_add(region, PORT, name, &port_row[port]) != 0)
       perror("percore_row_add");
+    for (uint16_t q = 0; q < queues; q++) {
+      snprintf(both, sizeof(both), "port:%s|queue:%u", name, q);
+      if (percore_row_add(region, QUEUE, both, &queue_row[port][q]) != 0)
+        perror("percore_row_add");
+    }
   }
 }
 
@@ -98,8 +117,8 @@ struct source {
   double per_tick;
 };
 
-static uint16_t allowed(const struct source *source) {
-  double due = (double)(rte_rdtsc() - source->start_tsc) * source->per_tick -
+static uint16_t allowed(const struct source *source, uint64_t now) {
+  double due = (double)(now - source->start_tsc) * source->per_tick -
                (double)source->taken;
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
@@ -126,6 +145,8 @@ static uint16_t forward(uint16_t port, uint16_t queue, uint16_t most,
   percore_add(out, TX_PACKETS, sent);
   percore_add(out, TX_DROPS, received - sent);
   percore_end(slot);
+  percore_add(percore_owned_row(queue_table, queue_row[port][queue]),
+              RX_PACKETS, received);
   percore_hist_add(in, rx_burst, received);
   return received;
 }
@@ -135,17 +156,21 @@ static int work(void *argument) {
   char name[40];
   percore_slot_t slot;
   snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
+  /* -1, the core that the lcore runs on: rte_lcore_to_cpu_id() returns the
+   * number of a core within its socket, and no lcore need be the CPU of its
+   * number (--lcores 0@1). */
   if (percore_attach(region, name, -1, &slot) != 0)
     perror("percore_attach");
   struct source source = {.start_tsc = rte_rdtsc(),
                           .per_tick = rate / (double)rte_get_tsc_hz()};
+  uint16_t n = 0;
   while (!stop) {
-    uint16_t most = allowed(&source), n = 0;
-    if (most > 0)
-      n = forward(0, queue, most, slot);
+    uint64_t now = rte_rdtsc();
+    percore_poll_at(slot, now, n); /* ends the round before */
+    uint16_t most = allowed(&source, now);
+    n = most > 0 ? forward(0, queue, most, slot) : 0;
     source.taken += n;
     n += forward(1, queue, BURST, slot);
-    percore_poll(slot, n);
   }
   percore_detach(region, slot);
   return 0;
@@ -231,7 +256,7 @@ int main(int argc, char **argv) {
     check(-rte_errno, "buffers");
   for (uint16_t port = 0; port < PORTS; port++)
     start_port(port, queues, buffers);
-  make_region();
+  make_region(queues);
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   run(seconds);

@@ -90,8 +90,7 @@ static uint32_t interface_row, protocol_row[PROTOCOLS];
 static void make_region(const char *interface) {
   struct percore_options options = {.size = sizeof(options),
                                     .instance = interface};
-  if (percore_create(&region, "packet", tables, 2, &options) != 0)
-    perror("percore_create");
+  percore_create(&region, "packet", tables, 2, &options); /* or says why not */
   percore_core_table(region, INTERFACE, &interface_table);
   percore_core_table(region, PROTOCOL, &protocol_table);
   percore_histogram(region, INTERFACE, SIZES, &sizes);

@@ -23,7 +23,7 @@ static struct percore_region *regions;
 
 bool region_lock(struct percore_region *region) {
   errno = ENODEV;
-  if (region->is_static_sink)
+  if (region->is_sink)
     return false;
   pthread_mutex_lock(&region->mutex);
   if (!region->forked)
@@ -65,6 +65,7 @@ static void after_fork_in_child(void) {
     if (region_memory_sink(r->map, r->size) == NULL)
       _exit(127);
     region_server_abandon(r);
+    region_forget_slot();
     close(r->memfd);
     r->memfd = -1;
   }
@@ -120,6 +121,12 @@ static void measure_tsc_hz(void) {
 #endif
 }
 
+uint64_t region_tsc_hz(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, measure_tsc_hz);
+  return measured_tsc_hz;
+}
+
 /* ---------------------------------------------------------------------------
  * Making
  */
@@ -162,11 +169,9 @@ static int provide_directory(struct percore_region *region,
 
 static void write_directory(struct percore_region *region,
                             struct region_plan *plan) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, measure_tsc_hz);
   struct region_header *header = &plan->header;
   header->pid = getpid();
-  header->tsc_hz = measured_tsc_hz;
+  header->tsc_hz = region_tsc_hz();
   header->start_realtime_ns = now_ns(CLOCK_REALTIME);
   header->start_boottime_ns = now_ns(CLOCK_BOOTTIME);
   if (getrandom(header->region_id, sizeof(header->region_id), 0) !=
@@ -286,14 +291,33 @@ static void unlink_region(struct percore_region *region) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
+static int make_and_serve(struct percore_region **region, const char *name,
+                          const struct percore_table *tables,
+                          uint32_t table_count,
+                          const struct percore_options *options) {
+  struct percore_region *made;
+  if (make_region(&made, name, tables, table_count, options) != 0)
+    return -1;
+  made->quiet = options->quiet != 0;
+  made->numbers_cores = options->cores != 0;
+  link_region(made); /* before it is served: a fork must find it */
+  if (region_server_start(made, name, options) != 0) {
+    unlink_region(made);
+    free_region(made);
+    return -1;
+  }
+  *region = made;
+  return 0;
+}
+
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *given) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   struct percore_options options = {0};
-  *region = &region_sink;
   if (given != NULL && given->size < sizeof(given->size)) {
     errno = EINVAL;
+    *region = region_make_sink(name, &options);
     return -1;
   }
   if (given != NULL)
@@ -302,17 +326,41 @@ int percore_create(struct percore_region **region, const char *name,
   if (options.extra_slots == 0)
     options.extra_slots = 8;
   pthread_once(&once, watch_forks);
-  struct percore_region *made;
-  if (make_region(&made, name, tables, table_count, &options) != 0)
-    return -1;
-  link_region(made); /* before it is served: a fork must find it */
-  if (region_server_start(made, name, &options) != 0) {
-    unlink_region(made);
-    free_region(made);
-    return -1;
+  if (make_and_serve(region, name, tables, table_count, &options) == 0)
+    return 0;
+  *region = region_make_sink(name, &options);
+  return -1;
+}
+
+static bool has_name(const struct percore_region *region, const char *name,
+                     const char *instance) {
+  const struct region_header *header = region->header;
+  const char *strings = (const char *)region->map + header->strings_offset;
+  return strcmp(strings + header->name, name) == 0 &&
+         strcmp(strings + header->instance, instance != NULL ? instance : "") ==
+             0;
+}
+
+int region_own_memory(const char *name, const char *instance,
+                      const unsigned char *known_id, uint64_t *size) {
+  int memfd = -1;
+  errno = ENOENT;
+  pthread_mutex_lock(&regions_mutex);
+  for (struct percore_region *r = regions; r != NULL && memfd < 0;
+       r = r->next) {
+    if (r->forked || !has_name(r, name, instance))
+      continue;
+    errno = EALREADY;
+    if (memcmp(r->header->region_id, known_id, sizeof(r->header->region_id)) ==
+        0)
+      break;
+    memfd = fcntl(r->memfd, F_DUPFD_CLOEXEC, 0);
+    *size = r->size;
+    if (memfd < 0)
+      break;
   }
-  *region = made;
-  return 0;
+  pthread_mutex_unlock(&regions_mutex);
+  return memfd;
 }
 
 static bool has_attached(struct percore_region *region) {
@@ -327,7 +375,7 @@ static bool has_attached(struct percore_region *region) {
 }
 
 int percore_destroy(struct percore_region *region) {
-  if (region->is_static_sink)
+  if (region->is_sink)
     return 0;
   if (has_attached(region)) {
     errno = EBUSY;

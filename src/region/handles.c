@@ -21,7 +21,7 @@ struct sink {
 static struct sink sink __attribute__((aligned(4096)));
 
 struct percore_region region_sink = {
-    .is_static_sink = true,
+    .is_sink = true,
     .memfd = -1,
     .block_stride = offsetof(struct sink, sequence),
     .sink_block = (unsigned char *)&sink,

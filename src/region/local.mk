@@ -2,7 +2,7 @@
 # The headers check at link time that they match the library; what is built
 # here always does.
 AM_CPPFLAGS += -DPERCORE_BUILDING
-include_HEADERS += src/percore_update.h
+include_HEADERS += src/percore_update.h src/percore.hpp
 
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \
@@ -24,6 +24,7 @@ libregion_la_SOURCES = \
 	src/region/message.c src/region/message.h \
 	src/region/name.c src/region/name.h \
 	src/region/open.c \
+	src/region/poll.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
 	src/region/receiver.c src/region/receiver.h \
@@ -34,6 +35,7 @@ libregion_la_SOURCES = \
 	src/region/schema.c \
 	src/region/serve.c \
 	src/region/slot.c \
+	src/region/status.c \
 	src/region/sum.c \
 	src/region/tile.c \
 	src/region/view.c src/region/view.h \

@@ -6,8 +6,11 @@
 #include <string.h>
 
 #include "reader.h"
+#include "writer.h"
 
 struct percore_reader {
+  char *name, *instance; /* NULL: none */
+  bool own;              /* the region is one of this process */
   struct region_reader *reader;
   struct region_tile tile; /* of one row, of the table last read */
   uint64_t producer;       /* whose tile */
@@ -22,12 +25,17 @@ int percore_open(struct percore_reader **opened, const char *region,
   *opened = NULL;
   if (reader == NULL)
     return -1;
-  if (region_reader_open(&reader->reader, region, instance, &options) != 0) {
-    free(reader);
-    return -1;
+  if (region_reader_open(&reader->reader, region, instance, &options) == 0) {
+    reader->name = strdup(region);
+    reader->instance = instance != NULL ? strdup(instance) : NULL;
+    if (reader->name != NULL &&
+        (instance == NULL || reader->instance != NULL)) {
+      *opened = reader;
+      return 0;
+    }
   }
-  *opened = reader;
-  return 0;
+  percore_close(reader);
+  return -1;
 }
 
 void percore_close(struct percore_reader *reader) {
@@ -35,13 +43,39 @@ void percore_close(struct percore_reader *reader) {
     return;
   region_tile_free(&reader->tile);
   region_reader_close(reader->reader);
+  free(reader->name);
+  free(reader->instance);
   free(reader);
 }
 
+/* A region of this process is read without its socket: nobody may be serving
+ * while this thread reads. */
+static enum region_event refresh(struct percore_reader *reader) {
+  static const unsigned char no_id[16];
+  const struct region_directory *directory =
+      region_reader_directory(reader->reader);
+  uint64_t size;
+  int memfd = region_own_memory(
+      reader->name, reader->instance,
+      reader->own && directory != NULL ? directory->header.region_id : no_id,
+      &size);
+  if (memfd >= 0) {
+    reader->own = true;
+    return region_reader_adopt(reader->reader, memfd, size) ? REGION_CAME
+                                                            : REGION_AS_BEFORE;
+  }
+  if (reader->own && errno == EALREADY)
+    return REGION_AS_BEFORE;
+  if (reader->own)
+    region_reader_leave(reader->reader);
+  reader->own = false;
+  return region_reader_refresh(reader->reader);
+}
+
 int percore_refresh(struct percore_reader *reader) {
-  enum region_event event = region_reader_refresh(reader->reader);
+  enum region_event event = refresh(reader);
   if (event == REGION_WENT)
-    event = region_reader_refresh(reader->reader);
+    event = refresh(reader);
   if (event == REGION_CAME)
     return 1;
   if (region_reader_presence(reader->reader) == REGION_ALIVE)

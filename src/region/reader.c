@@ -248,6 +248,19 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
   return connect_region(reader) ? REGION_CAME : REGION_AS_BEFORE;
 }
 
+bool region_reader_adopt(struct region_reader *reader, int memfd,
+                         uint64_t size) {
+  struct region_connection *connection = &reader->connection;
+  region_connection_close(connection);
+  connection->memfd = memfd;
+  connection->size = size;
+  connection->pid = getpid();
+  connection->uid = geteuid();
+  return take_region(reader);
+}
+
+void region_reader_leave(struct region_reader *reader) { reader->left = true; }
+
 /* ---------------------------------------------------------------------------
  * What is known of the producer
  */

@@ -79,6 +79,13 @@ uid_t region_reader_listener(const struct region_reader *reader);
 /* Looks whether the producer lives; connects where there is none. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
+/* For a region of this process, without a connection: takes its memory over,
+ * and later says that it is gone. Not between the two: region_reader_refresh.
+ * false if it is refused. */
+bool region_reader_adopt(struct region_reader *reader, int memfd,
+                         uint64_t size);
+void region_reader_leave(struct region_reader *reader);
+
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
 /* Why there is no region: the whole reason, its errno (0 if there is none), and

@@ -167,8 +167,10 @@ static bool serve_turn(struct percore_region *region, int timeout) {
     for (int c = 0; c < MAX_CONNECTIONS; c++)
       if (server->connections[c].fd == fd) {
         bool keep = handle_message(region, fd);
-        if (!keep)
+        if (!keep && region_lock(region)) {
           region_close_fd(&server->connections[c].fd);
+          region_unlock(region);
+        }
       }
   }
   return useful;
@@ -233,8 +235,30 @@ static int start_thread(struct percore_region *region,
   return -1;
 }
 
-/* Every core that is no attached slot's; the kernel leaves out what the process
- * is not allowed. If nothing is left, every core. */
+/* Where the process may run: what it was started with. By now the thread that
+ * makes a region may be pinned to a core that is to do other work. */
+static cpu_set_t process_cpus;
+
+static __attribute__((constructor)) void remember_process_cpus(void) {
+  if (sched_getaffinity(0, sizeof(process_cpus), &process_cpus) != 0)
+    memset(&process_cpus, 0xff, sizeof(process_cpus));
+}
+
+/* The core that a slot counts for, and where its thread is pinned: they may
+ * differ. */
+static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
+  cpu_set_t own, taken;
+  if (slot->core < CPU_SETSIZE)
+    CPU_CLR((size_t)slot->core, cpus);
+  if (sched_getaffinity(slot->tid, sizeof(own), &own) != 0 ||
+      CPU_COUNT(&own) != 1)
+    return; /* it is not pinned */
+  CPU_AND(&taken, cpus, &own);
+  CPU_XOR(cpus, cpus, &taken);
+}
+
+/* Every core of the process that is no attached slot's; if nothing is left,
+ * every core of the process. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
   if (server == NULL || !server->has_thread || server->chosen_cpus)
@@ -242,14 +266,19 @@ void region_server_avoid_slots(struct percore_region *region) {
   pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
   if (tid == 0)
     return; /* it looks for itself when it starts */
-  cpu_set_t all, free_cpus;
-  memset(&all, 0xff, sizeof(all));
-  free_cpus = all;
+  cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
-    if (region->slots[s].tid != 0 && region->slots[s].core < CPU_SETSIZE)
-      CPU_CLR((size_t)region->slots[s].core, &free_cpus);
+    if (region->slots[s].tid != 0)
+      leave_to_slot(&region->slots[s], &free_cpus);
   if (sched_setaffinity(tid, sizeof(free_cpus), &free_cpus) != 0)
-    (void)sched_setaffinity(tid, sizeof(all), &all);
+    (void)sched_setaffinity(tid, sizeof(process_cpus), &process_cpus);
+}
+
+uint32_t region_server_readers(const struct percore_region *region) {
+  uint32_t readers = 0;
+  for (int c = 0; region->server != NULL && c < MAX_CONNECTIONS; c++)
+    readers += region->server->connections[c].fd >= 0;
+  return readers;
 }
 
 /* ---------------------------------------------------------------------------

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -22,14 +23,9 @@ static bool can_be_taken(const struct region_slot *slot) {
   return slot->tid == 0 || region_owner_is_dead(slot);
 }
 
-/* The core's own slot, else an extra one that has its label or none. */
-static bool find_slot(const struct percore_region *region, int core,
-                      uint32_t *found) {
+static bool find_extra_slot(const struct percore_region *region, int core,
+                            uint32_t *found) {
   const struct region_header *header = region->header;
-  if (can_be_taken(&region->slots[core])) {
-    *found = (uint32_t)core;
-    return true;
-  }
   for (uint32_t s = header->core_count; s < header->slot_count; s++)
     if (region->slots[s].core == core && can_be_taken(&region->slots[s])) {
       *found = s;
@@ -41,6 +37,42 @@ static bool find_slot(const struct percore_region *region, int core,
       return true;
     }
   return false;
+}
+
+/* The core's own slot, else an extra one that has its label or none. A thread
+ * that may not run there leaves the core's own slot to one that does, as long
+ * as there are others: it may yet be pinned there, or the core may be wrong. */
+static bool find_slot(const struct percore_region *region, int core, bool runs,
+                      uint32_t *found) {
+  if (!runs && find_extra_slot(region, core, found))
+    return true;
+  if (!can_be_taken(&region->slots[core]))
+    return find_extra_slot(region, core, found);
+  *found = (uint32_t)core;
+  return true;
+}
+
+static bool may_run_on(const struct percore_region *region, int core) {
+  cpu_set_t cpus;
+  if (region->numbers_cores || core >= CPU_SETSIZE ||
+      sched_getaffinity(0, sizeof(cpus), &cpus) != 0)
+    return true;
+  return CPU_ISSET((size_t)core, &cpus);
+}
+
+/* Once for each region: programs that attach before they pin do it in every
+ * thread. */
+static void say_elsewhere(struct percore_region *region, const char *name,
+                          int core) {
+  if (region->said_elsewhere || region->quiet)
+    return;
+  region->said_elsewhere = true;
+  fprintf(
+      stderr,
+      "percore: thread '%s' attaches for core %d, but its affinity excludes "
+      "that core; it counts for core %d in an extra slot. Pin the thread "
+      "before it attaches, or pass -1 for the core that it runs on\n",
+      name != NULL ? name : "", core, core);
 }
 
 static void name_slot(struct region_slot *slot, const char *name) {
@@ -58,7 +90,7 @@ static void begin_block(struct percore_slot_head *head) {
   if (sequence & 1)
     __atomic_store_n(&head->sequence, sequence + 1, __ATOMIC_RELEASE);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
-  __atomic_store_n(&head->last_tsc, percore_tsc(), __ATOMIC_RELAXED);
+  region_poll_begin(head);
   __atomic_store_n(&head->quiescent, head->quiescent + 1, __ATOMIC_RELEASE);
 }
 
@@ -87,8 +119,11 @@ static int attach(struct percore_region *region, const char *name, int core,
   errno = EINVAL;
   if (core < 0 || (uint32_t)core >= region->header->core_count)
     return -1;
+  bool runs = may_run_on(region, core);
+  if (!runs)
+    say_elsewhere(region, name, core);
   errno = ENOSPC;
-  if (!find_slot(region, core, found))
+  if (!find_slot(region, core, runs, found))
     return -1;
   if (region_state(region->slots[*found].generation) == REGION_FREE) {
     region_memory_prefer(region_block(region, *found),
@@ -99,6 +134,13 @@ static int attach(struct percore_region *region, const char *name, int core,
   take_slot(region, *found, core, name);
   return 0;
 }
+
+/* What percore_this_slot looks at first: a slot that this thread holds. Threads
+ * rarely have two. */
+static __thread struct {
+  const struct percore_region *region;
+  struct percore_slot_head *head;
+} last_attached __attribute__((tls_model("initial-exec")));
 
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot) {
@@ -112,11 +154,40 @@ int percore_attach(struct percore_region *region, const char *name, int core,
   else
     __atomic_store_n(&region->header->attach_refused,
                      region->header->attach_refused + 1, __ATOMIC_RELAXED);
-  if (rc == 0)
+  if (rc == 0) {
+    last_attached.region = region;
+    last_attached.head = slot->head;
     region_server_avoid_slots(region);
+  }
   region_unlock(region);
   return rc;
 }
+
+/* A thread's own slots change by its own hand alone, so that no lock is needed.
+ */
+static struct percore_slot_head *own_slot(const struct percore_region *region) {
+  int32_t tid = own_tid();
+  for (uint32_t s = 0; s < region->header->slot_count; s++)
+    if (__atomic_load_n(&region->slots[s].tid, __ATOMIC_RELAXED) == tid)
+      return region_block(region, s);
+  return NULL;
+}
+
+percore_slot_t percore_this_slot(const struct percore_region *region) {
+  percore_slot_t slot = {last_attached.head};
+  if (last_attached.region == region)
+    return slot;
+  slot.head = region->header != NULL ? own_slot(region) : NULL;
+  if (slot.head != NULL) {
+    last_attached.region = region;
+    last_attached.head = slot.head;
+  } else {
+    slot.head = (struct percore_slot_head *)(void *)region->sink_block;
+  }
+  return slot;
+}
+
+void region_forget_slot(void) { last_attached.region = NULL; }
 
 static int detach(struct percore_region *region, percore_slot_t handle) {
   uint64_t offset = (uint64_t)((unsigned char *)handle.head - region->map) -
@@ -130,6 +201,8 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
   if (slot->tid != own_tid())
     return -1;
   percore_quiescent(handle);
+  if (last_attached.head == handle.head)
+    region_forget_slot();
   uint64_t changing = region_changed(slot->generation, REGION_CHANGING);
   __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);

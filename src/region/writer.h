@@ -52,7 +52,10 @@ struct percore_region {
   uint64_t size;
   uint64_t page_size;
   int memfd;
-  bool is_static_sink;
+  bool is_sink; /* there is only sink_block, and why */
+  bool quiet;
+  bool numbers_cores; /* by itself: they are not this machine's */
+  struct percore_region_status failure; /* of a sink: error and reason */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
@@ -63,6 +66,7 @@ struct percore_region {
   struct server *server;
   /* guarded by the mutex */
   bool forked; /* this is a child of the producer: all is sink */
+  bool said_elsewhere;
   struct table_state *state;
   struct grace grace;
   struct percore_region *next; /* guarded by the list of regions */
@@ -143,6 +147,37 @@ int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* slot.c: whether the thread that owns a slot is no more. */
 bool region_owner_is_dead(const struct region_slot *slot);
+/* slot.c: in a forked child, for percore_this_slot. */
+void region_forget_slot(void);
+
+/* status.c: a sink that remembers why (errno), and says so unless options are
+ * quiet. */
+struct percore_region *region_make_sink(const char *name,
+                                        const struct percore_options *options);
+
+/* create.c: the memory of the region of this process with this name and
+ * instance (NULL: none). *size is its size. A descriptor for the caller to
+ * close; -1 with ENOENT, or with EALREADY if its id is the known one. */
+int region_own_memory(const char *name, const char *instance,
+                      const unsigned char *known_id, uint64_t *size);
+
+/* poll.c: a thread's slot begins to count its time. */
+void region_poll_begin(struct percore_slot_head *head);
+
+struct region_clocks {
+  uint64_t tsc, cpu_ns; /* of one thread, at one moment */
+};
+
+/* Ticks for which the thread was awake and off its CPU since the last look. */
+uint64_t region_poll_absence(struct percore_slot_head *head,
+                             const struct region_clocks *now, uint64_t hz);
+/* Accounts for a round that ended at tsc with n items, during which the thread
+ * was off its CPU for `absence` ticks. */
+void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
+                      uint64_t absence);
+
+/* create.c: ticks of percore_tsc per second. */
+uint64_t region_tsc_hz(void);
 
 /* grace.c */
 int region_grace_init(struct percore_region *region);
@@ -171,6 +206,8 @@ int region_server_start(struct percore_region *region, const char *name,
 void region_server_stop(struct percore_region *region);
 /* In a forked child: closes without a word. */
 void region_server_abandon(struct percore_region *region);
+/* How many readers are connected. */
+uint32_t region_server_readers(const struct percore_region *region);
 /* After slots were attached or detached: where the thread may run. */
 void region_server_avoid_slots(struct percore_region *region);
 

@@ -2,6 +2,8 @@
  *
  *   percore_add          a hand-written relaxed load, add and store
  *   begin, 4 adds, end   four adds
+ *   percore_poll         the same rounds of a loop that reads the clock and
+ *                        handles a packet; with percore_poll_at
  *   1e6 OWNED rows       the same work without counters; with a prefetch some
  *                        packets ahead; in huge pages, and in small ones
  *
@@ -91,6 +93,52 @@ static void in_sections(struct bench *bench) {
     percore_add(row, 2, i);
     percore_add(row, 3, i);
     percore_end(slot);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Rounds of a loop that reads the clock, as most do, and handles one packet
+ */
+
+static uint64_t handle_packet(uint64_t x) {
+  for (int i = 0; i < 20; i++) {
+    x *= 0x9e3779b97f4a7c15u;
+    x ^= x >> 29;
+  }
+  return x;
+}
+
+enum { POLLS = 100000 };
+
+static void without_poll(struct bench *bench) {
+  (void)bench;
+  uint64_t x = 1;
+  for (int i = 0; i < POLLS; i++) {
+    uint64_t tsc = percore_tsc();
+    x = handle_packet(x);
+    __asm__ volatile("" ::"r"(tsc), "r"(x));
+  }
+}
+
+static void by_poll(struct bench *bench) {
+  percore_slot_t slot = bench->slot;
+  uint64_t x = 1;
+  for (int i = 0; i < POLLS; i++) {
+    uint64_t tsc = percore_tsc();
+    x = handle_packet(x);
+    __asm__ volatile("" ::"r"(tsc), "r"(x));
+    percore_poll(slot, x & 1);
+  }
+}
+
+static void by_poll_at(struct bench *bench) {
+  percore_slot_t slot = bench->slot;
+  uint64_t x = 1;
+  for (int i = 0; i < POLLS; i++) {
+    uint64_t tsc = percore_tsc();
+    percore_poll_at(slot, tsc, x & 1);
+    x = handle_packet(x);
+    __asm__ volatile("" ::"r"(tsc), "r"(x));
   }
 }
 
@@ -207,6 +255,19 @@ static void print_tight(struct percore_region *region, int workers,
   }
 }
 
+static void print_polls(struct percore_region *region, double cycle) {
+  static const variant variants[] = {without_poll, by_poll, by_poll_at};
+  struct bench bench = {0};
+  double medians[3];
+  percore_attach(region, "polls", -1, &bench.slot);
+  measure(&bench, variants, 3, POLLS, medians);
+  double poll = medians[1] - medians[0], at = medians[2] - medians[0];
+  printf("a round that reads the clock and handles a packet, %.0f cycles: "
+         "percore_poll %.1f cycles more, percore_poll_at %.1f (ratio %.2f)\n",
+         medians[0] / cycle, poll / cycle, at / cycle, at / poll);
+  percore_detach(region, bench.slot);
+}
+
 static void print_flows(struct percore_region *region, uint32_t table,
                         const char *pages, double cycle) {
   static const variant variants[] = {without_counters, without_prefetch,
@@ -243,6 +304,7 @@ int main(void) {
   print_tight(region, 1, cycle);
   if (sysconf(_SC_NPROCESSORS_ONLN) >= 2)
     print_tight(region, 2, cycle);
+  print_polls(region, cycle);
   percore_reserve(region, RESERVED, FLOWS);
   print_flows(region, RESERVED, "huge", cycle);
   print_flows(region, ADDED, "small", cycle);

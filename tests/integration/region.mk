@@ -1,11 +1,23 @@
 # Producers and readers of regions in processes of their own; what the update
 # paths compile to.
 EXTRA_DIST += tests/integration/test_update_code.py \
-	tests/integration/update_code.c
+	tests/integration/update_code.c \
+	tests/integration/update_code.cc \
+	tests/integration/test_useful.py \
+	tests/integration/test_deployment.py
 if TESTS_ENABLED
 region_integration_tests = tests/integration/test_region_processes
 check_PROGRAMS += $(region_integration_tests)
-TESTS += $(region_integration_tests) tests/integration/test_update_code.py
+TESTS += $(region_integration_tests) tests/integration/test_update_code.py \
+	tests/integration/test_useful.py \
+	tests/integration/test_deployment.py
+check_PROGRAMS += tests/integration/useful tests/integration/deployed
+tests_integration_deployed_SOURCES = tests/integration/deployed.c
+tests_integration_deployed_LDADD = libregion.la
+tests_integration_useful_SOURCES = tests/integration/useful.c
+tests_integration_useful_LDADD = libregion.la
+tests/integration/test_useful.log: \
+	$(filter tests/integration/test_region_processes.log,$(TEST_LOGS))
 tests_integration_test_region_processes_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_integration_test_region_processes_LDADD = \
 	libregionunit.la libregion.la $(CMOCKA_LIBS)

@@ -218,7 +218,10 @@ def test_dpdk():
             counted[words[1]] = {words[2]: int(words[3]),
                                  words[4]: int(words[5])}
         rows = example.rows("dpdk", "port")
+        queues = example.rows("dpdk", "queue")
         example.end()
+    check(queues == {f"port:{port}|queue:0": {"rx_packets": counts["rx_packets"]}
+                     for port, counts in counted.items()}, str(queues))
     check(set(rows) == {"net_null0", "net_ring0"} == set(counted), str(rows))
     for port, counts in counted.items():
         for field, count in counts.items():

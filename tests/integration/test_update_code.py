@@ -4,12 +4,14 @@ a lock prefix, a call or a vector. And what must not compile or link does not.""
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SOURCE = os.path.join(HERE, "update_code.c")
+CXX_SOURCE = os.path.join(HERE, "update_code.cc")
 INCLUDE = os.path.join(HERE, "..", "..", "src")
 
 # compiler, machine, disassembler
@@ -56,16 +58,16 @@ def proves(sentence, test, *arguments):
     print(f"{result} - {sentence}", flush=True)
 
 
-def functions(compiler, objdump, level, directory):
+def functions(compiler, objdump, level, directory, std="c11", source=SOURCE):
     obj = os.path.join(directory, "update.o")
-    subprocess.run(compiler + ["-std=c11", "-Wall", "-Wextra", "-Werror", level,
-                               "-DPERCORE_BUILDING", "-I" + INCLUDE, "-c",
-                               SOURCE, "-o", obj], check=True)
+    subprocess.run(compiler + ["-std=" + std, "-Wall", "-Wextra", "-Werror",
+                               level, "-DPERCORE_BUILDING", "-I" + INCLUDE,
+                               "-c", source, "-o", obj], check=True)
     text = subprocess.run(objdump + ["-d", "--no-show-raw-insn", obj],
                           check=True, capture_output=True, text=True).stdout
     found, name = {}, None
     for line in text.splitlines():
-        start = re.match(r"[0-9a-f]+ <(\w+)>:", line)
+        start = re.match(r"[0-9a-f]+ <([\w.]+)>:", line)
         if start:
             name = start.group(1)
             found[name] = []
@@ -130,22 +132,75 @@ def compiles(command, *flags):
     return run.returncode == 0, run.stderr
 
 
-LANGUAGES = {
-    "C11": ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wpedantic", "-Werror"],
-    "C++17": ["g++", "-std=c++17", "-Wall", "-Wextra", "-Werror", "-xc++"],
-}
+C_WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Wconversion", "-Werror"]
+CXX_WARNINGS = C_WARNINGS + ["-Wold-style-cast"]
 
 
-def check_language(language):
-    if not shutil.which(language[0]):
-        raise Skip("there is no " + language[0])
-    check(*compiles(language))
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise Skip("there is no " + program)
+
+
+def check_language(compiler, language, std, warnings):
+    need(compiler)
+    command = [compiler, "-x", language, "-std=" + std, *warnings]
+    for debug in ([], ["-DPERCORE_DEBUG"]):
+        ok, said = compiles(command, *debug)
+        check(ok, f"{command} {debug}: {said}")
     for wrong in ("-DWRONG_MIX", "-DWRONG_MIX_SHARED"):
-        check(not compiles(language, wrong)[0],
-              "%s compiles with %s" % (language[0], wrong))
-    ok, said = compiles(language, "-DWRONG_FLAG")
+        check(not compiles(command, wrong)[0],
+              f"{compiler} -std={std} compiles with {wrong}")
+    ok, said = compiles(command, "-DWRONG_FLAG")
     check(not ok and "use_PERCORE_NO_RESET" in said,
-          "%s with PERCORE_NO_BASES: %s" % (language[0], said))
+          f"{compiler} -std={std} with PERCORE_NO_BASES: {said}")
+
+
+def check_languages(compiler, language, stds, warnings):
+    for std in stds:
+        check_language(compiler, language, std, warnings)
+
+
+# ---------------------------------------------------------------------------
+# percore.hpp
+
+
+def without_addresses(code):
+    """Jumps by where they go in a function, and no padding."""
+    return [re.sub(r"\b[0-9a-f]+ (?=<)", "", line) for line in code
+            if not re.match(r"(data16 |cs )*nop|xchg +%ax,%ax", line)]
+
+
+def check_same_as_c(c_compiler, cxx_compiler, directory):
+    need(c_compiler, cxx_compiler, "objdump")
+    for level in ("-O2", "-O3"):
+        c_code = functions([c_compiler], ["objdump"], level, directory)
+        for std in ("c++17", "c++20"):
+            cxx_code = functions([cxx_compiler], ["objdump"], level, directory,
+                                 std, CXX_SOURCE)
+            for name, code in c_code.items():
+                if name.endswith(".cold"):
+                    continue  # a jump into the library, for the linker to fill
+                check(without_addresses(cxx_code[name]) ==
+                      without_addresses(code),
+                      f"{cxx_compiler} {std} {level} {name}:\n"
+                      + "\n".join(cxx_code[name]) + "\nin C:\n"
+                      + "\n".join(code))
+
+
+def check_objects(compiler, directory):
+    need(compiler)
+    library = os.path.join(os.getcwd(), ".libs")
+    if not os.path.exists(os.path.join(library, "libpercore.so")):
+        raise Skip("there is no libpercore.so in " + library)
+    program = os.path.join(directory, "objects")
+    for std in ("c++17", "c++20"):
+        subprocess.run([compiler, "-std=" + std, *CXX_WARNINGS, "-DWITH_MAIN",
+                        "-I" + INCLUDE, CXX_SOURCE, "-L" + library, "-lpercore",
+                        "-pthread", "-Wl,-rpath," + library, "-o", program],
+                       check=True)
+        subprocess.run([program], check=True, timeout=60,
+                       env={**os.environ, "PERCORE_RUNTIME_DIR": directory})
 
 
 def check_abi(directory):
@@ -172,10 +227,29 @@ def check_abi(directory):
                   "linking with %s: %s" % (include, run.stderr))
 
 
+def check_debug(directory):
+    """Sections that nest, and ends without a beginning, abort."""
+    program = os.path.join(directory, "debug.c")
+    run = os.path.join(directory, "debug")
+    for wrong in ("percore_begin(slot), percore_begin(slot)",
+                  "percore_end(slot)"):
+        with open(program, "w") as file:
+            file.write("#include <percore.h>\n"
+                       "static struct percore_slot_head head;\n"
+                       "int main(void) { percore_slot_t slot = {&head};\n"
+                       f"percore_begin(slot), percore_end(slot); {wrong};\n"
+                       "return 0; }\n")
+        for flags, status in (([], 0), (["-DPERCORE_DEBUG"], -signal.SIGABRT)):
+            subprocess.run(["gcc", "-DPERCORE_BUILDING", *flags,
+                            "-ffunction-sections", "-Wl,--gc-sections",
+                            "-O2", "-I" + INCLUDE, program, "-o", run],
+                           check=True)
+            got = subprocess.run([run], check=False).returncode
+            check(got == status, f"{wrong} with {flags} ends with {got}")
+
+
 def check_compiler(compiler, machine, objdump, directory):
-    for program in (compiler[0], objdump[0]):
-        if not shutil.which(program):
-            raise Skip("there is no " + program)
+    need(compiler[0], objdump[0])
     for level in ("-O2", "-O3"):
         check_target(compiler, machine, objdump, level, directory)
 
@@ -186,10 +260,21 @@ def main():
             proves(f"{' '.join(compiler)} on {machine} makes an add of a load, an "
                    "add and a store, without lock prefix, call or vector",
                    check_compiler, compiler, machine, objdump, directory)
-        for name, language in LANGUAGES.items():
-            proves(f"the header compiles as {name}, a wrong mix of rows does "
-                   "not, and PERCORE_NO_BASES names its successor",
-                   check_language, language)
+        for compiler in ("gcc", "clang"):
+            proves(f"{compiler} takes percore.h as C99 to C17 without a warning, "
+                   "and no wrong mix of rows", check_languages, compiler, "c",
+                   ("c99", "gnu99", "c11", "c17"), C_WARNINGS)
+        for c_compiler, compiler in (("gcc", "g++"), ("clang", "clang++")):
+            proves(f"{compiler} takes percore.h as C++98 to C++20 without a "
+                   "warning, and no wrong mix of rows", check_languages,
+                   compiler, "c++", ("c++98", "c++11", "c++17", "c++20"),
+                   CXX_WARNINGS)
+            proves(f"percore.hpp compiles to the instructions of C with {compiler}",
+                   check_same_as_c, c_compiler, compiler, directory)
+            proves(f"percore.hpp's objects work, without a warning of {compiler}",
+                   check_objects, compiler, directory)
+        proves("with PERCORE_DEBUG sections that do not match abort",
+               check_debug, directory)
         proves("a header of another ABI finds no library to link with",
                check_abi, directory)
     return 1 if failures else 0

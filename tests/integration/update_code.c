@@ -15,6 +15,7 @@ void owned_add(percore_owned_table_t table, uint32_t row, uint64_t n);
 void shared_add(percore_shared_row_t row, uint64_t n);
 void section(percore_slot_t slot, percore_core_row_t row, uint64_t n);
 void poll_round(percore_slot_t slot, uint64_t n);
+void poll_round_at(percore_slot_t slot, uint64_t tsc, uint64_t n);
 void hist_add(percore_core_row_t row, percore_histogram_t histogram,
               uint64_t value);
 
@@ -52,6 +53,10 @@ void section(percore_slot_t slot, percore_core_row_t row, uint64_t n) {
 }
 
 void poll_round(percore_slot_t slot, uint64_t n) { percore_poll(slot, n); }
+
+void poll_round_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
+  percore_poll_at(slot, tsc, n);
+}
 
 void hist_add(percore_core_row_t row, percore_histogram_t histogram,
               uint64_t value) {

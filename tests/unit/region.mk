@@ -9,6 +9,8 @@ REGION_TESTS = \
 	tests/unit/test_region_grace \
 	tests/unit/test_region_memory \
 	tests/unit/test_region_name \
+	tests/unit/test_region_poll \
+	tests/unit/test_region_author \
 	tests/unit/test_row_index
 check_PROGRAMS += $(REGION_TESTS)
 TESTS += $(REGION_TESTS)
@@ -33,6 +35,10 @@ tests_unit_test_region_memory_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_memory_LDADD = libcyclesunit.la $(REGION_TEST_LDADD)
 tests_unit_test_region_name_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_region_name_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_author_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_author_LDADD = $(REGION_TEST_LDADD)
+tests_unit_test_region_poll_CFLAGS = $(REGION_TEST_CFLAGS)
+tests_unit_test_region_poll_LDADD = $(REGION_TEST_LDADD)
 tests_unit_test_row_index_CFLAGS = $(REGION_TEST_CFLAGS)
 tests_unit_test_row_index_LDADD = $(REGION_TEST_LDADD)
 endif

@@ -617,14 +617,6 @@ static void the_same_states_of_many_fields_are_taken_from_it(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-/* It waits a second for the producer's thread, which may not have run yet. */
-static int refresh_until_it_came(struct percore_reader *reader) {
-  int came = -1;
-  for (int i = 0; i < 30 && came < 0; i++)
-    came = percore_refresh(reader);
-  return came;
-}
-
 static void applications_read_regions_by_percore_open(void **state) {
   (void)state;
   struct counting counting = start_counting(2);
@@ -636,7 +628,7 @@ static void applications_read_regions_by_percore_open(void **state) {
   count(&counting, row, 6);
   assert_return_code(percore_open(&reader, "unit", NULL), 0);
   assert_int_equal(percore_reader_state(reader), PERCORE_ABSENT);
-  assert_int_equal(refresh_until_it_came(reader), 1);
+  assert_int_equal(percore_refresh(reader), 1);
   assert_int_equal(percore_refresh(reader), 0);
   assert_string_equal(percore_reader_table(reader, PORT + 1)->name, "port");
   assert_null(percore_reader_table(reader, TABLES + 1));

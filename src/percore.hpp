@@ -1,0 +1,309 @@
+/* percore.hpp: percore.h for C++17: descriptions that are constexpr, regions
+ * and slots that end with their scope, columns that may be enumerators of any
+ * kind. Header only; the updates compile to the instructions of percore.h.
+ * percore(3) has a worked example.
+ *
+ * Nothing here throws: whatever fails is a sink, as in percore.h, and error()
+ * says why (an errno, 0 if nothing failed). Handles and the calls of percore.h
+ * go together with these classes: region.get(), and a slot is a percore_slot_t.
+ */
+#ifndef PERCORE_HPP
+#define PERCORE_HPP
+
+#include <percore.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+
+namespace percore {
+
+/* ---------------------------------------------------------------------------
+ * Descriptions
+ */
+
+constexpr percore_field counter(const char *name, const char *unit = nullptr,
+                                const char *help = nullptr) noexcept {
+  return {name, unit, help, PERCORE_COUNTER, PERCORE_SUM, 0, 0, nullptr, 0};
+}
+
+constexpr percore_field gauge(const char *name, const char *unit = nullptr,
+                              const char *help = nullptr) noexcept {
+  return {name, unit, help, PERCORE_GAUGE, PERCORE_SUM, 0, 0, nullptr, 0};
+}
+
+constexpr percore_field level(const char *name, percore_aggregation over_slots,
+                              const char *unit = nullptr,
+                              const char *help = nullptr) noexcept {
+  return {name, unit, help, PERCORE_LEVEL, over_slots, 0, 0, nullptr, 0};
+}
+
+template <std::size_t N>
+constexpr percore_field state(const char *name, const char *const (&states)[N],
+                              const char *help = nullptr) noexcept {
+  return {name,
+          nullptr,
+          help,
+          PERCORE_STATE,
+          PERCORE_SUM,
+          0,
+          0,
+          states,
+          static_cast<std::uint32_t>(N)};
+}
+
+constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
+                                  std::uint32_t max_bits,
+                                  const char *unit = nullptr,
+                                  const char *help = nullptr) noexcept {
+  return {name,     unit,    help, PERCORE_HISTOGRAM, PERCORE_SUM, sub_bits,
+          max_bits, nullptr, 0};
+}
+
+/* A table of one row; what more it has is set on the result:
+ *   constexpr percore_table tables[] = {
+ *       percore::table("port", port_fields).rows(16).named(24)}; */
+class table {
+public:
+  template <std::size_t N>
+  constexpr table(const char *name,
+                  const percore_field (&described)[N]) noexcept
+      : made_{name,
+              nullptr,
+              PERCORE_PER_CORE,
+              described,
+              static_cast<std::uint32_t>(N),
+              0,
+              0,
+              PERCORE_KEY_DECIMAL,
+              0,
+              0} {}
+
+  constexpr table help(const char *line) const noexcept {
+    table other = *this;
+    other.made_.help = line;
+    return other;
+  }
+  constexpr table owned() const noexcept { return stored(PERCORE_OWNED); }
+  constexpr table shared() const noexcept { return stored(PERCORE_SHARED); }
+  constexpr table rows(std::uint32_t most) const noexcept {
+    table other = *this;
+    other.made_.max_rows = most;
+    return other;
+  }
+  /* Bytes of a name with its final NUL: 24, 56 or 120. */
+  constexpr table named(std::uint32_t size) const noexcept {
+    table other = *this;
+    other.made_.row_name_size = size;
+    return other;
+  }
+  constexpr table keyed(percore_key key) const noexcept {
+    table other = *this;
+    other.made_.key = key;
+    return other;
+  }
+  constexpr table aligned(std::uint32_t bytes) const noexcept {
+    table other = *this;
+    other.made_.row_align = bytes;
+    return other;
+  }
+  /* Of enum percore_table_flags. */
+  constexpr table flags(std::uint32_t more) const noexcept {
+    table other = *this;
+    other.made_.flags |= more;
+    return other;
+  }
+  constexpr operator percore_table() const noexcept { return made_; }
+
+private:
+  constexpr table stored(percore_storage storage) const noexcept {
+    table other = *this;
+    other.made_.storage = storage;
+    return other;
+  }
+  percore_table made_;
+};
+
+/* Options with their size set. */
+constexpr percore_options options() noexcept {
+  percore_options made{};
+  made.size = sizeof(made);
+  return made;
+}
+
+/* ---------------------------------------------------------------------------
+ * Regions and slots
+ */
+
+/* Ends with its scope; slots have to end before, or the region stays (EBUSY of
+ * percore_destroy). */
+class region {
+public:
+  template <std::size_t N>
+  region(const char *name, const percore_table (&tables)[N],
+         const percore_options &chosen = options()) noexcept
+      : error_(errno_of(percore_create(
+            &made_, name, tables, static_cast<std::uint32_t>(N), &chosen))) {}
+  ~region() {
+    if (made_ != nullptr)
+      percore_destroy(made_);
+  }
+  region(region &&other) noexcept
+      : made_(std::exchange(other.made_, nullptr)), error_(other.error_) {}
+  region &operator=(region &&other) noexcept {
+    std::swap(made_, other.made_);
+    std::swap(error_, other.error_);
+    return *this;
+  }
+  region(const region &) = delete;
+  region &operator=(const region &) = delete;
+
+  int error() const noexcept { return error_; }
+  percore_region *get() const noexcept { return made_; }
+
+  /* The row of this name or key, added if it is not there yet; a sink if there
+   * is no room. */
+  template <class Table>
+  std::uint32_t row(Table table, const char *name) const noexcept {
+    std::uint32_t found;
+    percore_row_add(made_, static_cast<std::uint32_t>(table), name, &found);
+    return found;
+  }
+  template <class Table>
+  std::uint32_t row_of_key(Table table, std::uint64_t key) const noexcept {
+    std::uint32_t found;
+    percore_row_add_key(made_, static_cast<std::uint32_t>(table), key, &found);
+    return found;
+  }
+
+  template <class Table>
+  percore_core_table_t core_table(Table table) const noexcept {
+    percore_core_table_t handle;
+    percore_core_table(made_, static_cast<std::uint32_t>(table), &handle);
+    return handle;
+  }
+  template <class Table>
+  percore_owned_table_t owned_table(Table table) const noexcept {
+    percore_owned_table_t handle;
+    percore_owned_table(made_, static_cast<std::uint32_t>(table), &handle);
+    return handle;
+  }
+  template <class Table>
+  percore_shared_table_t shared_table(Table table) const noexcept {
+    percore_shared_table_t handle;
+    percore_shared_table(made_, static_cast<std::uint32_t>(table), &handle);
+    return handle;
+  }
+  template <class Table, class Field>
+  percore_histogram_t histogram(Table table, Field field) const noexcept {
+    percore_histogram_t handle;
+    percore_histogram(made_, static_cast<std::uint32_t>(table),
+                      static_cast<std::uint32_t>(field), &handle);
+    return handle;
+  }
+
+  percore_region_status status() const noexcept {
+    percore_region_status known{};
+    known.size = sizeof(known);
+    percore_status(made_, &known);
+    return known;
+  }
+
+private:
+  static int errno_of(int status) noexcept { return status == 0 ? 0 : errno; }
+  percore_region *made_ = nullptr;
+  int error_;
+};
+
+/* The calling thread's slot; ends with its scope, in that thread. */
+class slot {
+public:
+  /* core -1: the core that the thread runs on. */
+  explicit slot(const region &of, const char *name = nullptr,
+                int core = -1) noexcept
+      : region_(of.get()),
+        error_(percore_attach(region_, name, core, &held_) == 0 ? 0 : errno) {}
+  ~slot() {
+    if (region_ != nullptr && error_ == 0)
+      percore_detach(region_, held_);
+  }
+  slot(slot &&other) noexcept
+      : region_(std::exchange(other.region_, nullptr)), held_(other.held_),
+        error_(other.error_) {}
+  slot &operator=(slot &&) = delete;
+  slot(const slot &) = delete;
+  slot &operator=(const slot &) = delete;
+
+  int error() const noexcept { return error_; }
+  operator percore_slot_t() const noexcept { return held_; }
+
+private:
+  percore_region *region_;
+  percore_slot_t held_;
+  int error_;
+};
+
+/* percore_begin and percore_end, or percore_sleep and percore_wake, of a slot,
+ * around what follows in a scope. */
+class section {
+public:
+  explicit section(percore_slot_t of) noexcept : slot_(of) {
+    percore_begin(slot_);
+  }
+  ~section() { percore_end(slot_); }
+  section(const section &) = delete;
+  section &operator=(const section &) = delete;
+
+private:
+  percore_slot_t slot_;
+};
+
+class asleep {
+public:
+  explicit asleep(percore_slot_t of) noexcept : slot_(of) {
+    percore_sleep(slot_);
+  }
+  ~asleep() { percore_wake(slot_); }
+  asleep(const asleep &) = delete;
+  asleep &operator=(const asleep &) = delete;
+
+private:
+  percore_slot_t slot_;
+};
+
+/* ---------------------------------------------------------------------------
+ * Updates. Row is a percore_core_row_t or a percore_owned_row_t; columns may be
+ * enumerators.
+ */
+
+template <class Row, class Column>
+inline void add(Row row, Column column, std::uint64_t n) noexcept {
+  percore_add(row, static_cast<std::uint32_t>(column), n);
+}
+
+template <class Row, class Column>
+inline void gauge_add(Row row, Column column, std::int64_t n) noexcept {
+  percore_gauge_add(row, static_cast<std::uint32_t>(column), n);
+}
+
+template <class Row, class Column, class Value>
+inline void set(Row row, Column column, Value value) noexcept {
+  percore_set(row, static_cast<std::uint32_t>(column), value);
+}
+
+template <class Row>
+inline void hist_add(Row row, percore_histogram_t histogram,
+                     std::uint64_t value) noexcept {
+  percore_hist_add(row, histogram, value);
+}
+
+template <class Column>
+inline void shared_add(percore_shared_row_t row, Column column,
+                       std::uint64_t n) noexcept {
+  percore_shared_add(row, static_cast<std::uint32_t>(column), n);
+}
+
+} // namespace percore
+
+#endif

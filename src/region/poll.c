@@ -1,0 +1,84 @@
+/* poll.c: rounds of a polling loop that took long. A round takes microseconds.
+ * While a thread is off its CPU its packets wait, so that a round in which that
+ * happened handles something and would count as busy. After a long round the
+ * kernel is asked how much CPU time the thread got since the last look; what is
+ * missing was not work.
+ *
+ * A look is a system call (about 0.5 us), so that loops whose rounds all take
+ * long pay less than 1 % for it. Absences of less than a long round are
+ * accepted: schedulers hand out longer slices. */
+#include "percore_config.h"
+
+#include <time.h>
+
+#include "writer.h"
+
+enum { LONG_ROUND_NS = 100000, ROUNDS_BACK = 10000 };
+
+static void add(uint64_t *cell, uint64_t n) {
+  __atomic_store_n(cell, *cell + n, __ATOMIC_RELAXED);
+}
+
+uint64_t region_poll_absence(struct percore_slot_head *head,
+                             const struct region_clocks *now, uint64_t hz) {
+  uint64_t awake =
+      now->tsc - head->looked_tsc - (head->sleep_cycles - head->looked_sleep);
+  double ran = (double)(now->cpu_ns - head->looked_cpu_ns) * 1e-9 * (double)hz;
+  head->looked_tsc = now->tsc;
+  head->looked_cpu_ns = now->cpu_ns;
+  head->looked_sleep = head->sleep_cycles;
+  return (double)awake > ran ? (uint64_t)((double)awake - ran) : 0;
+}
+
+/* The time since last_tsc, and from where to go on. */
+static uint64_t pass_to(struct percore_slot_head *head, uint64_t tsc) {
+  uint64_t elapsed = tsc - head->last_tsc, back = head->last_tsc - tsc;
+  if ((int64_t)elapsed < 0 && back <= ROUNDS_BACK * head->long_round)
+    return 0; /* the caller read the clock before it slept */
+  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
+  return (int64_t)elapsed < 0 ? 0 : elapsed; /* or it began anew (suspend) */
+}
+
+void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
+                      uint64_t absence) {
+  uint64_t elapsed = pass_to(head, tsc);
+  uint64_t ran = absence < elapsed ? elapsed - absence : 0;
+  add(&head->total_cycles, elapsed);
+  add(&head->busy_cycles, n > 0 ? ran : 0);
+  add(&head->polls, 1);
+  add(&head->empty_polls, n == 0);
+  add(&head->items, n);
+  percore_quiescent((percore_slot_t){head});
+}
+
+/* How long the thread was off its CPU, awake, from the last look to tsc. What
+ * comes between tsc and this call is the next look's: the CPU time does not
+ * grow in an absence. */
+static uint64_t look(struct percore_slot_head *head, uint64_t tsc) {
+  struct timespec cpu;
+  /* A sink, or a system call filter that refuses. */
+  if (head->long_round == 0 ||
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0) {
+    head->long_round = UINT64_MAX;
+    return 0;
+  }
+  struct region_clocks now = {.tsc = tsc,
+                              .cpu_ns = (uint64_t)cpu.tv_sec * 1000000000u +
+                                        (uint64_t)cpu.tv_nsec};
+  return region_poll_absence(head, &now, region_tsc_hz());
+}
+
+void region_poll_begin(struct percore_slot_head *head) {
+  uint64_t tsc = percore_tsc();
+  head->long_round = region_tsc_hz() / (1000000000u / LONG_ROUND_NS);
+  (void)look(head, tsc);
+  __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
+}
+
+void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
+  region_poll_long(slot.head, tsc, n, look(slot.head, tsc));
+}
+
+void percore_look_(percore_slot_t slot) {
+  (void)look(slot.head, slot.head->last_tsc);
+}

@@ -1,0 +1,205 @@
+/* deployed: a producer that does what services do to themselves, in the order
+ * of its arguments.
+ *
+ *   create              makes the region `deployed`
+ *   serve-on N          the same, served on core N alone
+ *   attach CORE         the thread takes a slot
+ *   pin CORE            the thread runs there alone
+ *   drop UID GID        no supplementary groups, then this group, then this
+ * user fork                goes on in a child, as after daemon(3) chroot DIR
+ *   filter              from now on every system call but clock_gettime, write
+ *                       and exit_group ends the process
+ *   count               all update paths, and a round of 0.2 ms
+ *   rows                adds, removes and resets rows
+ *   status              prints SERVED ERROR SLOTS_ATTACHED
+ *   wait                prints `ready` and waits for the end of stdin
+ */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "percore.h"
+
+enum { PORT, SESSION, TABLES };
+static const struct percore_field fields[] = {
+    {.name = "packets", .unit = "packets"},
+    {.name = "latency",
+     .unit = "ns",
+     .kind = PERCORE_HISTOGRAM,
+     .sub_bits = 2,
+     .max_bits = 10},
+};
+static const struct percore_table tables[TABLES] = {
+    [PORT] = {.name = "port",
+              .fields = fields,
+              .field_count = 2,
+              .max_rows = 8,
+              .row_name_size = 24},
+    [SESSION] = {.name = "session",
+                 .storage = PERCORE_OWNED,
+                 .fields = fields,
+                 .field_count = 1,
+                 .max_rows = 8,
+                 .flags = PERCORE_CONSISTENT},
+};
+
+static struct percore_region *region;
+static percore_slot_t slot;
+static uint32_t port, session;
+
+static void must(int status, const char *what) {
+  if (status == 0)
+    return;
+  perror(what);
+  exit(1);
+}
+
+/* Failures are sinks: on they go. */
+static void do_create(const int *serve_cpu) {
+  struct percore_options options = {.size = sizeof(options),
+                                    .serve_cpus = serve_cpu,
+                                    .serve_cpu_count = serve_cpu != NULL};
+  percore_create(&region, "deployed", tables, TABLES, &options);
+  percore_row_add(region, PORT, "eth0", &port);
+  percore_row_add_key(region, SESSION, 1, &session);
+}
+
+static void do_pin(int core) {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  CPU_SET((size_t)core, &cpus);
+  must(sched_setaffinity(0, sizeof(cpus), &cpus), "sched_setaffinity");
+}
+
+static void do_drop(uid_t uid, gid_t gid) {
+  must(setgroups(0, NULL), "setgroups");
+  must(setgid(gid), "setgid");
+  must(setuid(uid), "setuid");
+}
+
+static void do_fork(void) {
+  int status;
+  pid_t child = fork();
+  if (child == 0)
+    return;
+  waitpid(child, &status, 0);
+  exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+#define ALLOW(number)                                                          \
+  BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),                           \
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+
+static void do_filter(void) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      ALLOW(SYS_clock_gettime),
+      ALLOW(SYS_write),
+      ALLOW(SYS_exit_group),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+  };
+  struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
+                               .filter = filter};
+  printf("filtered\n"); /* what a first output needs is done before */
+  fflush(stdout);
+  must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+  must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "PR_SET_SECCOMP");
+}
+
+static void do_count(void) {
+  percore_core_table_t ports;
+  percore_owned_table_t sessions;
+  percore_shared_table_t shared;
+  percore_histogram_t latency;
+  percore_core_table(region, PORT, &ports);
+  percore_owned_table(region, SESSION, &sessions);
+  percore_shared_table(region, PORT, &shared);
+  percore_histogram(region, PORT, 1, &latency);
+  percore_core_row_t row =
+      percore_core_row(percore_this_slot(region), ports, port);
+  percore_begin(slot);
+  percore_add(row, 0, 1);
+  percore_hist_add(row, latency, 7);
+  percore_end(slot);
+  percore_owned_row_t own = percore_owned_row(sessions, session);
+  percore_row_begin(own);
+  percore_add(own, 0, 1);
+  percore_row_end(own);
+  percore_shared_add(percore_shared_row(shared, port), 0, 1);
+  percore_poll(slot, 1);
+  for (uint64_t start = percore_tsc(); percore_tsc() - start < 1000000;)
+    ;
+  percore_poll(slot, 1);
+  percore_sleep(slot);
+  percore_wake(slot);
+}
+
+static void do_rows(void) {
+  uint32_t row;
+  must(percore_row_add(region, PORT, "eth1", &row), "percore_row_add");
+  must(percore_reset(region, PORT, PERCORE_ALL_ROWS), "percore_reset");
+  must(percore_row_remove(region, PORT, row, PERCORE_NO_UPDATE_IN_FLIGHT),
+       "percore_row_remove");
+}
+
+static void do_status(void) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  must(percore_status(region, &status), "percore_status");
+  printf("%d %d %u\n", status.served, status.error, status.slots_attached);
+  fflush(stdout);
+}
+
+static void do_wait(void) {
+  printf("ready\n");
+  fflush(stdout);
+  while (getchar() != EOF)
+    ;
+}
+
+int main(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    const char *step = argv[i];
+    int first = i + 1 < argc ? atoi(argv[i + 1]) : 0;
+    if (strcmp(step, "create") == 0) {
+      do_create(NULL);
+    } else if (strcmp(step, "serve-on") == 0) {
+      i++, do_create(&first);
+    } else if (strcmp(step, "attach") == 0) {
+      i++, percore_attach(region, "main", first, &slot);
+    } else if (strcmp(step, "pin") == 0) {
+      i++, do_pin(first);
+    } else if (strcmp(step, "drop") == 0 && i + 2 < argc) {
+      i += 2, do_drop((uid_t)first, (gid_t)atoi(argv[i]));
+    } else if (strcmp(step, "fork") == 0) {
+      do_fork();
+    } else if (strcmp(step, "chroot") == 0 && i + 1 < argc) {
+      must(chroot(argv[++i]), "chroot");
+    } else if (strcmp(step, "filter") == 0) {
+      do_filter();
+    } else if (strcmp(step, "count") == 0) {
+      do_count();
+    } else if (strcmp(step, "rows") == 0) {
+      do_rows();
+    } else if (strcmp(step, "status") == 0) {
+      do_status();
+    } else if (strcmp(step, "wait") == 0) {
+      do_wait();
+    } else {
+      return 2;
+    }
+  }
+  fflush(stdout);
+  _exit(0); /* what a filter allows */
+}

@@ -1,0 +1,232 @@
+#!/usr/bin/python3
+"""Producers in the surroundings that percore(3) describes: users and groups,
+chroot, system call filters, affinities."""
+
+import errno
+import os
+import shutil
+import socket
+import stat
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import (BUILD, Child, Skip, check, is_root,  # noqa: E402
+                     online_cores, run_tests)
+
+PRODUCER = f"{BUILD}/tests/integration/deployed"
+NOBODY = 65534
+TEAM = 64123  # a group that nobody is in
+
+
+class Place:
+    """A runtime directory of a mode and group of its own."""
+
+    def __init__(self, mode=0o755, group=-1):
+        # pylint: disable=consider-using-with
+        self.parent = tempfile.mkdtemp(prefix="percore-test-")
+        os.chmod(self.parent, 0o755)
+        self.path = f"{self.parent}/run"
+        os.mkdir(self.path)
+        if group >= 0:
+            os.chown(self.path, 0, group)
+        os.chmod(self.path, mode)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.parent, ignore_errors=True)
+
+    def start(self, *steps, cpus=None):
+        def set_cpus():
+            os.sched_setaffinity(0, cpus)
+
+        # pylint: disable=subprocess-popen-preexec-fn
+        return Child([PRODUCER, *map(str, steps)], stdin=subprocess.PIPE,
+                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                     env={**os.environ, "PERCORE_RUNTIME_DIR": self.path},
+                     preexec_fn=set_cpus if cpus else None)
+
+    def run(self, *steps):
+        """Exit status, what it printed, what it complained of."""
+        with self.start(*steps) as child:
+            out, err = child.communicate(timeout=60)
+            return child.returncode, out.split("\n"), err
+
+
+def wait_until(condition, complaint):
+    """The thread that serves takes its place when it starts to run."""
+    end = time.monotonic() + 20
+    while not condition():
+        check(time.monotonic() < end, complaint)
+        time.sleep(0.01)
+
+
+def serving_cpus(process):
+    """Where the thread that serves may run; None if there is none yet."""
+    tasks = f"/proc/{process.pid}/task"
+    for task in os.listdir(tasks):
+        with open(f"{tasks}/{task}/comm", encoding="ascii") as file:
+            if file.read() == "percore-serve\n":
+                return os.sched_getaffinity(int(task))
+    return None
+
+
+def check_serving(steps, cpus, expected):
+    with Place() as place:
+        with place.start(*steps, "wait", cpus=cpus) as child:
+            check(child.stdout.readline() == "ready\n", "it never was ready")
+            wait_until(lambda: serving_cpus(child) == expected,
+                       f"{steps} in {cpus}: it runs elsewhere")
+
+
+def two_cores():
+    cores = online_cores()
+    if len(cores) < 2:
+        raise Skip("there is only one core here")
+    return cores[0], cores[1]
+
+
+# ---------------------------------------------------------------------------
+# Affinities
+
+
+def test_serving_stays():
+    """the serving thread stays on the cores that the process was started on,
+    whatever the thread that made the region was pinned to"""
+    first, second = two_cores()
+    check_serving(["create"], {first}, {first})
+    check_serving(["pin", first, "create"], {first, second}, {first, second})
+
+
+def test_serving_leaves_workers_alone():
+    """the serving thread leaves a worker's core, be it that of its label or
+    that where it is pinned, unless no core is left"""
+    first, second = two_cores()
+    both = {first, second}
+    check_serving(["create", "pin", second, "attach", second], both, {first})
+    # The label is wrong: both are left alone, so nothing is left.
+    check_serving(["create", "pin", second, "attach", first], both, both)
+    check_serving(["create", "attach", first], {first}, {first})
+
+
+def test_serve_cpus():
+    """the serving thread runs where serve_cpus says, worker or not"""
+    first, second = two_cores()
+    check_serving(["serve-on", second, "attach", second], {first, second},
+                  {second})
+
+
+# ---------------------------------------------------------------------------
+# Users, groups, directories
+
+
+def need_root():
+    if not is_root():
+        raise Skip("other users need root")
+
+
+def test_dropped_before_fork():
+    """a service that gives up its groups and its user before it forks serves in
+    a directory of mode 3777, and its socket has the group of the directory"""
+    need_root()
+    with Place(0o3777, TEAM) as place:
+        code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
+                                   "attach", -1, "count", "status")
+        check((code, out[0], err) == (0, "1 0 1", ""), f"{code} {out} {err}")
+        check_socket(place, "drop", NOBODY, NOBODY, "fork")
+
+
+def check_socket(place, *steps):
+    with place.start(*steps, "create", "wait") as child:
+        check(child.stdout.readline() == "ready\n", "it never was ready")
+        status = os.stat(f"{place.path}/deployed.sock")
+        check((status.st_gid, stat.S_IMODE(status.st_mode)) == (TEAM, 0o660),
+              str(status))
+        child.communicate()
+
+
+def test_acl():
+    """a service without groups serves in a directory of mode 2770 whose ACL
+    names its user"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        try:
+            os.setxattr(place.path, "system.posix_acl_access", acl_for(NOBODY))
+        except OSError as error:
+            raise Skip(f"no ACLs in {place.path}: {error}") from error
+        check_socket(place, "drop", NOBODY, NOBODY, "fork")
+
+
+def acl_for(uid):
+    """What setfacl -m u:UID:rwx makes of mode 0770."""
+    owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
+    entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
+               (mask, 7, nobody), (other, 0, nobody))
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry)
+                                           for entry in entries)
+
+
+def test_primary_group():
+    """a service whose primary group is that of the directory serves in one of
+    mode 2770"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        check_socket(place, "drop", NOBODY, TEAM, "fork")
+
+
+def test_dropped_without_a_way():
+    """a service that may not write the directory counts on, says once why
+    nobody sees it, and where to read on"""
+    need_root()
+    with Place(0o2770, TEAM) as place:
+        code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
+                                   "attach", -1, "count", "status")
+        check((code, out[0]) == (0, f"0 {errno.EACCES} 0"), f"{code} {out}")
+        check(err.count("\n") == 1 and "Permission denied" in err
+              and "DEPLOYMENT" in err, err)
+
+
+# ---------------------------------------------------------------------------
+# Sandboxes
+
+
+def test_chroot():
+    """after chroot(2) into an empty directory threads attach, count and add
+    rows, and readers come"""
+    need_root()
+    with Place() as place, tempfile.TemporaryDirectory() as root:
+        with place.start("create", "chroot", root, "attach", -1, "count", "rows",
+                         "wait") as child:
+            check(child.stdout.readline() == "ready\n", "it never was ready")
+            # One that connects is greeted by the thread inside.
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
+                reader.settimeout(20)
+                reader.connect(f"{place.path}/deployed.sock")
+                hello, *_ = socket.recv_fds(reader, 4096, 1)
+                check(len(hello) > 0, "no reader is greeted")
+            out, err = child.communicate(timeout=60)
+            check((child.returncode, err) == (0, ""), f"{out} {err}")
+
+
+def test_filter():
+    """a thread that attached before its system call filter needs clock_gettime
+    alone to count, and to add, reset and remove rows that are reserved"""
+    with Place() as place:
+        code, out, err = place.run("create", "attach", -1, "rows", "filter",
+                                   "count", "rows")
+        check((code, out[0], err) == (0, "filtered", ""), f"{code} {out} {err}")
+
+
+def test_attach_after_filter():
+    """a thread that attaches after its filter is ended: the manual says so"""
+    with Place() as place:
+        code, _, _ = place.run("create", "filter", "attach", -1)
+        check(code < 0, f"it ended with {code}")
+
+
+run_tests(globals(), "deployments", PRODUCER)

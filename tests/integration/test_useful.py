@@ -1,0 +1,66 @@
+#!/usr/bin/python3
+"""The useful load of a worker is what it is, whoever else has its core: packets
+x CPU time per packet / wall time, whatever share of the core is left for it."""
+
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import (BUILD, Skip, TRIES, check, is_root,  # noqa: E402
+                     online_cores, run_tests, say)
+
+WORKER = f"{BUILD}/tests/integration/useful"
+SECONDS = 2
+POINTS = 3
+
+
+def run_worker(percent, rivals, *more):
+    """What the worker printed: its share of the core, the truth, what percore
+    shows."""
+    with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
+        done = subprocess.run(
+            [WORKER, str(online_cores()[-1]), str(percent), str(rivals),
+             str(SECONDS), *more], capture_output=True, text=True, check=False,
+            timeout=60, env={**os.environ, "PERCORE_RUNTIME_DIR": directory})
+    if "sched_setscheduler" in done.stderr:
+        raise Skip(f"no real-time threads here: {done.stderr.strip()}")
+    check(done.returncode == 0, done.stderr)
+    say(done.stdout.strip())
+    words = done.stdout.split()
+    return {name: float(value) for name, value in zip(words[::2], words[1::2])}
+
+
+def check_useful(percent, rivals, *more):
+    """In one of some tries: the truth itself is measured, and a machine that is
+    halted measures wrongly."""
+    for attempt in range(TRIES):
+        got = run_worker(percent, rivals, *more)
+        if abs(got["useful"] - got["truth"]) <= POINTS:
+            return
+    check(False, f"{got} in the last of {attempt + 1} tries")
+
+
+def test_two_rivals():
+    """useful is within 3 points of the truth where others take two thirds of
+    the core"""
+    for percent in 3, 15, 29:
+        check_useful(percent, 2)
+
+
+def test_throttled():
+    """useful is within 3 points of the truth of a throttled SCHED_FIFO worker"""
+    if not is_root():
+        raise Skip("real-time threads need root")
+    for percent in 3, 29:
+        check_useful(percent, 1, "fifo")
+
+
+def test_own_core():
+    """useful is within 3 points of the truth on a core of its own"""
+    for percent in 3, 15, 29:
+        check_useful(percent, 0)
+
+
+run_tests(globals(), "useful load", WORKER)

@@ -1,0 +1,456 @@
+/* What the author of a fast path relies on besides counting: a slot for a core
+ * that the thread may not run on, the slot of a callback, a look at the own
+ * region, and how the region fares. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "region/writer.h"
+#include "region_unit.h"
+
+static struct percore_region_status status_of(struct percore_region *region) {
+  struct percore_region_status status = {.size = sizeof(status)};
+  assert_return_code(percore_status(region, &status), errno);
+  return status;
+}
+
+static struct percore_region *create(const struct percore_table *table,
+                                     const struct percore_options *given) {
+  struct percore_options options = *given;
+  struct percore_region *region;
+  options.size = sizeof(options);
+  assert_return_code(
+      percore_create(&region, "author", table, table != NULL, &options), errno);
+  return region;
+}
+
+/* Reads a row of the own region; values as percore_read_row has them. */
+static void read_own(uint32_t table, int slot, uint64_t *values,
+                     uint32_t count) {
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "author", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_return_code(
+      percore_read_row(reader, table, 0, slot, NULL, 0, values, count), errno);
+  percore_close(reader);
+}
+
+/* Runs a block with standard error in a file, and returns what was said. */
+static char said[1024];
+
+static int saved_stderr;
+
+static FILE *begin_to_listen(void) {
+  FILE *file = tmpfile();
+  fflush(stderr);
+  saved_stderr = dup(2);
+  dup2(fileno(file), 2);
+  return file;
+}
+
+static void end_listening(FILE *file) {
+  fflush(stderr);
+  dup2(saved_stderr, 2);
+  close(saved_stderr);
+  rewind(file);
+  said[fread(said, 1, sizeof(said) - 1, file)] = '\0';
+  fclose(file);
+}
+
+static size_t lines_said(void) {
+  size_t lines = 0;
+  for (const char *c = said; *c != '\0'; c++)
+    lines += *c == '\n';
+  return lines;
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores that the thread may not run on
+ */
+
+static cpu_set_t all_cpus;
+
+/* The first two cores of this process; false, and a line, if it has only one.
+ */
+static bool two_cores(int *first, int *second) {
+  sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
+  *first = *second = -1;
+  for (int core = 0; core < CPU_SETSIZE && *second < 0; core++)
+    if (CPU_ISSET((size_t)core, &all_cpus))
+      *(*first < 0 ? first : second) = core;
+  if (*second < 0)
+    print_message("skipped: this process has one core only\n");
+  return *second >= 0;
+}
+
+static void pin(int core) {
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET((size_t)core, &one);
+  assert_return_code(sched_setaffinity(0, sizeof(one), &one), errno);
+}
+
+static int unpin(void **state) {
+  (void)state;
+  return sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
+}
+
+static void a_thread_that_may_not_run_on_a_core_leaves_its_slot(void **state) {
+  (void)state;
+  int here, elsewhere;
+  if (!two_cores(&here, &elsewhere))
+    skip();
+  struct percore_region *region = create(NULL, &(struct percore_options){0});
+  percore_slot_t early, late;
+  pin(here);
+  FILE *file = begin_to_listen();
+  assert_return_code(percore_attach(region, "early", elsewhere, &early), errno);
+  assert_return_code(percore_attach(region, "too", elsewhere, &late), errno);
+  end_listening(file);
+  assert_int_equal(lines_said(), 1);
+  assert_non_null(strstr(said, "thread 'early' attaches for core"));
+  assert_ptr_not_equal(early.head, region_block(region, (uint32_t)elsewhere));
+  assert_return_code(percore_detach(region, late), errno);
+  pin(elsewhere);
+  assert_return_code(percore_attach(region, "late", elsewhere, &late), errno);
+  assert_ptr_equal(late.head, region_block(region, (uint32_t)elsewhere));
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "author", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  int labelled = 0;
+  for (uint32_t s = 0; s < percore_reader_slots(reader); s++)
+    labelled += percore_reader_slot_core(reader, s) == elsewhere;
+  assert_int_equal(labelled, 3); /* one of them was given back */
+  percore_close(reader);
+  assert_return_code(percore_detach(region, early), errno);
+  assert_return_code(percore_detach(region, late), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void without_extra_slots_it_gets_the_cores_own(void **state) {
+  (void)state;
+  int here, elsewhere;
+  if (!two_cores(&here, &elsewhere))
+    skip();
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.extra_slots = 1, .quiet = 1});
+  percore_slot_t slots[2];
+  pin(here);
+  FILE *file = begin_to_listen();
+  for (int i = 0; i < 2; i++)
+    assert_return_code(percore_attach(region, "early", elsewhere, &slots[i]),
+                       errno);
+  end_listening(file);
+  assert_string_equal(said, "");
+  assert_ptr_equal(slots[1].head, region_block(region, (uint32_t)elsewhere));
+  for (int i = 0; i < 2; i++)
+    assert_return_code(percore_detach(region, slots[i]), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * The slot of the calling thread
+ */
+
+struct callback {
+  struct percore_region *region;
+  percore_slot_t got;
+};
+
+static void *call_back(void *argument) {
+  struct callback *callback = argument;
+  callback->got = percore_this_slot(callback->region);
+  return NULL;
+}
+
+static void a_callback_finds_the_slot_that_its_thread_attached(void **state) {
+  (void)state;
+  struct percore_region *first =
+      create(NULL, &(struct percore_options){.cores = 2});
+  struct percore_region *second =
+      create(NULL, &(struct percore_options){.cores = 2, .instance = "2"});
+  percore_slot_t in_first, in_second;
+  assert_return_code(percore_attach(first, "a", 0, &in_first), errno);
+  assert_return_code(percore_attach(second, "a", 0, &in_second), errno);
+  for (int i = 0; i < 2; i++) {
+    assert_ptr_equal(percore_this_slot(first).head, in_first.head);
+    assert_ptr_equal(percore_this_slot(second).head, in_second.head);
+  }
+  assert_return_code(percore_detach(first, in_first), errno);
+  assert_ptr_equal(percore_this_slot(first).head, first->sink_block);
+  assert_ptr_equal(percore_this_slot(second).head, in_second.head);
+  assert_return_code(percore_detach(second, in_second), errno);
+  assert_return_code(percore_destroy(first), errno);
+  assert_return_code(percore_destroy(second), errno);
+}
+
+static void a_thread_without_a_slot_has_a_sink(void **state) {
+  (void)state;
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2});
+  percore_slot_t slot;
+  struct callback callback = {.region = region};
+  pthread_t thread;
+  assert_return_code(percore_attach(region, "a", 0, &slot), errno);
+  pthread_create(&thread, NULL, call_back, &callback);
+  pthread_join(thread, NULL);
+  assert_ptr_equal(callback.got.head, region->sink_block);
+  assert_ptr_equal(percore_this_slot(&region_sink).head,
+                   region_sink.sink_block);
+  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * The own region
+ */
+
+static void a_producer_reads_its_own_region_while_nobody_serves(void **state) {
+  (void)state;
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2,
+                                             .serving = PERCORE_SERVE_POLLED});
+  percore_slot_t slot;
+  uint64_t values[6];
+  assert_return_code(percore_attach(region, "a", 1, &slot), errno);
+  percore_poll_at(slot, slot.head->last_tsc + 10, 7);
+  read_own(0, 1, values, 6);
+  assert_int_equal(values[0], 10);
+  assert_int_equal(values[5], 7);
+  assert_int_equal(status_of(region).readers, 0);
+  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_reader_of_the_own_region_follows_its_successor(void **state) {
+  (void)state;
+  struct percore_options options = {.cores = 2,
+                                    .serving = PERCORE_SERVE_POLLED};
+  struct percore_region *region = create(NULL, &options);
+  struct percore_reader *reader;
+  assert_return_code(percore_open(&reader, "author", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_int_equal(percore_refresh(reader), 0);
+  assert_int_equal(percore_reader_state(reader), PERCORE_ALIVE);
+  assert_return_code(percore_destroy(region), errno);
+  assert_int_equal(percore_refresh(reader), -1);
+  assert_int_equal(errno, ENOENT);
+  assert_int_equal(percore_reader_state(reader), PERCORE_GONE);
+  assert_string_not_equal(percore_reader_error(reader), "");
+  region = create(NULL, &options);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_string_equal(percore_reader_error(reader), "");
+  percore_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static const struct percore_field level_fields[] = {
+    {.name = "least", .kind = PERCORE_LEVEL, .aggregation = PERCORE_MIN},
+    {.name = "each", .kind = PERCORE_LEVEL, .aggregation = PERCORE_NONE},
+    {.name = "count"},
+};
+static const struct percore_table levels = {
+    .name = "levels", .fields = level_fields, .field_count = 3};
+
+static void
+a_reader_sees_each_slot_the_shared_block_and_the_least(void **state) {
+  (void)state;
+  struct percore_region *region =
+      create(&levels, &(struct percore_options){.cores = 2});
+  percore_slot_t slots[2];
+  percore_core_table_t table;
+  percore_shared_table_t shared;
+  uint64_t values[3];
+  assert_return_code(percore_core_table(region, 0, &table), errno);
+  assert_return_code(percore_shared_table(region, 0, &shared), errno);
+  for (int s = 0; s < 2; s++) {
+    assert_return_code(percore_attach(region, "a", s, &slots[s]), errno);
+    percore_core_row_t row = percore_core_row(slots[s], table, 0);
+    percore_set(row, 0, 9 - s);
+    percore_set(row, 1, 20 + s);
+    percore_add(row, 2, 1);
+  }
+  percore_shared_add(percore_shared_row(shared, 0), 2, 5);
+  read_own(1, PERCORE_TOTAL, values, 3);
+  assert_int_equal(values[0], 8);
+  assert_int_equal(values[2], 7);
+  read_own(1, PERCORE_SHARED_BLOCK, values, 3);
+  assert_int_equal(values[2], 5);
+  for (int s = 0; s < 2; s++) {
+    read_own(1, s, values, 3);
+    assert_int_equal(values[1], 20 + s);
+    assert_return_code(percore_detach(region, slots[s]), errno);
+  }
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static const struct percore_field one_field[] = {{.name = "packets"}};
+static const struct percore_table stations = {.name = "station",
+                                              .storage = PERCORE_OWNED,
+                                              .fields = one_field,
+                                              .field_count = 1,
+                                              .max_rows = 2,
+                                              .key = PERCORE_KEY_MAC};
+
+static void a_key_may_be_the_address_of_a_station(void **state) {
+  (void)state;
+  struct percore_region *region =
+      create(&stations, &(struct percore_options){.cores = 2});
+  struct percore_reader *reader;
+  uint32_t row;
+  uint64_t value;
+  char name[32];
+  assert_return_code(percore_row_add_key(region, 0, 0x02000000000a, &row),
+                     errno);
+  assert_return_code(percore_open(&reader, "author", NULL), errno);
+  assert_int_equal(percore_refresh(reader), 1);
+  assert_return_code(percore_read_row(reader, 1, row, PERCORE_TOTAL, name,
+                                      sizeof(name), &value, 1),
+                     errno);
+  assert_string_equal(name, "02:00:00:00:00:0a");
+  percore_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+/* ---------------------------------------------------------------------------
+ * How it fares
+ */
+
+static void a_region_tells_its_slots_and_what_it_refused(void **state) {
+  (void)state;
+  struct percore_region *region = create(
+      &stations, &(struct percore_options){.cores = 1, .extra_slots = 1});
+  percore_slot_t slots[3];
+  uint32_t row;
+  for (int s = 0; s < 3; s++)
+    percore_attach(region, "a", 0, &slots[s]);
+  for (uint64_t key = 0; key < 5; key++)
+    percore_row_add_key(region, 0, key, &row);
+  struct percore_region_status status = status_of(region);
+  assert_int_equal(status.served, 1);
+  assert_int_equal(status.error, 0);
+  assert_string_equal(status.reason, "");
+  assert_int_equal(status.slots, 2);
+  assert_int_equal(status.slots_attached, 2);
+  assert_int_equal(status.attaches_refused, 1);
+  assert_int_equal(status.adds_refused, 3);
+  assert_int_equal(status.readers, 0);
+  percore_detach(region, slots[0]);
+  percore_detach(region, slots[1]);
+  assert_int_equal(status_of(region).slots_attached, 0);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_region_tells_how_many_readers_it_has(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = unit_connect();
+  /* HELLO is sent before the connection gets its place. */
+  while (status_of(region).readers == 0)
+    sched_yield();
+  assert_int_equal(status_of(region).readers, 1);
+  region_reader_close(reader);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_sink_says_once_why_it_is_one(void **state) {
+  (void)state;
+  struct percore_options options = {.size = sizeof(options),
+                                    .runtime_dir = "/nonexistent"};
+  struct percore_region *region;
+  FILE *file = begin_to_listen();
+  for (int tries = 0; tries < 20; tries++) {
+    assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
+    assert_int_equal(errno, ENOENT);
+  }
+  end_listening(file);
+  assert_int_equal(lines_said(), 1);
+  assert_non_null(strstr(said, "region 'author' is not served in /nonexistent: "
+                               "No such file or directory"));
+  struct percore_region_status status = status_of(region);
+  assert_int_equal(status.served, 0);
+  assert_int_equal(status.error, ENOENT);
+  assert_non_null(strstr(said, status.reason));
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_quiet_sink_says_nothing_and_knows_why(void **state) {
+  (void)state;
+  struct percore_options options = {.size = sizeof(options), .quiet = 1};
+  struct percore_region *region;
+  FILE *file = begin_to_listen();
+  assert_int_equal(percore_create(&region, "no such name", NULL, 0, &options),
+                   -1);
+  end_listening(file);
+  assert_string_equal(said, "");
+  assert_int_equal(status_of(region).error, EINVAL);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
+  (void)state;
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2});
+  percore_slot_t slot;
+  assert_return_code(percore_attach(region, "a", 0, &slot), errno);
+  pid_t child = fork();
+  if (child == 0) {
+    struct percore_region_status status = {.size = sizeof(status)};
+    percore_status(region, &status);
+    percore_slot_t mine = percore_this_slot(region);
+    percore_poll(mine, 1);
+    _exit(status.served == 0 && status.error == ENODEV && mine.head != slot.head
+              ? 0
+              : 1);
+  }
+  int left;
+  assert_int_equal(waitpid(child, &left, 0), child);
+  assert_int_equal(left, 0);
+  assert_return_code(percore_detach(region, slot), errno);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+static void a_status_of_another_size_is_as_long_as_asked_for(void **state) {
+  (void)state;
+  struct percore_region *region =
+      create(NULL, &(struct percore_options){.cores = 2});
+  struct percore_region_status status = {.size = sizeof(status) + 1};
+  assert_int_equal(percore_status(region, &status), -1);
+  assert_int_equal(errno, EINVAL);
+  status = (struct percore_region_status){
+      .size = offsetof(struct percore_region_status, readers), .slots = 77};
+  assert_return_code(percore_status(region, &status), errno);
+  assert_int_equal(status.served, 1);
+  assert_int_equal(status.slots, 77);
+  assert_return_code(percore_destroy(region), errno);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_teardown(
+          a_thread_that_may_not_run_on_a_core_leaves_its_slot, unpin),
+      cmocka_unit_test_teardown(without_extra_slots_it_gets_the_cores_own,
+                                unpin),
+      cmocka_unit_test(a_callback_finds_the_slot_that_its_thread_attached),
+      cmocka_unit_test(a_thread_without_a_slot_has_a_sink),
+      cmocka_unit_test(a_producer_reads_its_own_region_while_nobody_serves),
+      cmocka_unit_test(a_reader_of_the_own_region_follows_its_successor),
+      cmocka_unit_test(a_reader_sees_each_slot_the_shared_block_and_the_least),
+      cmocka_unit_test(a_key_may_be_the_address_of_a_station),
+      cmocka_unit_test(a_region_tells_its_slots_and_what_it_refused),
+      cmocka_unit_test(a_region_tells_how_many_readers_it_has),
+      cmocka_unit_test(a_sink_says_once_why_it_is_one),
+      cmocka_unit_test(a_quiet_sink_says_nothing_and_knows_why),
+      cmocka_unit_test(a_forked_child_learns_that_its_region_is_a_sink),
+      cmocka_unit_test(a_status_of_another_size_is_as_long_as_asked_for),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
