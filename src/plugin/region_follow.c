@@ -36,7 +36,7 @@ void region_part_show(struct region_sum *sum, struct region_part *part,
 /* Under Row alone it is followed all the same, as nobody else counts what rows
  * that are wanted count. */
 void region_part_let_go(struct region_sum *sum, struct region_part *part) {
-  untie(sum, part);
+  part->hidden = true;
   part->ended = !sum->chooses_rows;
 }
 
@@ -117,8 +117,10 @@ void region_parts_tidy(struct region_instance_table *table) {
   bool sorted = true;
   for (uint32_t p = 0; p < table->parts_len; p++) {
     struct region_part *part = table->parts[p];
-    if (part->ended) {
+    if (part->ended || part->hidden)
       untie(sum, part);
+    part->hidden = false;
+    if (part->ended) {
       region_allowance_give(sum->allowance, size_of_part(sum));
       free(part);
       continue;

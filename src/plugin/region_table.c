@@ -168,9 +168,13 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
 /* Where MaxValues leaves less room than before, the last rows are let go. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  for (uint32_t p = table->parts_len;
-       p > 0 && sum->rows_followed > sum->rows_most && sum->top_field < 0; p--)
+  size_t many = sum->rows_followed > sum->rows_most && sum->top_field < 0
+                    ? sum->rows_followed - sum->rows_most
+                    : 0;
+  for (uint32_t p = table->parts_len; p > 0 && many > 0; p--) {
+    many -= table->parts[p - 1]->row != NULL;
     region_part_let_go(sum, table->parts[p - 1]);
+  }
   region_parts_tidy(table);
 }
 

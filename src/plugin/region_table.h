@@ -23,6 +23,9 @@ struct region_part {
   uint32_t incarnation;
   uint32_t challenged; /* the pass in which it wanted to be shown */
   bool ended;          /* removed, or the row holds another object */
+  bool
+      hidden; /* its row is shown for the last time; both until the parts are
+                 tidied up, so that no more rows are shown than there is room */
   uint64_t last[]; /* [copy][column]: raw, as the sum of the table has it; of a
                       gauge of a core where it began */
 };
@@ -131,7 +134,7 @@ struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
 void region_part_show(struct region_sum *sum, struct region_part *part,
                       struct region_sum_row *row);
 
-/* It is not shown any more: what it counts goes to `other`. */
+/* From the next round on what it counts goes to `other`. */
 void region_part_let_go(struct region_sum *sum, struct region_part *part);
 
 /* Removes parts that ended, and sorts the others. */
