@@ -142,7 +142,6 @@ struct region_sum *region_sum_new(const struct region_config *config,
   sum->field_count = table->field_count;
   sum->columns = table->columns;
   sum->core_count = directory->header.core_count;
-  sum->max_rows = table->max_rows;
   sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
   sum->per_core = table->storage == PERCORE_PER_CORE;
   sum->is_core = t == 0;

@@ -58,7 +58,7 @@ struct region_sum {
   char *table;
   uint64_t tsc_hz; /* 0: cycles stay cycles */
   struct region_sum_field *fields;
-  uint32_t field_count, columns, core_count, max_rows;
+  uint32_t field_count, columns, core_count;
   uint32_t copies;                /* that are read: 1, or 1 + core_count */
   uint32_t copies_made;           /* that there is memory for */
   uint32_t *kinds, *aggregations; /* by column */

@@ -68,6 +68,8 @@ void start_watch(const char *lines) {
   assert_non_null(watch);
 }
 
+void host_set_stamp(uint64_t stamp_ns) { now.stamp_ns = stamp_ns; }
+
 void play_round(uint64_t after_ns) {
   now.boottime_ns = boottime_ns();
   play_round_begun_before(after_ns);

@@ -30,6 +30,7 @@ uint64_t boottime_ns(void);
  * it sets began_ns. */
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
+void host_set_stamp(uint64_t stamp_ns); /* of the round before the next one */
 
 /* A round whose moment is that of the one before, whatever began since. */
 void play_round_begun_before(uint64_t after_ns);

@@ -2,6 +2,8 @@
  * count is neither lost nor counted twice. */
 #include "region_host.h"
 
+#include <time.h>
+
 #define ROWS 60000
 #define TOP                                                                    \
   "<Region \"unit\">\n<Table \"flow\">\nTop 2 \"packets\"\n</Table>\n"         \
@@ -349,6 +351,26 @@ static void a_counter_that_is_new_was_0_at_the_round_before(void **state) {
   count(region, "b", 5);
   play_round(10 * SECOND);
   assert_int_equal(find(SUM, "all", "b")->first, snapshot->number - 1);
+}
+
+static uint64_t realtime_ns(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_REALTIME, &time);
+  return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
+}
+
+static void a_counter_of_a_new_producer_was_0_at_its_start(void **state) {
+  (void)state;
+  start_watch("");
+  host_set_stamp(realtime_ns());
+  play_round(0);
+  uint64_t before = realtime_ns();
+  count(create_flows(0, NULL), "a", 10);
+  uint64_t after = realtime_ns();
+  play_round(10 * SECOND);
+  const struct region_value *a = find(SUM, "all", "a");
+  assert_int_equal(a->derive, 10);
+  assert_in_range(a->zero_ns, before, after);
 }
 
 static void a_counter_under_top_needs_no_0_before_it(void **state) {
@@ -992,6 +1014,7 @@ int main(void) {
       TEST(without_top_other_has_what_came_and_went_unseen),
       TEST(without_top_there_is_no_other_while_nothing_is_in_it),
       TEST(a_counter_that_is_new_was_0_at_the_round_before),
+      TEST(a_counter_of_a_new_producer_was_0_at_its_start),
       TEST(a_counter_under_top_needs_no_0_before_it),
       TEST(a_cell_that_goes_back_takes_nothing_from_other),
       TEST(other_goes_on_with_the_next_producer),
