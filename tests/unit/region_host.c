@@ -11,6 +11,7 @@ size_t host_memory_max;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 uint64_t host_dispatched;
+uint64_t host_interval_ns;
 
 static struct config config;
 static struct region_watch *watch;
@@ -54,7 +55,7 @@ void start_watch(const char *lines) {
   assert_int_equal(config_read(&config, block), 0);
   fake_config_free(block);
   options = (struct region_watch_options){.configs = &config.regions,
-                                          .interval_ns = 1,
+                                          .interval_ns = host_interval_ns,
                                           .values_max = 10000,
                                           .memory_max = host_memory_max,
                                           .wait = serve_all,
@@ -95,6 +96,7 @@ int set_up(void **state) {
   watch = NULL;
   host_memory_max = 0;
   host_dispatched = UINT64_MAX;
+  host_interval_ns = 1;
   host_now_ns = NULL;
   return 0;
 }

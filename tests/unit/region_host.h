@@ -17,6 +17,7 @@ extern struct region_snapshot *snapshot; /* of the last round */
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: nothing takes any time */
 extern size_t host_memory_max;          /* MaxMemory; 0: the usual */
+extern uint64_t host_interval_ns;       /* 1 at first */
 extern uint64_t host_dispatched;        /* number of the last snapshot that
                                            reached the stores; all at first */
 extern uint64_t began_ns;               /* the watch, CLOCK_BOOTTIME */
