@@ -8,16 +8,10 @@
 #define REST_FIRST_NS UINT64_C(1000000000)
 #define REST_MAX_NS (UINT64_C(60) * 1000000000)
 
-/* Two columns, each cut to a tick of 10 ms at both ends of a window. */
-#define STAT_RESOLUTION_NS 20e6
 #define COUNTER_RESOLUTION 0.005
 /* Reading two counters of a group takes this long at worst; it matters only in
  * windows of a few milliseconds. */
 #define COUNTER_RESOLUTION_NS 20e3
-
-/* Idle columns that fall behind by more than this did not just step back (which
- * kernels do by some ticks), they were reset. */
-#define STAT_RESET_NS UINT64_C(1000000000)
 
 /* How far a load may lie outside 0 to 1 by rounding alone. */
 static double resolution_of(enum source source, double wall_ns) {
@@ -26,11 +20,22 @@ static double resolution_of(enum source source, double wall_ns) {
              : COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / wall_ns;
 }
 
-double engine_load(const struct core_total *from, const struct core_total *to) {
+/* Unhalted time, less what is taken off, as a share of wall time. */
+static double share_of_wall(const struct core_total *from,
+                            const struct core_total *to, double off_ns) {
   double wall_ns = to->wall - from->wall;
   if (from->epoch != to->epoch || !(wall_ns > 0))
     return NAN;
-  return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
+  return fmin(fmax((to->unhalted - from->unhalted - off_ns) / wall_ns, 0), 1);
+}
+
+double engine_load(const struct core_total *from, const struct core_total *to) {
+  return share_of_wall(from, to, 0);
+}
+
+double engine_load_low(const struct core_total *from,
+                       const struct core_total *to) {
+  return share_of_wall(from, to, to->stolen - from->stolen);
 }
 
 /* ---------------------------------------------------------------------------
@@ -42,11 +47,6 @@ static void begin_epoch(struct core *core, struct engine_core *state) {
   core->has_reading = false;
 }
 
-static void begin_stat_epoch(struct core *core, struct engine_core *state) {
-  state->total.stat_epoch++;
-  core->has_row = false;
-}
-
 static void begin_ipc_epoch(struct core *core, struct engine_core *state) {
   state->total.ipc_epoch++;
   core->has_ipc_reading = false;
@@ -55,7 +55,7 @@ static void begin_ipc_epoch(struct core *core, struct engine_core *state) {
 /* Throws the window in progress away; the last readings are forgotten. */
 static void discard(struct core *core, struct engine_core *state) {
   begin_epoch(core, state);
-  begin_stat_epoch(core, state);
+  core_forget_columns(core, state);
   begin_ipc_epoch(core, state);
   core->condemn.windows = 0;
 }
@@ -268,7 +268,6 @@ static void read_counter(struct core *core, struct engine_core *state,
   if (status == -EAGAIN) {
     state->multiplexed = 0;
     context->counts->windows_discarded++;
-    begin_epoch(core, state);
   } else if (core->has_reading) {
     step->valid = true;
     step->wall_ns = (double)(time_ns - core->reading_time_ns);
@@ -312,63 +311,12 @@ static void read_ipc(struct core *core, struct engine_core *state,
   core->ipc_reading = reading;
 }
 
-/* Columns never fall, but for idle and iowait; a difference that is negative
- * all the same counts as nothing. */
-static double risen(uint64_t from, uint64_t to) {
-  return to > from ? (double)(to - from) : 0;
-}
-
-static void read_columns(struct core *core, struct engine_core *state,
-                         const struct core_context *context) {
-  struct core_step *step = &core->step;
-  if (context->stat == NULL ||
-      !core_set_has(&context->stat->cores, state->core)) {
-    if (core->has_row)
-      begin_stat_epoch(core, state);
-    return;
-  }
-  const struct procstat_row *row = &context->stat->rows[state->core];
-  uint64_t idle_ns = procstat_idle_ns(row);
-  if (core->has_row && idle_ns + STAT_RESET_NS < core->idle_ns) {
-    context->counts->errors++;
-    begin_stat_epoch(core, state);
-  }
-  if (core->has_row && context->stat->time_ns > core->row_time_ns) {
-    step->stat_valid = true;
-    step->stat_wall_ns = (double)(context->stat->time_ns - core->row_time_ns);
-    step->idle_ns = risen(core->idle_ns, idle_ns);
-    step->busy_ns = risen(procstat_busy_ns(&core->row), procstat_busy_ns(row));
-    step->steal_ns =
-        risen(core->row.ns[PROCSTAT_STEAL], row->ns[PROCSTAT_STEAL]);
-    step->sum_ns = step->busy_ns + step->idle_ns + step->steal_ns;
-  }
-  core->idle_ns =
-      core->has_row && core->idle_ns > idle_ns ? core->idle_ns : idle_ns;
-  core->row = *row;
-  core->row_time_ns = context->stat->time_ns;
-  core->has_row = true;
-}
-
-/* The software source is the columns seen from the other side. */
-static void read_idle(struct core *core, struct engine_core *state) {
-  struct core_step *step = &core->step;
-  if (!step->stat_valid) {
-    begin_epoch(core, state);
-    return;
-  }
-  step->valid = true;
-  step->wall_ns = step->stat_wall_ns;
-  step->unhalted_ns = step->stat_wall_ns - step->idle_ns - step->steal_ns;
-  step->progress_ns = step->sum_ns;
-  step->progress_wall_ns = step->stat_wall_ns;
-}
-
 void core_read(struct core *core, struct engine_core *state,
                const struct core_context *context) {
   core->step = (struct core_step){.progress_ns = -1};
-  read_columns(core, state, context);
+  core_read_columns(core, state, context);
   if (state->source == SOURCE_IDLE)
-    read_idle(core, state);
+    core_read_idle(core, context);
   else if (core->candidate >= 0)
     read_counter(core, state, context);
   read_ipc(core, state, context);
@@ -384,6 +332,7 @@ void core_commit(struct core *core, struct engine_core *state,
     total->stat_idle += step->idle_ns;
     total->stat_sum += step->sum_ns;
     total->stat_steal += step->steal_ns;
+    total->stat_guest += step->guest_ns;
   }
   if (!step->valid || !(step->wall_ns > 0))
     return;
@@ -392,11 +341,11 @@ void core_commit(struct core *core, struct engine_core *state,
   if (!(load >= -resolution && load <= 1 + resolution)) {
     context->counts->errors++;
     context->counts->windows_discarded++;
-    state->total.epoch++; /* the readings themselves are a sound new base */
-    return;
+    return; /* the readings themselves are a sound new base */
   }
   total->wall += step->wall_ns;
   total->unhalted += step->unhalted_ns;
+  total->stolen += step->stolen_ns;
   total->aperf += step->aperf;
   total->mperf += step->mperf;
   total->base_cycles += step->base_cycles;

@@ -8,14 +8,18 @@
 #include "engine.h"
 #include "perf_event.h"
 
+/* How far two columns of /proc/stat may be wrong together: each is cut to a
+ * tick of 10 ms at both ends of a window. */
+#define STAT_RESOLUTION_NS 20e6
+
 /* What one sample adds to the totals, kept apart until the whole sample is
  * known to be good. */
 struct core_step {
   bool valid; /* load */
-  double wall_ns, unhalted_ns;
+  double wall_ns, unhalted_ns, stolen_ns;
   double aperf, mperf, base_cycles;
   bool stat_valid; /* columns of /proc/stat */
-  double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns;
+  double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns, guest_ns;
   double progress_ns; /* how far the core's own clocks moved, -1 unknown */
   double progress_wall_ns;
 };
@@ -36,10 +40,11 @@ struct core {
   struct perf_reading reading;
   bool has_ipc_reading;
   struct perf_reading ipc_reading;
-  bool has_row;
+  bool has_row; /* the base of the next window of /proc/stat */
   uint64_t row_time_ns;
   struct procstat_row row;
   uint64_t idle_ns; /* the highest idle + iowait seen: it may step back */
+  int refusals;     /* windows running that cannot be right */
 
   double enabled_ns; /* time_enabled of all windows that entered the totals */
 
@@ -56,6 +61,7 @@ struct core_context {
   struct candidate *candidates;
   int candidates_len;
   const struct procstat *stat; /* NULL: withheld in this sample */
+  bool steal_apart;            /* this kernel's idle time is free of steal */
   uint64_t now_ns;
   struct engine_counts *counts;
   bool *sharing_said; /* that counters are shared: said once */
@@ -80,6 +86,16 @@ void core_restart(struct core *core, struct engine_core *state,
 /* Reads counters and columns into core->step. */
 void core_read(struct core *core, struct engine_core *state,
                const struct core_context *context);
+
+/* The two parts of it that need /proc/stat: the columns, and the load that the
+ * idle columns leave. A window that cannot be right is refused and its base
+ * kept, so that the next one covers it. */
+void core_read_columns(struct core *core, struct engine_core *state,
+                       const struct core_context *context);
+void core_read_idle(struct core *core, const struct core_context *context);
+
+/* The next window of /proc/stat begins at the next reading. */
+void core_forget_columns(struct core *core, struct engine_core *state);
 
 /* Adds core->step to the totals. */
 void core_commit(struct core *core, struct engine_core *state,

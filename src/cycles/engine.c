@@ -22,6 +22,7 @@ struct core_context engine_core_context(struct engine *engine) {
       .candidates = engine->candidates,
       .candidates_len = engine->candidates_len,
       .stat = engine->stat_valid ? &engine->stat : NULL,
+      .steal_apart = engine->kernel_has[KERNEL_IDLE_STEALTIME],
       .now_ns = engine->time_ns,
       .counts = &engine->counts,
       .sharing_said = &engine->sharing_said,
@@ -196,6 +197,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);
+  engine_find_accounting(engine);
   find_ipc_events(engine);
   status = apply_online(engine, &none);
   if (status != 0)

@@ -1,10 +1,10 @@
 /* cycles/ answers one question: how busy is each core?
  *
  * The quantity is unhalted time over wall time of one logical CPU, whatever ran
- * on it: tasks, interrupts, softirq inline or in ksoftirqd. Time stolen by a
- * hypervisor is never in it. It is learnt per core from the best source that
- * the machine has and that has proven itself (source.h), and every figure can
- * say which one that was.
+ * on it: tasks, interrupts, softirq inline or in ksoftirqd. It does not hold time
+ * that a hypervisor stole, where that can be told (engine_load_low). It is
+ * learnt per core from the best source that the machine has and that has proven
+ * itself (source.h), and every figure can say which one that was.
  *
  * This folder must never know collectd, regions or who uses it. It is plain C
  * over files, perf_event_open(2) and a clock, all of which come through
@@ -51,12 +51,14 @@ struct core_total {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
   double unhalted;     /* of the core's source */
+  double stolen;       /* at most this much of `unhalted` was stolen */
   uint64_t stat_epoch; /* the same for the columns of /proc/stat */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait, held where it steps back */
   double stat_sum;  /* the first eight columns */
   double stat_steal;
+  double stat_guest; /* in virtual machines of this host; inside stat_busy */
   double aperf, mperf; /* cycles; 0 where the source has none */
   double base_cycles;  /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;
@@ -122,6 +124,9 @@ const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
 bool engine_tick_sampled(const struct engine *engine);
+/* This kernel counts softirq that runs inline on an idle core as idle, so that
+ * loads of source `idle` lack it. */
+bool engine_softirq_is_idle(const struct engine *engine);
 /* At least one selected core has a source (or is waited for, if none of the
  * selected is online). */
 bool engine_has_source(const struct engine *engine);
@@ -135,5 +140,11 @@ const char *engine_source_reason(const struct engine *engine,
  * are of different epochs or no time lies between. Rounding of the source is
  * clamped. */
 double engine_load(const struct core_total *from, const struct core_total *to);
+
+/* The lower bound of the same. It is the load itself but for source `idle` on
+ * kernels whose idle time cannot be told from time stolen while waking: there
+ * the load holds stolen running time, and the bound takes all steal off. */
+double engine_load_low(const struct core_total *from,
+                       const struct core_total *to);
 
 #endif

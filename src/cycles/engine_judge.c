@@ -9,6 +9,51 @@
  * it learns anew after a migration. */
 #define TSC_RATE_TOLERANCE 0.001
 
+/* ---------------------------------------------------------------------------
+ * How the kernel accounts for time
+ */
+
+void engine_find_accounting(struct engine *engine) {
+  static const char *const names[KERNEL_MEMBERS] = {
+      [KERNEL_IDLE_STEALTIME] = "idle_stealtime",
+      [KERNEL_IDLE_DYNTICK] = "idle_dyntick",
+      [KERNEL_PREV_IRQ_TIME] = "prev_irq_time",
+  };
+  btf_find(engine->options.machine, names, engine->kernel_has, KERNEL_MEMBERS);
+}
+
+/* A kernel that samples interrupts at the tick never finds one in the column
+ * irq, because the tick does not come within another interrupt. */
+static bool interrupts_are_timed(const struct engine *engine) {
+  core_set_for_each(core, &engine->stat.cores) {
+    if (engine->stat.rows[core].ns[PROCSTAT_IRQ] > 0)
+      return true;
+  }
+  return false;
+}
+
+bool engine_softirq_is_idle(const struct engine *engine) {
+  return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
+         !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&
+           interrupts_are_timed(engine));
+}
+
+static void say_softirq_is_idle(struct engine *engine) {
+  if (engine->softirq_said || !engine_softirq_is_idle(engine))
+    return;
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->softirq_said |= engine->states[i].source == SOURCE_IDLE;
+  if (engine->softirq_said)
+    journal_say(&engine->options.journal, JOURNAL_WARNING,
+                "this kernel counts softirq on an idle core as idle: loads of "
+                "the source idle lack it (a hardware source has it, or a "
+                "kernel with CONFIG_IRQ_TIME_ACCOUNTING)");
+}
+
+/* ---------------------------------------------------------------------------
+ * Counters
+ */
+
 static double share(double from, double to, double wall_ns) {
   return wall_ns > 0 ? (to - from) / wall_ns : NAN;
 }
@@ -74,4 +119,5 @@ void engine_judge(struct engine *engine) {
     core->judged = *total;
     core->judged_enabled_ns = core->enabled_ns;
   }
+  say_softirq_is_idle(engine);
 }

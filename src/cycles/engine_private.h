@@ -1,22 +1,32 @@
 /* engine_private: the engine itself, for the files that make it up:
  *
  *   engine.c          open, sample
- *   engine_judge.c    whether hardware sources are still right
+ *   engine_judge.c    whether sources are still right
  *   engine_sources.c  which source serves which core, and saying so
  *   engine_proof.c    when and where sources are put to the proof
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
 
+#include "btf.h"
 #include "candidate.h"
 #include "core.h"
 #include "engine.h"
+
+/* Members of the kernel's structures that tell how it accounts for time. */
+enum kernel_member {
+  KERNEL_IDLE_STEALTIME, /* time stolen while idle is taken off idle */
+  KERNEL_IDLE_DYNTICK,   /* idle is counted from tick stop to tick restart */
+  KERNEL_PREV_IRQ_TIME,  /* interrupts may be timed, and are then not in idle */
+  KERNEL_MEMBERS,
+};
 
 struct engine {
   struct engine_options options;
   struct core_set wanted; /* options.cores, copied */
   char *event;
   struct topology topology;
+  bool kernel_has[KERNEL_MEMBERS];
   struct candidate candidates[CANDIDATES_MAX];
   int candidates_len;
   uint64_t prove_at_ns[CANDIDATES_MAX];
@@ -33,6 +43,7 @@ struct engine {
   bool stat_withheld; /* said */
   bool stat_failed;   /* said */
   bool no_source;     /* said */
+  bool softirq_said;
   bool sharing_said;
   uint64_t time_ns;
   bool has_offset;
@@ -50,6 +61,9 @@ static inline uint64_t engine_clock(const struct engine *engine,
 }
 
 struct core_context engine_core_context(struct engine *engine);
+
+/* How the kernel accounts for time; nothing is known of one without BTF. */
+void engine_find_accounting(struct engine *engine);
 
 /* Every LOADAVG_INTERVAL_NS: condemns sources that are caught lying, and has
  * them proven again where the TSC has changed its rate. */

@@ -191,6 +191,14 @@ static double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
+/* The load is known between two bounds; what is hidden (or, negative,
+ * overrated) is how far the busy columns are outside of them. */
+static double hidden_work(double low, double load, double columns) {
+  if (isnan(low) || isnan(load))
+    return NAN;
+  return fmax(low - columns, 0) + fmin(load - columns, 0);
+}
+
 static void columns_interval(struct core_figures *core,
                              const struct core_total *from,
                              const struct core_total *to) {
@@ -198,7 +206,8 @@ static void columns_interval(struct core_figures *core,
   double wall_ns = to->stat_wall - from->stat_wall;
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
-  core->hidden = core->busy - (to->stat_busy - from->stat_busy) / wall_ns;
+  core->hidden = hidden_work(engine_load_low(from, to), core->busy,
+                             (to->stat_busy - from->stat_busy) / wall_ns);
   core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   /* Sampled by the tick itself, the columns cannot tell what it missed. */

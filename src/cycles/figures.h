@@ -46,7 +46,7 @@ struct core_figures {
   double busy;               /* load over the interval, 0 to 1 */
   double busy_min, busy_max; /* of the sample windows that ended in it */
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* busy - busy columns / wall: what the tick never saw */
+  double hidden;       /* points that the tick certainly did not see */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
   double frequency_hz; /* while unhalted */

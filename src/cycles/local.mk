@@ -2,9 +2,11 @@ noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
+	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/candidate.c src/cycles/candidate.h \
 	src/cycles/condemn.c src/cycles/condemn.h \
 	src/cycles/core.c src/cycles/core.h \
+	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
 	src/cycles/engine.c src/cycles/engine.h \

@@ -9,7 +9,7 @@ enum source {
   SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
   SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
   SOURCE_EVENT,      /* a configured perf event */
-  SOURCE_IDLE,       /* 1 - (idle + iowait + steal of /proc/stat) / wall */
+  SOURCE_IDLE,       /* 1 - (idle + iowait of /proc/stat) / wall */
   SOURCES,
 };
 

@@ -129,7 +129,7 @@ static void add_machine(struct findings *findings,
   add(findings, "machine", "nohz_full", VERDICT_OK, NULL, "%s",
       or_none(facts->nohz_full));
   add(findings, "machine", "hypervisor", VERDICT_OK, NULL, "%s",
-      facts->hypervisor ? "yes: time stolen by it is never in a load" : "no");
+      facts->hypervisor ? "yes" : "no");
   add(findings, "machine", "TSC", facts->tsc_steady ? VERDICT_OK : VERDICT_NOTE,
       facts->tsc_steady ? NULL
                         : "nothing: counters are then divided by time-enabled",

@@ -42,8 +42,7 @@ static void read_stat(struct methods *methods, struct row *row,
     double busy_ns[] = {
         [STAT_BUSY] = total->stat_busy,
         [STAT_SUM] = total->stat_sum,
-        [STAT_NOT_IDLE] =
-            total->stat_wall - total->stat_idle - total->stat_steal,
+        [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
         [STAT_SHARE] = total->stat_sum - total->stat_idle,
     };
     if (cores[i].core >= methods->cores_len)

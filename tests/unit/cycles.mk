@@ -17,6 +17,9 @@ CYCLES_TESTS = \
 	tests/unit/test_engine_hotplug \
 	tests/unit/test_engine_suspend \
 	tests/unit/test_engine_condemnation \
+	tests/unit/test_load_window \
+	tests/unit/test_engine_property \
+	tests/unit/test_engine_steal \
 	tests/unit/test_figures \
 	tests/unit/test_figures_columns \
 	tests/unit/test_aggregate \
@@ -67,6 +70,12 @@ tests_unit_test_engine_suspend_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_suspend_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_condemnation_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_condemnation_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_steal_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_steal_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_property_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_property_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_load_window_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_load_window_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_columns_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_figures_columns_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_CFLAGS = $(CYCLES_TEST_CFLAGS)

@@ -13,6 +13,7 @@
 struct fake_file {
   char *path;
   char *text;
+  size_t length;
   int error;
 };
 
@@ -51,15 +52,23 @@ static double share_or(double share, double otherwise) {
   return isnan(share) ? otherwise : share;
 }
 
-static void run_core(struct fake_core *core, double ns) {
+static void run_core(const struct fake_machine *fake, struct fake_core *core,
+                     double ns) {
   if (!core->online)
     return;
-  double idle = share_or(core->idle, 1 - core->load - core->steal);
+  double idle = share_or(core->idle, 1 - core->load - core->steal -
+                                         (fake->steal_apart ? core->woken : 0));
   double seen = share_or(core->seen, core->load);
-  double column[8] = {
-      seen, 0, 0,          idle * (1 - core->iowait), idle * core->iowait,
-      0,    0, core->steal};
-  for (int i = 0; i < 8; i++)
+  double column[10] = {seen,
+                       0,
+                       0,
+                       idle * (1 - core->iowait),
+                       idle * core->iowait,
+                       core->irq,
+                       0,
+                       core->steal + core->woken,
+                       core->guest};
+  for (int i = 0; i < 10; i++)
     core->column_ns[i] += ns * column[i];
   core->halted_ns += ns * (1 - core->load);
   if (core->load < 1)
@@ -83,7 +92,7 @@ static void run_descriptor(struct fake_machine *fake,
 void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
   fake->monotonic_ns += ns;
   for (int i = 0; i < fake->cores_len; i++)
-    run_core(&fake->cores[i], (double)ns);
+    run_core(fake, &fake->cores[i], (double)ns);
   for (size_t i = 0; i < fake->descriptors_len; i++)
     run_descriptor(fake, &fake->descriptors[i], (double)ns);
 }
@@ -144,7 +153,18 @@ static struct fake_file *make_file(struct fake_machine *fake,
 
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text) {
-  make_file(fake, path)->text = copy_of(text);
+  fake_machine_bytes(fake, path, text, strlen(text));
+}
+
+void fake_machine_bytes(struct fake_machine *fake, const char *path,
+                        const char *bytes, size_t len) {
+  struct fake_file *file = make_file(fake, path);
+  file->text = malloc(len + 1);
+  if (file->text == NULL)
+    abort();
+  memcpy(file->text, bytes, len);
+  file->text[len] = 0;
+  file->length = len;
 }
 
 void fake_machine_filef(struct fake_machine *fake, const char *text,
@@ -179,11 +199,11 @@ static ssize_t give(const char *text, size_t length, char *buffer,
   return (ssize_t)length;
 }
 
-static void stat_row(FILE *out, const char *name, const double ns[8]) {
+static void stat_row(FILE *out, const char *name, const double ns[10]) {
   fprintf(out, "%s", name);
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 10; i++)
     fprintf(out, " %llu", (unsigned long long)(ns[i] / TICK_NS));
-  fprintf(out, " 0 0\n");
+  fprintf(out, "\n");
 }
 
 static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
@@ -199,9 +219,9 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
   FILE *out = open_memstream(&text, &length);
   if (out == NULL)
     abort();
-  double all[8] = {0};
+  double all[10] = {0};
   for (int i = 0; i < fake->cores_len; i++)
-    for (int column = 0; column < 8; column++)
+    for (int column = 0; column < 10; column++)
       all[column] += fake->cores[i].column_ns[column];
   stat_row(out, "cpu ", all);
   for (int i = 0; i < fake->cores_len; i++) {
@@ -272,7 +292,7 @@ static ssize_t fake_read_file(void *context, const char *path, char *buffer,
   if (file != NULL && file->error != 0)
     return -file->error;
   if (file != NULL)
-    return give(file->text, strlen(file->text), buffer, size);
+    return give(file->text, file->length, buffer, size);
   if (fake->procstat && strcmp(path, "/proc/stat") == 0)
     return read_stat(fake, buffer, size);
   if (fake->cores_len > 0 && strcmp(path, CPU_FOLDER "/online") == 0)

@@ -38,6 +38,8 @@ static void steal_is_its_share_of_wall_time(void **state) {
   figures_play_prepare(&it, 2, 0.3);
   fake_machine_hypervisor(it.play.fake);
   it.play.fake->cores[1].steal = 0.4;
+  it.play.fake->steal_apart = true;
+  fake_machine_btf(it.play.fake, "idle_stealtime");
   figures_play_start(&it);
   figures_play_sample(&it, 100 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
