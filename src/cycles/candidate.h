@@ -18,6 +18,7 @@ struct candidate {
   char trouble[CANDIDATE_REASON_MAX]; /* of the last core that failed */
   enum proof proof;
   bool must_be_proven; /* pending and unproven are not enough */
+  bool doubt_said;     /* that the kernel sees more work than this source */
   bool any_core;
   struct core_set cores; /* that it can serve, unless any_core */
 

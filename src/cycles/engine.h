@@ -127,6 +127,9 @@ bool engine_tick_sampled(const struct engine *engine);
 /* This kernel counts softirq that runs inline on an idle core as idle, so that
  * loads of source `idle` lack it. */
 bool engine_softirq_is_idle(const struct engine *engine);
+/* This machine is virtual and has never been told of stolen time, so that the
+ * kernel may count it as work: it is then no witness against a counter. */
+bool engine_steal_is_unknown(const struct engine *engine);
 /* At least one selected core has a source (or is waited for, if none of the
  * selected is online). */
 bool engine_has_source(const struct engine *engine);

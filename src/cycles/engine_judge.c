@@ -22,20 +22,27 @@ void engine_find_accounting(struct engine *engine) {
   btf_find(engine->options.machine, names, engine->kernel_has, KERNEL_MEMBERS);
 }
 
-/* A kernel that samples interrupts at the tick never finds one in the column
- * irq, because the tick does not come within another interrupt. */
-static bool interrupts_are_timed(const struct engine *engine) {
+/* Has any core had time in this column since boot? */
+static bool column_is_used(const struct engine *engine,
+                           enum procstat_column column) {
   core_set_for_each(core, &engine->stat.cores) {
-    if (engine->stat.rows[core].ns[PROCSTAT_IRQ] > 0)
+    if (engine->stat.rows[core].ns[column] > 0)
       return true;
   }
   return false;
 }
 
+/* A kernel that samples interrupts at the tick never finds one in the column
+ * irq, because the tick does not come within another interrupt. */
 bool engine_softirq_is_idle(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
          !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&
-           interrupts_are_timed(engine));
+           column_is_used(engine, PROCSTAT_IRQ));
+}
+
+bool engine_steal_is_unknown(const struct engine *engine) {
+  return engine->topology.hypervisor && engine->stat_valid &&
+         !column_is_used(engine, PROCSTAT_STEAL);
 }
 
 static void say_softirq_is_idle(struct engine *engine) {
@@ -83,6 +90,19 @@ static void watch_tsc(struct engine *engine, const struct core *core,
     candidate->tsc_per_ns = rate;
 }
 
+/* Under a hypervisor that reports no steal the kernel may be wrong as well. */
+static void doubt(struct engine *engine, const struct engine_core *state,
+                  struct candidate *candidate, double hardware, double kernel) {
+  snprintf(candidate->trouble, sizeof(candidate->trouble),
+           "it read %.1f %% on core %d where the kernel was not idle for %.1f "
+           "%%; as this hypervisor reports no steal, either may be right",
+           100 * hardware, state->core, 100 * kernel);
+  if (!candidate->doubt_said)
+    journal_say(&engine->options.journal, JOURNAL_WARNING, "source %s: %s",
+                source_name(candidate->source), candidate->trouble);
+  candidate->doubt_said = true;
+}
+
 /* Condemns the source of a core that has seen too little for too long. */
 static void judge_source(struct engine *engine, struct core *core,
                          const struct engine_core *state) {
@@ -92,12 +112,17 @@ static void judge_source(struct engine *engine, struct core *core,
     return;
   double wall_ns = to->stat_wall - from->stat_wall;
   double steal = share(from->stat_steal, to->stat_steal, wall_ns);
-  double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal;
+  double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal -
+                  share(from->stat_guest, to->stat_guest, wall_ns);
   double hardware = engine_load(from, to);
   if (!condemn_judge(&core->condemn, hardware, kernel, steal,
                      engine->stat.bracket_ns, engine_tick_sampled(engine)))
     return;
   struct candidate *candidate = &engine->candidates[core->candidate];
+  if (engine_steal_is_unknown(engine)) {
+    doubt(engine, state, candidate, hardware, kernel);
+    return;
+  }
   snprintf(candidate->reason, sizeof(candidate->reason),
            "it read %.1f %% where the kernel was not idle for %.1f %%, three "
            "windows of 4.6 s running",

@@ -159,6 +159,8 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
     const struct topology *topology = engine_topology(engine);
     facts->hypervisor = topology->hypervisor;
     facts->tsc_steady = topology->tsc_steady;
+    facts->steal_unknown = engine_steal_is_unknown(engine);
+    facts->softirq_is_idle = engine_softirq_is_idle(engine);
     facts->cores_online = core_set_count(&topology->online);
     core_set_format(&topology->online, facts->online, FACT_SIZE);
     core_set_format(&topology->possible, facts->possible, FACT_SIZE);

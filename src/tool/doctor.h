@@ -28,6 +28,8 @@ struct doctor_facts {
   char online[FACT_SIZE], possible[FACT_SIZE];
   char isolated[FACT_SIZE], nohz_full[FACT_SIZE]; /* "": none */
   bool hypervisor;
+  bool steal_unknown;   /* and it has never reported any */
+  bool softirq_is_idle; /* to this kernel */
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "": not known */
   char pmus[FACT_SIZE];        /* names with blanks between */

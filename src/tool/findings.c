@@ -128,8 +128,18 @@ static void add_machine(struct findings *findings,
       or_none(facts->isolated));
   add(findings, "machine", "nohz_full", VERDICT_OK, NULL, "%s",
       or_none(facts->nohz_full));
-  add(findings, "machine", "hypervisor", VERDICT_OK, NULL, "%s",
-      facts->hypervisor ? "yes" : "no");
+  add(findings, "machine", "hypervisor",
+      facts->steal_unknown ? VERDICT_NOTE : VERDICT_OK,
+      facts->steal_unknown ? "nothing: a counter that disagrees with the "
+                             "kernel's idle time is warned of, and kept"
+                           : NULL,
+      "%s%s", facts->hypervisor ? "yes" : "no",
+      facts->steal_unknown ? ": it has reported no stolen time so far" : "");
+  if (facts->softirq_is_idle)
+    add(findings, "machine", "softirq", VERDICT_NOTE,
+        "use a hardware source, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
+        "this kernel counts softirq on an idle core as idle: loads of idle "
+        "lack it");
   add(findings, "machine", "TSC", facts->tsc_steady ? VERDICT_OK : VERDICT_NOTE,
       facts->tsc_steady ? NULL
                         : "nothing: counters are then divided by time-enabled",

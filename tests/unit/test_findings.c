@@ -125,6 +125,29 @@ static void a_sampled_tick_is_told_wherever_it_matters(void **state) {
   assert_non_null(strstr(find(&findings, "tick")->advice, "nohz"));
 }
 
+static void a_hypervisor_without_steal_is_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.hypervisor = true;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "hypervisor")->verdict, VERDICT_OK);
+  facts.steal_unknown = true;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "hypervisor")->verdict, VERDICT_NOTE);
+  assert_non_null(strstr(find(&findings, "hypervisor")->value, "no stolen"));
+}
+
+static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.softirq_is_idle = true;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "softirq")->verdict, VERDICT_NOTE);
+  assert_non_null(find(&findings, "softirq")->advice);
+}
+
 /* mperf under a hypervisor, in a container whose /proc/stat is of no use. */
 static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
   (void)state;
@@ -142,6 +165,8 @@ int main(void) {
       cmocka_unit_test(missing_rights_are_advised_before_missing_hardware),
       cmocka_unit_test(without_paranoia_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_told_wherever_it_matters),
+      cmocka_unit_test(a_hypervisor_without_steal_is_noted),
+      cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_noted),
       cmocka_unit_test(a_source_that_only_a_name_brings_in_is_told_so),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
