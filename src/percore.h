@@ -24,9 +24,14 @@ extern "C" {
  * thread: a core beside a fully loaded sibling has about half its room, so look
  * at percore_load_get_sibling too.
  *
+ * Hardware counters leave out time that a hypervisor stole. The source "idle"
+ * on older kernels cannot tell stolen running time and counts it: the core had
+ * no room. Time stolen while waking is not counted.
+ *
  *   call                            beside others on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
- *   percore_load_get and the like   any thread, never blocks, lock-free
+ *   percore_load_get and the like   any thread, never blocks, lock-free;
+ *                                   two calls may be of two windows
  *   percore_load_close              alone
  */
 
@@ -39,14 +44,25 @@ struct percore_load;
 int percore_load_open(struct percore_load **load);
 
 /* Samples all cores; loads are those of the time since the last update (the
- * first follows open). Windows of 10 ms and more make sense with hardware
- * counters, of 200 ms and more with the software source (2.3 points rms there,
- * 0.45 at 1 s). Returns 0, or -1 with errno and the loads as they were. */
+ * first follows open). No window is shorter than 10 ms with hardware counters
+ * or 200 ms with the source "idle" (2.3 points rms there, 0.45 at 1 s): a call
+ * that comes earlier, from whatever thread, returns 0 and leaves the loads as
+ * they are. Returns 0, or -1 with errno and the loads as they were. */
 int percore_load_update(struct percore_load *load);
 
 /* The load of a core, 0 to 1, at the last update; -1 for a core without a
  * value: offline, not existing, or in its first window. */
 double percore_load_get(const struct percore_load *load, int core);
+
+/* The lower bound of that load, or -1: less than the load only with the source
+ * "idle" on older kernels, where all steal is taken off. What ran on the core
+ * is between the two. */
+double percore_load_get_low(const struct percore_load *load, int core);
+
+/* The length of the window of that load in seconds, or -1 without a value.
+ * *age, unless NULL, gets the seconds since its end. */
+double percore_load_get_window(const struct percore_load *load, int core,
+                               double *age);
 
 /* The load of the busiest other hardware thread on the same physical core; -1
  * if there is none or it has no value. */

@@ -45,7 +45,7 @@ struct machine {
 
 /* This computer, with every path taken under sysroot ("/" or NULL: as it is).
  * Free with machine_linux_close. NULL with errno set if out of memory.
- * A machine is used by one thread at a time. */
+ * A machine is used by one thread at a time, but for clock_ns. */
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
