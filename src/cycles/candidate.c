@@ -178,36 +178,25 @@ static bool runs_guests(const struct machine *machine) {
   return false;
 }
 
+/* pmu and its type on hybrid processors, else NULL and 0. */
 static struct candidate find_ref_cycles(const struct finder *finder,
-                                        const char *pmu) {
+                                        const char *pmu, uint64_t type) {
   struct candidate candidate = start(SOURCE_REF_CYCLES);
+  if (pmu != NULL) {
+    /* Of a source that is ruled out, too: IPC goes by it. */
+    snprintf(candidate.pmu, sizeof(candidate.pmu), "%s", pmu);
+    candidate.pmu_type = type;
+  }
   if (ruled_out(&candidate, finder->options))
     return candidate;
-  const struct machine *machine = finder->options->machine;
   struct perf_event event = {.type = PERF_TYPE_HARDWARE,
-                             .config = PERF_COUNT_HW_REF_CPU_CYCLES};
-  if (pmu != NULL) {
-    char path[128];
-    uint64_t type;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
-    if (machine_read_u64(machine, path, &type) != 0 || type > UINT32_MAX) {
-      unavailable(&candidate, "the PMU has no valid type");
-      return candidate;
-    }
-    event.config |= type << PERF_PMU_TYPE_SHIFT;
-    candidate.any_core = false;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/cpus", pmu);
-    if (machine_read_core_set(machine, path, &candidate.cores) != 0)
-      core_set_clear(&candidate.cores);
-  }
-  if (finder->options->source == SOURCE_AUTO && runs_guests(machine)) {
-    unavailable(&candidate, "this host runs guests, which a core counter can "
-                            "keep from starting: used only if named");
-    return candidate;
-  }
+                             .config = PERF_COUNT_HW_REF_CPU_CYCLES |
+                                       type << PERF_PMU_TYPE_SHIFT};
   add_event(&candidate, &event);
   candidate.pinned = true;
   choose_denominator(&candidate, finder);
+  candidate.yields_to_guests =
+      candidate.available && finder->options->source == SOURCE_AUTO;
   return candidate;
 }
 
@@ -225,6 +214,10 @@ static struct candidate find_event(const struct finder *finder) {
     candidate.available = false;
     return candidate;
   }
+  const char *slash = strchr(finder->options->event, '/');
+  if (slash != NULL)
+    snprintf(candidate.pmu, sizeof(candidate.pmu), "%.*s",
+             (int)(slash - finder->options->event), finder->options->event);
   add_event(&candidate, &event);
   candidate.pinned = true;
   choose_denominator(&candidate, finder);
@@ -260,16 +253,51 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
     uint64_t type;
     snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type",
              hybrid_pmus[i]);
-    if (machine_read_u64(options->machine, path, &type) != 0)
+    if (machine_read_u64(options->machine, path, &type) != 0 ||
+        type > UINT32_MAX)
       continue;
-    candidates[len++] = find_ref_cycles(&finder, hybrid_pmus[i]);
+    candidates[len++] = find_ref_cycles(&finder, hybrid_pmus[i], type);
     hybrids++;
   }
   if (hybrids == 0)
-    candidates[len++] = find_ref_cycles(&finder, NULL);
+    candidates[len++] = find_ref_cycles(&finder, NULL, 0);
   candidates[len++] = find_event(&finder);
   candidates[len++] = start(SOURCE_IDLE);
+  candidates_find_cores(candidates, len, options->machine);
+  candidates_mind_guests(candidates, len, options->machine);
   return len;
+}
+
+void candidates_find_cores(struct candidate candidates[], int len,
+                           const struct machine *machine) {
+  for (int i = 0; i < len; i++) {
+    struct candidate *candidate = &candidates[i];
+    char path[128];
+    if (candidate->pmu[0] == '\0')
+      continue;
+    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/cpus",
+             candidate->pmu);
+    int status = machine_read_core_set(machine, path, &candidate->cores);
+    candidate->any_core = status == -ENOENT;
+    if (status != 0)
+      core_set_clear(&candidate->cores);
+  }
+}
+
+void candidates_mind_guests(struct candidate candidates[], int len,
+                            const struct machine *machine) {
+  bool guests = runs_guests(machine);
+  for (int i = 0; i < len; i++) {
+    struct candidate *candidate = &candidates[i];
+    if (!candidate->yields_to_guests || candidate->yielded == guests)
+      continue;
+    candidate->yielded = guests;
+    candidate->available = !guests;
+    snprintf(candidate->reason, sizeof(candidate->reason), "%s",
+             guests ? "this host runs guests, which a core counter can keep "
+                      "from starting: used only if named"
+                    : "");
+  }
 }
 
 bool candidate_serves(const struct candidate *candidate, int core) {
@@ -280,8 +308,12 @@ void candidate_explain(char *text, size_t size, int status) {
   const char *remedy = "";
   if (status == -EACCES || status == -EPERM)
     remedy = " (give CAP_PERFMON, or lower kernel.perf_event_paranoid)";
-  else if (status == -ENOENT || status == -EOPNOTSUPP)
+  else if (status == -ENOENT)
     remedy = " (this processor, or the hypervisor, does not offer it)";
+  else if (status == -EOPNOTSUPP)
+    remedy = " (not offered here, or not while a guest has a PMU)";
+  else if (status == -ENODEV)
+    remedy = " (the core is offline)";
   else if (status == -EMFILE)
     remedy = " (raise LimitNOFILE)";
   snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);

@@ -10,6 +10,7 @@
 
 #define CANDIDATES_MAX 8
 #define CANDIDATE_REASON_MAX 256
+#define CANDIDATE_PMU_MAX 64
 
 struct candidate {
   enum source source;
@@ -17,8 +18,13 @@ struct candidate {
   char reason[CANDIDATE_REASON_MAX];  /* "" in good order */
   char trouble[CANDIDATE_REASON_MAX]; /* of the last core that failed */
   enum proof proof;
-  bool must_be_proven; /* pending and unproven are not enough */
-  bool doubt_said;     /* that the kernel sees more work than this source */
+  bool must_be_proven;   /* pending and unproven are not enough */
+  bool doubt_said;       /* that the kernel sees more work than this source */
+  bool yields_to_guests; /* while this host runs any, it is not available */
+  bool yielded;
+  char
+      pmu[CANDIDATE_PMU_MAX]; /* in sysfs; "": that of no cores in particular */
+  uint64_t pmu_type;          /* of a hybrid processor, else 0 */
   bool any_core;
   struct core_set cores; /* that it can serve, unless any_core */
 
@@ -47,6 +53,16 @@ struct candidate_window {
 int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
+
+/* Which cores each PMU serves, as far as the machine says now: cores that come
+ * may be of any of them. */
+void candidates_find_cores(struct candidate candidates[], int len,
+                           const struct machine *machine);
+
+/* A counter that counts in guests, too, can keep them from starting, so that it
+ * is given up when the first comes and taken again when the last has gone. */
+void candidates_mind_guests(struct candidate candidates[], int len,
+                            const struct machine *machine);
 
 bool candidate_serves(const struct candidate *candidate, int core);
 

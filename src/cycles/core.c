@@ -74,15 +74,21 @@ void core_restart(struct core *core, struct engine_core *state,
   core_close(core, state, machine);
   memset(core->rest_ns, 0, sizeof(core->rest_ns));
   memset(core->rests_until_ns, 0, sizeof(core->rests_until_ns));
-  core->ipc_refused = false;
+  core->ipc_rests_until_ns = core->ipc_rest_ns = 0;
 }
 
-static void rest(struct core *core, int candidate, uint64_t now_ns) {
-  uint64_t *rest_ns = &core->rest_ns[candidate];
+/* Lets something that failed rest, longer each time that it fails again. */
+static void rest_longer(uint64_t *until_ns, uint64_t *rest_ns,
+                        uint64_t now_ns) {
   *rest_ns = *rest_ns == 0 ? REST_FIRST_NS : *rest_ns * 2;
   if (*rest_ns > REST_MAX_NS)
     *rest_ns = REST_MAX_NS;
-  core->rests_until_ns[candidate] = now_ns + *rest_ns;
+  *until_ns = now_ns + *rest_ns;
+}
+
+static void rest(struct core *core, int candidate, uint64_t now_ns) {
+  rest_longer(&core->rests_until_ns[candidate], &core->rest_ns[candidate],
+              now_ns);
 }
 
 static bool usable(const struct candidate *candidate, int core,
@@ -93,24 +99,44 @@ static bool usable(const struct candidate *candidate, int core,
   return !candidate->must_be_proven || candidate->proof == PROOF_PROVEN;
 }
 
+/* On a hybrid processor the plain event is that of one kind of core alone. */
+static uint64_t pmu_type_of(const struct core_context *context, int core) {
+  for (int i = 0; i < context->candidates_len; i++)
+    if (context->candidates[i].pmu_type != 0 &&
+        candidate_serves(&context->candidates[i], core))
+      return context->candidates[i].pmu_type;
+  return 0;
+}
+
 static void open_ipc_group(struct core *core, struct engine_core *state,
                            const struct core_context *context,
                            unsigned allowed) {
   bool undisturbed = (allowed & ~(1U << SOURCE_IDLE)) == 0;
-  if (!context->ipc || undisturbed || core->ipc_refused ||
-      core->ipc_group.events_len > 0)
+  if (!context->ipc || undisturbed || core->ipc_group.events_len > 0 ||
+      core->ipc_rests_until_ns > context->now_ns)
     return;
+  uint64_t pmu_type = pmu_type_of(context, state->core);
+  struct perf_event events[2];
+  for (int i = 0; i < 2; i++) {
+    events[i] = context->ipc_events[i];
+    events[i].config |= pmu_type << PERF_PMU_TYPE_SHIFT;
+  }
   int status = perf_group_open(&core->ipc_group, context->machine, state->core,
-                               context->ipc_events, 2, false);
+                               events, 2, false);
   begin_ipc_epoch(core, state);
-  if (status == 0)
+  if (status == 0) {
+    core->ipc_rest_ns = 0;
     return;
-  core->ipc_refused = true;
+  }
+  rest_longer(&core->ipc_rests_until_ns, &core->ipc_rest_ns, context->now_ns);
   char why[CANDIDATE_REASON_MAX];
   candidate_explain(why, sizeof(why), status);
-  journal_say(context->journal, JOURNAL_WARNING,
-              "core %d: no instructions per cycle, of their counters: %s",
-              state->core, why);
+  if (!*context->ipc_said)
+    journal_say(context->journal, JOURNAL_WARNING,
+                "core %d has no instructions per cycle (other cores may have "
+                "none, too): %s",
+                state->core, why);
+  *context->ipc_said = true;
 }
 
 /* A group that opens and cannot be read would be taken, said to serve, and

@@ -27,7 +27,8 @@ struct core_step {
 struct core {
   struct perf_group group;
   struct perf_group ipc_group;
-  bool ipc_refused;
+  uint64_t ipc_rests_until_ns; /* it could not be opened */
+  uint64_t ipc_rest_ns;
   int candidate; /* index, -1: none */
   int announced; /* the one that the journal last named */
   /* A candidate that failed here rests until then; it rests longer each time
@@ -65,6 +66,7 @@ struct core_context {
   uint64_t now_ns;
   struct engine_counts *counts;
   bool *sharing_said; /* that counters are shared: said once */
+  bool *ipc_said;     /* that IPC cannot be had: likewise */
   bool ipc;
   struct perf_event ipc_events[2];
 };

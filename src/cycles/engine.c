@@ -26,6 +26,7 @@ struct core_context engine_core_context(struct engine *engine) {
       .now_ns = engine->time_ns,
       .counts = &engine->counts,
       .sharing_said = &engine->sharing_said,
+      .ipc_said = &engine->ipc_said,
       .ipc = engine->options.ipc && engine->options.hardware,
   };
   memcpy(context.ipc_events, engine->ipc_events, sizeof(context.ipc_events));
@@ -68,6 +69,8 @@ static int add_core(struct engine *engine, int number) {
  * is closed, and one that was away in between is closed and begins anew. */
 static int apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
+  candidates_find_cores(engine->candidates, engine->candidates_len,
+                        engine->options.machine);
   core_set_for_each(core, online) {
     int status = is_wanted(engine, core) ? add_core(engine, core) : 0;
     if (status != 0)
@@ -152,8 +155,9 @@ static void find_ipc_events(struct engine *engine) {
   static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
                                       PERF_COUNT_HW_INSTRUCTIONS};
   for (int i = 0; i < 2; i++)
-    engine->ipc_events[i] =
-        (struct perf_event){.type = PERF_TYPE_HARDWARE, .config = configs[i]};
+    engine->ipc_events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
+                                                .config = configs[i],
+                                                .exclude_guest = true};
 }
 
 static int copy_options(struct engine *engine,

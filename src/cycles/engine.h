@@ -1,8 +1,8 @@
 /* cycles/ answers one question: how busy is each core?
  *
  * The quantity is unhalted time over wall time of one logical CPU, whatever ran
- * on it: tasks, interrupts, softirq inline or in ksoftirqd. It does not hold time
- * that a hypervisor stole, where that can be told (engine_load_low). It is
+ * on it: tasks, interrupts, softirq inline or in ksoftirqd. It does not hold
+ * time that a hypervisor stole, where that can be told (engine_load_low). It is
  * learnt per core from the best source that the machine has and that has proven
  * itself (source.h), and every figure can say which one that was.
  *
@@ -58,7 +58,7 @@ struct core_total {
   double stat_idle; /* idle + iowait, held where it steps back */
   double stat_sum;  /* the first eight columns */
   double stat_steal;
-  double stat_guest; /* in virtual machines of this host; inside stat_busy */
+  double stat_guest;   /* in virtual machines of this host; inside stat_busy */
   double aperf, mperf; /* cycles; 0 where the source has none */
   double base_cycles;  /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;

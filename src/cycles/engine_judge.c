@@ -134,6 +134,8 @@ void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  candidates_mind_guests(engine->candidates, engine->candidates_len,
+                         engine->options.machine);
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
     const struct core_total *total = &engine->states[i].total;

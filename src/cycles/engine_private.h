@@ -45,6 +45,7 @@ struct engine {
   bool no_source;     /* said */
   bool softirq_said;
   bool sharing_said;
+  bool ipc_said;
   uint64_t time_ns;
   bool has_offset;
   int64_t offset_ns; /* BOOTTIME - MONOTONIC */

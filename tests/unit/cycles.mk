@@ -20,6 +20,7 @@ CYCLES_TESTS = \
 	tests/unit/test_load_window \
 	tests/unit/test_engine_property \
 	tests/unit/test_engine_steal \
+	tests/unit/test_engine_pmu \
 	tests/unit/test_figures \
 	tests/unit/test_figures_columns \
 	tests/unit/test_aggregate \
@@ -76,6 +77,8 @@ tests_unit_test_engine_property_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_property_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_load_window_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_load_window_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_pmu_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_pmu_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_columns_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_figures_columns_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_CFLAGS = $(CYCLES_TEST_CFLAGS)
