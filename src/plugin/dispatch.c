@@ -249,12 +249,24 @@ static const struct metric aggregate_metrics[] = {
 
 static const struct metric host_metrics[] = {
     {"gauge", "hidden", POINTS, HOST(hidden), WHEN(report_host)},
+};
+
+static const struct metric host_unaccounted_metrics[] = {
     {"gauge", "unaccounted", POINTS, HOST(unaccounted), WHEN(report_host)},
 };
 
 static const struct metric host_hypervisor_metrics[] = {
     {"percent", "steal", PERCENT, HOST(steal), WHEN(report_host)},
 };
+
+/* Of the source idle alone `unaccounted` is the same figure as `hidden`. */
+static bool shows_unaccounted(const struct config *config,
+                              const struct self_figures *self) {
+  for (int source = 0; source < SOURCES; source++)
+    if (source != SOURCE_IDLE && self->cores_by_source[source] > 0)
+      return true;
+  return config->load.report_hidden;
+}
 
 static void put_host(struct out *out, const struct dispatch *dispatch,
                      const struct snapshot *snapshot) {
@@ -277,6 +289,9 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
     put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
                       GAUGE_MAX);
   put_metrics(out, config, host_metrics, STATIC_ARRAY_SIZE(host_metrics), host);
+  if (shows_unaccounted(config, &snapshot->self))
+    put_metrics(out, config, host_unaccounted_metrics,
+                STATIC_ARRAY_SIZE(host_unaccounted_metrics), host);
   if (snapshot->hypervisor)
     put_metrics(out, config, host_hypervisor_metrics,
                 STATIC_ARRAY_SIZE(host_hypervisor_metrics), host);

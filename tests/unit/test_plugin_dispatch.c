@@ -169,7 +169,6 @@ by_default_the_host_has_aggregates_averages_and_itself(void **state) {
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
-  assert_value("percore_host-all/gauge-unaccounted", 20);
   assert_value("percore_host-all/percent-steal", 30);
   assert_value("percore_host-self/gauge-cores_online", 2);
   assert_value("percore_host-self/gauge-cores_without_value", 1);
@@ -185,6 +184,26 @@ by_default_the_host_has_aggregates_averages_and_itself(void **state) {
   assert_value("percore_host-self/duration-lateness", 0.001);
   assert_value("percore_host-self/duration-sample_cost", 0.002);
   assert_value("percore_host-self/percent-sampler_cpu", 0.05);
+}
+
+static void hidden_and_unaccounted_are_not_the_same_series_twice(void **state) {
+  (void)state;
+  dispatch_host(2, 0); /* all cores by idle */
+  assert_value("percore_host-all/gauge-hidden", 10);
+  assert_absent("percore_host-all/gauge-unaccounted");
+  struct snapshot *snapshot = make_snapshot(2, 1);
+  snapshot->self.cores_by_source[SOURCE_IDLE] = 1;
+  snapshot->self.cores_by_source[SOURCE_MPERF] = 1;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_value("percore_host-all/gauge-unaccounted", 20);
+}
+
+static void unaccounted_of_the_host_comes_if_it_is_asked_for(void **state) {
+  (void)state;
+  report_everything();
+  dispatch_host(2, 0);
+  assert_value("percore_host-all/gauge-unaccounted", 20);
 }
 
 static void what_is_asked_for_comes_under_its_name(void **state) {
@@ -503,6 +522,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
       TEST(by_default_the_host_has_aggregates_averages_and_itself),
+      TEST(hidden_and_unaccounted_are_not_the_same_series_twice),
+      TEST(unaccounted_of_the_host_comes_if_it_is_asked_for),
       TEST(what_is_asked_for_comes_under_its_name),
       TEST(a_host_of_256_cores_has_distinct_identifiers_and_at_most_800_series),
       TEST(with_every_option_on_identifiers_are_still_distinct),
