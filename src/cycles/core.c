@@ -8,17 +8,11 @@
 #define REST_FIRST_NS UINT64_C(1000000000)
 #define REST_MAX_NS (UINT64_C(60) * 1000000000)
 
+/* How far the load of a counter may lie outside 0 to 1 by rounding alone. */
 #define COUNTER_RESOLUTION 0.005
 /* Reading two counters of a group takes this long at worst; it matters only in
  * windows of a few milliseconds. */
 #define COUNTER_RESOLUTION_NS 20e3
-
-/* How far a load may lie outside 0 to 1 by rounding alone. */
-static double resolution_of(enum source source, double wall_ns) {
-  return source == SOURCE_IDLE
-             ? STAT_RESOLUTION_NS / wall_ns
-             : COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / wall_ns;
-}
 
 /* Unhalted time, less what is taken off, as a share of wall time. */
 static double share_of_wall(const struct core_total *from,
@@ -363,8 +357,10 @@ void core_commit(struct core *core, struct engine_core *state,
   if (!step->valid || !(step->wall_ns > 0))
     return;
   double load = step->unhalted_ns / step->wall_ns;
-  double resolution = resolution_of(state->source, step->wall_ns);
-  if (!(load >= -resolution && load <= 1 + resolution)) {
+  double resolution =
+      COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / step->wall_ns;
+  if (state->source != SOURCE_IDLE && /* which was judged with its columns */
+      !(load >= -resolution && load <= 1 + resolution)) {
     context->counts->errors++;
     context->counts->windows_discarded++;
     return; /* the readings themselves are a sound new base */

@@ -8,10 +8,6 @@
 #include "engine.h"
 #include "perf_event.h"
 
-/* How far two columns of /proc/stat may be wrong together: each is cut to a
- * tick of 10 ms at both ends of a window. */
-#define STAT_RESOLUTION_NS 20e6
-
 /* What one sample adds to the totals, kept apart until the whole sample is
  * known to be good. */
 struct core_step {

@@ -1,6 +1,10 @@
 /* What the columns of /proc/stat say about one core between two samples. */
 #include "core.h"
 
+/* How far a column of /proc/stat may be wrong: it is cut to a tick at both ends
+ * of a window. */
+#define COLUMN_RESOLUTION_NS 10e6
+
 /* A shorter window is all rounding: it becomes part of the next. */
 #define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
 
@@ -40,9 +44,9 @@ static double not_run_ns(const struct core_step *step, bool steal_apart) {
 static bool is_plausible(const struct core *core, uint64_t idle_ns,
                          bool steal_apart) {
   const struct core_step *step = &core->step;
+  double resolution_ns = (steal_apart ? 3 : 2) * COLUMN_RESOLUTION_NS;
   return idle_ns + STEP_BACK_MAX_NS >= core->idle_ns &&
-         not_run_ns(step, steal_apart) <=
-             step->stat_wall_ns + STAT_RESOLUTION_NS;
+         not_run_ns(step, steal_apart) <= step->stat_wall_ns + resolution_ns;
 }
 
 void core_read_columns(struct core *core, struct engine_core *state,
