@@ -30,7 +30,7 @@ void chapter_library(void) {
   result(CPU_EQUAL(&before, &after),
          "percore_load_open leaves the caller's affinity alone");
   burner_start(&burner, CORE, &pattern);
-  sleep_ns(100 * MS);
+  sleep_ns(250 * MS);
   percore_load_update(load);
   sleep_ns(1000 * MS);
   percore_load_update(load);
@@ -47,7 +47,7 @@ void chapter_library(void) {
   result(percore_load_get(load, 0) >= 0,
          "the other core has a value while one is away");
   core_set_online(CORE, true);
-  sleep_ns(50 * MS);
+  sleep_ns(250 * MS);
   percore_load_update(load);
   sleep_ns(1000 * MS);
   percore_load_update(load);
