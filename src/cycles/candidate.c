@@ -263,7 +263,6 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
     candidates[len++] = find_ref_cycles(&finder, NULL, 0);
   candidates[len++] = find_event(&finder);
   candidates[len++] = start(SOURCE_IDLE);
-  candidates_find_cores(candidates, len, options->machine);
   candidates_mind_guests(candidates, len, options->machine);
   return len;
 }

@@ -22,9 +22,8 @@ struct candidate {
   bool doubt_said;       /* that the kernel sees more work than this source */
   bool yields_to_guests; /* while this host runs any, it is not available */
   bool yielded;
-  char
-      pmu[CANDIDATE_PMU_MAX]; /* in sysfs; "": that of no cores in particular */
-  uint64_t pmu_type;          /* of a hybrid processor, else 0 */
+  char pmu[CANDIDATE_PMU_MAX]; /* in sysfs; "": of no particular cores */
+  uint64_t pmu_type;           /* of a hybrid processor, else 0 */
   bool any_core;
   struct core_set cores; /* that it can serve, unless any_core */
 
@@ -54,8 +53,8 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
 
-/* Which cores each PMU serves, as far as the machine says now: cores that come
- * may be of any of them. */
+/* Which cores each PMU serves, as far as the machine says now: to be called
+ * when cores have come or gone, and before the first of them is served. */
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
