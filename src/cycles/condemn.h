@@ -22,9 +22,9 @@ struct condemn {
  * time, how long the read of /proc/stat took, and whether the kernel's idle
  * time is tick-sampled (it then proves nothing). Guests that halt by themselves
  * are at work to the kernel. Windows that say nothing neither count nor break
- * the row. More than the kernel saw is never held against a counter: a core that
- * does XDP in softirq is exactly that.
- * Returns true when the source is to be condemned; the row starts anew. */
+ * the row. More than the kernel saw is never held against a counter: a core
+ * that does XDP in softirq is exactly that. Returns true when the source is to
+ * be condemned; the row starts anew. */
 bool condemn_judge(struct condemn *condemn, double hardware, double kernel,
                    double steal, uint64_t bracket_ns, bool tick_sampled);
 

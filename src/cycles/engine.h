@@ -46,8 +46,9 @@ struct engine_options {
  * totals of the same epoch are a window; between different epochs something
  * happened that makes the window worthless (the core went away, the machine
  * slept, the source changed). A sample that cannot be right is not in the
- * totals, and the rest of a window counts. All in nanoseconds but where it says otherwise;
- * doubles hold 2^53 ns = 104 days exactly and any longer time to 1e-16. */
+ * totals, and the rest of a window counts. All in nanoseconds but where it says
+ * otherwise; doubles hold 2^53 ns = 104 days exactly and any longer time to
+ * 1e-16. */
 struct core_total {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */

@@ -46,12 +46,12 @@ struct core_figures {
   double busy;               /* load over the interval, 0 to 1 */
   double busy_min, busy_max; /* of the sample windows that ended in it */
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* points that the tick certainly did not see */
-  double unaccounted;  /* 1 - sum of columns / wall */
-  double steal;        /* share of wall time */
-  double frequency_hz; /* while unhalted */
-  double ipc;          /* instructions per cycle */
-  double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
+  double hidden;          /* points that the tick certainly did not see */
+  double unaccounted;     /* 1 - sum of columns / wall */
+  double steal;           /* share of wall time */
+  double frequency_hz;    /* while unhalted */
+  double ipc;             /* instructions per cycle */
+  double ipc_running;     /* share of time that the IPC counters had, 0 to 1 */
   double counter_running; /* time_running / time_enabled of the source */
   size_t cstates_len;
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];

@@ -42,7 +42,7 @@ struct fake_core {
   bool pinned_lost; /* pinned groups read end of file */
   int read_error;   /* errno of every perf_read, 0: none */
   bool frozen;      /* perf groups read, but stand still */
-  double irq; /* in the column irq, besides `seen` */
+  double irq;       /* in the column irq, besides `seen` */
   double column_ns[10];
   double halted_ns;
   uint64_t halts;

@@ -44,8 +44,7 @@ static void every_row_has_its_ten_columns(void **state) {
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, usual), 0);
   static const uint64_t columns[2][PROCSTAT_COLUMNS] = {
-      {10, 1, 7, 100, 11, 3, 17, 5, 2, 3},
-      {20, 1, 7, 118, 22, 5, 19, 8, 3, 3}};
+      {10, 1, 7, 100, 11, 3, 17, 5, 2, 3}, {20, 1, 7, 118, 22, 5, 19, 8, 3, 3}};
   for (int core = 0; core < 2; core++)
     for (int column = 0; column < PROCSTAT_COLUMNS; column++)
       assert_int_equal(ticks(&stat, core, column), columns[core][column]);
