@@ -35,7 +35,9 @@ struct percore_load;
 /* Opens counters on all cores of this machine, choosing the source per core and
  * proving it, which takes up to a second in a thread of its own. The affinity
  * of the caller is never changed. Returns 0, or -1 with errno: ENOMEM, ENOENT
- * (no cores can be found), ENOTSUP (no source of loads works here). */
+ * (no cores can be found), ENOTSUP (no source of loads works here).
+ * Counters take two descriptors a core. 256 of the limit of open files, which
+ * is never changed, stay free; cores without one have the source "idle". */
 int percore_load_open(struct percore_load **load);
 
 /* Samples all cores; loads are those of the time since the last update (the

@@ -147,7 +147,8 @@ static struct candidate find_mperf(const struct finder *finder) {
   }
   add_event(&candidate, &mperf);
   char why[CANDIDATE_REASON_MAX];
-  if (perf_event_parse(&aperf, "msr/aperf/", machine, why, sizeof(why)) == 0)
+  if (finder->options->frequency &&
+      perf_event_parse(&aperf, "msr/aperf/", machine, why, sizeof(why)) == 0)
     candidate.aperf = add_event(&candidate, &aperf);
   choose_denominator(&candidate, finder);
   return candidate;
@@ -283,7 +284,7 @@ void candidate_explain(char *text, size_t size, int status) {
   else if (status == -ENOENT || status == -EOPNOTSUPP)
     remedy = " (this processor, or the hypervisor, does not offer it)";
   else if (status == -EMFILE)
-    remedy = " (raise LimitNOFILE)";
+    remedy = " (raise the limit of open files, LimitNOFILE= under systemd)";
   snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);
 }
 

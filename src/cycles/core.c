@@ -93,6 +93,24 @@ static bool usable(const struct candidate *candidate, int core,
   return !candidate->must_be_proven || candidate->proof == PROOF_PROVEN;
 }
 
+/* Takes room for a group of so many counters. */
+static int take_room(const struct core_context *context, int counters) {
+  const struct machine *machine = context->machine;
+  struct perf_room *room = context->room;
+  if (machine->perf_room == NULL)
+    return 0;
+  if (!room->asked)
+    room->left =
+        machine->perf_room(machine->context, room->wanted, room->raise_limit);
+  room->asked = true;
+  if (room->left < counters) {
+    room->short_of = true;
+    return -EMFILE;
+  }
+  room->left -= counters;
+  return 0;
+}
+
 static void open_ipc_group(struct core *core, struct engine_core *state,
                            const struct core_context *context,
                            unsigned allowed) {
@@ -100,8 +118,10 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
   if (!context->ipc || undisturbed || core->ipc_refused ||
       core->ipc_group.events_len > 0)
     return;
-  int status = perf_group_open(&core->ipc_group, context->machine, state->core,
-                               context->ipc_events, 2, false);
+  int status = take_room(context, 2);
+  if (status == 0)
+    status = perf_group_open(&core->ipc_group, context->machine, state->core,
+                             context->ipc_events, 2, false);
   begin_ipc_epoch(core, state);
   if (status == 0)
     return;
@@ -141,8 +161,10 @@ static bool take_candidate(struct core *core, struct engine_core *state,
     return true;
   }
   struct perf_group previous = core->group;
-  int status =
-      open_and_try(candidate, &core->group, context->machine, state->core);
+  int status = take_room(context, candidate->events_len);
+  if (status == 0)
+    status =
+        open_and_try(candidate, &core->group, context->machine, state->core);
   if (status != 0) {
     core->group = previous;
     candidate_explain(candidate->trouble, sizeof(candidate->trouble), status);

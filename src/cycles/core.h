@@ -49,6 +49,16 @@ struct core {
   struct core_step step;
 };
 
+/* How many counters may be opened in this sample, asked for when the first one
+ * is to be opened. */
+struct perf_room {
+  long wanted; /* by all cores together */
+  bool raise_limit;
+  bool asked;
+  long left;
+  bool short_of; /* in this sample: a counter was not opened */
+};
+
 /* What the functions below share of the engine. */
 struct core_context {
   const struct machine *machine;
@@ -61,6 +71,7 @@ struct core_context {
   bool *sharing_said; /* that counters are shared: said once */
   bool ipc;
   struct perf_event ipc_events[2];
+  struct perf_room *room;
 };
 
 /* Puts *core in order: closes what is stale, and picks and opens the best

@@ -26,6 +26,7 @@ struct core_context engine_core_context(struct engine *engine) {
       .counts = &engine->counts,
       .sharing_said = &engine->sharing_said,
       .ipc = engine->options.ipc && engine->options.hardware,
+      .room = &engine->room,
   };
   memcpy(context.ipc_events, engine->ipc_events, sizeof(context.ipc_events));
   return context;

@@ -37,7 +37,9 @@ struct engine_options {
   double base_frequency_hz; /* of the event or counter; 0: find out */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
-  bool ipc; /* open a second group {cycles, instructions} */
+  bool ipc;         /* open a second group {cycles, instructions} */
+  bool frequency;   /* count aperf beside mperf */
+  bool raise_limit; /* of open files, where it is too low for all cores */
   struct journal journal;
   const atomic_bool *cancel; /* set: engine_prove is to return soon; or NULL */
 };

@@ -33,6 +33,7 @@ struct engine {
   bool stat_withheld; /* said */
   bool stat_failed;   /* said */
   bool no_source;     /* said */
+  bool short_of_room; /* said */
   bool sharing_said;
   uint64_t time_ns;
   bool has_offset;
@@ -40,6 +41,7 @@ struct engine {
   int64_t bracket_ns;
   uint64_t judge_at_ns;
   struct perf_event ipc_events[2];
+  struct perf_room room;
   struct engine_counts counts;
 };
 

@@ -1,5 +1,7 @@
 #include "engine_private.h"
 
+#include "base/descriptors.h"
+
 /* Isolated cores may be read without disturbing them, or not at all. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct engine_core *state) {
@@ -92,8 +94,49 @@ static void say_no_source(struct engine *engine) {
   engine->no_source = no_source;
 }
 
+/* ---------------------------------------------------------------------------
+ * Descriptors
+ */
+
+/* Counters that are still to be opened if every core gets the best source that
+ * this machine has. */
+static long counters_wanted(const struct engine *engine) {
+  int most = 0;
+  for (int i = 0; i < engine->candidates_len; i++)
+    if (engine->candidates[i].available &&
+        engine->candidates[i].events_len > most)
+      most = engine->candidates[i].events_len;
+  if (engine->options.ipc)
+    most += 2;
+  long wanted = 0;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    const struct core *core = &engine->cores[i];
+    if (engine->states[i].online &&
+        allowed_sources(engine, &engine->states[i]) == ~0U)
+      wanted += most - core->group.events_len - core->ipc_group.events_len;
+  }
+  return wanted;
+}
+
+/* Once, until there is room again. */
+static void say_short_of_room(struct engine *engine) {
+  const struct perf_room *room = &engine->room;
+  if (!room->asked)
+    return;
+  if (room->short_of && !engine->short_of_room)
+    journal_say(&engine->options.journal, JOURNAL_WARNING,
+                "some cores are without hardware counters: these need %ld "
+                "more descriptors, and %d of this process stay free for "
+                "others; raise its limit of open files (LimitNOFILE= under "
+                "systemd)",
+                room->wanted, DESCRIPTORS_RESERVE);
+  engine->short_of_room = room->short_of;
+}
+
 void engine_choose_sources(struct engine *engine) {
   struct changes changes = {0};
+  engine->room = (struct perf_room){.wanted = counters_wanted(engine),
+                                    .raise_limit = engine->options.raise_limit};
   struct core_context context = engine_core_context(engine);
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
@@ -110,4 +153,5 @@ void engine_choose_sources(struct engine *engine) {
   for (int i = 0; i < changes.len; i++)
     say_change(engine, &changes.change[i]);
   say_no_source(engine);
+  say_short_of_room(engine);
 }

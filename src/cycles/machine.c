@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include "base/descriptors.h"
 #include "number.h"
 
 #include <ctype.h>
@@ -21,6 +22,7 @@ struct linux_machine {
   struct machine machine;
   char *sysroot; /* without a slash at the end; "" for the root */
   int uevents;   /* netlink socket, -1 if it cannot be had */
+  bool crowded;  /* the low descriptors are left to others */
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -99,10 +101,20 @@ static int linux_list_directory(void *context, const char *path,
 
 static int linux_perf_open(void *context, struct perf_event_attr *attr,
                            int core, int group) {
-  (void)context;
+  const struct linux_machine *self = context;
   long fd =
       syscall(SYS_perf_event_open, attr, -1, core, group, PERF_FLAG_FD_CLOEXEC);
-  return fd < 0 ? -errno : (int)fd;
+  if (fd < 0)
+    return -errno;
+  return self->crowded ? descriptors_move((int)fd) : (int)fd;
+}
+
+static long linux_perf_room(void *context, long wanted, bool raise_limit) {
+  struct linux_machine *self = context;
+  if (raise_limit)
+    descriptors_raise_limit(wanted);
+  self->crowded = descriptors_crowded(wanted);
+  return descriptors_available();
 }
 
 static ssize_t linux_perf_read(void *context, int fd, void *buffer,
@@ -218,6 +230,7 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_open = linux_perf_open,
       .perf_read = linux_perf_read,
       .perf_close = linux_perf_close,
+      .perf_room = linux_perf_room,
       .changed_cores = linux_changed_cores,
   };
   return &self->machine;

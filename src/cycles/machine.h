@@ -8,6 +8,7 @@
 #include "core_set.h"
 
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
@@ -36,6 +37,12 @@ struct machine {
                    int group);
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
+
+  /* How many more perf_open() may be called while this process keeps enough
+   * descriptors for others; `wanted` is how many are to come. Raises the limit
+   * of open files for them if `raise_limit` says so. May be NULL: any number.
+   */
+  long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Adds to *changed every core that the kernel said came or went since the
    * last call. Returns 0, or -ENOBUFS if messages were lost (any core may have

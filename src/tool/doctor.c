@@ -143,6 +143,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .machine = machine,
       .hardware = true,
       .source = source,
+      .raise_limit = true,
       /* As an answer to "could it?": one reading of each core. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,

@@ -14,6 +14,8 @@ CYCLES_TESTS = \
 	tests/unit/test_engine_idle \
 	tests/unit/test_engine_choice \
 	tests/unit/test_engine_hardware \
+	tests/unit/test_descriptors \
+	tests/unit/test_engine_descriptors \
 	tests/unit/test_engine_hotplug \
 	tests/unit/test_engine_suspend \
 	tests/unit/test_engine_condemnation \
@@ -63,6 +65,10 @@ tests_unit_test_engine_hardware_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hardware_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hotplug_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hotplug_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_descriptors_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_descriptors_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_suspend_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_suspend_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_condemnation_CFLAGS = $(CYCLES_TEST_CFLAGS)

@@ -1,6 +1,9 @@
 #include "fake_machine.h"
 
+#include "base/descriptors.h"
+
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -346,6 +349,17 @@ struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
   return NULL;
 }
 
+static long fake_perf_room(void *context, long wanted, bool raise_limit) {
+  struct fake_machine *fake = context;
+  if (fake->limit == 0)
+    return LONG_MAX;
+  long reserve = DESCRIPTORS_RESERVE;
+  long enough = DESCRIPTORS_HIGH + wanted + reserve;
+  if (raise_limit && fake->limit - fake_machine_used(fake) - reserve < wanted)
+    fake->limit = enough < fake->hard_limit ? enough : fake->hard_limit;
+  return fake->limit - fake_machine_used(fake) - reserve;
+}
+
 /* The kernel's rules, as far as they can trap us: no event of a core that is
  * offline, no exclude bits for msr, members on the core of their leader. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
@@ -356,6 +370,8 @@ static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
     return -EINVAL;
   if (!fake->cores[core].online)
     return -ENODEV;
+  if (fake->limit > 0 && fake_machine_used(fake) >= fake->limit)
+    return -EMFILE;
   struct fake_counter *counter =
       fake_machine_find_counter(fake, attr->type, attr->config, core);
   if (counter == NULL)
@@ -446,6 +462,10 @@ int fake_machine_descriptors(const struct fake_machine *fake, int core) {
   return open;
 }
 
+long fake_machine_used(const struct fake_machine *fake) {
+  return fake->others + fake_machine_descriptors(fake, -1);
+}
+
 /* ---------------------------------------------------------------------------
  * Cores
  */
@@ -481,6 +501,7 @@ struct fake_machine *fake_machine_new(int cores) {
       .perf_open = fake_perf_open,
       .perf_read = fake_perf_read,
       .perf_close = fake_perf_close,
+      .perf_room = fake_perf_room,
       .changed_cores = fake_changed_cores,
   };
   fake->monotonic_ns = 1000 * FAKE_SECOND;

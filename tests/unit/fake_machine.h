@@ -91,6 +91,8 @@ struct fake_machine {
   size_t descriptors_len;
   int perf_opens;
   int perf_reads;
+  /* Of open files: 0, there is none; else others have so many open. */
+  long limit, hard_limit, others;
   struct perf_event_attr last_attr; /* of the last perf_open that succeeded */
 
   struct fake_file *files;
@@ -145,6 +147,8 @@ void fake_machine_load(struct fake_machine *fake, double load);
 
 /* How many descriptors are open, on one core or (-1) on all. */
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
+/* The same, with those of others. */
+long fake_machine_used(const struct fake_machine *fake);
 
 /* A journal that remembers. */
 struct fake_journal {
