@@ -56,6 +56,14 @@ struct finder {
   struct perf_event tsc;
 };
 
+/* An online core, an isolated one only if there is no other. */
+static int core_to_disturb(const struct topology *topology) {
+  struct core_set cores = topology->online;
+  core_set_subtract(&cores, &topology->isolated);
+  int core = core_set_next(&cores, -1);
+  return core >= 0 ? core : core_set_next(&topology->online, -1);
+}
+
 static void unavailable(struct candidate *candidate, const char *reason) {
   candidate->available = false;
   snprintf(candidate->reason, sizeof(candidate->reason), "%s", reason);
@@ -118,9 +126,8 @@ static void choose_denominator(struct candidate *candidate,
     struct perf_event tsc;
     if (perf_event_parse(&tsc, "msr/tsc/", finder->options->machine, why,
                          sizeof(why)) == 0)
-      candidate->base_frequency_hz =
-          calibrate_tsc(finder->options->machine,
-                        core_set_next(&finder->topology->online, -1), &tsc);
+      candidate->base_frequency_hz = calibrate_tsc(
+          finder->options->machine, core_to_disturb(finder->topology), &tsc);
   }
   if (candidate->base_frequency_hz == 0)
     unavailable(candidate, "the frequency at which the event counts is not "

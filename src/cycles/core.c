@@ -115,6 +115,8 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
                            const struct core_context *context,
                            unsigned allowed) {
   bool undisturbed = (allowed & ~(1U << SOURCE_IDLE)) == 0;
+  if (undisturbed)
+    perf_group_close(&core->ipc_group, context->machine);
   if (!context->ipc || undisturbed || core->ipc_refused ||
       core->ipc_group.events_len > 0)
     return;

@@ -15,6 +15,9 @@
  * share of it were not running: neither was this machine. */
 #define PAUSE_PROGRESS 0.5
 
+/* How often isolated cores are looked up. */
+#define ISOLATED_INTERVAL_NS (UINT64_C(60) * 1000000000)
+
 struct core_context engine_core_context(struct engine *engine) {
   struct core_context context = {
       .machine = engine->options.machine,
@@ -64,6 +67,16 @@ static int add_core(struct engine *engine, int number) {
   return 0;
 }
 
+/* Partitions may be made and dissolved at any time. */
+static void look_for_isolated(struct engine *engine) {
+  topology_read_isolated(&engine->topology, engine->options.machine);
+  core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->states[i].isolated =
+        core_set_has(&engine->topology.isolated, engine->states[i].core);
+  engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
+}
+
 /* What changed between two looks: a core that is new begins, one that is gone
  * is closed, and one that was away in between is closed and begins anew. */
 static int apply_online(struct engine *engine, const struct core_set *changed) {
@@ -83,8 +96,8 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
       engine->counts.reopens += is_online ? 1 : 0;
     }
     state->online = is_online;
-    state->isolated = core_set_has(&engine->topology.isolated, state->core);
   }
+  look_for_isolated(engine);
   return 0;
 }
 
@@ -195,6 +208,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  look_for_isolated(engine);
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);
   find_ipc_events(engine);
@@ -351,6 +365,8 @@ int engine_sample(struct engine *engine, bool late) {
   int status = look_for_hotplug(engine);
   if (status != 0)
     return status;
+  if (engine->time_ns >= engine->isolated_at_ns)
+    look_for_isolated(engine);
   int stat_status = read_stat(engine);
   mind_idle_source(engine);
   engine_choose_sources(engine);

@@ -37,6 +37,7 @@ struct engine_options {
   double base_frequency_hz; /* of the event or counter; 0: find out */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
+  struct core_set also_isolated; /* beside those that the kernel isolates */
   bool ipc;         /* open a second group {cycles, instructions} */
   bool frequency;   /* count aperf beside mperf */
   bool raise_limit; /* of open files, where it is too low for all cores */
@@ -69,7 +70,7 @@ struct core_total {
 struct engine_core {
   int core;
   bool online;
-  bool isolated;      /* by isolcpus= or nohz_full= */
+  bool isolated;
   enum source source; /* in use; SOURCE_NONE: the core has no value now */
   enum proof proof;   /* of that source */
   double multiplexed; /* time_running / time_enabled of the last window */

@@ -40,6 +40,8 @@ struct engine {
   int64_t offset_ns; /* BOOTTIME - MONOTONIC */
   int64_t bracket_ns;
   uint64_t judge_at_ns;
+  uint64_t isolated_at_ns;
+  bool isolated_said; /* that counters could measure them */
   struct perf_event ipc_events[2];
   struct perf_room room;
   struct engine_counts counts;

@@ -27,8 +27,8 @@ enum denominator {
   DENOMINATOR_TIME_ENABLED, /* time_enabled x base frequency */
 };
 
-/* What to do with cores that isolcpus= or nohz_full= keep undisturbed: a
- * hardware read is an interrupt on the core it reads. */
+/* What to do with cores that are kept undisturbed: a hardware read is an
+ * interrupt on the core it reads. */
 enum isolated_cores {
   ISOLATED_CORES_IDLE,     /* source `idle` */
   ISOLATED_CORES_HARDWARE, /* as any other core */

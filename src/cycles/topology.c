@@ -42,10 +42,13 @@ static int read_online(struct topology *topology,
   return online_from_procstat(topology, machine);
 }
 
-static void read_isolated(struct topology *topology,
-                          const struct machine *machine) {
-  static const char *const files[] = {CPU_FOLDER "/isolated",
-                                      CPU_FOLDER "/nohz_full"};
+void topology_read_isolated(struct topology *topology,
+                            const struct machine *machine) {
+  static const char *const files[] = {
+      CPU_FOLDER "/isolated",
+      CPU_FOLDER "/nohz_full",
+      "/sys/fs/cgroup/cpuset.cpus.isolated",
+  };
   core_set_clear(&topology->isolated);
   for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
     struct core_set set;
@@ -203,7 +206,7 @@ int topology_refresh(struct topology *topology, const struct machine *machine) {
   status = reserve(topology, highest(&topology->possible) + 1);
   if (status != 0)
     return status;
-  read_isolated(topology, machine);
+  topology_read_isolated(topology, machine);
   read_packages(topology, machine);
   read_siblings(topology, machine);
   read_nodes(topology, machine);

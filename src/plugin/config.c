@@ -5,6 +5,8 @@
 #include <math.h>
 
 #define AT(member) offsetof(struct config, member)
+#define LIST_ALLOWED                                                           \
+  "one list of core numbers from 0 to 8191, such as \"0-15,32\""
 #define MAX_VALUES_DEFAULT 100000
 #define MAX_MEMORY_DEFAULT 1073741824
 
@@ -188,6 +190,14 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
+static int read_also_isolated(void *into, const struct config_option *option,
+                              const oconfig_item_t *item) {
+  struct config *config = into;
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
+  return add_cores(&config->load.also_isolated, option, item, 0);
+}
+
 /* Only the form is looked at: whether this host has such a PMU is found out in
  * operation, because one file serves many hosts. */
 static bool is_event(const char *text) {
@@ -256,6 +266,9 @@ static const struct config_option load_options[] = {
     {.key = "IsolatedCores",
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"hardware\", \"skip\""},
+    {.key = "AlsoIsolated",
+     .read = read_also_isolated,
+     .allowed = LIST_ALLOWED},
     {.key = "SampleInterval",
      .read = config_number,
      .allowed = "one number of seconds from 0.05 to 60, without quotes",
@@ -295,9 +308,7 @@ static const struct config_option load_average_options[] = {
 };
 
 static const struct config_option plugin_options[] = {
-    {.key = "Cores",
-     .read = read_cores,
-     .allowed = "one list of core numbers from 0 to 8191, such as \"0-15,32\""},
+    {.key = "Cores", .read = read_cores, .allowed = LIST_ALLOWED},
     {.key = "Group",
      .read = read_group,
      .allowed =
@@ -382,6 +393,7 @@ void config_sampler_options(const struct config *config,
                  .base_frequency_hz = config->load.base_frequency_hz,
                  .denominator = config->load.denominator,
                  .isolated_cores = config->load.isolated_cores,
+                 .also_isolated = config->load.also_isolated,
                  .ipc = config->load.report_ipc,
                  .frequency = config->load.report_frequency,
                  .raise_limit = true},

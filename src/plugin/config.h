@@ -43,6 +43,7 @@ struct config {
     enum source source;
     enum denominator denominator;
     enum isolated_cores isolated_cores;
+    struct core_set also_isolated;
     double sample_interval_s; /* 0: the sampler's default */
     char *event;
     double base_frequency_hz; /* 0: find out */

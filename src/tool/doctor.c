@@ -105,7 +105,6 @@ static void find_machine(struct doctor_facts *facts,
   if (uname(&name) == 0)
     snprintf(facts->kernel, FACT_SIZE, "%s %s %s", name.sysname, name.release,
              name.machine);
-  read_cores(machine, "/sys/devices/system/cpu/isolated", facts->isolated);
   read_cores(machine, "/sys/devices/system/cpu/nohz_full", facts->nohz_full);
   read_line(machine,
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -128,10 +127,13 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     if (!cores[i].online || cores[i].source < 0)
       continue;
     struct source_facts *fact = &facts->source[cores[i].source];
-    if (named == SOURCE_AUTO)
+    if (named == SOURCE_AUTO) {
       fact->chosen++;
-    else if (cores[i].source == named)
+      facts->isolated_on_idle +=
+          cores[i].isolated && cores[i].source == SOURCE_IDLE;
+    } else if (cores[i].source == named) {
       fact->cores++;
+    }
     fact->proof = cores[i].proof;
   }
 }
@@ -163,6 +165,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
     facts->cores_online = core_set_count(&topology->online);
     core_set_format(&topology->online, facts->online, FACT_SIZE);
     core_set_format(&topology->possible, facts->possible, FACT_SIZE);
+    core_set_format(&topology->isolated, facts->isolated, FACT_SIZE);
   } else {
     const char *reason = engine_source_reason(engine, source);
     text_clean_string(facts->source[source].reason, FACT_SIZE, reason);

@@ -27,6 +27,7 @@ struct doctor_facts {
   int cores_online;
   char online[FACT_SIZE], possible[FACT_SIZE];
   char isolated[FACT_SIZE], nohz_full[FACT_SIZE]; /* "": none */
+  int isolated_on_idle; /* isolated cores that `auto` measures by idle */
   bool hypervisor;
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "": not known */

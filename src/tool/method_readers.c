@@ -219,6 +219,7 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
+/* Reading it interrupts the core, so isolated ones have none. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -226,7 +227,9 @@ int open_task_clock(struct methods *methods, struct row *row) {
   row->groups = calloc((size_t)methods->cores_len, sizeof(*row->groups));
   if (row->groups == NULL)
     return -ENOMEM;
-  core_set_for_each(core, online(methods)) {
+  struct core_set cores = *online(methods);
+  core_set_subtract(&cores, &engine_topology(methods->engine)->isolated);
+  core_set_for_each(core, &cores) {
     if (core >= methods->cores_len)
       continue;
     int status = perf_group_open(&row->groups[core], methods->machine, core,
@@ -247,6 +250,10 @@ void read_task_clock(struct methods *methods, struct row *row) {
     struct perf_reading reading;
     if (core >= methods->cores_len || row->groups[core].events_len == 0)
       continue;
+    if (core_set_has(&engine_topology(methods->engine)->isolated, core)) {
+      perf_group_close(&row->groups[core], methods->machine);
+      continue;
+    }
     uint64_t before = now_ns(methods);
     if (perf_group_read(&row->groups[core], methods->machine, &reading) != 0)
       continue;

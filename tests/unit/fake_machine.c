@@ -462,6 +462,10 @@ int fake_machine_descriptors(const struct fake_machine *fake, int core) {
   return open;
 }
 
+int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n) {
+  return fake->descriptors[n].core;
+}
+
 long fake_machine_used(const struct fake_machine *fake) {
   return fake->others + fake_machine_descriptors(fake, -1);
 }

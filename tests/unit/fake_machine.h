@@ -147,7 +147,9 @@ void fake_machine_load(struct fake_machine *fake, double load);
 
 /* How many descriptors are open, on one core or (-1) on all. */
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
-/* The same, with those of others. */
+/* The core of the n-th one ever opened. */
+int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
+/* Those open on all cores, with those of others. */
 long fake_machine_used(const struct fake_machine *fake);
 
 /* A journal that remembers. */

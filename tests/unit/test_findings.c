@@ -65,6 +65,21 @@ static void a_healthy_machine_needs_no_advice(void **state) {
   free(out);
 }
 
+static void
+a_counter_is_proposed_for_isolated_cores_with_its_cost(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  snprintf(facts.isolated, sizeof facts.isolated, "1");
+  facts.isolated_on_idle = 1;
+  findings_make(&findings, &facts);
+  assert_non_null(strstr(find(&findings, "isolated")->advice, "25 us"));
+  for (int source = 0; source < SOURCE_IDLE; source++)
+    facts.source[source] = (struct source_facts){0};
+  findings_make(&findings, &facts);
+  assert_null(find(&findings, "isolated")->advice);
+}
+
 static void whatever_is_missing_comes_with_what_to_do(void **state) {
   (void)state;
   struct doctor_facts facts = {.cores_online = 2};
@@ -138,6 +153,7 @@ static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
+      cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
       cmocka_unit_test(whatever_is_missing_comes_with_what_to_do),
       cmocka_unit_test(missing_rights_are_advised_before_missing_hardware),
       cmocka_unit_test(without_paranoia_no_capability_is_needed),

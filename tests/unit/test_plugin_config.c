@@ -57,6 +57,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  BaseFrequency 1000000000\n"
                   "  Denominator \"time-enabled\"\n"
                   "  IsolatedCores \"skip\"\n"
+                  "  AlsoIsolated \"4-7\"\n"
                   "  SampleInterval 0.25\n"
                   "  ReportPerCore false\n"
                   "  ReportHost false\n"
@@ -87,12 +88,13 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(options.engine.base_frequency_hz == 1e9);
   assert_int_equal(options.engine.denominator, DENOMINATOR_TIME_ENABLED);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
+  assert_cores(&options.engine.also_isolated, "4-7");
   assert_int_equal(options.sample_interval_ns, 250000000);
   assert_false(config.load.report_per_core);
   assert_false(config.load.report_host);
   assert_true(config.load.report_minimum);
   assert_true(config.load.report_hidden);
-  assert_true(config.load.report_frequency);
+  assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
   assert_true(options.figures.cstates);
   assert_int_equal(options.figures.periods_len, 5);
@@ -131,6 +133,7 @@ static void every_good_value_is_accepted(void **state) {
       "<Load>\nDenominator \"tsc\"\n</Load>",
       "<Load>\nIsolatedCores \"idle\"\n</Load>",
       "<Load>\nIsolatedCores \"hardware\"\n</Load>",
+      "<Load>\nAlsoIsolated 5\n</Load>",
       "<Load>\nSampleInterval 0.05\n</Load>",
       "<Load>\nSampleInterval 60\n</Load>",
       "<Load>\nBaseFrequency 1000000\n</Load>",
@@ -192,6 +195,8 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
        "\"tsc\""},
       {"<Load>\nIsolatedCores \"never\"\n</Load>", "IsolatedCores", "\"never\"",
        "\"skip\""},
+      {"<Load>\nAlsoIsolated \"all\"\n</Load>", "AlsoIsolated", "\"all\"",
+       "0 to 8191"},
       {"<Load>\nSampleInterval 0\n</Load>", "SampleInterval",
        " 0:", "0.05 to 60"},
       {"<Load>\nSampleInterval 61\n</Load>", "SampleInterval", "61",
