@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#define PMU_FOLDER "/sys/bus/event_source/devices"
+
 /* How long the TSC is watched to learn its rate. */
 #define CALIBRATION_NS 20000000
 
@@ -31,20 +33,6 @@ static double calibrate_tsc(const struct machine *machine, int core,
   return frequency_hz;
 }
 
-/* The architected constant-rate counter of arm64, which cnt_cycles counts. */
-static double constant_counter_hz(const char *event) {
-#ifdef __aarch64__
-  if (strstr(event, "cnt_cycles") != NULL) {
-    uint64_t frequency_hz;
-    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency_hz));
-    return (double)frequency_hz;
-  }
-#else
-  (void)event;
-#endif
-  return 0;
-}
-
 /* ---------------------------------------------------------------------------
  * Finding
  */
@@ -56,12 +44,17 @@ struct finder {
   struct perf_event tsc;
 };
 
-/* An online core, an isolated one only if there is no other. */
-static int core_to_disturb(const struct topology *topology) {
-  struct core_set cores = topology->online;
-  core_set_subtract(&cores, &topology->isolated);
-  int core = core_set_next(&cores, -1);
-  return core >= 0 ? core : core_set_next(&topology->online, -1);
+/* An online core that the candidate serves, an isolated one only if there is no
+ * other. */
+static int core_to_disturb(const struct finder *finder,
+                           const struct candidate *candidate) {
+  struct core_set cores = finder->topology->online;
+  if (!candidate->any_core)
+    core_set_intersect(&cores, &candidate->cores);
+  struct core_set others = cores;
+  core_set_subtract(&others, &finder->topology->isolated);
+  int core = core_set_next(&others, -1);
+  return core >= 0 ? core : core_set_next(&cores, -1);
 }
 
 static void unavailable(struct candidate *candidate, const char *reason) {
@@ -96,6 +89,23 @@ static int add_event(struct candidate *candidate,
   return candidate->events_len++;
 }
 
+/* An event that does not exist needs no frequency. */
+static void explain_no_frequency(struct candidate *candidate,
+                                 const struct finder *finder) {
+  const struct machine *machine = finder->options->machine;
+  struct perf_group group;
+  int status = candidate_open(candidate, &group, machine,
+                              core_to_disturb(finder, candidate), false);
+  candidate->available = false;
+  if (status == -ENOENT || status == -EOPNOTSUPP)
+    candidate_explain(candidate->reason, sizeof(candidate->reason), status);
+  else
+    unavailable(candidate, "the frequency at which the event counts is not "
+                           "known: set BaseFrequency");
+  if (status == 0)
+    perf_group_close(&group, machine);
+}
+
 /* Decides between the two denominators and finds what the chosen one needs.
  * Called when events[0] is known. */
 static void choose_denominator(struct candidate *candidate,
@@ -118,20 +128,18 @@ static void choose_denominator(struct candidate *candidate,
     return;
   }
   candidate->denominator = DENOMINATOR_TIME_ENABLED;
-  candidate->base_frequency_hz = finder->options->base_frequency_hz;
-  if (candidate->base_frequency_hz == 0 && !tsc_rate)
-    candidate->base_frequency_hz = constant_counter_hz(finder->options->event);
+  if (finder->options->base_frequency_hz > 0)
+    candidate->base_frequency_hz = finder->options->base_frequency_hz;
   if (candidate->base_frequency_hz == 0 && tsc_rate) {
     char why[64];
     struct perf_event tsc;
     if (perf_event_parse(&tsc, "msr/tsc/", finder->options->machine, why,
                          sizeof(why)) == 0)
       candidate->base_frequency_hz = calibrate_tsc(
-          finder->options->machine, core_to_disturb(finder->topology), &tsc);
+          finder->options->machine, core_to_disturb(finder, candidate), &tsc);
   }
   if (candidate->base_frequency_hz == 0)
-    unavailable(candidate, "the frequency at which the event counts is not "
-                           "known: set BaseFrequency");
+    explain_no_frequency(candidate, finder);
 }
 
 static struct candidate find_mperf(const struct finder *finder) {
@@ -197,14 +205,14 @@ static struct candidate find_ref_cycles(const struct finder *finder,
   if (pmu != NULL) {
     char path[128];
     uint64_t type;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/type", pmu);
     if (machine_read_u64(machine, path, &type) != 0 || type > UINT32_MAX) {
       unavailable(&candidate, "the PMU has no valid type");
       return candidate;
     }
     event.config |= type << PERF_PMU_TYPE_SHIFT;
     candidate.any_core = false;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/cpus", pmu);
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", pmu);
     if (machine_read_core_set(machine, path, &candidate.cores) != 0)
       core_set_clear(&candidate.cores);
   }
@@ -219,24 +227,70 @@ static struct candidate find_ref_cycles(const struct finder *finder,
   return candidate;
 }
 
-static struct candidate find_event(const struct finder *finder) {
+#define CNT_CYCLES "cnt_cycles"
+
+static struct candidate find_event(const struct finder *finder,
+                                   const char *text) {
   struct candidate candidate = start(SOURCE_EVENT);
   if (ruled_out(&candidate, finder->options))
     return candidate;
   struct perf_event event;
-  if (finder->options->event == NULL) {
+  if (text == NULL) {
     unavailable(&candidate, "no event is configured");
     return candidate;
   }
-  if (perf_event_parse(&event, finder->options->event, finder->options->machine,
-                       candidate.reason, sizeof(candidate.reason)) != 0) {
+  if (perf_event_parse(&event, text, finder->options->machine, candidate.reason,
+                       sizeof(candidate.reason)) != 0) {
     candidate.available = false;
     return candidate;
   }
   add_event(&candidate, &event);
   candidate.pinned = true;
+  if (strstr(text, CNT_CYCLES) != NULL)
+    candidate.base_frequency_hz = finder->options->machine->system_counter_hz;
   choose_denominator(&candidate, finder);
   return candidate;
+}
+
+struct pmu_scan {
+  const struct finder *finder;
+  struct candidate *candidates;
+  int len;
+};
+
+/* arm64 has a PMU for each kind of core. Those with this event count it at the
+ * rate of the system counter, and only while the core is not halted; they have
+ * to prove it. */
+static void find_cnt_cycles(const char *pmu, void *argument) {
+  struct pmu_scan *scan = argument;
+  const struct machine *machine = scan->finder->options->machine;
+  char path[320], event[320], text[64];
+  snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
+  if (scan->len == CANDIDATES_MAX - 1 ||
+      machine->read_file(machine->context, path, text, sizeof(text)) < 0)
+    return;
+  snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
+  struct candidate *candidate = &scan->candidates[scan->len++];
+  *candidate = find_event(scan->finder, event);
+  candidate->must_be_proven = true;
+  snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", pmu);
+  if (machine_read_core_set(machine, path, &candidate->cores) == 0)
+    candidate->any_core = false;
+}
+
+/* The configured event, or those that this kind of machine is known to have. */
+static int find_events(const struct finder *finder,
+                       struct candidate candidates[CANDIDATES_MAX], int len) {
+  const struct engine_options *options = finder->options;
+  const struct machine *machine = options->machine;
+  struct pmu_scan scan = {finder, candidates, len};
+  if (options->event == NULL && options->hardware &&
+      options->source == SOURCE_AUTO && machine->system_counter_hz > 0)
+    machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
+                            &scan);
+  if (scan.len == len)
+    candidates[scan.len++] = find_event(finder, options->event);
+  return scan.len;
 }
 
 static void find_tsc(struct finder *finder) {
@@ -266,8 +320,7 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
   for (size_t i = 0; i < sizeof(hybrid_pmus) / sizeof(hybrid_pmus[0]); i++) {
     char path[128];
     uint64_t type;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type",
-             hybrid_pmus[i]);
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/type", hybrid_pmus[i]);
     if (machine_read_u64(options->machine, path, &type) != 0)
       continue;
     candidates[len++] = find_ref_cycles(&finder, hybrid_pmus[i]);
@@ -275,7 +328,7 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
   }
   if (hybrids == 0)
     candidates[len++] = find_ref_cycles(&finder, NULL);
-  candidates[len++] = find_event(&finder);
+  len = find_events(&finder, candidates, len);
   candidates[len++] = start(SOURCE_IDLE);
   return len;
 }

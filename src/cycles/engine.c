@@ -101,7 +101,7 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
   return 0;
 }
 
-static int look_for_hotplug(struct engine *engine) {
+int engine_look_for_hotplug(struct engine *engine) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed, online;
   core_set_clear(&changed);
@@ -208,6 +208,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  engine_find_lxcfs(engine);
   look_for_isolated(engine);
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);
@@ -275,61 +276,6 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* In a container LXCFS may number the rows of /proc/stat anew: they do not
- * belong to the cores of sysfs, and no one can say whose they are. */
-static bool stat_tells_of_these_cores(struct engine *engine) {
-  bool same = core_set_equal(&engine->stat.cores, &engine->topology.online);
-  if (!same && !engine->stat_withheld) {
-    char rows[128], cores[128];
-    core_set_format(&engine->stat.cores, rows, sizeof(rows));
-    core_set_format(&engine->topology.online, cores, sizeof(cores));
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "/proc/stat tells of cores %s, while %s are online: the source "
-                "idle and figures that need /proc/stat are withheld",
-                rows, cores);
-  }
-  engine->stat_withheld = !same;
-  return same;
-}
-
-static int read_stat(struct engine *engine) {
-  int status = procstat_read(&engine->stat, engine->options.machine);
-  if (status != 0) {
-    if (!engine->stat_failed)
-      journal_say(&engine->options.journal, JOURNAL_WARNING,
-                  "/proc/stat cannot be used: %s", strerror(-status));
-    engine->stat_failed = true;
-    engine->stat_valid = false;
-    return status;
-  }
-  engine->stat_failed = false;
-  if (!core_set_equal(&engine->stat.cores, &engine->topology.online)) {
-    /* A core may have come or gone just now. */
-    status = look_for_hotplug(engine);
-    if (status != 0)
-      return status;
-  }
-  engine->stat_valid = stat_tells_of_these_cores(engine);
-  return 0;
-}
-
-/* The software source has nothing to read in a sample without /proc/stat. */
-static void mind_idle_source(struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++) {
-    struct candidate *candidate = &engine->candidates[i];
-    if (candidate->source != SOURCE_IDLE)
-      continue;
-    bool was_available = candidate->available;
-    candidate->available = engine->stat_valid;
-    if (!engine->stat_valid)
-      snprintf(candidate->reason, sizeof(candidate->reason), "%s",
-               engine->stat_failed ? "/proc/stat cannot be read"
-                                   : "/proc/stat tells of other cores");
-    else if (!was_available)
-      candidate->reason[0] = '\0';
-  }
-}
-
 /* Late, and no core's own clocks kept up: it was this machine that stood
  * still (a virtual machine was paused), and the window says nothing. */
 static bool was_paused(const struct engine *engine) {
@@ -362,13 +308,12 @@ int engine_sample(struct engine *engine, bool late) {
                 "this machine was suspended; the window is dropped");
     reopen_all(engine);
   }
-  int status = look_for_hotplug(engine);
+  int status = engine_look_for_hotplug(engine);
   if (status != 0)
     return status;
   if (engine->time_ns >= engine->isolated_at_ns)
     look_for_isolated(engine);
-  int stat_status = read_stat(engine);
-  mind_idle_source(engine);
+  int stat_status = engine_read_stat(engine);
   engine_choose_sources(engine);
   struct core_context context = engine_core_context(engine);
   for (size_t i = 0; i < engine->cores_len; i++)

@@ -1,6 +1,7 @@
 /* engine_private: the engine itself, for the files that make it up:
  *
  *   engine.c          open, sample
+ *   engine_stat.c     /proc/stat
  *   engine_judge.c    whether hardware sources are still right
  *   engine_sources.c  which source serves which core, and saying so
  *   engine_proof.c    when and where sources are put to the proof
@@ -30,10 +31,12 @@ struct engine {
 
   struct procstat stat;
   bool stat_valid;
-  bool stat_withheld; /* said */
-  bool stat_failed;   /* said */
-  bool no_source;     /* said */
-  bool short_of_room; /* said */
+  bool lxcfs;           /* makes /proc/stat and the list of cores */
+  bool stat_withheld;   /* said */
+  bool stat_unreadable; /* rows of some cores: said */
+  bool stat_failed;     /* said */
+  bool no_source;       /* said */
+  bool short_of_room;   /* said */
   bool sharing_said;
   uint64_t time_ns;
   bool has_offset;
@@ -52,6 +55,18 @@ static inline uint64_t engine_clock(const struct engine *engine,
   const struct machine *machine = engine->options.machine;
   return machine->clock_ns(machine->context, clock);
 }
+
+/* Finds out which cores came and went. */
+int engine_look_for_hotplug(struct engine *engine);
+
+/* Finds out whether LXCFS shows this container a /proc/stat and a list of cores
+ * of its own. Once is enough: such files are mounted before a container runs.
+ */
+void engine_find_lxcfs(struct engine *engine);
+
+/* Reads /proc/stat, and decides whether it is fit for the source idle. Returns
+ * 0 or -errno. */
+int engine_read_stat(struct engine *engine);
 
 struct core_context engine_core_context(struct engine *engine);
 

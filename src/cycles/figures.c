@@ -363,9 +363,10 @@ struct snapshot *figures_interval(struct figures *figures) {
     if (marks == NULL)
       goto failed;
     core_interval(figures, marks, &states[i], &snapshot->cores[i]);
+    snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  snapshot->hypervisor = engine_topology(figures->engine)->hypervisor;
+  snapshot->hypervisor |= engine_topology(figures->engine)->hypervisor;
   if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
                     figures->options.groups_len) != 0)
     goto failed;

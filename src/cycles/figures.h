@@ -98,7 +98,7 @@ struct snapshot {
   struct aggregate_figures *aggregates;
   struct host_figures host;
   struct self_figures self;
-  bool hypervisor;
+  bool hypervisor; /* the CPU says that it is virtual, or time was stolen */
 };
 
 void snapshot_free(struct snapshot *snapshot);

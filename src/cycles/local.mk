@@ -11,7 +11,7 @@ libcycles_la_SOURCES = \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_judge.c \
 	src/cycles/engine_private.h src/cycles/engine_proof.c \
-	src/cycles/engine_sources.c \
+	src/cycles/engine_sources.c src/cycles/engine_stat.c \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/load.c \

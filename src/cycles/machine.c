@@ -16,7 +16,11 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+/* FUSE_SUPER_MAGIC of linux/magic.h, which older headers lack. */
+#define FUSE_MAGIC 0x65735546
 
 struct linux_machine {
   struct machine machine;
@@ -45,8 +49,10 @@ static int under_sysroot(const struct linux_machine *self, const char *path,
 static ssize_t read_all(int fd, char *buffer, size_t size) {
   size_t length = 0;
   for (;;) {
-    if (length == size)
-      return -EFBIG; /* no room left for the NUL */
+    if (length == size) {
+      buffer[size - 1] = '\0';
+      return -EFBIG;
+    }
     ssize_t got = read(fd, buffer + length, size - length);
     if (got < 0 && errno == EINTR)
       continue;
@@ -76,6 +82,13 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
                                            : -EINVAL;
   close(fd);
   return length;
+}
+
+static bool linux_is_fuse(void *context, const char *path) {
+  char full[PATH_MAX];
+  struct statfs kind;
+  return under_sysroot(context, path, full) == 0 && statfs(full, &kind) == 0 &&
+         kind.f_type == FUSE_MAGIC;
 }
 
 static int linux_list_directory(void *context, const char *path,
@@ -209,6 +222,14 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  * Making one
  */
 
+static double read_system_counter_hz(void) {
+  uint64_t frequency_hz = 0;
+#ifdef __aarch64__
+  __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency_hz));
+#endif
+  return (double)frequency_hz;
+}
+
 struct machine *machine_linux(const char *sysroot) {
   struct linux_machine *self = calloc(1, sizeof(*self));
   if (self == NULL)
@@ -224,8 +245,10 @@ struct machine *machine_linux(const char *sysroot) {
   self->uevents = open_uevents();
   self->machine = (struct machine){
       .context = self,
+      .system_counter_hz = read_system_counter_hz(),
       .clock_ns = linux_clock_ns,
       .read_file = linux_read_file,
+      .is_fuse = linux_is_fuse,
       .list_directory = linux_list_directory,
       .perf_open = linux_perf_open,
       .perf_read = linux_perf_read,

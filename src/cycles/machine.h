@@ -16,14 +16,22 @@
 struct machine {
   void *context;
 
+  /* The rate of arm64's system counter, which its event cnt_cycles has, too;
+   * 0: another kind of machine. */
+  double system_counter_hz;
+
   /* Nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
   uint64_t (*clock_ns)(void *context, clockid_t clock);
 
   /* Reads a whole file under the sysroot into buffer, NUL-terminated. Only
    * regular files are read, so that nothing a tree contains can block.
-   * Returns the length, or -errno; -EFBIG if it does not fit in size - 1. */
+   * Returns the length, or -errno; -EFBIG if it does not fit in size - 1, and
+   * buffer then holds its beginning. */
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
+
+  /* Whether a program serves the file (FUSE), as LXCFS does in containers. */
+  bool (*is_fuse)(void *context, const char *path);
 
   /* Names in a directory under the sysroot: calls each() for every entry but
    * "." and "..". Returns 0 or -errno. */

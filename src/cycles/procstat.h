@@ -29,7 +29,8 @@ struct procstat {
   uint64_t time_ns;    /* CLOCK_MONOTONIC in the middle of the read */
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
-  int rows_len; /* rows[0 .. rows_len - 1], by core number */
+  struct core_set unreadable; /* that have a row which makes no sense */
+  int rows_len;               /* rows[0 .. rows_len - 1], by core number */
   struct procstat_row *rows;
   int64_t running; /* procs_running, -1 if not there */
   int64_t blocked; /* procs_blocked, -1 if not there */

@@ -105,6 +105,10 @@ static void find_machine(struct doctor_facts *facts,
   if (uname(&name) == 0)
     snprintf(facts->kernel, FACT_SIZE, "%s %s %s", name.sysname, name.release,
              name.machine);
+  facts->arm64 = machine->system_counter_hz > 0;
+  facts->lxcfs =
+      machine->is_fuse(machine->context, "/proc/stat") &&
+      machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
   read_cores(machine, "/sys/devices/system/cpu/nohz_full", facts->nohz_full);
   read_line(machine,
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -129,6 +133,8 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
+      /* Without a name it cannot be tried by itself. */
+      fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
     } else if (cores[i].source == named) {

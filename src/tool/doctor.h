@@ -29,6 +29,8 @@ struct doctor_facts {
   char isolated[FACT_SIZE], nohz_full[FACT_SIZE]; /* "": none */
   int isolated_on_idle; /* isolated cores that `auto` measures by idle */
   bool hypervisor;
+  bool arm64;
+  bool lxcfs; /* makes /proc/stat and the list of cores */
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "": not known */
   char pmus[FACT_SIZE];        /* names with blanks between */

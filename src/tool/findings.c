@@ -50,17 +50,24 @@ static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
   if (!may_count(facts))
     return "give this process CAP_PERFMON (see perf_event_paranoid below)";
+  if (source == SOURCE_EVENT && facts->arm64)
+    return "this processor has no cnt_cycles, which would be used by itself; "
+           "name another: percore load --source event --event EVENT "
+           "--base-frequency HZ";
   if (source == SOURCE_EVENT)
     return "name one: percore load --source event --event EVENT "
-           "--base-frequency HZ (arm64: armv8_pmuv3_0/cnt_cycles/)";
+           "--base-frequency HZ";
   if (facts->hypervisor && source == SOURCE_REF_CYCLES && !facts->core_pmu)
     return "let the hypervisor give this machine a PMU (QEMU: -cpu "
            "host,pmu=on; cloud: a metal or PMU-enabled size)";
   if (facts->hypervisor)
     return "nothing to be done from within this virtual machine";
+  if (facts->arm64)
+    return "arm64 has no such counter: event serves where the processor has "
+           "cnt_cycles (Neoverse V1 and later), else idle";
   if (source == SOURCE_REF_CYCLES)
-    return "this processor has no such counter (AMD before Zen 4, arm64): "
-           "mperf or event serve there";
+    return "this processor has no such counter (AMD before Zen 4): mperf "
+           "serves there";
   return "this processor or kernel has no APERF/MPERF: ref-cycles, event or "
          "idle serve";
 }
@@ -137,6 +144,19 @@ static void add_isolated(struct findings *findings,
       "%s", or_none(facts->isolated));
 }
 
+static void add_proc_stat(struct findings *findings,
+                          const struct doctor_facts *facts) {
+  add(findings, "machine", "/proc/stat",
+      facts->lxcfs ? VERDICT_MISSING : VERDICT_OK,
+      facts->lxcfs ? "keep LXCFS from mounting it, or let collectd see the "
+                     "host's /proc and /sys and name them with SysRoot"
+                   : NULL,
+      "%s",
+      facts->lxcfs ? "made by LXCFS, as is the list of cores: which cores its "
+                     "rows belong to cannot be told"
+                   : "of the kernel");
+}
+
 static void add_machine(struct findings *findings,
                         const struct doctor_facts *facts) {
   add(findings, "machine", "cores", VERDICT_OK, NULL,
@@ -152,6 +172,7 @@ static void add_machine(struct findings *findings,
                         : "nothing: counters are then divided by time-enabled",
       "%s, clocksource %s", facts->tsc_steady ? "steady" : "not steady",
       facts->clocksource[0] != '\0' ? facts->clocksource : "not known");
+  add_proc_stat(findings, facts);
   add_tick(findings, facts);
   add(findings, "machine", "PMUs", facts->core_pmu ? VERDICT_OK : VERDICT_NOTE,
       facts->core_pmu     ? NULL

@@ -15,6 +15,7 @@ CYCLES_TESTS = \
 	tests/unit/test_engine_choice \
 	tests/unit/test_engine_hardware \
 	tests/unit/test_descriptors \
+	tests/unit/test_engine_arm64 \
 	tests/unit/test_engine_descriptors \
 	tests/unit/test_engine_hotplug \
 	tests/unit/test_engine_suspend \
@@ -67,6 +68,8 @@ tests_unit_test_engine_hotplug_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hotplug_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_descriptors_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_arm64_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_arm64_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_descriptors_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_suspend_CFLAGS = $(CYCLES_TEST_CFLAGS)

@@ -175,11 +175,10 @@ void fake_machine_remove(struct fake_machine *fake, const char *path) {
 
 static ssize_t give(const char *text, size_t length, char *buffer,
                     size_t size) {
-  if (length >= size)
-    return -EFBIG;
-  memcpy(buffer, text, length);
-  buffer[length] = 0;
-  return (ssize_t)length;
+  size_t given = length < size ? length : size - 1;
+  memcpy(buffer, text, given);
+  buffer[given] = 0;
+  return length < size ? (ssize_t)length : -EFBIG;
 }
 
 static void stat_row(FILE *out, const char *name, const double ns[8]) {
@@ -281,6 +280,12 @@ static ssize_t fake_read_file(void *context, const char *path, char *buffer,
   if (fake->cores_len > 0 && strcmp(path, CPU_FOLDER "/online") == 0)
     return read_online(fake, buffer, size);
   return read_cpuidle(fake, path, buffer, size);
+}
+
+static bool fake_is_fuse(void *context, const char *path) {
+  const struct fake_machine *fake = context;
+  return fake->lxcfs && (strcmp(path, "/proc/stat") == 0 ||
+                         strcmp(path, CPU_FOLDER "/online") == 0);
 }
 
 /* The part of `path` right below `folder`, or NULL if it is not in there. */
@@ -502,6 +507,7 @@ struct fake_machine *fake_machine_new(int cores) {
       .clock_ns = fake_clock,
       .read_file = fake_read_file,
       .list_directory = fake_list_directory,
+      .is_fuse = fake_is_fuse,
       .perf_open = fake_perf_open,
       .perf_read = fake_perf_read,
       .perf_close = fake_perf_close,

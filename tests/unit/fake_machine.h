@@ -77,6 +77,7 @@ struct fake_machine {
   int cores_len; /* of cores[]; all possible ones */
   struct fake_core *cores;
   bool procstat;               /* /proc/stat made of the cores' columns */
+  bool lxcfs;                  /* which makes it and the list of cores */
   struct core_set stat_hidden; /* rows that are not in it, online or not */
   int procs_running, procs_blocked;
   int cpuidle_states; /* 0: no cpuidle folder; state 0 is POLL */

@@ -248,6 +248,42 @@ static void renumbered_rows_withhold_the_source_and_say_so_once(void **state) {
   play_end(&play);
 }
 
+static void a_row_that_cannot_be_read_costs_its_core_alone(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 3);
+  give_rows(&play, "cpu0 0 0 0 10 0 0 0 0\ncpu1 0 0 0 10 0 0 0 0\n"
+                   "cpu2 0 0 0 10 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 0 0 0 60 0 0 0 0\ncpu1 0 0 0 x 0 0 0 0\n"
+                   "cpu2 0 0 0 80 0 0 0 0\n");
+  play_sample(&play, FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
+  assert_nan(play_load(&play, 1));
+  assert_near(play_load(&play, 2), 0.3, PLAY_SECOND_ERROR);
+  play_sample(&play, FAKE_SECOND);
+  assert_int_equal(fake_journal_count(&play.journal, "core 1", NULL), 1);
+  play_end(&play);
+}
+
+/* Then they agree, and belong to the container all the same. */
+static void
+lxcfs_under_both_files_withholds_the_source_and_says_so_once(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  play.fake->lxcfs = true;
+  play_open(&play);
+  play_seconds(&play, 10);
+  assert_int_equal(play_source(&play, 0), SOURCE_NONE);
+  assert_null(engine_procstat(play.engine));
+  assert_int_equal(fake_journal_count(&play.journal, "LXCFS", "withheld", NULL),
+                   1);
+  assert_non_null(
+      strstr(engine_source_reason(play.engine, SOURCE_IDLE), "LXCFS"));
+  play_end(&play);
+}
+
 static void renumbered_rows_leave_hardware_sources_alone(void **state) {
   (void)state;
   struct play play;
@@ -465,6 +501,9 @@ int main(void) {
       cmocka_unit_test(what_is_further_out_is_no_value_but_an_error),
       cmocka_unit_test(columns_that_begin_anew_spoil_one_window),
       cmocka_unit_test(renumbered_rows_withhold_the_source_and_say_so_once),
+      cmocka_unit_test(a_row_that_cannot_be_read_costs_its_core_alone),
+      cmocka_unit_test(
+          lxcfs_under_both_files_withholds_the_source_and_says_so_once),
       cmocka_unit_test(renumbered_rows_leave_hardware_sources_alone),
       cmocka_unit_test(a_file_that_is_cut_has_no_values_until_it_is_whole),
       cmocka_unit_test(a_missing_file_is_said_once_and_waited_for),

@@ -282,8 +282,25 @@ static void no_snapshot_of_256_cores_holds_a_figure_out_of_range(void **state) {
   figures_play_end(&it);
 }
 
+/* arm64 has no flag that says so. */
+static void stolen_time_alone_tells_of_a_hypervisor(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  figures_play_start(&it);
+  for (int stolen = 0; stolen < 3; stolen++) {
+    it.play.fake->cores[1].steal = stolen == 1 ? 0.2 : 0;
+    figures_play_sample(&it, FAKE_SECOND);
+    struct snapshot *snapshot = figures_play_interval(&it);
+    assert_int_equal(snapshot->hypervisor, stolen > 0);
+    snapshot_free(snapshot);
+  }
+  figures_play_end(&it);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(stolen_time_alone_tells_of_a_hypervisor),
       cmocka_unit_test(hidden_is_what_the_busy_columns_did_not_see),
       cmocka_unit_test(steal_is_its_share_of_wall_time),
       cmocka_unit_test(tick_sampled_idle_time_hides_nothing_that_could_be_told),

@@ -80,6 +80,32 @@ a_counter_is_proposed_for_isolated_cores_with_its_cost(void **state) {
   assert_null(find(&findings, "isolated")->advice);
 }
 
+static void lxcfs_is_named_with_what_to_do(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.lxcfs = true;
+  findings_make(&findings, &facts);
+  assert_non_null(strstr(find(&findings, "/proc/stat")->value, "LXCFS"));
+  assert_non_null(strstr(find(&findings, "/proc/stat")->advice, "SysRoot"));
+}
+
+static void on_arm64_nothing_of_x86_is_advised(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.arm64 = true;
+  for (int source = 0; source < SOURCE_IDLE; source++)
+    facts.source[source] = (struct source_facts){0};
+  findings_make(&findings, &facts);
+  for (int source = 0; source < SOURCE_IDLE; source++) {
+    const char *advice = find(&findings, source_name(source))->advice;
+    assert_null(strstr(advice, "mperf"));
+    assert_null(strstr(advice, "MPERF"));
+    assert_non_null(strstr(advice, "cnt_cycles"));
+  }
+}
+
 static void whatever_is_missing_comes_with_what_to_do(void **state) {
   (void)state;
   struct doctor_facts facts = {.cores_online = 2};
@@ -154,6 +180,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
       cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
+      cmocka_unit_test(lxcfs_is_named_with_what_to_do),
+      cmocka_unit_test(on_arm64_nothing_of_x86_is_advised),
       cmocka_unit_test(whatever_is_missing_comes_with_what_to_do),
       cmocka_unit_test(missing_rights_are_advised_before_missing_hardware),
       cmocka_unit_test(without_paranoia_no_capability_is_needed),

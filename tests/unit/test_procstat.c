@@ -52,6 +52,23 @@ static void every_row_has_its_eight_columns(void **state) {
   procstat_free(&stat);
 }
 
+static void
+a_row_that_cannot_be_read_is_told_from_one_that_is_absent(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
+                                "cpu1 1 2 x 4 5 6 7 8\n"
+                                "cpu3 18446744073709551615 2 3 4 5 6 7 8\n"
+                                "cpu4 1 2\n"),
+                   0);
+  assert_true(has(&stat, 0));
+  for (int core = 1; core < 5; core++) {
+    assert_false(has(&stat, core));
+    assert_int_equal(core_set_has(&stat.unreadable, core), core != 2);
+  }
+  procstat_free(&stat);
+}
+
 static void running_and_blocked_processes_are_found(void **state) {
   (void)state;
   struct procstat stat = {0};
@@ -342,6 +359,8 @@ static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_row_has_its_eight_columns),
+      cmocka_unit_test(
+          a_row_that_cannot_be_read_is_told_from_one_that_is_absent),
       cmocka_unit_test(running_and_blocked_processes_are_found),
       cmocka_unit_test(busy_and_idle_are_sums_of_columns),
       cmocka_unit_test(the_sum_row_and_other_lines_are_no_core),
