@@ -30,15 +30,32 @@ extern "C" {
  *   percore_load_close              alone
  */
 
+/* Zero is the default of every member; set size to sizeof. */
+struct percore_load_options {
+  size_t size;
+  const char *source; /* "auto" (default), "mperf", "ref-cycles", "event",
+                         "idle" */
+  const char *event; /* that the source "event" counts: "pmu/name/" or "r1a8" */
+  double base_frequency_hz;   /* of the event; default: find out */
+  const char *cores;          /* such as "0-15,32"; default: all */
+  const char *isolated_cores; /* read by "idle" (default), which disturbs
+                                 nobody, by "hardware", or not: "skip" */
+  const char *also_isolated; /* a list of cores that the kernel does not isolate
+                                and that must not be disturbed either */
+  int frequency; /* 1: percore_load_frequency; a third descriptor a core */
+};
+
 struct percore_load;
 
-/* Opens counters on all cores of this machine, choosing the source per core and
+/* Opens counters on cores of this machine, choosing the source per core and
  * proving it, which takes up to a second in a thread of its own. The affinity
- * of the caller is never changed. Returns 0, or -1 with errno: ENOMEM, ENOENT
- * (no cores can be found), ENOTSUP (no source of loads works here).
- * Counters take two descriptors a core. 256 of the limit of open files, which
- * is never changed, stay free; cores without one have the source "idle". */
-int percore_load_open(struct percore_load **load);
+ * of the caller is never changed. options may be NULL. Returns 0, or -1 with
+ * errno: EINVAL (an option), ENOMEM, ENOENT (no cores can be found), ENOTSUP
+ * (no source of loads works here). Counters take two descriptors a core. 256 of
+ * the limit of open files, which is never changed, stay free; cores without one
+ * have the source "idle". */
+int percore_load_open(struct percore_load **load,
+                      const struct percore_load_options *options);
 
 /* Samples all cores; loads are those of the time since the last update (the
  * first follows open). Windows of 10 ms and more make sense with hardware
@@ -54,9 +71,19 @@ double percore_load_get(const struct percore_load *load, int core);
  * if there is none or it has no value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
-/* Where a core's load comes from: "mperf", "ref-cycles", "idle", or "none". A
- * static string. */
+/* Where a core's load comes from: "mperf", "ref-cycles", "event", "idle", or
+ * "none". A static string. */
 const char *percore_load_source(const struct percore_load *load, int core);
+
+/* How far that source can be trusted: "proven", "unproven" (it could not be put
+ * to the test), "pending" (not yet), or "tick-sampled" (this kernel's tick is
+ * not dynamic, so that "idle" misses work between two ticks). Updates repeat
+ * tests that could not be run, in a thread of their own. A static string. */
+const char *percore_load_proof(const struct percore_load *load, int core);
+
+/* The frequency, in Hz, at which a core ran while it was not halted; -1 if it
+ * is not known: it takes the option, and the source "mperf". */
+double percore_load_frequency(const struct percore_load *load, int core);
 
 /* Cores are numbered from 0 to this - 1; some of them may be offline. */
 int percore_load_count(const struct percore_load *load);

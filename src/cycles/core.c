@@ -33,6 +33,15 @@ double engine_load(const struct core_total *from, const struct core_total *to) {
   return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
 }
 
+double engine_frequency_hz(const struct core_total *from,
+                           const struct core_total *to) {
+  double wall_ns = to->wall - from->wall, mperf = to->mperf - from->mperf;
+  if (from->epoch != to->epoch || !(wall_ns > 0) || !(mperf > 0))
+    return NAN;
+  double base_hz = 1e9 * (to->base_cycles - from->base_cycles) / wall_ns;
+  return base_hz * (to->aperf - from->aperf) / mperf;
+}
+
 /* ---------------------------------------------------------------------------
  * Opening and closing
  */

@@ -139,4 +139,9 @@ const char *engine_source_reason(const struct engine *engine,
  * clamped. */
 double engine_load(const struct core_total *from, const struct core_total *to);
 
+/* The frequency at which the core ran while it was not halted; NAN if it is not
+ * known. */
+double engine_frequency_hz(const struct core_total *from,
+                           const struct core_total *to);
+
 #endif

@@ -209,13 +209,8 @@ static void columns_interval(struct core_figures *core,
 static void counters_interval(struct core_figures *core,
                               const struct core_total *from,
                               const struct core_total *to) {
-  core->frequency_hz = core->ipc = core->ipc_running = NAN;
-  if (from->epoch == to->epoch) {
-    double base_hz =
-        1e9 * ratio(to->base_cycles - from->base_cycles, to->wall - from->wall);
-    double boost = ratio(to->aperf - from->aperf, to->mperf - from->mperf);
-    core->frequency_hz = base_hz * boost;
-  }
+  core->ipc = core->ipc_running = NAN;
+  core->frequency_hz = engine_frequency_hz(from, to);
   if (from->ipc_epoch == to->ipc_epoch) {
     core->ipc =
         ratio(to->instructions - from->instructions, to->cycles - from->cycles);

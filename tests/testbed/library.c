@@ -22,7 +22,7 @@ void chapter_library(void) {
   cpu_set_t before, after;
   run_on(0);
   sched_getaffinity(0, sizeof(before), &before);
-  int status = percore_load_open(&load);
+  int status = percore_load_open(&load, NULL);
   sched_getaffinity(0, sizeof(after), &after);
   result(status == 0, "percore_load_open works in a guest");
   if (status != 0)
