@@ -233,6 +233,7 @@ failed:
 void engine_close(struct engine *engine) {
   if (engine == NULL)
     return;
+  atomic_store(&engine->closing, true);
   engine_prove_end(engine);
   for (size_t i = 0; i < engine->cores_len; i++)
     core_close(&engine->cores[i], &engine->states[i], engine->options.machine);

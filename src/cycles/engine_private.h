@@ -24,6 +24,7 @@ struct engine {
   uint64_t prove_wait_ns[CANDIDATES_MAX];
   int prove_tries[CANDIDATES_MAX]; /* so that each goes to another core */
   struct proof_run *proof_run;     /* under way; NULL: none is */
+  atomic_bool closing;             /* a proof under way is to end soon */
 
   size_t cores_len;
   struct engine_core *states; /* in rising core numbers */

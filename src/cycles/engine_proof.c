@@ -134,7 +134,8 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
   }
   const struct proof_source source = {read_for_proof, run};
   status = probe_start(&run->probe, run->machine, core, idle ? NULL : &source,
-                       engine->options.cancel);
+                       engine->options.cancel != NULL ? engine->options.cancel
+                                                      : &engine->closing);
   if (status == 0)
     return true;
   snprintf(why, why_size, "no thread for the proof: %s", strerror(-status));

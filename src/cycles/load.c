@@ -1,5 +1,4 @@
-/* load: the public calls for schedulers, percore_load_*. */
-#include "load_private.h"
+#include "load.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -19,9 +18,8 @@ struct published {
 
 struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
-  struct machine *machine; /* NULL: the caller's */
+  struct machine *machine; /* NULL: the engine's is not ours */
   struct engine *engine;
-  atomic_bool closing;
   struct core_total *marks; /* by core number */
   struct published *cores;
   int cores_len;
@@ -58,15 +56,8 @@ static void publish(struct percore_load *load) {
   }
 }
 
-static int start(struct percore_load *load,
-                 const struct engine_options *given) {
-  struct engine_options options = *given;
-  options.cancel = &load->closing;
-  int status = engine_open(&load->engine, &options);
-  if (status != 0)
-    return status;
-  engine_prove(load->engine);
-  status = engine_sample(load->engine, false);
+static int start(struct percore_load *load) {
+  int status = engine_sample(load->engine, false);
   if (status != 0 || !engine_has_source(load->engine))
     return status == -ENOMEM ? status : -ENOTSUP;
   load->cores_len = engine_topology(load->engine)->cores_len;
@@ -84,32 +75,33 @@ static int start(struct percore_load *load,
   return 0;
 }
 
-int load_open_on(struct percore_load **result,
-                 const struct engine_options *options) {
+int load_open(struct percore_load **result, struct engine *engine) {
   struct percore_load *load = calloc(1, sizeof(*load));
-  if (load == NULL)
-    return -1;
+  if (load == NULL) {
+    engine_close(engine);
+    return -ENOMEM;
+  }
   pthread_mutex_init(&load->mutex, NULL);
-  int status = start(load, options);
+  load->engine = engine;
+  int status = start(load);
   if (status != 0) {
     percore_load_close(load);
-    errno = -status;
-    return -1;
+    return status;
   }
   *result = load;
   return 0;
 }
 
-/* Returns 0 or -1; a list that is not given leaves the set empty. */
+/* Returns 0 or -EINVAL; a list that is not given leaves the set empty. */
 static int parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
-  return list == NULL ||
-                 (core_set_parse(set, list) == 0 && core_set_next(set, -1) >= 0)
-             ? 0
-             : -1;
+  if (list == NULL)
+    return 0;
+  int status = core_set_parse(set, list);
+  return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
 }
 
-/* Returns 0 or -1. `cores` must live as long as *options. */
+/* Returns 0 or -EINVAL. *cores must live as long as *options. */
 static int translate(struct engine_options *options, struct core_set *cores,
                      const struct percore_load_options *given) {
   *options = (struct engine_options){
@@ -119,48 +111,62 @@ static int translate(struct engine_options *options, struct core_set *cores,
       .base_frequency_hz = given->base_frequency_hz,
       .frequency = given->frequency != 0,
   };
-  if ((given->source != NULL &&
-       source_parse(&options->source, given->source) != 0) ||
-      (given->isolated_cores != NULL &&
-       isolated_cores_parse(&options->isolated_cores, given->isolated_cores) !=
-           0) ||
-      parse_list(cores, given->cores) != 0 ||
-      parse_list(&options->also_isolated, given->also_isolated) != 0 ||
-      !(given->base_frequency_hz >= 0))
-    return -1;
-  options->cores = given->cores != NULL ? cores : NULL;
-  return 0;
+  int status = given->base_frequency_hz >= 0 ? 0 : -EINVAL;
+  if (status == 0 && given->source != NULL)
+    status = source_parse(&options->source, given->source);
+  if (status == 0 && given->isolated_cores != NULL)
+    status =
+        isolated_cores_parse(&options->isolated_cores, given->isolated_cores);
+  if (status == 0)
+    status = parse_list(&options->also_isolated, given->also_isolated);
+  if (status == 0)
+    status = parse_list(cores, given->cores);
+  if (given->cores != NULL)
+    options->cores = cores;
+  return status;
+}
+
+static int open_on(struct percore_load **result, struct machine *machine,
+                   const struct percore_load_options *given) {
+  struct engine_options options;
+  struct core_set cores;
+  struct engine *engine;
+  int status = translate(&options, &cores, given);
+  if (status != 0)
+    return status;
+  options.machine = machine;
+  status = engine_open(&engine, &options);
+  if (status != 0)
+    return status;
+  engine_prove(engine);
+  status = load_open(result, engine);
+  if (status == 0)
+    (*result)->machine = machine;
+  return status;
 }
 
 int percore_load_open(struct percore_load **result,
                       const struct percore_load_options *given) {
-  struct percore_load_options copy = {0};
-  struct engine_options options;
-  struct core_set cores;
-  if (given != NULL && given->size >= sizeof(given->size))
-    memcpy(&copy, given,
-           given->size < sizeof(copy) ? given->size : sizeof(copy));
-  if ((given != NULL && given->size < sizeof(given->size)) ||
-      translate(&options, &cores, &copy) != 0) {
+  struct percore_load_options options = {0};
+  if (given != NULL && given->size < sizeof(given->size)) {
     errno = EINVAL;
     return -1;
   }
+  if (given != NULL)
+    memcpy(&options, given,
+           given->size < sizeof(options) ? given->size : sizeof(options));
   struct machine *machine = machine_linux(NULL);
-  if (machine == NULL)
-    return -1;
-  options.machine = machine;
-  int status = load_open_on(result, &options);
+  int status = machine != NULL ? open_on(result, machine, &options) : -ENOMEM;
   if (status == 0)
-    (*result)->machine = machine;
-  else
-    machine_linux_close(machine);
-  return status;
+    return 0;
+  machine_linux_close(machine);
+  errno = -status;
+  return -1;
 }
 
 void percore_load_close(struct percore_load *load) {
   if (load == NULL)
     return;
-  atomic_store(&load->closing, true); /* a proof under way ends soon */
   engine_close(load->engine);
   machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);

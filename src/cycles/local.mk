@@ -14,7 +14,7 @@ libcycles_la_SOURCES = \
 	src/cycles/engine_sources.c src/cycles/engine_stat.c \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/journal.c src/cycles/journal.h \
-	src/cycles/load.c src/cycles/load_private.h \
+	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
 	src/cycles/number.c src/cycles/number.h \

@@ -3,7 +3,7 @@
  * machine made of memory. */
 #include "unit.h"
 
-#include "cycles/load_private.h"
+#include "cycles/load.h"
 #include "fake_machine.h"
 
 #include <errno.h>
@@ -228,8 +228,11 @@ static struct percore_load *open_fake(struct fake_machine *fake,
                                    .hardware = true,
                                    .source = SOURCE_AUTO,
                                    .frequency = frequency};
+  struct engine *engine;
   struct percore_load *load = NULL;
-  assert_int_equal(load_open_on(&load, &options), 0);
+  assert_int_equal(engine_open(&engine, &options), 0);
+  engine_prove(engine);
+  assert_int_equal(load_open(&load, engine), 0);
   return load;
 }
 
