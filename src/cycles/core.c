@@ -374,6 +374,8 @@ static void read_columns(struct core *core, struct engine_core *state,
     step->steal_ns =
         risen(core->row.ns[PROCSTAT_STEAL], row->ns[PROCSTAT_STEAL]);
     step->sum_ns = step->busy_ns + step->idle_ns + step->steal_ns;
+    for (int i = 0; i < PROCSTAT_COLUMNS; i++)
+      step->column_ns[i] = risen(core->row.ns[i], row->ns[i]);
   }
   core->idle_ns =
       core->has_row && core->idle_ns > idle_ns ? core->idle_ns : idle_ns;
@@ -417,6 +419,8 @@ void core_commit(struct core *core, struct engine_core *state,
     total->stat_idle += step->idle_ns;
     total->stat_sum += step->sum_ns;
     total->stat_steal += step->steal_ns;
+    for (int i = 0; i < PROCSTAT_COLUMNS; i++)
+      total->stat_ns[i] += step->column_ns[i];
   }
   if (!step->valid || !(step->wall_ns > 0))
     return;

@@ -16,6 +16,7 @@ struct core_step {
   double aperf, mperf, base_cycles;
   bool stat_valid; /* columns of /proc/stat */
   double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns;
+  double column_ns[PROCSTAT_COLUMNS];
   double progress_ns; /* how far the core's own clocks moved, -1 unknown */
   double progress_wall_ns;
 };

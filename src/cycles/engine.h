@@ -60,8 +60,9 @@ struct core_total {
   double stat_idle; /* idle + iowait, held where it steps back */
   double stat_sum;  /* the first eight columns */
   double stat_steal;
-  double aperf, mperf; /* cycles; 0 where the source has none */
-  double base_cycles;  /* of the base frequency while unhalted + halted */
+  double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
+  double aperf, mperf;              /* cycles; 0 where the source has none */
+  double base_cycles; /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;
   double cycles, instructions; /* while the IPC group ran */
   double ipc_enabled, ipc_running;

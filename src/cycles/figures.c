@@ -191,16 +191,38 @@ static double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
+static void times_interval(struct core_figures *core,
+                           const struct core_total *from,
+                           const struct core_total *to, double wall_ns) {
+  double ns[PROCSTAT_COLUMNS];
+  for (int i = 0; i < PROCSTAT_COLUMNS; i++)
+    ns[i] = to->stat_ns[i] - from->stat_ns[i];
+  const double time_ns[TIMES] = {
+      [TIME_USER] = ns[PROCSTAT_USER] - ns[PROCSTAT_GUEST],
+      [TIME_NICE] = ns[PROCSTAT_NICE] - ns[PROCSTAT_GUEST_NICE],
+      [TIME_SYSTEM] = ns[PROCSTAT_SYSTEM],
+      [TIME_IRQ] = ns[PROCSTAT_IRQ],
+      [TIME_SOFTIRQ] = ns[PROCSTAT_SOFTIRQ],
+      [TIME_GUEST] = ns[PROCSTAT_GUEST] + ns[PROCSTAT_GUEST_NICE],
+      [TIME_IOWAIT] = ns[PROCSTAT_IOWAIT],
+  };
+  for (int i = 0; i < TIMES; i++)
+    core->time[i] = between_0_and_1(time_ns[i] / wall_ns);
+}
+
 static void columns_interval(struct core_figures *core,
                              const struct core_total *from,
                              const struct core_total *to) {
   core->hidden = core->unaccounted = core->steal = NAN;
+  for (int i = 0; i < TIMES; i++)
+    core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
   core->hidden = core->busy - (to->stat_busy - from->stat_busy) / wall_ns;
   core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
+  times_interval(core, from, to, wall_ns);
   /* Sampled by the tick itself, the columns cannot tell what it missed. */
   if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
     core->hidden = NAN;

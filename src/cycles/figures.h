@@ -36,6 +36,19 @@ struct cstate_figures {
   bool poll;        /* the core spins in it: no halt */
 };
 
+/* What the tick saw a core do: the columns of /proc/stat but idle and steal,
+ * without overlap. */
+enum figures_time {
+  TIME_USER, /* without guest */
+  TIME_NICE, /* likewise */
+  TIME_SYSTEM,
+  TIME_IRQ,
+  TIME_SOFTIRQ,
+  TIME_GUEST, /* guest + guest_nice */
+  TIME_IOWAIT,
+  TIMES,
+};
+
 /* One core over one interval. NAN is "not known", and never dispatched. */
 struct core_figures {
   int core;
@@ -49,6 +62,7 @@ struct core_figures {
   double hidden;       /* busy - busy columns / wall: what the tick never saw */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
+  double time[TIMES];  /* likewise */
   double frequency_hz; /* while unhalted */
   double ipc;          /* instructions per cycle */
   double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
@@ -57,13 +71,19 @@ struct core_figures {
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
 };
 
+/* Over those cores of a set that have the figure; NAN if none has. */
+struct spread_figures {
+  double mean, least, most, stddev; /* population standard deviation */
+};
+
 /* Busy over a set of cores, 0 to 1 each. Cores without a value count in
  * `cores_without_value` alone. */
 struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* with a value */
   int cores_without_value;
-  double mean, least, most, stddev; /* population standard deviation */
+  double mean, least, most, stddev;  /* of busy, as spread_figures */
+  struct spread_figures time[TIMES]; /* of what the tick saw */
 };
 
 struct host_figures {

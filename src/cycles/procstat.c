@@ -35,8 +35,8 @@ static int reserve_rows(struct procstat *stat, int core) {
   return 0;
 }
 
-/* Behind the last column taken: more columns of a newer kernel, or nothing.
- * What cannot be read as a number among the first eight is not a column that an
+/* After the last column taken: more columns of a newer kernel, or nothing.
+ * What cannot be read as a number among the first ten is not a column that an
  * old kernel lacks, and must not be taken for zero. */
 static bool ends_well(const char *text, int column) {
   if (column == PROCSTAT_COLUMNS)
@@ -178,4 +178,8 @@ uint64_t procstat_busy_ns(const struct procstat_row *row) {
 
 uint64_t procstat_idle_ns(const struct procstat_row *row) {
   return row->ns[PROCSTAT_IDLE] + row->ns[PROCSTAT_IOWAIT];
+}
+
+uint64_t procstat_guest_ns(const struct procstat_row *row) {
+  return row->ns[PROCSTAT_GUEST] + row->ns[PROCSTAT_GUEST_NICE];
 }

@@ -289,6 +289,7 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
     CONFIG_BOOLEAN("ReportMinimum", struct config, load.report_minimum),
     CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
+    CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
     CONFIG_BOOLEAN("ReportFrequency", struct config, load.report_frequency),
     CONFIG_BOOLEAN("ReportIPC", struct config, load.report_ipc),
     CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),

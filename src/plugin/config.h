@@ -51,6 +51,7 @@ struct config {
     bool report_host;
     bool report_minimum;
     bool report_hidden;
+    bool report_time;
     bool report_frequency;
     bool report_ipc;
     bool report_cstates;

@@ -210,6 +210,21 @@ static void put_core_averages(struct out *out, const struct config *config,
               STATIC_ARRAY_SIZE(core_spread_metrics), core);
 }
 
+static const char *const time_names[TIMES] = {
+    [TIME_USER] = "user",       [TIME_NICE] = "nice",
+    [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
+    [TIME_SOFTIRQ] = "softirq", [TIME_GUEST] = "guest",
+    [TIME_IOWAIT] = "iowait",
+};
+
+static void put_times(struct out *out, const struct config *config,
+                      const struct core_figures *core,
+                      const struct snapshot *snapshot) {
+  (void)snapshot;
+  for (int i = 0; config->load.report_time && i < TIMES; i++)
+    put_gauge(out, "percent", time_names[i], core->time[i], PERCENT);
+}
+
 static void put_core_details(struct out *out, const struct config *config,
                              const struct core_figures *core,
                              const struct snapshot *snapshot) {
@@ -280,6 +295,36 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
   if (snapshot->hypervisor)
     put_metrics(out, config, host_hypervisor_metrics,
                 STATIC_ARRAY_SIZE(host_hypervisor_metrics), host);
+}
+
+static void put_time_spreads(struct out *out, const struct config *config,
+                             const struct snapshot *snapshot) {
+  static const struct {
+    const char *name;
+    size_t figure;
+  } spread[] = {
+      {"mean", offsetof(struct spread_figures, mean)},
+      {"least", offsetof(struct spread_figures, least)},
+      {"most", offsetof(struct spread_figures, most)},
+      {"stddev", offsetof(struct spread_figures, stddev)},
+  };
+  if (!config->load.report_time || !config->load.report_host)
+    return;
+  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
+    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
+    set_subject(out, PLUGIN_HOST, aggregate->name);
+    for (size_t j = 0; j < TIMES * STATIC_ARRAY_SIZE(spread); j++) {
+      size_t time = j / STATIC_ARRAY_SIZE(spread);
+      size_t at = j % STATIC_ARRAY_SIZE(spread);
+      char name[DATA_MAX_NAME_LEN];
+      double figure;
+      memcpy(&figure, (const char *)&aggregate->time[time] + spread[at].figure,
+             sizeof(figure));
+      snprintf(name, sizeof(name), "cores_%s_%s", time_names[time],
+               spread[at].name);
+      put_gauge(out, "percent", name, figure, PERCENT);
+    }
+  }
 }
 
 /* ---------------------------------------------------------------------------
@@ -374,6 +419,8 @@ static size_t put_all(struct out *out, const struct dispatch *dispatch,
   put_host(out, dispatch, snapshot);
   put_self(out, dispatch, snapshot);
   for_each_core(out, config, snapshot, put_core_averages);
+  put_time_spreads(out, config, snapshot);
+  for_each_core(out, config, snapshot, put_times);
   for_each_core(out, config, snapshot, put_core_details);
   return out->values;
 }

@@ -282,6 +282,35 @@ static void no_snapshot_of_256_cores_holds_a_figure_out_of_range(void **state) {
   figures_play_end(&it);
 }
 
+static void
+what_the_tick_saw_is_in_shares_of_wall_time_without_overlap(void **state) {
+  (void)state;
+  static const double shares[2][TIMES] = {
+      {0.10, 0.05, 0.15, 0.01, 0.04, 0.25, 0.06}, {0, 0, 0, 0, 0.4, 0, 0}};
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  it.play.fake->procstat = false;
+  fake_machine_file(it.play.fake, "/proc/stat",
+                    "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n");
+  figures_play_start(&it);
+  fake_machine_file(it.play.fake, "/proc/stat",
+                    "cpu0 3000 1000 1500 3200 600 100 400 200 2000 500\n"
+                    "cpu1 0 0 0 6000 0 0 4000 0 0 0\n");
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  for (int core = 0; core < 2; core++)
+    for (int i = 0; i < TIMES; i++)
+      assert_near(snapshot->cores[core].time[i], shares[core][i], 1e-6);
+  const struct spread_figures *softirq =
+      &snapshot->aggregates[0].time[TIME_SOFTIRQ];
+  assert_near(softirq->mean, 0.22, 1e-6);
+  assert_near(softirq->least, 0.04, 1e-6);
+  assert_near(softirq->most, 0.4, 1e-6);
+  assert_near(softirq->stddev, 0.18, 1e-6);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
 /* arm64 has no flag that says so. */
 static void stolen_time_alone_tells_of_a_hypervisor(void **state) {
   (void)state;
@@ -300,6 +329,8 @@ static void stolen_time_alone_tells_of_a_hypervisor(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(
+          what_the_tick_saw_is_in_shares_of_wall_time_without_overlap),
       cmocka_unit_test(stolen_time_alone_tells_of_a_hypervisor),
       cmocka_unit_test(hidden_is_what_the_busy_columns_did_not_see),
       cmocka_unit_test(steal_is_its_share_of_wall_time),

@@ -39,6 +39,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_true(config.load.report_host);
   assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
+  assert_false(config.load.report_time);
   assert_false(config.load.report_frequency);
 }
 
@@ -63,6 +64,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportHost false\n"
                   "  ReportMinimum true\n"
                   "  ReportHidden true\n"
+                  "  ReportTime true\n"
                   "  ReportFrequency true\n"
                   "  ReportIPC true\n"
                   "  ReportCStates true\n"
@@ -94,6 +96,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_false(config.load.report_host);
   assert_true(config.load.report_minimum);
   assert_true(config.load.report_hidden);
+  assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
   assert_true(options.figures.cstates);

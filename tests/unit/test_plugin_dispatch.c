@@ -35,6 +35,7 @@ static void fill_core(struct core_figures *core, int number) {
       .hidden = 0.125,
       .unaccounted = -0.0625,
       .steal = 0.01,
+      .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
       .ipc = 1.25,
       .ipc_running = 0.5,
@@ -53,6 +54,8 @@ static void fill_aggregate(struct aggregate_figures *aggregate,
                                           .least = 0.25,
                                           .most = 0.75,
                                           .stddev = 0.125};
+  for (int i = 0; i < TIMES; i++)
+    aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
 }
 
@@ -105,7 +108,7 @@ static void free_snapshot(struct snapshot *snapshot) {
 static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_frequency = config.load.report_ipc = true;
-  config.load.report_cstates = true;
+  config.load.report_cstates = config.load.report_time = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -198,6 +201,17 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore-0/gauge-hidden", 12.5);
   assert_value("percore-0/gauge-unaccounted", -6.25);
   assert_value("percore-0/percent-steal", 1);
+  assert_value("percore-0/percent-user", 10);
+  assert_value("percore-0/percent-nice", 2);
+  assert_value("percore-0/percent-system", 20);
+  assert_value("percore-0/percent-irq", 3);
+  assert_value("percore-0/percent-softirq", 4);
+  assert_value("percore-0/percent-guest", 30);
+  assert_value("percore-0/percent-iowait", 5);
+  assert_value("percore_host-all/percent-cores_user_mean", 20);
+  assert_value("percore_host-node0/percent-cores_softirq_least", 10);
+  assert_value("percore_host-node1/percent-cores_irq_most", 40);
+  assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/ipc", 1.25);
   assert_value("percore-0/percent-ipc_running", 50);
@@ -448,10 +462,12 @@ beyond_max_values_details_go_before_averages_before_the_host(void **state) {
   dispatch_host(4, 0);
   size_t whole = fake.values_len;
   size_t last_busy = 0, first_host = whole, last_host = 0, first_load = whole,
-         last_load = 0, first_hidden = whole;
+         last_load = 0, first_detail = whole;
   for (size_t i = 0; i < whole; i++) {
     const value_list_t *list = &fake.values[i].list;
-    bool host = strcmp(list->plugin, "percore_host") == 0;
+    bool spread = strncmp(list->type_instance, "cores_user_", 11) == 0;
+    bool host = strcmp(list->plugin, "percore_host") == 0 &&
+                strncmp(list->type_instance, "cores_", 6) != 0;
     if (host && i < first_host)
       first_host = i;
     if (host)
@@ -462,12 +478,13 @@ beyond_max_values_details_go_before_averages_before_the_host(void **state) {
       first_load = i < first_load ? i : first_load;
       last_load = i;
     }
-    if (!host && strcmp(list->type_instance, "hidden") == 0 && i < first_hidden)
-      first_hidden = i;
+    if ((spread || (!host && strcmp(list->type_instance, "hidden") == 0)) &&
+        i < first_detail)
+      first_detail = i;
   }
   assert_true(last_busy < first_host);
   assert_true(last_host < first_load);
-  assert_true(last_load < first_hidden);
+  assert_true(last_load < first_detail);
 }
 
 static void what_max_values_leaves_out_is_counted_and_said_once(void **state) {
