@@ -67,7 +67,8 @@ static struct candidate start(enum source source) {
                             .available = true,
                             .any_core = true,
                             .tsc = -1,
-                            .aperf = -1};
+                            .aperf = -1,
+                            .smi = -1};
 }
 
 /* Sources that may not be used are not looked for, either: that alone would
@@ -87,6 +88,18 @@ static int add_event(struct candidate *candidate,
                      const struct perf_event *event) {
   candidate->events[candidate->events_len] = *event;
   return candidate->events_len++;
+}
+
+/* Adds what is counted beside the load. Returns its place in the group, or -1
+ * if there is no such event. */
+static int add_extra(struct candidate *candidate, const struct finder *finder,
+                     const char *text) {
+  struct perf_event event;
+  char why[CANDIDATE_REASON_MAX];
+  if (perf_event_parse(&event, text, finder->options->machine, why,
+                       sizeof(why)) != 0)
+    return -1;
+  return add_event(candidate, &event);
 }
 
 /* An event that does not exist needs no frequency. */
@@ -110,6 +123,8 @@ static void explain_no_frequency(struct candidate *candidate,
  * Called when events[0] is known. */
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
+  if (finder->options->smi)
+    candidate->smi = add_extra(candidate, finder, "msr/smi/");
   enum denominator wanted = finder->options->denominator;
   /* A configured event need not count at the rate of the TSC. */
   bool tsc_rate = candidate->source != SOURCE_EVENT;
@@ -147,7 +162,7 @@ static struct candidate find_mperf(const struct finder *finder) {
   if (ruled_out(&candidate, finder->options))
     return candidate;
   const struct machine *machine = finder->options->machine;
-  struct perf_event mperf, aperf;
+  struct perf_event mperf;
   bool named = finder->options->source == SOURCE_MPERF;
   if (finder->topology->hypervisor && !named) {
     unavailable(&candidate, "under a hypervisor MPERF may be that of the "
@@ -161,10 +176,8 @@ static struct candidate find_mperf(const struct finder *finder) {
     return candidate;
   }
   add_event(&candidate, &mperf);
-  char why[CANDIDATE_REASON_MAX];
-  if (finder->options->frequency &&
-      perf_event_parse(&aperf, "msr/aperf/", machine, why, sizeof(why)) == 0)
-    candidate.aperf = add_event(&candidate, &aperf);
+  if (finder->options->frequency)
+    candidate.aperf = add_extra(&candidate, finder, "msr/aperf/");
   choose_denominator(&candidate, finder);
   return candidate;
 }
@@ -387,6 +400,9 @@ int candidate_window(const struct candidate *candidate,
   if (!(base > 0))
     return -EAGAIN;
   window->load = count / base;
+  if (candidate->smi >= 0)
+    window->smi =
+        (double)(to->value[candidate->smi] - from->value[candidate->smi]);
   if (candidate->aperf >= 0) {
     window->mperf = count;
     window->aperf =

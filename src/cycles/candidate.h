@@ -26,6 +26,7 @@ struct candidate {
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
   int tsc;   /* index in events, -1: not in the group */
   int aperf; /* likewise */
+  int smi;   /* likewise */
   bool pinned;
   enum denominator denominator; /* never DENOMINATOR_AUTO */
   double base_frequency_hz;     /* 0: not needed */
@@ -38,7 +39,7 @@ struct candidate_window {
   double progress_ns; /* d(time_enabled): how long the group itself existed */
   double running;     /* d(time_running) / d(time_enabled) */
   double base_cycles; /* cycles of the base frequency in that time, 0 unknown */
-  double mperf, aperf; /* 0 where not in the group */
+  double mperf, aperf, smi; /* 0 where not in the group */
 };
 
 /* Fills candidates[] in the order in which they are to be tried, and returns

@@ -213,6 +213,7 @@ void core_choose(struct core *core, struct engine_core *state,
   }
   state->source =
       current >= 0 ? context->candidates[current].source : SOURCE_NONE;
+  state->counts_smi = current >= 0 && context->candidates[current].smi >= 0;
   state->proof =
       current >= 0 ? context->candidates[current].proof : PROOF_PENDING;
   open_ipc_group(core, state, context, allowed);
@@ -308,6 +309,7 @@ static void read_counter(struct core *core, struct engine_core *state,
     step->unhalted_ns = window.load * step->wall_ns;
     step->aperf = window.aperf;
     step->mperf = window.mperf;
+    step->smi = window.smi;
     step->base_cycles = window.base_cycles;
     step->progress_ns = window.progress_ns;
     step->progress_wall_ns = step->wall_ns;
@@ -436,6 +438,7 @@ void core_commit(struct core *core, struct engine_core *state,
   total->unhalted += step->unhalted_ns;
   total->aperf += step->aperf;
   total->mperf += step->mperf;
+  total->smi += step->smi;
   total->base_cycles += step->base_cycles;
   if (step->base_cycles > 0)
     core->enabled_ns += step->progress_ns;

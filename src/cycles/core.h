@@ -13,7 +13,7 @@
 struct core_step {
   bool valid; /* load */
   double wall_ns, unhalted_ns;
-  double aperf, mperf, base_cycles;
+  double aperf, mperf, base_cycles, smi;
   bool stat_valid; /* columns of /proc/stat */
   double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns;
   double column_ns[PROCSTAT_COLUMNS];

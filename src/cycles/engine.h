@@ -40,6 +40,7 @@ struct engine_options {
   struct core_set also_isolated; /* beside those that the kernel isolates */
   bool ipc;         /* open a second group {cycles, instructions} */
   bool frequency;   /* count aperf beside mperf */
+  bool smi;         /* count system management interrupts */
   bool raise_limit; /* of open files, where it is too low for all cores */
   struct journal journal;
   const atomic_bool *cancel; /* set: engine_prove is to return soon; or NULL */
@@ -62,6 +63,7 @@ struct core_total {
   double stat_steal;
   double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
   double aperf, mperf;              /* cycles; 0 where the source has none */
+  double smi;                       /* system management interrupts */
   double base_cycles; /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;
   double cycles, instructions; /* while the IPC group ran */
@@ -74,6 +76,7 @@ struct engine_core {
   bool isolated;
   enum source source; /* in use; SOURCE_NONE: the core has no value now */
   enum proof proof;   /* of that source */
+  bool counts_smi;    /* that source's group */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_total total;
 };

@@ -2,6 +2,7 @@
 
 #include "aggregate.h"
 #include "cpuidle.h"
+#include "schedstat.h"
 
 #include <errno.h>
 #include <math.h>
@@ -18,6 +19,8 @@ struct core_marks {
   bool has_cpuidle;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
+  bool has_wait;
+  uint64_t wait_time_ns, wait_ns; /* of schedstat */
 };
 
 struct figures {
@@ -28,6 +31,8 @@ struct figures {
   int marks_len;
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
+  struct schedstat schedstat;
+  bool has_schedstat; /* was read in this interval */
 };
 
 static const double first_periods[] = {60, 300, 900};
@@ -85,6 +90,7 @@ void figures_close(struct figures *figures) {
     return;
   free(figures->groups);
   free(figures->marks);
+  schedstat_free(&figures->schedstat);
   free(figures);
 }
 
@@ -273,6 +279,47 @@ static void cstates_interval(struct figures *figures, struct core_marks *marks,
   marks->has_cpuidle = true;
 }
 
+static void schedstat_interval(struct figures *figures,
+                               struct core_marks *marks,
+                               struct core_figures *core) {
+  const struct schedstat *stat = &figures->schedstat;
+  bool known = figures->has_schedstat && core->online &&
+               core->core < stat->rows_len && stat->rows[core->core].present;
+  core->waiting = core->switches = NAN;
+  if (known) {
+    const struct schedstat_row *row = &stat->rows[core->core];
+    uint64_t now_ns = engine_time_ns(figures->engine);
+    if (marks->has_wait && row->wait_ns >= marks->wait_ns)
+      core->waiting = ratio((double)(row->wait_ns - marks->wait_ns),
+                            (double)(now_ns - marks->wait_time_ns));
+    core->switches = (double)row->switches;
+    marks->wait_ns = row->wait_ns;
+    marks->wait_time_ns = now_ns;
+  }
+  marks->has_wait = known;
+}
+
+static double throttle_count(const struct figures *figures, int core,
+                             const char *file) {
+  char path[128];
+  uint64_t count;
+  snprintf(path, sizeof(path),
+           "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", core, file);
+  return machine_read_u64(engine_machine(figures->engine), path, &count) == 0
+             ? (double)count
+             : NAN;
+}
+
+static void throttles_interval(const struct figures *figures,
+                               struct core_figures *core) {
+  core->throttles = core->package_throttles = NAN;
+  if (!figures->options.throttles || !core->online)
+    return;
+  core->throttles = throttle_count(figures, core->core, "core_throttle_count");
+  core->package_throttles =
+      throttle_count(figures, core->core, "package_throttle_count");
+}
+
 static void core_interval(struct figures *figures, struct core_marks *marks,
                           const struct engine_core *state,
                           struct core_figures *core) {
@@ -298,6 +345,9 @@ static void core_interval(struct figures *figures, struct core_marks *marks,
   if (state->source >= 0 && state->source != SOURCE_IDLE)
     core->counter_running = between_0_and_1(state->multiplexed);
   cstates_interval(figures, marks, core);
+  schedstat_interval(figures, marks, core);
+  throttles_interval(figures, core);
+  core->smi = state->counts_smi ? to->smi : NAN;
   marks->interval = *to;
   marks->min = marks->max = NAN;
 }
@@ -372,6 +422,9 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores = calloc(len > 0 ? len : 1, sizeof(*snapshot->cores));
   if (snapshot->cores == NULL)
     goto failed;
+  figures->has_schedstat =
+      figures->options.schedstat &&
+      schedstat_read(&figures->schedstat, engine_machine(figures->engine)) == 0;
   snapshot->periods_len = figures->options.periods_len;
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));

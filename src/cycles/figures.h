@@ -25,6 +25,8 @@ struct figures_options {
   bool run_queue;
   bool count_blocked; /* add procs_blocked to the run queue */
   bool cstates;
+  bool throttles;
+  bool schedstat;
   const struct figures_group *groups;
   size_t groups_len;
 };
@@ -64,8 +66,13 @@ struct core_figures {
   double steal;        /* share of wall time */
   double time[TIMES];  /* likewise */
   double frequency_hz; /* while unhalted */
-  double ipc;          /* instructions per cycle */
-  double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
+  double waiting;      /* tasks that waited for the core, on average */
+  double switches;     /* tasks that began to run, since boot */
+  double throttles;    /* of the core for heat, since boot */
+  double package_throttles;
+  double smi; /* system management interrupts, since the first reading */
+  double ipc; /* instructions per cycle */
+  double ipc_running;     /* share of time that the IPC counters had, 0 to 1 */
   double counter_running; /* time_running / time_enabled of the source */
   size_t cstates_len;
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];

@@ -270,8 +270,32 @@ void machine_linux_close(struct machine *machine) {
 }
 
 /* ---------------------------------------------------------------------------
- * Small files
+ * Files, whole
  */
+
+#define LONG_FIRST ((size_t)64 << 10)
+#define LONG_MAX_SIZE ((size_t)64 << 20) /* timer_list of 8192 cores: 40 MiB   \
+                                          */
+
+int machine_read_long(const struct machine *machine, const char *path,
+                      char **buffer, size_t *buffer_size) {
+  for (;;) {
+    ssize_t length = -EFBIG;
+    if (*buffer_size > 0)
+      length =
+          machine->read_file(machine->context, path, *buffer, *buffer_size);
+    if (length != -EFBIG)
+      return length < 0 ? (int)length : 0;
+    size_t size = *buffer_size > 0 ? 2 * *buffer_size : LONG_FIRST;
+    if (size > LONG_MAX_SIZE)
+      return -EFBIG;
+    char *larger = realloc(*buffer, size);
+    if (larger == NULL)
+      return -ENOMEM;
+    *buffer = larger;
+    *buffer_size = size;
+  }
+}
 
 #define WHITE_SPACE " \t\n\v\f\r"
 

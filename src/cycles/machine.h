@@ -64,6 +64,11 @@ struct machine {
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
+/* Reads a file of up to 64 MiB into *buffer, which grows as needed and is the
+ * caller's to free; NULL with size 0 at first. Returns 0 or -errno. */
+int machine_read_long(const struct machine *machine, const char *path,
+                      char **buffer, size_t *buffer_size);
+
 /* A number in a file: decimal, with white space around it allowed.
  * Returns 0, -errno of the read, or -EINVAL if the file holds anything else. */
 int machine_read_u64(const struct machine *machine, const char *path,

@@ -6,7 +6,7 @@
  *   config    the options of <Plugin percore>, read before collectd forks;
  *             config_option: how tables of options are read
  *   plugin    the life cycle: module_register, init, read, shutdown
- *   dispatch  a snapshot becomes value lists
+ *   dispatch  a snapshot becomes value lists; put: one of them
  *   notify    what changed since the last snapshot becomes notifications
  *   region_*  the same for regions: config, dispatch, and a thread of its own
  *             (sampler) that finds producers (watch, meet, instance, health),
@@ -54,6 +54,9 @@ struct config {
     bool report_time;
     bool report_frequency;
     bool report_ipc;
+    bool report_smi;
+    bool report_throttles;
+    bool report_schedstat;
     bool report_cstates;
   } load;
 

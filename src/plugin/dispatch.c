@@ -1,5 +1,7 @@
 #include "dispatch.h"
 
+#include "put.h"
+
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -11,113 +13,10 @@
 #define INSTANCE_ALL "all"
 #define INSTANCE_SELF "self"
 
-/* Beyond any figure that means something, and far within derive_t. */
-#define GAUGE_MAX 1e18
-
-/* ---------------------------------------------------------------------------
- * One value list
- */
-
-/* Where values go. With `dry` they are only counted. */
-struct out {
-  value_list_t list;
-  size_t values; /* so far */
-  size_t values_max;
-  bool dry;
-};
-
-static void put(struct out *out, const char *type, const char *type_instance,
-                const value_t *values, size_t values_len) {
-  out->values++;
-  if (out->dry || out->values > out->values_max)
-    return;
-  value_list_t *list = &out->list;
-  list->values = (value_t *)values;
-  list->values_len = values_len;
-  sstrncpy(list->type, type, sizeof(list->type));
-  sstrncpy(list->type_instance, type_instance, sizeof(list->type_instance));
-  plugin_dispatch_values(list);
-}
-
-static void set_subject(struct out *out, const char *plugin,
-                        const char *plugin_instance) {
-  sstrncpy(out->list.plugin, plugin, sizeof(out->list.plugin));
-  sstrncpy(out->list.plugin_instance, plugin_instance,
-           sizeof(out->list.plugin_instance));
-}
-
-static void set_subject_core(struct out *out, int core) {
-  char number[16];
-  snprintf(number, sizeof(number), "%d", core);
-  set_subject(out, PLUGIN_CORE, number);
-}
-
-static void put_derive(struct out *out, const char *type,
-                       const char *type_instance, uint64_t value) {
-  put(out, type, type_instance, &(value_t){.derive = (derive_t)value}, 1);
-}
-
-/* ---------------------------------------------------------------------------
- * One figure
- */
-
-/* What becomes of a figure on its way out; NAN stays NAN. */
-enum scale {
-  PERCENT, /* a share of 0 to 1, in percent and clamped: types.db says percent
-              is 0 to 100, and nobody enforces it behind us */
-  POINTS,  /* a difference of shares, in percentage points; may be negative */
-  PLAIN,   /* as it is, never negative */
-};
-
-static double scaled(double figure, enum scale scale) {
-  if (!isfinite(figure) || fabs(figure) > GAUGE_MAX)
-    return NAN;
-  switch (scale) {
-  case PERCENT:
-    return figure <= 0 ? 0 : figure >= 1 ? 100 : figure * 100;
-  case POINTS:
-    return figure * 100;
-  case PLAIN:
-    return figure < 0 ? NAN : figure;
-  }
-  return NAN;
-}
-
-static void put_gauge(struct out *out, const char *type,
-                      const char *type_instance, double figure,
-                      enum scale scale) {
-  double value = scaled(figure, scale);
-  if (!isnan(value))
-    put(out, type, type_instance, &(value_t){.gauge = value}, 1);
-}
-
-/* A double of struct core_figures, aggregate_figures or host_figures.
- * `when` is the bool of struct config that asks for it. */
-struct metric {
-  const char *type;
-  const char *type_instance;
-  enum scale scale;
-  size_t figure;
-  size_t when;
-};
-
 #define WHEN(member) offsetof(struct config, load.member)
 #define CORE(member) offsetof(struct core_figures, member)
 #define AGGREGATE(member) offsetof(struct aggregate_figures, member)
 #define HOST(member) offsetof(struct host_figures, member)
-
-static void put_metrics(struct out *out, const struct config *config,
-                        const struct metric *metrics, size_t metrics_len,
-                        const void *figures) {
-  for (size_t i = 0; i < metrics_len; i++) {
-    const struct metric *metric = &metrics[i];
-    if (!*((const bool *)config + metric->when))
-      continue;
-    double figure;
-    memcpy(&figure, (const char *)figures + metric->figure, sizeof(figure));
-    put_gauge(out, metric->type, metric->type_instance, figure, metric->scale);
-  }
-}
 
 /* The standard periods as one value of three, further ones each by name. With
  * a ceiling for what cannot be more than so many cores. */
@@ -130,10 +29,11 @@ static void put_load_averages(struct out *out, const struct snapshot *snapshot,
 
   if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
       isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
-    put(out, "load", name,
-        (value_t[]){
-            {.gauge = value[0]}, {.gauge = value[1]}, {.gauge = value[2]}},
-        CONFIG_PERIODS_STANDARD);
+    put_values(out, "load", name,
+               (value_t[]){{.gauge = value[0]},
+                           {.gauge = value[1]},
+                           {.gauge = value[2]}},
+               CONFIG_PERIODS_STANDARD);
   for (size_t i = CONFIG_PERIODS_STANDARD; i < snapshot->periods_len; i++) {
     char instance[64];
     snprintf(instance, sizeof(instance), "%s_%.0fs",
@@ -162,6 +62,12 @@ static const struct metric core_detail_metrics[] = {
     {"gauge", "unaccounted", POINTS, CORE(unaccounted), WHEN(report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(report_frequency)},
+    {"operations", "smi", COUNT, CORE(smi), WHEN(report_smi)},
+    {"operations", "throttle", COUNT, CORE(throttles), WHEN(report_throttles)},
+    {"operations", "throttle_package", COUNT, CORE(package_throttles),
+     WHEN(report_throttles)},
+    {"contextswitch", "", COUNT, CORE(switches), WHEN(report_schedstat)},
+    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(report_schedstat)},
     {"ipc", "", PLAIN, CORE(ipc), WHEN(report_ipc)},
     {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
 };
@@ -216,6 +122,12 @@ static const char *const time_names[TIMES] = {
     [TIME_SOFTIRQ] = "softirq", [TIME_GUEST] = "guest",
     [TIME_IOWAIT] = "iowait",
 };
+
+static void set_subject_core(struct out *out, int core) {
+  char number[16];
+  snprintf(number, sizeof(number), "%d", core);
+  set_subject(out, PLUGIN_CORE, number);
+}
 
 static void put_times(struct out *out, const struct config *config,
                       const struct core_figures *core,

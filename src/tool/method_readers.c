@@ -10,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_FIRST ((size_t)64 << 10)
-/* timer_list of 8192 cores: some 40 MiB. */
-#define FILE_MAX ((size_t)64 << 20)
-
 static uint64_t now_ns(const struct methods *methods) {
   return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
 }
@@ -82,22 +78,8 @@ void read_stat_share(struct methods *methods, struct row *row) {
 
 /* Reads a file of any length into methods->file. Returns 0 or -errno. */
 static int read_file(struct methods *methods, const char *path) {
-  for (;;) {
-    ssize_t length = -EFBIG;
-    if (methods->file_size > 0)
-      length = methods->machine->read_file(methods->machine->context, path,
-                                           methods->file, methods->file_size);
-    if (length != -EFBIG)
-      return length < 0 ? (int)length : 0;
-    size_t size = methods->file_size > 0 ? 2 * methods->file_size : FILE_FIRST;
-    if (size > FILE_MAX)
-      return -EFBIG;
-    char *file = realloc(methods->file, size);
-    if (file == NULL)
-      return -ENOMEM;
-    methods->file = file;
-    methods->file_size = size;
-  }
+  return machine_read_long(methods->machine, path, &methods->file,
+                           &methods->file_size);
 }
 
 int open_ns(struct methods *methods, struct row *row) {
@@ -135,16 +117,19 @@ static void explain_file(struct methods *methods, struct row *row,
 }
 
 void read_schedstat(struct methods *methods, struct row *row) {
-  static const char path[] = "/proc/schedstat";
+  struct schedstat *stat = &methods->schedstat;
   uint64_t before = now_ns(methods);
-  int status = read_file(methods, path);
+  int status = schedstat_read(stat, methods->machine);
   uint64_t after = now_ns(methods);
-  if (status == 0)
-    status = schedstat_parse(methods->file, row->ns, methods->cores_len);
-  explain_file(methods, row, path, status,
+  explain_file(methods, row, "/proc/schedstat", status,
                "this kernel is built without CONFIG_SCHEDSTATS");
-  if (status == 0)
-    take(methods, row, ((double)before + (double)after) / 2, false);
+  if (status != 0)
+    return;
+  for (int core = 0; core < methods->cores_len; core++)
+    row->ns[core] = core < stat->rows_len && stat->rows[core].present
+                        ? (double)stat->rows[core].run_ns
+                        : NAN;
+  take(methods, row, ((double)before + (double)after) / 2, false);
 }
 
 void read_timer_list(struct methods *methods, struct row *row) {

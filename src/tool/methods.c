@@ -110,6 +110,7 @@ void methods_close(struct methods *methods) {
   engine_close(methods->engine);
   free(methods->comparison.core);
   free(methods->file);
+  schedstat_free(&methods->schedstat);
   free(methods);
 }
 

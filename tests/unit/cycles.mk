@@ -6,6 +6,7 @@ CYCLES_TESTS = \
 	tests/unit/test_procstat \
 	tests/unit/test_perf_event \
 	tests/unit/test_topology \
+	tests/unit/test_schedstat \
 	tests/unit/test_schedule \
 	tests/unit/test_source \
 	tests/unit/test_cpuidle \
@@ -48,6 +49,8 @@ tests_unit_test_perf_event_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_perf_event_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_topology_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_schedstat_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_schedstat_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_schedule_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_schedule_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_source_CFLAGS = $(CYCLES_TEST_CFLAGS)

@@ -67,6 +67,9 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportTime true\n"
                   "  ReportFrequency true\n"
                   "  ReportIPC true\n"
+                  "  ReportSMI true\n"
+                  "  ReportThrottles true\n"
+                  "  ReportSchedstat true\n"
                   "  ReportCStates true\n"
                   "</Load>\n"
                   "<LoadAverage>\n"
@@ -99,6 +102,9 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(config.load.report_time);
   assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
+  assert_true(options.engine.smi);
+  assert_true(options.figures.throttles);
+  assert_true(options.figures.schedstat);
   assert_true(options.figures.cstates);
   assert_int_equal(options.figures.periods_len, 5);
   assert_true(options.figures.period_s[3] == 10);

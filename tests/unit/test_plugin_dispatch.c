@@ -37,6 +37,11 @@ static void fill_core(struct core_figures *core, int number) {
       .steal = 0.01,
       .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
+      .waiting = 0.75,
+      .switches = 12345,
+      .throttles = 7,
+      .package_throttles = 9,
+      .smi = 3,
       .ipc = 1.25,
       .ipc_running = 0.5,
       .counter_running = 1,
@@ -109,6 +114,8 @@ static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_frequency = config.load.report_ipc = true;
   config.load.report_cstates = config.load.report_time = true;
+  config.load.report_smi = config.load.report_throttles = true;
+  config.load.report_schedstat = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -122,7 +129,8 @@ static void assert_value(const char *identifier, double expected) {
   if (value == NULL)
     fail_msg("%s was not dispatched", identifier);
   bool derive = strcmp(value->list.type, "derive") == 0 ||
-                strcmp(value->list.type, "operations") == 0;
+                strcmp(value->list.type, "operations") == 0 ||
+                strcmp(value->list.type, "contextswitch") == 0;
   double got =
       derive ? (double)value->values[0].derive : value->values[0].gauge;
   if (fabs(got - expected) > 1e-9 * fmax(1, fabs(expected)))
@@ -212,6 +220,11 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore_host-node0/percent-cores_softirq_least", 10);
   assert_value("percore_host-node1/percent-cores_irq_most", 40);
   assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
+  assert_value("percore-0/gauge-waiting", 0.75);
+  assert_value("percore-0/contextswitch", 12345);
+  assert_value("percore-0/operations-throttle", 7);
+  assert_value("percore-0/operations-throttle_package", 9);
+  assert_value("percore-0/operations-smi", 3);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/ipc", 1.25);
   assert_value("percore-0/percent-ipc_running", 50);
@@ -273,9 +286,9 @@ static void with_every_option_on_identifiers_are_still_distinct(void **state) {
 static void
 every_identifier_has_a_plugin_an_instance_and_a_stock_type(void **state) {
   (void)state;
-  static const char *const types[] = {"percent",  "load",      "gauge",
-                                      "derive",   "cpufreq",   "ipc",
-                                      "duration", "operations"};
+  static const char *const types[] = {
+      "percent", "load",     "gauge",      "derive",       "cpufreq",
+      "ipc",     "duration", "operations", "contextswitch"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
   snapshot->periods_len = 5;
