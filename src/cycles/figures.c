@@ -1,39 +1,12 @@
-#include "figures.h"
+#include "figures_private.h"
 
 #include "aggregate.h"
-#include "cpuidle.h"
-#include "schedstat.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What was last looked at, per core number. */
-struct core_marks {
-  struct core_total sample, average, interval;
-  double min, max; /* NAN: no sample window has ended in this interval */
-  struct loadavg load_average[FIGURES_PERIODS_MAX];
-  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update, 0 none */
-  bool has_cpuidle;
-  uint64_t cpuidle_ns;
-  struct cpuidle cpuidle;
-  bool has_wait;
-  uint64_t wait_time_ns, wait_ns; /* of schedstat */
-};
-
-struct figures {
-  struct figures_options options;
-  struct figures_group *groups;
-  const struct engine *engine;
-  struct core_marks *marks;
-  int marks_len;
-  struct loadavg run_queue[FIGURES_PERIODS_MAX];
-  uint64_t run_queue_ns;
-  struct schedstat schedstat;
-  bool has_schedstat; /* was read in this interval */
-};
 
 static const double first_periods[] = {60, 300, 900};
 
@@ -189,14 +162,6 @@ int figures_load_average(struct figures *figures) {
  * An interval: one core
  */
 
-static double ratio(double part, double whole) {
-  return whole > 0 ? part / whole : NAN;
-}
-
-static double between_0_and_1(double share) {
-  return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
-}
-
 static void times_interval(struct core_figures *core,
                            const struct core_total *from,
                            const struct core_total *to, double wall_ns) {
@@ -248,78 +213,6 @@ static void counters_interval(struct core_figures *core,
   }
 }
 
-static void cstates_interval(struct figures *figures, struct core_marks *marks,
-                             struct core_figures *core) {
-  struct cpuidle now;
-  uint64_t now_ns = engine_time_ns(figures->engine);
-  core->cstates_len = 0;
-  if (!figures->options.cstates || !core->online)
-    return;
-  cpuidle_read(&now, engine_machine(figures->engine), core->core);
-  double wall_ns = (double)(now_ns - marks->cpuidle_ns);
-  bool comparable = marks->has_cpuidle && wall_ns > 0 &&
-                    now.states_len == marks->cpuidle.states_len;
-  core->cstates_len = (size_t)now.states_len;
-  for (int i = 0; i < now.states_len; i++) {
-    struct cstate_figures *figure = &core->cstate[i];
-    const struct cpuidle_state *from = &marks->cpuidle.state[i];
-    const struct cpuidle_state *to = &now.state[i];
-    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
-    figure->poll = to->poll;
-    figure->entries = to->entries;
-    /* A state's time is booked when it is left, so one long stay may exceed
-     * the interval in which it ended. */
-    figure->residency =
-        comparable && to->time_ns >= from->time_ns
-            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
-            : NAN;
-  }
-  marks->cpuidle = now;
-  marks->cpuidle_ns = now_ns;
-  marks->has_cpuidle = true;
-}
-
-static void schedstat_interval(struct figures *figures,
-                               struct core_marks *marks,
-                               struct core_figures *core) {
-  const struct schedstat *stat = &figures->schedstat;
-  bool known = figures->has_schedstat && core->online &&
-               core->core < stat->rows_len && stat->rows[core->core].present;
-  core->waiting = core->switches = NAN;
-  if (known) {
-    const struct schedstat_row *row = &stat->rows[core->core];
-    uint64_t now_ns = engine_time_ns(figures->engine);
-    if (marks->has_wait && row->wait_ns >= marks->wait_ns)
-      core->waiting = ratio((double)(row->wait_ns - marks->wait_ns),
-                            (double)(now_ns - marks->wait_time_ns));
-    core->switches = (double)row->switches;
-    marks->wait_ns = row->wait_ns;
-    marks->wait_time_ns = now_ns;
-  }
-  marks->has_wait = known;
-}
-
-static double throttle_count(const struct figures *figures, int core,
-                             const char *file) {
-  char path[128];
-  uint64_t count;
-  snprintf(path, sizeof(path),
-           "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", core, file);
-  return machine_read_u64(engine_machine(figures->engine), path, &count) == 0
-             ? (double)count
-             : NAN;
-}
-
-static void throttles_interval(const struct figures *figures,
-                               struct core_figures *core) {
-  core->throttles = core->package_throttles = NAN;
-  if (!figures->options.throttles || !core->online)
-    return;
-  core->throttles = throttle_count(figures, core->core, "core_throttle_count");
-  core->package_throttles =
-      throttle_count(figures, core->core, "package_throttle_count");
-}
-
 static void core_interval(struct figures *figures, struct core_marks *marks,
                           const struct engine_core *state,
                           struct core_figures *core) {
@@ -344,12 +237,52 @@ static void core_interval(struct figures *figures, struct core_marks *marks,
         state->online ? loadavg_get(&marks->load_average[i]) : NAN;
   if (state->source >= 0 && state->source != SOURCE_IDLE)
     core->counter_running = between_0_and_1(state->multiplexed);
-  cstates_interval(figures, marks, core);
-  schedstat_interval(figures, marks, core);
-  throttles_interval(figures, core);
+  figures_files_interval(figures, marks, core);
   core->smi = state->counts_smi ? to->smi : NAN;
   marks->interval = *to;
   marks->min = marks->max = NAN;
+}
+
+/* NULL if the snapshot does not have it. */
+static const struct core_figures *find_core(const struct snapshot *snapshot,
+                                            int number) {
+  size_t low = 0, high = snapshot->cores_len;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    const struct core_figures *core = &snapshot->cores[middle];
+    if (core->core == number)
+      return core;
+    if (core->core < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
+}
+
+static double sibling_busy(const struct snapshot *snapshot,
+                           const struct topology *topology, int core) {
+  double busiest = NAN;
+  int sibling = core;
+  /* Round the physical core; the bound is for a map that makes no sense. */
+  for (int i = 0; i < topology->cores_len; i++) {
+    if (sibling < 0 || sibling >= topology->cores_len)
+      break;
+    sibling = topology->sibling[sibling];
+    if (sibling == core)
+      break;
+    const struct core_figures *other = find_core(snapshot, sibling);
+    if (other != NULL)
+      busiest = fmax(busiest, other->busy);
+  }
+  return busiest;
+}
+
+static void siblings_interval(struct snapshot *snapshot,
+                              const struct topology *topology) {
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    snapshot->cores[i].sibling_busy =
+        sibling_busy(snapshot, topology, snapshot->cores[i].core);
 }
 
 /* ---------------------------------------------------------------------------
@@ -422,9 +355,7 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores = calloc(len > 0 ? len : 1, sizeof(*snapshot->cores));
   if (snapshot->cores == NULL)
     goto failed;
-  figures->has_schedstat =
-      figures->options.schedstat &&
-      schedstat_read(&figures->schedstat, engine_machine(figures->engine)) == 0;
+  figures_files_read(figures);
   snapshot->periods_len = figures->options.periods_len;
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));
@@ -436,6 +367,7 @@ struct snapshot *figures_interval(struct figures *figures) {
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
+  siblings_interval(snapshot, engine_topology(figures->engine));
   snapshot->hypervisor |= engine_topology(figures->engine)->hypervisor;
   if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
                     figures->options.groups_len) != 0)

@@ -60,6 +60,7 @@ struct core_figures {
   enum proof proof;
   double busy;               /* load over the interval, 0 to 1 */
   double busy_min, busy_max; /* of the sample windows that ended in it */
+  double sibling_busy; /* of the busiest other thread of its physical core */
   double load_average[FIGURES_PERIODS_MAX];
   double hidden;       /* busy - busy columns / wall: what the tick never saw */
   double unaccounted;  /* 1 - sum of columns / wall */

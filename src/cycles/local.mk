@@ -13,6 +13,7 @@ libcycles_la_SOURCES = \
 	src/cycles/engine_private.h src/cycles/engine_proof.c \
 	src/cycles/engine_sources.c src/cycles/engine_stat.c \
 	src/cycles/figures.c src/cycles/figures.h \
+	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
