@@ -343,6 +343,10 @@ const struct engine_core *engine_cores(const struct engine *engine,
   return engine->states;
 }
 
+const struct engine_options *engine_options(const struct engine *engine) {
+  return &engine->options;
+}
+
 const struct machine *engine_machine(const struct engine *engine) {
   return engine->options.machine;
 }

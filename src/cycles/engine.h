@@ -121,6 +121,7 @@ int engine_sample(struct engine *engine, bool late);
  * and holds every selected core seen so far, offline ones too. */
 const struct engine_core *engine_cores(const struct engine *engine,
                                        size_t *cores_len);
+const struct engine_options *engine_options(const struct engine *engine);
 const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
 /* NULL if /proc/stat could not be read, or does not tell of the cores that are

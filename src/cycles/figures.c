@@ -53,6 +53,7 @@ struct figures *figures_open(const struct figures_options *options,
            options->groups_len * sizeof(*figures->groups));
   }
   figures->options.groups = figures->groups;
+  figures->domains = domains_open(engine, options->residency, options->power);
   start_run_queue(figures);
   figures->run_queue_ns = engine_time_ns(engine);
   return figures;
@@ -64,6 +65,7 @@ void figures_close(struct figures *figures) {
   free(figures->groups);
   free(figures->marks);
   schedstat_free(&figures->schedstat);
+  domains_close(figures->domains);
   free(figures);
 }
 
@@ -346,6 +348,19 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   }
 }
 
+static int read_domains(struct figures *figures, struct snapshot *snapshot) {
+  size_t len;
+  const struct domain_figure *domains = domains_read(figures->domains, &len);
+  if (len == 0)
+    return 0;
+  snapshot->domains = calloc(len, sizeof(*snapshot->domains));
+  if (snapshot->domains == NULL)
+    return -ENOMEM;
+  memcpy(snapshot->domains, domains, len * sizeof(*domains));
+  snapshot->domains_len = len;
+  return 0;
+}
+
 struct snapshot *figures_interval(struct figures *figures) {
   size_t len;
   const struct engine_core *states = engine_cores(figures->engine, &len);
@@ -372,6 +387,8 @@ struct snapshot *figures_interval(struct figures *figures) {
   if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
                     figures->options.groups_len) != 0)
     goto failed;
+  if (read_domains(figures, snapshot) != 0)
+    goto failed;
   host_interval(figures, snapshot);
   self_interval(figures, snapshot);
   return snapshot;
@@ -386,5 +403,6 @@ void snapshot_free(struct snapshot *snapshot) {
     return;
   free(snapshot->cores);
   free(snapshot->aggregates);
+  free(snapshot->domains);
   free(snapshot);
 }

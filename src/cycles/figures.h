@@ -2,6 +2,7 @@
 #ifndef PERCORE_FIGURES_H
 #define PERCORE_FIGURES_H
 
+#include "domains.h"
 #include "engine.h"
 #include "loadavg.h"
 
@@ -25,6 +26,8 @@ struct figures_options {
   bool run_queue;
   bool count_blocked; /* add procs_blocked to the run queue */
   bool cstates;
+  bool residency; /* of physical cores and packages */
+  bool power;
   bool throttles;
   bool schedstat;
   const struct figures_group *groups;
@@ -124,6 +127,8 @@ struct snapshot {
   struct core_figures *cores; /* in rising core numbers, offline ones too */
   size_t aggregates_len;
   struct aggregate_figures *aggregates;
+  size_t domains_len;
+  struct domain_figure *domains;
   struct host_figures host;
   struct self_figures self;
   bool hypervisor; /* the CPU says that it is virtual, or time was stolen */

@@ -33,6 +33,7 @@ struct figures {
   int marks_len;
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
+  struct domains *domains; /* NULL: not wanted */
   struct schedstat schedstat;
   bool has_schedstat; /* was read in this interval */
 };

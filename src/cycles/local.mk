@@ -8,6 +8,7 @@ libcycles_la_SOURCES = \
 	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
+	src/cycles/domains.c src/cycles/domains.h \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_judge.c \
 	src/cycles/engine_private.h src/cycles/engine_proof.c \

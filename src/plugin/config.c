@@ -296,6 +296,8 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportThrottles", struct config, load.report_throttles),
     CONFIG_BOOLEAN("ReportSchedstat", struct config, load.report_schedstat),
     CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),
+    CONFIG_BOOLEAN("ReportResidency", struct config, load.report_residency),
+    CONFIG_BOOLEAN("ReportPower", struct config, load.report_power),
     {.key = NULL},
 };
 
@@ -406,6 +408,8 @@ void config_sampler_options(const struct config *config,
                   .run_queue = config->load_average.run_queue,
                   .count_blocked = config->load_average.count_blocked,
                   .cstates = config->load.report_cstates,
+                  .residency = config->load.report_residency,
+                  .power = config->load.report_power,
                   .throttles = config->load.report_throttles,
                   .schedstat = config->load.report_schedstat,
                   .groups = config->groups,

@@ -58,6 +58,8 @@ struct config {
     bool report_throttles;
     bool report_schedstat;
     bool report_cstates;
+    bool report_residency;
+    bool report_power;
   } load;
 
   struct {

@@ -239,6 +239,27 @@ static void put_time_spreads(struct out *out, const struct config *config,
   }
 }
 
+static void put_domain(struct out *out, const struct config *config,
+                       const struct domain_figure *domain) {
+  char name[DATA_MAX_NAME_LEN];
+  snprintf(name, sizeof(name), "residency_%s", domain->name);
+  if (domain->kind == DOMAIN_CORE_RESIDENCY) {
+    set_subject_core(out, domain->core);
+    if (config->load.report_per_core)
+      put_gauge(out, "percent", name, domain->value, PERCENT);
+    return;
+  }
+  char package[32];
+  snprintf(package, sizeof(package), "package%d", domain->package);
+  set_subject(out, PLUGIN_HOST, package);
+  if (domain->package < 0 || !config->load.report_host)
+    return;
+  if (domain->kind == DOMAIN_POWER)
+    put_gauge(out, "power", domain->name, domain->value, PLAIN);
+  else
+    put_gauge(out, "percent", name, domain->value, PERCENT);
+}
+
 /* ---------------------------------------------------------------------------
  * percore's own
  */
@@ -333,6 +354,8 @@ static size_t put_all(struct out *out, const struct dispatch *dispatch,
   for_each_core(out, config, snapshot, put_core_averages);
   put_time_spreads(out, config, snapshot);
   for_each_core(out, config, snapshot, put_times);
+  for (size_t i = 0; i < snapshot->domains_len; i++)
+    put_domain(out, config, &snapshot->domains[i]);
   for_each_core(out, config, snapshot, put_core_details);
   return out->values;
 }

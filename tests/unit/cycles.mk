@@ -16,6 +16,7 @@ CYCLES_TESTS = \
 	tests/unit/test_engine_choice \
 	tests/unit/test_engine_hardware \
 	tests/unit/test_descriptors \
+	tests/unit/test_domains \
 	tests/unit/test_engine_arm64 \
 	tests/unit/test_engine_descriptors \
 	tests/unit/test_engine_hotplug \
@@ -71,6 +72,8 @@ tests_unit_test_engine_hotplug_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hotplug_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_descriptors_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_domains_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_domains_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_arm64_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_arm64_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)

@@ -71,6 +71,8 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportThrottles true\n"
                   "  ReportSchedstat true\n"
                   "  ReportCStates true\n"
+                  "  ReportResidency true\n"
+                  "  ReportPower true\n"
                   "</Load>\n"
                   "<LoadAverage>\n"
                   "  Period 10 1800\n"
@@ -106,6 +108,8 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(options.figures.throttles);
   assert_true(options.figures.schedstat);
   assert_true(options.figures.cstates);
+  assert_true(options.figures.residency);
+  assert_true(options.figures.power);
   assert_int_equal(options.figures.periods_len, 5);
   assert_true(options.figures.period_s[3] == 10);
   assert_true(options.figures.period_s[4] == 1800);

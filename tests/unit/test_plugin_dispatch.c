@@ -239,6 +239,30 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore_host-all/gauge-runqueue_1800s", 5);
 }
 
+static void
+residencies_and_power_come_under_their_core_or_package(void **state) {
+  (void)state;
+  struct domain_figure domains[] = {
+      {DOMAIN_CORE_RESIDENCY, "c6", 2, 0, 0.25},
+      {DOMAIN_PACKAGE_RESIDENCY, "c2", 0, 1, 0.5},
+      {DOMAIN_POWER, "pkg", 0, 1, 125.5},
+      {DOMAIN_POWER, "ram", 0, 1, NAN},
+      {DOMAIN_POWER, "pkg", 0, -1, 7},
+  };
+  struct snapshot *snapshot = make_snapshot(1, 0);
+  dispatch_snapshot(&dispatch, snapshot);
+  size_t before = fake.values_len;
+  snapshot->time_ns += 10 * SECOND;
+  snapshot->domains = domains;
+  snapshot->domains_len = 5;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_int_equal(fake.values_len, 2 * before + 3);
+  assert_value("percore-2/percent-residency_c6", 25);
+  assert_value("percore_host-package1/percent-residency_c2", 50);
+  assert_value("percore_host-package1/power-pkg", 125.5);
+}
+
 static int by_text(const void *a, const void *b) {
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
@@ -534,6 +558,7 @@ int main(void) {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
       TEST(by_default_the_host_has_aggregates_averages_and_itself),
       TEST(what_is_asked_for_comes_under_its_name),
+      TEST(residencies_and_power_come_under_their_core_or_package),
       TEST(a_host_of_256_cores_has_distinct_identifiers_and_at_most_800_series),
       TEST(with_every_option_on_identifiers_are_still_distinct),
       TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type),
