@@ -1,17 +1,23 @@
+#include "percore_config.h"
+
 #include "descriptors.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stddef.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Descriptors that are open now, -1 if unknown. */
-static long count_open(void) {
+/* Those of /proc/self/fd but that of the directory itself. If it cannot be
+ * opened, there is no descriptor left, or no /proc to tell: as many as there
+ * may be. */
+static long count_used(void) {
+  long count = -1;
   DIR *directory = opendir("/proc/self/fd");
   if (directory == NULL)
-    return -1;
-  long count = -1; /* the directory itself */
-  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    return LONG_MAX;
+  for (const struct dirent *entry; (entry = readdir(directory)) != NULL;)
     count += entry->d_name[0] != '.';
   closedir(directory);
   return count;
@@ -19,11 +25,13 @@ static long count_open(void) {
 
 long descriptors_available(void) {
   struct rlimit limit;
-  long open = count_open();
-  if (open < 0 || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return 0;
-  long available = (long)limit.rlim_cur - open - DESCRIPTORS_RESERVE;
-  return available > 0 ? available : 0;
+  rlim_t most = limit.rlim_cur < INT_MAX ? limit.rlim_cur : INT_MAX;
+  rlim_t reserve =
+      most / 4 < DESCRIPTORS_RESERVE ? most / 4 : DESCRIPTORS_RESERVE;
+  long free_now = (long)most - (long)reserve, used = count_used();
+  return used < free_now ? free_now - used : 0;
 }
 
 void descriptors_raise_limit(long need) {
@@ -40,7 +48,7 @@ void descriptors_raise_limit(long need) {
 }
 
 bool descriptors_crowded(long need) {
-  return count_open() + need + DESCRIPTORS_RESERVE > DESCRIPTORS_HIGH;
+  return count_used() > DESCRIPTORS_HIGH - DESCRIPTORS_RESERVE - need;
 }
 
 int descriptors_move(int fd) {

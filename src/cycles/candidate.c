@@ -307,14 +307,20 @@ static int find_events(const struct finder *finder,
 }
 
 static void find_tsc(struct finder *finder) {
+  const struct engine_options *options = finder->options;
   char why[CANDIDATE_REASON_MAX];
-  if (!finder->options->hardware ||
-      perf_event_parse(&finder->tsc, "msr/tsc/", finder->options->machine, why,
-                       sizeof(why)) != 0)
+  if (!options->hardware)
     return;
-  finder->has_tsc = finder->topology->tsc_steady;
-  if (!finder->has_tsc && finder->options->denominator == DENOMINATOR_AUTO)
-    journal_say(&finder->options->journal, JOURNAL_INFO,
+  bool exists = perf_event_parse(&finder->tsc, "msr/tsc/", options->machine,
+                                 why, sizeof(why)) == 0;
+  finder->has_tsc = exists && finder->topology->tsc_steady;
+  if (!finder->has_tsc && options->denominator == DENOMINATOR_TSC)
+    journal_say(&options->journal, JOURNAL_WARNING,
+                "Denominator \"tsc\" is configured, but this machine has no "
+                "steady TSC in perf (msr/tsc): no counter is used");
+  else if (exists && !finder->has_tsc &&
+           options->denominator == DENOMINATOR_AUTO)
+    journal_say(&options->journal, JOURNAL_INFO,
                 "the TSC of this machine is not steady (clocksource is not "
                 "tsc, or no constant_tsc or nonstop_tsc): counters are divided "
                 "by time-enabled");

@@ -1,6 +1,7 @@
 #include "core.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -102,21 +103,25 @@ static bool usable(const struct candidate *candidate, int core,
   return !candidate->must_be_proven || candidate->proof == PROOF_PROVEN;
 }
 
-/* Takes room for a group of so many counters. */
-static int take_room(const struct core_context *context, int counters) {
+static void ask_for_room(const struct core_context *context) {
   const struct machine *machine = context->machine;
   struct perf_room *room = context->room;
-  if (machine->perf_room == NULL)
-    return 0;
-  if (!room->asked)
-    room->left =
-        machine->perf_room(machine->context, room->wanted, room->raise_limit);
+  if (room->asked)
+    return;
   room->asked = true;
-  if (room->left < counters) {
-    room->short_of = true;
+  room->left = machine->perf_room == NULL
+                   ? LONG_MAX
+                   : machine->perf_room(machine->context, room->wanted,
+                                        room->raise_limit);
+  room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
+}
+
+/* Takes room for a group of so many counters. */
+static int take_room(const struct core_context *context, int counters) {
+  ask_for_room(context);
+  if (context->room->left < counters)
     return -EMFILE;
-  }
-  room->left -= counters;
+  context->room->left -= counters;
   return 0;
 }
 
@@ -129,10 +134,12 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
   if (!context->ipc || undisturbed || core->ipc_refused ||
       core->ipc_group.events_len > 0)
     return;
-  int status = take_room(context, 2);
-  if (status == 0)
-    status = perf_group_open(&core->ipc_group, context->machine, state->core,
-                             context->ipc_events, 2, false);
+  /* Loads come first: where there is no room for all counters, these wait. */
+  ask_for_room(context);
+  if (context->room->missing > 0 || take_room(context, 2) != 0)
+    return;
+  int status = perf_group_open(&core->ipc_group, context->machine, state->core,
+                               context->ipc_events, 2, false);
   begin_ipc_epoch(core, state);
   if (status == 0)
     return;

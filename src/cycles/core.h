@@ -57,7 +57,7 @@ struct perf_room {
   bool raise_limit;
   bool asked;
   long left;
-  bool short_of; /* in this sample: a counter was not opened */
+  long missing; /* of those that are wanted */
 };
 
 /* What the functions below share of the engine. */

@@ -1,7 +1,5 @@
 #include "engine_private.h"
 
-#include "base/descriptors.h"
-
 /* Isolated cores may be read without disturbing them, or not at all. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct engine_core *state) {
@@ -133,6 +131,7 @@ static long counters_wanted(const struct engine *engine) {
   int most = 0;
   for (int i = 0; i < engine->candidates_len; i++)
     if (engine->candidates[i].available &&
+        engine->candidates[i].proof != PROOF_REFUTED &&
         engine->candidates[i].events_len > most)
       most = engine->candidates[i].events_len;
   if (engine->options.ipc)
@@ -152,14 +151,14 @@ static void say_short_of_room(struct engine *engine) {
   const struct perf_room *room = &engine->room;
   if (!room->asked)
     return;
-  if (room->short_of && !engine->short_of_room)
+  if (room->missing > 0 && !engine->short_of_room)
     journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "some cores are without hardware counters: these need %ld "
-                "more descriptors, and %d of this process stay free for "
-                "others; raise its limit of open files (LimitNOFILE= under "
-                "systemd)",
-                room->wanted, DESCRIPTORS_RESERVE);
-  engine->short_of_room = room->short_of;
+                "some cores are without hardware counters, for which %ld more "
+                "descriptors would be taken from what else runs in this "
+                "process; raise its limit of open files by as many "
+                "(LimitNOFILE= under systemd)",
+                room->missing);
+  engine->short_of_room = room->missing > 0;
 }
 
 void engine_choose_sources(struct engine *engine) {

@@ -59,7 +59,7 @@ static void expect_none(void) { CHECK(descriptors_available() == 0); }
 
 static void within_the_reserve_none_are_available(void **state) {
   (void)state;
-  in_a_child(OPENED + DESCRIPTORS_RESERVE - 50, 2048, expect_none);
+  in_a_child(OPENED + OPENED / 4, 2048, expect_none);
 }
 
 static void expect_same_limit(void) {

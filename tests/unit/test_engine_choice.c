@@ -323,6 +323,23 @@ static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
   play_end(&play);
 }
 
+static void a_configured_tsc_that_is_not_to_be_had_is_warned_of(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 0.5);
+  play.options.denominator = DENOMINATOR_TSC;
+  fake_machine_file(
+      play.fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "Denominator", "no counter", NULL), 1);
+  play_end(&play);
+}
+
 /* ---------------------------------------------------------------------------
  * Isolated cores
  */
@@ -501,6 +518,7 @@ int main(void) {
       cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
       cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
       cmocka_unit_test(one_pmu_of_a_hybrid_that_fails_leaves_the_other),
+      cmocka_unit_test(a_configured_tsc_that_is_not_to_be_had_is_warned_of),
       cmocka_unit_test(isolated_cores_are_not_disturbed),
       cmocka_unit_test(cores_without_tick_are_not_disturbed_either),
       cmocka_unit_test(

@@ -101,6 +101,23 @@ static void the_limit_is_left_alone_by_a_library(void **state) {
   play_end(&play);
 }
 
+static void where_descriptors_are_short_loads_come_before_ipc(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 1024);
+  play_add_ipc(&play);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(cores_on(&play, SOURCE_MPERF),
+                   (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
+  assert_int_equal(fake_machine_descriptors(play.fake, 0), 2);
+  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
+  play.fake->limit = 4096;
+  play_seconds(&play, 61);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 4 * CORES);
+  play_end(&play);
+}
+
 static void
 cores_get_their_counters_when_others_close_descriptors(void **state) {
   (void)state;
@@ -125,6 +142,7 @@ int main(void) {
       cmocka_unit_test(the_limit_is_raised_by_what_is_needed_and_no_further),
       cmocka_unit_test(the_limit_is_left_alone_where_there_is_room),
       cmocka_unit_test(the_limit_is_left_alone_by_a_library),
+      cmocka_unit_test(where_descriptors_are_short_loads_come_before_ipc),
       cmocka_unit_test(cores_get_their_counters_when_others_close_descriptors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
