@@ -50,7 +50,8 @@ static ssize_t read_all(int fd, char *buffer, size_t size) {
   size_t length = 0;
   for (;;) {
     if (length == size) {
-      buffer[size - 1] = '\0';
+      if (size > 0)
+        buffer[size - 1] = '\0';
       return -EFBIG;
     }
     ssize_t got = read(fd, buffer + length, size - length);

@@ -175,6 +175,8 @@ void fake_machine_remove(struct fake_machine *fake, const char *path) {
 
 static ssize_t give(const char *text, size_t length, char *buffer,
                     size_t size) {
+  if (size == 0)
+    return -EFBIG;
   size_t given = length < size ? length : size - 1;
   memcpy(buffer, text, given);
   buffer[given] = 0;
