@@ -74,7 +74,9 @@ void figures_close(struct figures *figures) {
 static struct core_marks *marks_of(struct figures *figures,
                                    const struct engine_core *state) {
   if (state->core >= figures->marks_len) {
-    int len = state->core + 1;
+    /* Doubled, so that thousands of cores are not copied once for each. */
+    int twice = 2 * figures->marks_len;
+    int len = state->core >= twice ? state->core + 1 : twice;
     struct core_marks *marks =
         realloc(figures->marks, (size_t)len * sizeof(*marks));
     if (marks == NULL)
