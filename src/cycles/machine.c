@@ -275,9 +275,8 @@ void machine_linux_close(struct machine *machine) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-#define LONG_MAX_SIZE                                                          \
-  ((size_t)64 << 20) /* timer_list of 8192 cores: 40 MiB                       \
-                      */
+/* /proc/timer_list of 8192 cores takes 40 MiB. */
+#define LONG_MAX_SIZE ((size_t)64 << 20)
 
 int machine_read_long(const struct machine *machine, const char *path,
                       char **buffer, size_t *buffer_size) {
