@@ -25,37 +25,83 @@ extern "C" {
  * thread: a core beside a fully loaded sibling has about half its room, so look
  * at percore_load_get_sibling too.
  *
+ * Hardware counters leave out time that a hypervisor stole. The source "idle"
+ * on older kernels cannot tell stolen running time and counts it: the core had
+ * no room. Time stolen while waking is not counted.
+ *
  *   call                            beside others on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
- *   percore_load_get and the like   any thread, never blocks, lock-free
+ *   percore_load_get and the like   any thread, never blocks, lock-free;
+ *                                   two calls may be of two windows
  *   percore_load_close              alone
  */
 
+/* Zero is the default of every member; set size to sizeof. */
+struct percore_load_options {
+  size_t size;
+  const char *source; /* "auto" (default), "mperf", "ref-cycles", "event",
+                         "idle" */
+  const char *event; /* that the source "event" counts: "pmu/name/" or "r1a8" */
+  double base_frequency_hz;   /* of the event; default: find out */
+  const char *cores;          /* such as "0-15,32"; default: all */
+  const char *isolated_cores; /* read by "idle" (default), which disturbs
+                                 nobody, by "hardware", or not: "skip" */
+  const char *also_isolated; /* a list of cores that the kernel does not isolate
+                                and that must not be disturbed either */
+  int frequency; /* 1: percore_load_frequency; a third descriptor a core */
+  double shortest_window; /* seconds, up to 3600; default: by the source */
+};
+
 struct percore_load;
 
-/* Opens counters on all cores of this machine, choosing the source per core and
+/* Opens counters on cores of this machine, choosing the source per core and
  * proving it, which takes up to a second in a thread of its own. The affinity
- * of the caller is never changed. Returns 0, or -1 with errno: ENOMEM, ENOENT
- * (no cores can be found), ENOTSUP (no source of loads works here). */
-int percore_load_open(struct percore_load **load);
+ * of the caller is never changed. options may be NULL. Returns 0, or -1 with
+ * errno: EINVAL (an option), ENOMEM, ENOENT (no cores can be found), ENOTSUP
+ * (no source of loads works here). Counters take two descriptors a core. 256 of
+ * the limit of open files, which is never changed, stay free; cores without one
+ * have the source "idle". */
+int percore_load_open(struct percore_load **load,
+                      const struct percore_load_options *options);
 
 /* Samples all cores; loads are those of the time since the last update (the
- * first follows open). Windows of 10 ms and more make sense with hardware
- * counters, of 200 ms and more with the software source (2.3 points rms there,
- * 0.45 at 1 s). Returns 0, or -1 with errno and the loads as they were. */
+ * first follows open). No window is shorter than 10 ms with hardware counters
+ * or 200 ms with the source "idle" (2.3 points rms there, 0.45 at 1 s): a call
+ * that comes earlier, from whatever thread, returns 0 and leaves the loads as
+ * they are. Returns 0, or -1 with errno and the loads as they were. */
 int percore_load_update(struct percore_load *load);
 
 /* The load of a core, 0 to 1, at the last update; -1 for a core without a
  * value: offline, not existing, or in its first window. */
 double percore_load_get(const struct percore_load *load, int core);
 
+/* The lower bound of that load, or -1: less than the load only with the source
+ * "idle" on older kernels, where all steal is taken off. What ran on the core
+ * is between the two. */
+double percore_load_get_low(const struct percore_load *load, int core);
+
+/* The length of the window of that load in seconds, or -1 without a value.
+ * *age, unless NULL, gets the seconds since its end. */
+double percore_load_get_window(const struct percore_load *load, int core,
+                               double *age);
+
 /* The load of the busiest other hardware thread on the same physical core; -1
  * if there is none or it has no value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
-/* Where a core's load comes from: "mperf", "ref-cycles", "idle", or "none". A
- * static string. */
+/* Where a core's load comes from: "mperf", "ref-cycles", "event", "idle", or
+ * "none". A static string. */
 const char *percore_load_source(const struct percore_load *load, int core);
+
+/* How far that source can be trusted: "proven", "unproven" (it could not be put
+ * to the test), "pending" (not yet), or "tick-sampled" (this kernel's tick is
+ * not dynamic, so that "idle" misses work between two ticks). Updates repeat
+ * tests that could not be run, in a thread of their own. A static string. */
+const char *percore_load_proof(const struct percore_load *load, int core);
+
+/* The frequency, in Hz, at which a core ran while it was not halted; -1 if it
+ * is not known: it takes the option, and the source "mperf". */
+double percore_load_frequency(const struct percore_load *load, int core);
 
 /* Cores are numbered from 0 to this - 1; some of them may be offline. */
 int percore_load_count(const struct percore_load *load);

@@ -5,32 +5,50 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Of the figure at this offset in struct core_figures. Returns how many cores
+ * have it. */
+static int spread(struct spread_figures *figures,
+                  const struct snapshot *snapshot, const struct core_set *set,
+                  size_t offset) {
+  double mean = 0, squares = 0, least = INFINITY, most = -INFINITY;
+  int len = 0;
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    double value = *(const double *)((const char *)core + offset);
+    if (!core->online || !core_set_has(set, core->core) || isnan(value))
+      continue;
+    /* Welford: no difference of large squares. */
+    double off = value - mean;
+    mean += off / ++len;
+    squares += off * (value - mean);
+    least = fmin(least, value);
+    most = fmax(most, value);
+  }
+  *figures = (struct spread_figures){NAN, NAN, NAN, NAN};
+  if (len > 0)
+    *figures = (struct spread_figures){mean, least, most,
+                                       sqrt(fmax(squares / len, 0))};
+  return len;
+}
+
 void aggregate_cores(struct aggregate_figures *aggregate,
                      const struct snapshot *snapshot,
                      const struct core_set *set) {
-  double mean = 0, squares = 0, least = INFINITY, most = -INFINITY;
-  int len = 0;
-  aggregate->cores_without_value = 0;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    const struct core_figures *core = &snapshot->cores[i];
-    if (!core->online || !core_set_has(set, core->core))
-      continue;
-    if (isnan(core->busy)) {
-      aggregate->cores_without_value++;
-      continue;
-    }
-    /* Welford: no difference of large squares. */
-    double off = core->busy - mean;
-    mean += off / ++len;
-    squares += off * (core->busy - mean);
-    least = fmin(least, core->busy);
-    most = fmax(most, core->busy);
-  }
-  aggregate->cores_len = len;
-  aggregate->mean = len > 0 ? mean : NAN;
-  aggregate->stddev = len > 0 ? sqrt(fmax(squares / len, 0)) : NAN;
-  aggregate->least = len > 0 ? least : NAN;
-  aggregate->most = len > 0 ? most : NAN;
+  struct spread_figures busy;
+  int online = 0;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    online +=
+        snapshot->cores[i].online && core_set_has(set, snapshot->cores[i].core);
+  aggregate->cores_len =
+      spread(&busy, snapshot, set, offsetof(struct core_figures, busy));
+  aggregate->cores_without_value = online - aggregate->cores_len;
+  aggregate->mean = busy.mean;
+  aggregate->least = busy.least;
+  aggregate->most = busy.most;
+  aggregate->stddev = busy.stddev;
+  for (int i = 0; i < TIMES; i++)
+    spread(&aggregate->time[i], snapshot, set,
+           offsetof(struct core_figures, time) + (size_t)i * sizeof(double));
 }
 
 static int add(struct snapshot *snapshot, const char *name,

@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#define PMU_FOLDER "/sys/bus/event_source/devices"
+
 /* How long the TSC is watched to learn its rate. */
 #define CALIBRATION_NS 20000000
 
@@ -31,20 +33,6 @@ static double calibrate_tsc(const struct machine *machine, int core,
   return frequency_hz;
 }
 
-/* The architected constant-rate counter of arm64, which cnt_cycles counts. */
-static double constant_counter_hz(const char *event) {
-#ifdef __aarch64__
-  if (strstr(event, "cnt_cycles") != NULL) {
-    uint64_t frequency_hz;
-    __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency_hz));
-    return (double)frequency_hz;
-  }
-#else
-  (void)event;
-#endif
-  return 0;
-}
-
 /* ---------------------------------------------------------------------------
  * Finding
  */
@@ -56,6 +44,19 @@ struct finder {
   struct perf_event tsc;
 };
 
+/* An online core that the candidate serves, an isolated one only if there is no
+ * other. */
+static int core_to_disturb(const struct finder *finder,
+                           const struct candidate *candidate) {
+  struct core_set cores = finder->topology->online;
+  if (!candidate->any_core)
+    core_set_intersect(&cores, &candidate->cores);
+  struct core_set others = cores;
+  core_set_subtract(&others, &finder->topology->isolated);
+  int core = core_set_next(&others, -1);
+  return core >= 0 ? core : core_set_next(&cores, -1);
+}
+
 static void unavailable(struct candidate *candidate, const char *reason) {
   candidate->available = false;
   snprintf(candidate->reason, sizeof(candidate->reason), "%s", reason);
@@ -66,7 +67,8 @@ static struct candidate start(enum source source) {
                             .available = true,
                             .any_core = true,
                             .tsc = -1,
-                            .aperf = -1};
+                            .aperf = -1,
+                            .smi = -1};
 }
 
 /* Sources that may not be used are not looked for, either: that alone would
@@ -88,10 +90,41 @@ static int add_event(struct candidate *candidate,
   return candidate->events_len++;
 }
 
+/* Adds what is counted beside the load. Returns its place in the group, or -1
+ * if there is no such event. */
+static int add_extra(struct candidate *candidate, const struct finder *finder,
+                     const char *text) {
+  struct perf_event event;
+  char why[CANDIDATE_REASON_MAX];
+  if (perf_event_parse(&event, text, finder->options->machine, why,
+                       sizeof(why)) != 0)
+    return -1;
+  return add_event(candidate, &event);
+}
+
+/* An event that does not exist needs no frequency. */
+static void explain_no_frequency(struct candidate *candidate,
+                                 const struct finder *finder) {
+  const struct machine *machine = finder->options->machine;
+  struct perf_group group;
+  int status = candidate_open(candidate, &group, machine,
+                              core_to_disturb(finder, candidate), false);
+  candidate->available = false;
+  if (status == -ENOENT || status == -EOPNOTSUPP)
+    candidate_explain(candidate->reason, sizeof(candidate->reason), status);
+  else
+    unavailable(candidate, "the frequency at which the event counts is not "
+                           "known: set BaseFrequency");
+  if (status == 0)
+    perf_group_close(&group, machine);
+}
+
 /* Decides between the two denominators and finds what the chosen one needs.
  * Called when events[0] is known. */
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
+  if (finder->options->smi)
+    candidate->smi = add_extra(candidate, finder, "msr/smi/");
   enum denominator wanted = finder->options->denominator;
   /* A configured event need not count at the rate of the TSC. */
   bool tsc_rate = candidate->source != SOURCE_EVENT;
@@ -110,21 +143,18 @@ static void choose_denominator(struct candidate *candidate,
     return;
   }
   candidate->denominator = DENOMINATOR_TIME_ENABLED;
-  candidate->base_frequency_hz = finder->options->base_frequency_hz;
-  if (candidate->base_frequency_hz == 0 && !tsc_rate)
-    candidate->base_frequency_hz = constant_counter_hz(finder->options->event);
+  if (finder->options->base_frequency_hz > 0)
+    candidate->base_frequency_hz = finder->options->base_frequency_hz;
   if (candidate->base_frequency_hz == 0 && tsc_rate) {
     char why[64];
     struct perf_event tsc;
     if (perf_event_parse(&tsc, "msr/tsc/", finder->options->machine, why,
                          sizeof(why)) == 0)
-      candidate->base_frequency_hz =
-          calibrate_tsc(finder->options->machine,
-                        core_set_next(&finder->topology->online, -1), &tsc);
+      candidate->base_frequency_hz = calibrate_tsc(
+          finder->options->machine, core_to_disturb(finder, candidate), &tsc);
   }
   if (candidate->base_frequency_hz == 0)
-    unavailable(candidate, "the frequency at which the event counts is not "
-                           "known: set BaseFrequency");
+    explain_no_frequency(candidate, finder);
 }
 
 static struct candidate find_mperf(const struct finder *finder) {
@@ -132,7 +162,7 @@ static struct candidate find_mperf(const struct finder *finder) {
   if (ruled_out(&candidate, finder->options))
     return candidate;
   const struct machine *machine = finder->options->machine;
-  struct perf_event mperf, aperf;
+  struct perf_event mperf;
   bool named = finder->options->source == SOURCE_MPERF;
   if (finder->topology->hypervisor && !named) {
     unavailable(&candidate, "under a hypervisor MPERF may be that of the "
@@ -146,9 +176,8 @@ static struct candidate find_mperf(const struct finder *finder) {
     return candidate;
   }
   add_event(&candidate, &mperf);
-  char why[CANDIDATE_REASON_MAX];
-  if (perf_event_parse(&aperf, "msr/aperf/", machine, why, sizeof(why)) == 0)
-    candidate.aperf = add_event(&candidate, &aperf);
+  if (finder->options->frequency)
+    candidate.aperf = add_extra(&candidate, finder, "msr/aperf/");
   choose_denominator(&candidate, finder);
   return candidate;
 }
@@ -178,68 +207,110 @@ static bool runs_guests(const struct machine *machine) {
   return false;
 }
 
+/* pmu and its type on hybrid processors, else NULL and 0. */
 static struct candidate find_ref_cycles(const struct finder *finder,
-                                        const char *pmu) {
+                                        const char *pmu, uint64_t type) {
   struct candidate candidate = start(SOURCE_REF_CYCLES);
+  if (pmu != NULL) {
+    /* Of a source that is ruled out, too: IPC goes by it. */
+    snprintf(candidate.pmu, sizeof(candidate.pmu), "%s", pmu);
+    candidate.pmu_type = type;
+  }
   if (ruled_out(&candidate, finder->options))
     return candidate;
-  const struct machine *machine = finder->options->machine;
   struct perf_event event = {.type = PERF_TYPE_HARDWARE,
-                             .config = PERF_COUNT_HW_REF_CPU_CYCLES};
-  if (pmu != NULL) {
-    char path[128];
-    uint64_t type;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type", pmu);
-    if (machine_read_u64(machine, path, &type) != 0 || type > UINT32_MAX) {
-      unavailable(&candidate, "the PMU has no valid type");
-      return candidate;
-    }
-    event.config |= type << PERF_PMU_TYPE_SHIFT;
-    candidate.any_core = false;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/cpus", pmu);
-    if (machine_read_core_set(machine, path, &candidate.cores) != 0)
-      core_set_clear(&candidate.cores);
-  }
-  if (finder->options->source == SOURCE_AUTO && runs_guests(machine)) {
-    unavailable(&candidate, "this host runs guests, which a core counter can "
-                            "keep from starting: used only if named");
-    return candidate;
-  }
+                             .config = PERF_COUNT_HW_REF_CPU_CYCLES |
+                                       type << PERF_PMU_TYPE_SHIFT};
   add_event(&candidate, &event);
   candidate.pinned = true;
   choose_denominator(&candidate, finder);
+  candidate.yields_to_guests =
+      candidate.available && finder->options->source == SOURCE_AUTO;
   return candidate;
 }
 
-static struct candidate find_event(const struct finder *finder) {
+#define CNT_CYCLES "cnt_cycles"
+
+static struct candidate find_event(const struct finder *finder,
+                                   const char *text) {
   struct candidate candidate = start(SOURCE_EVENT);
   if (ruled_out(&candidate, finder->options))
     return candidate;
   struct perf_event event;
-  if (finder->options->event == NULL) {
+  if (text == NULL) {
     unavailable(&candidate, "no event is configured");
     return candidate;
   }
-  if (perf_event_parse(&event, finder->options->event, finder->options->machine,
-                       candidate.reason, sizeof(candidate.reason)) != 0) {
+  if (perf_event_parse(&event, text, finder->options->machine, candidate.reason,
+                       sizeof(candidate.reason)) != 0) {
     candidate.available = false;
     return candidate;
   }
+  const char *slash = strchr(text, '/');
+  if (slash != NULL)
+    snprintf(candidate.pmu, sizeof(candidate.pmu), "%.*s", (int)(slash - text),
+             text);
   add_event(&candidate, &event);
   candidate.pinned = true;
+  if (strstr(text, CNT_CYCLES) != NULL)
+    candidate.base_frequency_hz = finder->options->machine->system_counter_hz;
   choose_denominator(&candidate, finder);
   return candidate;
 }
 
-static void find_tsc(struct finder *finder) {
-  char why[CANDIDATE_REASON_MAX];
-  if (!finder->options->hardware ||
-      perf_event_parse(&finder->tsc, "msr/tsc/", finder->options->machine, why,
-                       sizeof(why)) != 0)
+struct pmu_scan {
+  const struct finder *finder;
+  struct candidate *candidates;
+  int len;
+};
+
+/* arm64 has a PMU for each kind of core. Those with this event count it at the
+ * rate of the system counter, and only while the core is not halted; they have
+ * to prove it. */
+static void find_cnt_cycles(const char *pmu, void *argument) {
+  struct pmu_scan *scan = argument;
+  const struct machine *machine = scan->finder->options->machine;
+  char path[320], event[320], text[64];
+  snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
+  if (scan->len == CANDIDATES_MAX - 1 ||
+      machine->read_file(machine->context, path, text, sizeof(text)) < 0)
     return;
-  finder->has_tsc = finder->topology->tsc_steady;
-  if (!finder->has_tsc && finder->options->denominator == DENOMINATOR_AUTO)
-    journal_say(&finder->options->journal, JOURNAL_INFO,
+  snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
+  struct candidate *candidate = &scan->candidates[scan->len++];
+  *candidate = find_event(scan->finder, event);
+  candidate->must_be_proven = true;
+}
+
+/* The configured event, or those that this kind of machine is known to have. */
+static int find_events(const struct finder *finder,
+                       struct candidate candidates[CANDIDATES_MAX], int len) {
+  const struct engine_options *options = finder->options;
+  const struct machine *machine = options->machine;
+  struct pmu_scan scan = {finder, candidates, len};
+  if (options->event == NULL && options->hardware &&
+      options->source == SOURCE_AUTO && machine->system_counter_hz > 0)
+    machine->list_directory(machine->context, PMU_FOLDER, find_cnt_cycles,
+                            &scan);
+  if (scan.len == len)
+    candidates[scan.len++] = find_event(finder, options->event);
+  return scan.len;
+}
+
+static void find_tsc(struct finder *finder) {
+  const struct engine_options *options = finder->options;
+  char why[CANDIDATE_REASON_MAX];
+  if (!options->hardware)
+    return;
+  bool exists = perf_event_parse(&finder->tsc, "msr/tsc/", options->machine,
+                                 why, sizeof(why)) == 0;
+  finder->has_tsc = exists && finder->topology->tsc_steady;
+  if (!finder->has_tsc && options->denominator == DENOMINATOR_TSC)
+    journal_say(&options->journal, JOURNAL_WARNING,
+                "Denominator \"tsc\" is configured, but this machine has no "
+                "steady TSC in perf (msr/tsc): no counter is used");
+  else if (exists && !finder->has_tsc &&
+           options->denominator == DENOMINATOR_AUTO)
+    journal_say(&options->journal, JOURNAL_INFO,
                 "the TSC of this machine is not steady (clocksource is not "
                 "tsc, or no constant_tsc or nonstop_tsc): counters are divided "
                 "by time-enabled");
@@ -258,18 +329,50 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
   for (size_t i = 0; i < sizeof(hybrid_pmus) / sizeof(hybrid_pmus[0]); i++) {
     char path[128];
     uint64_t type;
-    snprintf(path, sizeof(path), "/sys/bus/event_source/devices/%s/type",
-             hybrid_pmus[i]);
-    if (machine_read_u64(options->machine, path, &type) != 0)
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/type", hybrid_pmus[i]);
+    if (machine_read_u64(options->machine, path, &type) != 0 ||
+        type > UINT32_MAX)
       continue;
-    candidates[len++] = find_ref_cycles(&finder, hybrid_pmus[i]);
+    candidates[len++] = find_ref_cycles(&finder, hybrid_pmus[i], type);
     hybrids++;
   }
   if (hybrids == 0)
-    candidates[len++] = find_ref_cycles(&finder, NULL);
-  candidates[len++] = find_event(&finder);
+    candidates[len++] = find_ref_cycles(&finder, NULL, 0);
+  len = find_events(&finder, candidates, len);
   candidates[len++] = start(SOURCE_IDLE);
+  candidates_mind_guests(candidates, len, options->machine);
   return len;
+}
+
+void candidates_find_cores(struct candidate candidates[], int len,
+                           const struct machine *machine) {
+  for (int i = 0; i < len; i++) {
+    struct candidate *candidate = &candidates[i];
+    char path[128];
+    if (candidate->pmu[0] == '\0')
+      continue;
+    snprintf(path, sizeof(path), PMU_FOLDER "/%s/cpus", candidate->pmu);
+    int status = machine_read_core_set(machine, path, &candidate->cores);
+    candidate->any_core = status == -ENOENT;
+    if (status != 0)
+      core_set_clear(&candidate->cores);
+  }
+}
+
+void candidates_mind_guests(struct candidate candidates[], int len,
+                            const struct machine *machine) {
+  bool guests = runs_guests(machine);
+  for (int i = 0; i < len; i++) {
+    struct candidate *candidate = &candidates[i];
+    if (!candidate->yields_to_guests || candidate->yielded == guests)
+      continue;
+    candidate->yielded = guests;
+    candidate->available = !guests;
+    snprintf(candidate->reason, sizeof(candidate->reason), "%s",
+             guests ? "this host runs guests, which a core counter can keep "
+                      "from starting: used only if named"
+                    : "");
+  }
 }
 
 bool candidate_serves(const struct candidate *candidate, int core) {
@@ -280,10 +383,14 @@ void candidate_explain(char *text, size_t size, int status) {
   const char *remedy = "";
   if (status == -EACCES || status == -EPERM)
     remedy = " (give CAP_PERFMON, or lower kernel.perf_event_paranoid)";
-  else if (status == -ENOENT || status == -EOPNOTSUPP)
+  else if (status == -ENOENT)
     remedy = " (this processor, or the hypervisor, does not offer it)";
+  else if (status == -EOPNOTSUPP)
+    remedy = " (not offered here, or not while a guest has a PMU)";
+  else if (status == -ENODEV)
+    remedy = " (the core is offline)";
   else if (status == -EMFILE)
-    remedy = " (raise LimitNOFILE)";
+    remedy = " (raise the limit of open files, LimitNOFILE= under systemd)";
   snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);
 }
 
@@ -326,6 +433,9 @@ int candidate_window(const struct candidate *candidate,
   if (!(base > 0))
     return -EAGAIN;
   window->load = count / base;
+  if (candidate->smi >= 0)
+    window->smi =
+        (double)(to->value[candidate->smi] - from->value[candidate->smi]);
   if (candidate->aperf >= 0) {
     window->mperf = count;
     window->aperf =

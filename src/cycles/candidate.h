@@ -10,6 +10,7 @@
 
 #define CANDIDATES_MAX 8
 #define CANDIDATE_REASON_MAX 256
+#define CANDIDATE_PMU_MAX 64
 
 struct candidate {
   enum source source;
@@ -17,7 +18,12 @@ struct candidate {
   char reason[CANDIDATE_REASON_MAX];  /* "" in good order */
   char trouble[CANDIDATE_REASON_MAX]; /* of the last core that failed */
   enum proof proof;
-  bool must_be_proven; /* pending and unproven are not enough */
+  bool must_be_proven;   /* pending and unproven are not enough */
+  bool doubt_said;       /* that the kernel sees more work than this source */
+  bool yields_to_guests; /* while this host runs any, it is not available */
+  bool yielded;
+  char pmu[CANDIDATE_PMU_MAX]; /* in sysfs; "": of no particular cores */
+  uint64_t pmu_type;           /* of a hybrid processor, else 0 */
   bool any_core;
   struct core_set cores; /* that it can serve, unless any_core */
 
@@ -26,6 +32,7 @@ struct candidate {
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
   int tsc;   /* index in events, -1: not in the group */
   int aperf; /* likewise */
+  int smi;   /* likewise */
   bool pinned;
   enum denominator denominator; /* never DENOMINATOR_AUTO */
   double base_frequency_hz;     /* 0: not needed */
@@ -38,7 +45,7 @@ struct candidate_window {
   double progress_ns; /* d(time_enabled): how long the group itself existed */
   double running;     /* d(time_running) / d(time_enabled) */
   double base_cycles; /* cycles of the base frequency in that time, 0 unknown */
-  double mperf, aperf; /* 0 where not in the group */
+  double mperf, aperf, smi; /* 0 where not in the group */
 };
 
 /* Fills candidates[] in the order in which they are to be tried, and returns
@@ -46,6 +53,16 @@ struct candidate_window {
 int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
+
+/* Which cores each PMU serves, as far as the machine says now: to be called
+ * when cores have come or gone, and before the first of them is served. */
+void candidates_find_cores(struct candidate candidates[], int len,
+                           const struct machine *machine);
+
+/* A counter that counts in guests, too, can keep them from starting, so that it
+ * is given up when the first comes and taken again when the last has gone. */
+void candidates_mind_guests(struct candidate candidates[], int len,
+                            const struct machine *machine);
 
 bool candidate_serves(const struct candidate *candidate, int core);
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* So many windows in a row, each LOADAVG_INTERVAL_NS long, ... */
+/* This many windows in a row, each LOADAVG_INTERVAL_NS long, ... */
 #define CONDEMN_WINDOWS 3
 /* ... in which the counter saw this much less work than the idle clock of the
  * kernel, which cannot miss any: it counts from going idle to coming back. */
@@ -17,13 +17,14 @@ struct condemn {
   int windows; /* in a row so far */
 };
 
-/* One window of a core on a hardware source: its load, the kernel's 1 - (idle +
- * iowait + steal) / wall and steal / wall over the same time, how long the read
- * of /proc/stat took, and whether the kernel's idle time is tick-sampled (it
- * then proves nothing). Windows that say nothing neither count nor break the
- * row. More than the kernel saw is never held against a counter: a core that
- * does XDP in softirq is exactly that.
- * Returns true when the source is to be condemned; the row starts anew. */
+/* One window of a core on a hardware source: its load, the kernel's lower bound
+ * 1 - (idle + iowait + steal + guest) / wall and steal / wall over the same
+ * time, how long the read of /proc/stat took, and whether the kernel's idle
+ * time is tick-sampled (it then proves nothing). Guests that halt by themselves
+ * are at work to the kernel. Windows that say nothing neither count nor break
+ * the row. More than the kernel saw is never held against a counter: a core
+ * that does XDP in softirq is exactly that. Returns true when the source is to
+ * be condemned; the row starts anew. */
 bool condemn_judge(struct condemn *condemn, double hardware, double kernel,
                    double steal, uint64_t bracket_ns, bool tick_sampled);
 

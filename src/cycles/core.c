@@ -1,6 +1,7 @@
 #include "core.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,29 +9,37 @@
 #define REST_FIRST_NS UINT64_C(1000000000)
 #define REST_MAX_NS (UINT64_C(60) * 1000000000)
 
-/* Two columns, each cut to a tick of 10 ms at both ends of a window. */
-#define STAT_RESOLUTION_NS 20e6
+/* How far the load of a counter may lie outside 0 to 1 by rounding alone. */
 #define COUNTER_RESOLUTION 0.005
 /* Reading two counters of a group takes this long at worst; it matters only in
  * windows of a few milliseconds. */
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* Idle columns that fall behind by more than this did not just step back (which
- * kernels do by some ticks), they were reset. */
-#define STAT_RESET_NS UINT64_C(1000000000)
-
-/* How far a load may lie outside 0 to 1 by rounding alone. */
-static double resolution_of(enum source source, double wall_ns) {
-  return source == SOURCE_IDLE
-             ? STAT_RESOLUTION_NS / wall_ns
-             : COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / wall_ns;
-}
-
-double engine_load(const struct core_total *from, const struct core_total *to) {
+/* Unhalted time, less what is taken off, as a share of wall time. */
+static double share_of_wall(const struct core_total *from,
+                            const struct core_total *to, double off_ns) {
   double wall_ns = to->wall - from->wall;
   if (from->epoch != to->epoch || !(wall_ns > 0))
     return NAN;
-  return fmin(fmax((to->unhalted - from->unhalted) / wall_ns, 0), 1);
+  return fmin(fmax((to->unhalted - from->unhalted - off_ns) / wall_ns, 0), 1);
+}
+
+double engine_load(const struct core_total *from, const struct core_total *to) {
+  return share_of_wall(from, to, 0);
+}
+
+double engine_load_low(const struct core_total *from,
+                       const struct core_total *to) {
+  return share_of_wall(from, to, to->stolen - from->stolen);
+}
+
+double engine_frequency_hz(const struct core_total *from,
+                           const struct core_total *to) {
+  double wall_ns = to->wall - from->wall, mperf = to->mperf - from->mperf;
+  if (from->epoch != to->epoch || !(wall_ns > 0) || !(mperf > 0))
+    return NAN;
+  double base_hz = 1e9 * (to->base_cycles - from->base_cycles) / wall_ns;
+  return base_hz * (to->aperf - from->aperf) / mperf;
 }
 
 /* ---------------------------------------------------------------------------
@@ -42,11 +51,6 @@ static void begin_epoch(struct core *core, struct engine_core *state) {
   core->has_reading = false;
 }
 
-static void begin_stat_epoch(struct core *core, struct engine_core *state) {
-  state->total.stat_epoch++;
-  core->has_row = false;
-}
-
 static void begin_ipc_epoch(struct core *core, struct engine_core *state) {
   state->total.ipc_epoch++;
   core->has_ipc_reading = false;
@@ -55,7 +59,7 @@ static void begin_ipc_epoch(struct core *core, struct engine_core *state) {
 /* Throws the window in progress away; the last readings are forgotten. */
 static void discard(struct core *core, struct engine_core *state) {
   begin_epoch(core, state);
-  begin_stat_epoch(core, state);
+  core_forget_columns(core, state);
   begin_ipc_epoch(core, state);
   core->condemn.windows = 0;
 }
@@ -74,15 +78,21 @@ void core_restart(struct core *core, struct engine_core *state,
   core_close(core, state, machine);
   memset(core->rest_ns, 0, sizeof(core->rest_ns));
   memset(core->rests_until_ns, 0, sizeof(core->rests_until_ns));
-  core->ipc_refused = false;
+  core->ipc_rests_until_ns = core->ipc_rest_ns = 0;
 }
 
-static void rest(struct core *core, int candidate, uint64_t now_ns) {
-  uint64_t *rest_ns = &core->rest_ns[candidate];
+/* Lets something that failed rest, longer each time that it fails again. */
+static void rest_longer(uint64_t *until_ns, uint64_t *rest_ns,
+                        uint64_t now_ns) {
   *rest_ns = *rest_ns == 0 ? REST_FIRST_NS : *rest_ns * 2;
   if (*rest_ns > REST_MAX_NS)
     *rest_ns = REST_MAX_NS;
-  core->rests_until_ns[candidate] = now_ns + *rest_ns;
+  *until_ns = now_ns + *rest_ns;
+}
+
+static void rest(struct core *core, int candidate, uint64_t now_ns) {
+  rest_longer(&core->rests_until_ns[candidate], &core->rest_ns[candidate],
+              now_ns);
 }
 
 static bool usable(const struct candidate *candidate, int core,
@@ -93,24 +103,72 @@ static bool usable(const struct candidate *candidate, int core,
   return !candidate->must_be_proven || candidate->proof == PROOF_PROVEN;
 }
 
+static void ask_for_room(const struct core_context *context) {
+  const struct machine *machine = context->machine;
+  struct perf_room *room = context->room;
+  if (room->asked)
+    return;
+  room->asked = true;
+  room->left = machine->perf_room == NULL
+                   ? LONG_MAX
+                   : machine->perf_room(machine->context, room->wanted,
+                                        room->raise_limit);
+  room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
+}
+
+/* Takes room for a group of so many counters. */
+static int take_room(const struct core_context *context, int counters) {
+  ask_for_room(context);
+  if (context->room->left < counters)
+    return -EMFILE;
+  context->room->left -= counters;
+  return 0;
+}
+
+/* On a hybrid processor the plain event is that of one kind of core alone. */
+static uint64_t pmu_type_of(const struct core_context *context, int core) {
+  for (int i = 0; i < context->candidates_len; i++)
+    if (context->candidates[i].pmu_type != 0 &&
+        candidate_serves(&context->candidates[i], core))
+      return context->candidates[i].pmu_type;
+  return 0;
+}
+
 static void open_ipc_group(struct core *core, struct engine_core *state,
                            const struct core_context *context,
                            unsigned allowed) {
   bool undisturbed = (allowed & ~(1U << SOURCE_IDLE)) == 0;
-  if (!context->ipc || undisturbed || core->ipc_refused ||
-      core->ipc_group.events_len > 0)
+  if (undisturbed)
+    perf_group_close(&core->ipc_group, context->machine);
+  if (!context->ipc || undisturbed || core->ipc_group.events_len > 0 ||
+      core->ipc_rests_until_ns > context->now_ns)
     return;
+  /* Loads come first: where there is no room for all counters, these wait. */
+  ask_for_room(context);
+  if (context->room->missing > 0 || take_room(context, 2) != 0)
+    return;
+  uint64_t pmu_type = pmu_type_of(context, state->core);
+  struct perf_event events[2];
+  for (int i = 0; i < 2; i++) {
+    events[i] = context->ipc_events[i];
+    events[i].config |= pmu_type << PERF_PMU_TYPE_SHIFT;
+  }
   int status = perf_group_open(&core->ipc_group, context->machine, state->core,
-                               context->ipc_events, 2, false);
+                               events, 2, false);
   begin_ipc_epoch(core, state);
-  if (status == 0)
+  if (status == 0) {
+    core->ipc_rest_ns = 0;
     return;
-  core->ipc_refused = true;
+  }
+  rest_longer(&core->ipc_rests_until_ns, &core->ipc_rest_ns, context->now_ns);
   char why[CANDIDATE_REASON_MAX];
   candidate_explain(why, sizeof(why), status);
-  journal_say(context->journal, JOURNAL_WARNING,
-              "core %d: no instructions per cycle, of their counters: %s",
-              state->core, why);
+  if (!*context->ipc_said)
+    journal_say(context->journal, JOURNAL_WARNING,
+                "core %d has no instructions per cycle (other cores may have "
+                "none, too): %s",
+                state->core, why);
+  *context->ipc_said = true;
 }
 
 /* A group that opens and cannot be read would be taken, said to serve, and
@@ -141,8 +199,10 @@ static bool take_candidate(struct core *core, struct engine_core *state,
     return true;
   }
   struct perf_group previous = core->group;
-  int status =
-      open_and_try(candidate, &core->group, context->machine, state->core);
+  int status = take_room(context, candidate->events_len);
+  if (status == 0)
+    status =
+        open_and_try(candidate, &core->group, context->machine, state->core);
   if (status != 0) {
     core->group = previous;
     candidate_explain(candidate->trouble, sizeof(candidate->trouble), status);
@@ -180,6 +240,7 @@ void core_choose(struct core *core, struct engine_core *state,
   }
   state->source =
       current >= 0 ? context->candidates[current].source : SOURCE_NONE;
+  state->counts_smi = current >= 0 && context->candidates[current].smi >= 0;
   state->proof =
       current >= 0 ? context->candidates[current].proof : PROOF_PENDING;
   open_ipc_group(core, state, context, allowed);
@@ -268,13 +329,13 @@ static void read_counter(struct core *core, struct engine_core *state,
   if (status == -EAGAIN) {
     state->multiplexed = 0;
     context->counts->windows_discarded++;
-    begin_epoch(core, state);
   } else if (core->has_reading) {
     step->valid = true;
     step->wall_ns = (double)(time_ns - core->reading_time_ns);
     step->unhalted_ns = window.load * step->wall_ns;
     step->aperf = window.aperf;
     step->mperf = window.mperf;
+    step->smi = window.smi;
     step->base_cycles = window.base_cycles;
     step->progress_ns = window.progress_ns;
     step->progress_wall_ns = step->wall_ns;
@@ -312,63 +373,12 @@ static void read_ipc(struct core *core, struct engine_core *state,
   core->ipc_reading = reading;
 }
 
-/* Columns never fall, but for idle and iowait; a difference that is negative
- * all the same counts as nothing. */
-static double risen(uint64_t from, uint64_t to) {
-  return to > from ? (double)(to - from) : 0;
-}
-
-static void read_columns(struct core *core, struct engine_core *state,
-                         const struct core_context *context) {
-  struct core_step *step = &core->step;
-  if (context->stat == NULL ||
-      !core_set_has(&context->stat->cores, state->core)) {
-    if (core->has_row)
-      begin_stat_epoch(core, state);
-    return;
-  }
-  const struct procstat_row *row = &context->stat->rows[state->core];
-  uint64_t idle_ns = procstat_idle_ns(row);
-  if (core->has_row && idle_ns + STAT_RESET_NS < core->idle_ns) {
-    context->counts->errors++;
-    begin_stat_epoch(core, state);
-  }
-  if (core->has_row && context->stat->time_ns > core->row_time_ns) {
-    step->stat_valid = true;
-    step->stat_wall_ns = (double)(context->stat->time_ns - core->row_time_ns);
-    step->idle_ns = risen(core->idle_ns, idle_ns);
-    step->busy_ns = risen(procstat_busy_ns(&core->row), procstat_busy_ns(row));
-    step->steal_ns =
-        risen(core->row.ns[PROCSTAT_STEAL], row->ns[PROCSTAT_STEAL]);
-    step->sum_ns = step->busy_ns + step->idle_ns + step->steal_ns;
-  }
-  core->idle_ns =
-      core->has_row && core->idle_ns > idle_ns ? core->idle_ns : idle_ns;
-  core->row = *row;
-  core->row_time_ns = context->stat->time_ns;
-  core->has_row = true;
-}
-
-/* The software source is the columns seen from the other side. */
-static void read_idle(struct core *core, struct engine_core *state) {
-  struct core_step *step = &core->step;
-  if (!step->stat_valid) {
-    begin_epoch(core, state);
-    return;
-  }
-  step->valid = true;
-  step->wall_ns = step->stat_wall_ns;
-  step->unhalted_ns = step->stat_wall_ns - step->idle_ns - step->steal_ns;
-  step->progress_ns = step->sum_ns;
-  step->progress_wall_ns = step->stat_wall_ns;
-}
-
 void core_read(struct core *core, struct engine_core *state,
                const struct core_context *context) {
   core->step = (struct core_step){.progress_ns = -1};
-  read_columns(core, state, context);
+  core_read_columns(core, state, context);
   if (state->source == SOURCE_IDLE)
-    read_idle(core, state);
+    core_read_idle(core, context);
   else if (core->candidate >= 0)
     read_counter(core, state, context);
   read_ipc(core, state, context);
@@ -384,21 +394,27 @@ void core_commit(struct core *core, struct engine_core *state,
     total->stat_idle += step->idle_ns;
     total->stat_sum += step->sum_ns;
     total->stat_steal += step->steal_ns;
+    total->stat_guest += step->guest_ns;
+    for (int i = 0; i < PROCSTAT_COLUMNS; i++)
+      total->stat_ns[i] += step->column_ns[i];
   }
   if (!step->valid || !(step->wall_ns > 0))
     return;
   double load = step->unhalted_ns / step->wall_ns;
-  double resolution = resolution_of(state->source, step->wall_ns);
-  if (!(load >= -resolution && load <= 1 + resolution)) {
+  double resolution =
+      COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / step->wall_ns;
+  if (state->source != SOURCE_IDLE && /* which was judged with its columns */
+      !(load >= -resolution && load <= 1 + resolution)) {
     context->counts->errors++;
     context->counts->windows_discarded++;
-    state->total.epoch++; /* the readings themselves are a sound new base */
-    return;
+    return; /* the readings themselves are a sound new base */
   }
   total->wall += step->wall_ns;
   total->unhalted += step->unhalted_ns;
+  total->stolen += step->stolen_ns;
   total->aperf += step->aperf;
   total->mperf += step->mperf;
+  total->smi += step->smi;
   total->base_cycles += step->base_cycles;
   if (step->base_cycles > 0)
     core->enabled_ns += step->progress_ns;

@@ -12,10 +12,11 @@
  * known to be good. */
 struct core_step {
   bool valid; /* load */
-  double wall_ns, unhalted_ns;
-  double aperf, mperf, base_cycles;
+  double wall_ns, unhalted_ns, stolen_ns;
+  double aperf, mperf, base_cycles, smi;
   bool stat_valid; /* columns of /proc/stat */
-  double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns;
+  double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns, guest_ns;
+  double column_ns[PROCSTAT_COLUMNS];
   double progress_ns; /* how far the core's own clocks moved, -1 unknown */
   double progress_wall_ns;
 };
@@ -23,7 +24,8 @@ struct core_step {
 struct core {
   struct perf_group group;
   struct perf_group ipc_group;
-  bool ipc_refused;
+  uint64_t ipc_rests_until_ns; /* it could not be opened */
+  uint64_t ipc_rest_ns;
   int candidate; /* index, -1: none */
   int announced; /* the one that the journal last named */
   /* A candidate that failed here rests until then; it rests longer each time
@@ -36,10 +38,11 @@ struct core {
   struct perf_reading reading;
   bool has_ipc_reading;
   struct perf_reading ipc_reading;
-  bool has_row;
+  bool has_row; /* the base of the next window of /proc/stat */
   uint64_t row_time_ns;
   struct procstat_row row;
   uint64_t idle_ns; /* the highest idle + iowait seen: it may step back */
+  int refusals;     /* windows running that cannot be right */
 
   double enabled_ns; /* time_enabled of all windows that entered the totals */
 
@@ -49,6 +52,16 @@ struct core {
   struct core_step step;
 };
 
+/* How many counters may be opened in this sample, asked for when the first one
+ * is to be opened. */
+struct perf_room {
+  long wanted; /* by all cores together */
+  bool raise_limit;
+  bool asked;
+  long left;
+  long missing; /* of those that are wanted */
+};
+
 /* What the functions below share of the engine. */
 struct core_context {
   const struct machine *machine;
@@ -56,11 +69,14 @@ struct core_context {
   struct candidate *candidates;
   int candidates_len;
   const struct procstat *stat; /* NULL: withheld in this sample */
+  bool steal_apart;            /* this kernel's idle time is free of steal */
   uint64_t now_ns;
   struct engine_counts *counts;
   bool *sharing_said; /* that counters are shared: said once */
+  bool *ipc_said;     /* that IPC cannot be had: likewise */
   bool ipc;
   struct perf_event ipc_events[2];
+  struct perf_room *room;
 };
 
 /* Puts *core in order: closes what is stale, and picks and opens the best
@@ -80,6 +96,16 @@ void core_restart(struct core *core, struct engine_core *state,
 /* Reads counters and columns into core->step. */
 void core_read(struct core *core, struct engine_core *state,
                const struct core_context *context);
+
+/* The two parts of it that need /proc/stat: the columns, and the load that the
+ * idle columns leave. A window that cannot be right is refused and its base
+ * kept, so that the next one covers it. */
+void core_read_columns(struct core *core, struct engine_core *state,
+                       const struct core_context *context);
+void core_read_idle(struct core *core, const struct core_context *context);
+
+/* The next window of /proc/stat begins at the next reading. */
+void core_forget_columns(struct core *core, struct engine_core *state);
 
 /* Adds core->step to the totals. */
 void core_commit(struct core *core, struct engine_core *state,

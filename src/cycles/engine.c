@@ -15,6 +15,9 @@
  * share of it were not running: neither was this machine. */
 #define PAUSE_PROGRESS 0.5
 
+/* How often isolated cores are looked up. */
+#define ISOLATED_INTERVAL_NS (UINT64_C(60) * 1000000000)
+
 struct core_context engine_core_context(struct engine *engine) {
   struct core_context context = {
       .machine = engine->options.machine,
@@ -22,10 +25,13 @@ struct core_context engine_core_context(struct engine *engine) {
       .candidates = engine->candidates,
       .candidates_len = engine->candidates_len,
       .stat = engine->stat_valid ? &engine->stat : NULL,
+      .steal_apart = engine->kernel_has[KERNEL_IDLE_STEALTIME],
       .now_ns = engine->time_ns,
       .counts = &engine->counts,
       .sharing_said = &engine->sharing_said,
+      .ipc_said = &engine->ipc_said,
       .ipc = engine->options.ipc && engine->options.hardware,
+      .room = &engine->room,
   };
   memcpy(context.ipc_events, engine->ipc_events, sizeof(context.ipc_events));
   return context;
@@ -63,10 +69,22 @@ static int add_core(struct engine *engine, int number) {
   return 0;
 }
 
+/* Partitions may be made and dissolved at any time. */
+static void look_for_isolated(struct engine *engine) {
+  topology_read_isolated(&engine->topology, engine->options.machine);
+  core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->states[i].isolated =
+        core_set_has(&engine->topology.isolated, engine->states[i].core);
+  engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
+}
+
 /* What changed between two looks: a core that is new begins, one that is gone
  * is closed, and one that was away in between is closed and begins anew. */
 static int apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
+  candidates_find_cores(engine->candidates, engine->candidates_len,
+                        engine->options.machine);
   core_set_for_each(core, online) {
     int status = is_wanted(engine, core) ? add_core(engine, core) : 0;
     if (status != 0)
@@ -82,12 +100,12 @@ static int apply_online(struct engine *engine, const struct core_set *changed) {
       engine->counts.reopens += is_online ? 1 : 0;
     }
     state->online = is_online;
-    state->isolated = core_set_has(&engine->topology.isolated, state->core);
   }
+  look_for_isolated(engine);
   return 0;
 }
 
-static int look_for_hotplug(struct engine *engine) {
+int engine_look_for_hotplug(struct engine *engine) {
   const struct machine *machine = engine->options.machine;
   struct core_set changed, online;
   core_set_clear(&changed);
@@ -151,8 +169,9 @@ static void find_ipc_events(struct engine *engine) {
   static const uint64_t configs[2] = {PERF_COUNT_HW_CPU_CYCLES,
                                       PERF_COUNT_HW_INSTRUCTIONS};
   for (int i = 0; i < 2; i++)
-    engine->ipc_events[i] =
-        (struct perf_event){.type = PERF_TYPE_HARDWARE, .config = configs[i]};
+    engine->ipc_events[i] = (struct perf_event){.type = PERF_TYPE_HARDWARE,
+                                                .config = configs[i],
+                                                .exclude_guest = true};
 }
 
 static int copy_options(struct engine *engine,
@@ -194,8 +213,11 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
+  engine_find_lxcfs(engine);
+  look_for_isolated(engine);
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);
+  engine_find_accounting(engine);
   find_ipc_events(engine);
   status = apply_online(engine, &none);
   if (status != 0)
@@ -217,6 +239,7 @@ failed:
 void engine_close(struct engine *engine) {
   if (engine == NULL)
     return;
+  atomic_store(&engine->closing, true);
   engine_prove_end(engine);
   for (size_t i = 0; i < engine->cores_len; i++)
     core_close(&engine->cores[i], &engine->states[i], engine->options.machine);
@@ -260,61 +283,6 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* In a container LXCFS may number the rows of /proc/stat anew: they do not
- * belong to the cores of sysfs, and no one can say whose they are. */
-static bool stat_tells_of_these_cores(struct engine *engine) {
-  bool same = core_set_equal(&engine->stat.cores, &engine->topology.online);
-  if (!same && !engine->stat_withheld) {
-    char rows[128], cores[128];
-    core_set_format(&engine->stat.cores, rows, sizeof(rows));
-    core_set_format(&engine->topology.online, cores, sizeof(cores));
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "/proc/stat tells of cores %s, while %s are online: the source "
-                "idle and figures that need /proc/stat are withheld",
-                rows, cores);
-  }
-  engine->stat_withheld = !same;
-  return same;
-}
-
-static int read_stat(struct engine *engine) {
-  int status = procstat_read(&engine->stat, engine->options.machine);
-  if (status != 0) {
-    if (!engine->stat_failed)
-      journal_say(&engine->options.journal, JOURNAL_WARNING,
-                  "/proc/stat cannot be used: %s", strerror(-status));
-    engine->stat_failed = true;
-    engine->stat_valid = false;
-    return status;
-  }
-  engine->stat_failed = false;
-  if (!core_set_equal(&engine->stat.cores, &engine->topology.online)) {
-    /* A core may have come or gone just now. */
-    status = look_for_hotplug(engine);
-    if (status != 0)
-      return status;
-  }
-  engine->stat_valid = stat_tells_of_these_cores(engine);
-  return 0;
-}
-
-/* The software source has nothing to read in a sample without /proc/stat. */
-static void mind_idle_source(struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++) {
-    struct candidate *candidate = &engine->candidates[i];
-    if (candidate->source != SOURCE_IDLE)
-      continue;
-    bool was_available = candidate->available;
-    candidate->available = engine->stat_valid;
-    if (!engine->stat_valid)
-      snprintf(candidate->reason, sizeof(candidate->reason), "%s",
-               engine->stat_failed ? "/proc/stat cannot be read"
-                                   : "/proc/stat tells of other cores");
-    else if (!was_available)
-      candidate->reason[0] = '\0';
-  }
-}
-
 /* Late, and no core's own clocks kept up: it was this machine that stood
  * still (a virtual machine was paused), and the window says nothing. */
 static bool was_paused(const struct engine *engine) {
@@ -347,11 +315,12 @@ int engine_sample(struct engine *engine, bool late) {
                 "this machine was suspended; the window is dropped");
     reopen_all(engine);
   }
-  int status = look_for_hotplug(engine);
+  int status = engine_look_for_hotplug(engine);
   if (status != 0)
     return status;
-  int stat_status = read_stat(engine);
-  mind_idle_source(engine);
+  if (engine->time_ns >= engine->isolated_at_ns)
+    look_for_isolated(engine);
+  int stat_status = engine_read_stat(engine);
   engine_choose_sources(engine);
   struct core_context context = engine_core_context(engine);
   for (size_t i = 0; i < engine->cores_len; i++)
@@ -378,6 +347,10 @@ const struct engine_core *engine_cores(const struct engine *engine,
                                        size_t *cores_len) {
   *cores_len = engine->cores_len;
   return engine->states;
+}
+
+const struct engine_options *engine_options(const struct engine *engine) {
+  return &engine->options;
 }
 
 const struct machine *engine_machine(const struct engine *engine) {

@@ -1,10 +1,10 @@
 /* cycles/ answers one question: how busy is each core?
  *
  * The quantity is unhalted time over wall time of one logical CPU, whatever ran
- * on it: tasks, interrupts, softirq inline or in ksoftirqd. Time stolen by a
- * hypervisor is never in it. It is learnt per core from the best source that
- * the machine has and that has proven itself (source.h), and every figure can
- * say which one that was.
+ * on it: tasks, interrupts, softirq inline or in ksoftirqd. It does not hold
+ * time that a hypervisor stole, where that can be told (engine_load_low). It is
+ * learnt per core from the best source that the machine has and that has proven
+ * itself (source.h), and every figure can say which one that was.
  *
  * This folder must never know collectd, regions or who uses it. It is plain C
  * over files, perf_event_open(2) and a clock, all of which come through
@@ -37,7 +37,11 @@ struct engine_options {
   double base_frequency_hz; /* of the event or counter; 0: find out */
   enum denominator denominator;
   enum isolated_cores isolated_cores;
-  bool ipc; /* open a second group {cycles, instructions} */
+  struct core_set also_isolated; /* beside those that the kernel isolates */
+  bool ipc;         /* open a second group {cycles, instructions} */
+  bool frequency;   /* count aperf beside mperf */
+  bool smi;         /* count system management interrupts */
+  bool raise_limit; /* of open files, where it is too low for all cores */
   struct journal journal;
   const atomic_bool *cancel; /* set: engine_prove is to return soon; or NULL */
 };
@@ -45,20 +49,27 @@ struct engine_options {
 /* Running totals of one core since it was first seen. Differences between two
  * totals of the same epoch are a window; between different epochs something
  * happened that makes the window worthless (the core went away, the machine
- * slept, the source changed). All in nanoseconds but where it says otherwise;
- * doubles hold 2^53 ns = 104 days exactly and any longer time to 1e-16. */
+ * slept, the source changed). A sample that cannot be right is not in the
+ * totals, and the rest of a window counts. All in nanoseconds but where it says
+ * otherwise; doubles hold 2^53 ns = 104 days exactly and any longer time to
+ * 1e-16. */
 struct core_total {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
   double unhalted;     /* of the core's source */
+  double stolen;       /* at most this much of `unhalted` was stolen */
   uint64_t stat_epoch; /* the same for the columns of /proc/stat */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait, held where it steps back */
   double stat_sum;  /* the first eight columns */
   double stat_steal;
-  double aperf, mperf; /* cycles; 0 where the source has none */
-  double base_cycles;  /* of the base frequency while unhalted + halted */
+  double stat_guest;                /* in virtual machines of this host; inside
+                                       stat_busy */
+  double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
+  double aperf, mperf;              /* cycles; 0 where the source has none */
+  double smi;                       /* system management interrupts */
+  double base_cycles; /* of the base frequency while unhalted + halted */
   uint64_t ipc_epoch;
   double cycles, instructions; /* while the IPC group ran */
   double ipc_enabled, ipc_running;
@@ -67,9 +78,10 @@ struct core_total {
 struct engine_core {
   int core;
   bool online;
-  bool isolated;      /* by isolcpus= or nohz_full= */
+  bool isolated;
   enum source source; /* in use; SOURCE_NONE: the core has no value now */
   enum proof proof;   /* of that source */
+  bool counts_smi;    /* that source's group */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_total total;
 };
@@ -114,6 +126,7 @@ int engine_sample(struct engine *engine, bool late);
  * and holds every selected core seen so far, offline ones too. */
 const struct engine_core *engine_cores(const struct engine *engine,
                                        size_t *cores_len);
+const struct engine_options *engine_options(const struct engine *engine);
 const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
 /* NULL if /proc/stat could not be read, or does not tell of the cores that are
@@ -122,6 +135,12 @@ const struct procstat *engine_procstat(const struct engine *engine);
 const struct engine_counts *engine_counts(const struct engine *engine);
 uint64_t engine_time_ns(const struct engine *engine); /* CLOCK_MONOTONIC */
 bool engine_tick_sampled(const struct engine *engine);
+/* This kernel counts softirq that runs inline on an idle core as idle, so that
+ * loads of source `idle` lack it. */
+bool engine_softirq_is_idle(const struct engine *engine);
+/* This machine is virtual and has never been told of stolen time, so that the
+ * kernel may count it as work: it is then no witness against a counter. */
+bool engine_steal_is_unknown(const struct engine *engine);
 /* At least one selected core has a source (or is waited for, if none of the
  * selected is online). */
 bool engine_has_source(const struct engine *engine);
@@ -135,5 +154,16 @@ const char *engine_source_reason(const struct engine *engine,
  * are of different epochs or no time lies between. Rounding of the source is
  * clamped. */
 double engine_load(const struct core_total *from, const struct core_total *to);
+
+/* The frequency at which the core ran while it was not halted; NAN if it is not
+ * known. */
+double engine_frequency_hz(const struct core_total *from,
+                           const struct core_total *to);
+
+/* The lower bound of the load. It is the load itself but for source `idle` on
+ * kernels whose idle time cannot be told from time stolen while waking: there
+ * the load holds stolen running time, and the bound takes all steal off. */
+double engine_load_low(const struct core_total *from,
+                       const struct core_total *to);
 
 #endif

@@ -126,15 +126,15 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
            : candidate_open(candidate, &run->group, run->machine, core, false);
   if (status != 0) {
     candidate_explain(why, why_size, status);
-    /* Rights may be given and descriptors freed; a counter that does not exist
-     * will not appear. */
-    candidate->available = status == -EACCES || status == -EPERM ||
-                           status == -EMFILE || status == -ENFILE;
+    /* Rights may be given, cores come back and guests end; a counter that does
+     * not exist will not appear. */
+    candidate->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
   const struct proof_source source = {read_for_proof, run};
   status = probe_start(&run->probe, run->machine, core, idle ? NULL : &source,
-                       engine->options.cancel);
+                       engine->options.cancel != NULL ? engine->options.cancel
+                                                      : &engine->closing);
   if (status == 0)
     return true;
   snprintf(why, why_size, "no thread for the proof: %s", strerror(-status));

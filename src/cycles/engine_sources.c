@@ -92,8 +92,79 @@ static void say_no_source(struct engine *engine) {
   engine->no_source = no_source;
 }
 
+/* Once: isolated cores are often those with much softirq work, of which `idle`
+ * sees the least. */
+static void say_isolated(struct engine *engine) {
+  const struct candidate *better = NULL;
+  for (int i = 0; i < engine->candidates_len && better == NULL; i++)
+    if (engine->candidates[i].available &&
+        engine->candidates[i].proof == PROOF_PROVEN &&
+        engine->candidates[i].source != SOURCE_IDLE)
+      better = &engine->candidates[i];
+  struct core_set isolated = engine->topology.isolated;
+  core_set_intersect(&isolated, &engine->topology.online);
+  if (engine->options.cores != NULL)
+    core_set_intersect(&isolated, &engine->wanted);
+  if (engine->isolated_said || better == NULL ||
+      engine->options.isolated_cores != ISOLATED_CORES_IDLE ||
+      core_set_next(&isolated, -1) < 0)
+    return;
+  char list[128];
+  core_set_format(&isolated, list, sizeof(list));
+  journal_say(
+      &engine->options.journal, JOURNAL_INFO,
+      "isolated cores %s are measured by idle, which disturbs nobody "
+      "but may miss softirqs; IsolatedCores \"hardware\" uses %s there, "
+      "at the cost of an interrupt per sample and core (21 to 25 us if "
+      "it is halted)",
+      list, source_name(better->source));
+  engine->isolated_said = true;
+}
+
+/* ---------------------------------------------------------------------------
+ * Descriptors
+ */
+
+/* Counters that are still to be opened if every core gets the best source that
+ * this machine has. */
+static long counters_wanted(const struct engine *engine) {
+  int most = 0;
+  for (int i = 0; i < engine->candidates_len; i++)
+    if (engine->candidates[i].available &&
+        engine->candidates[i].proof != PROOF_REFUTED &&
+        engine->candidates[i].events_len > most)
+      most = engine->candidates[i].events_len;
+  if (engine->options.ipc)
+    most += 2;
+  long wanted = 0;
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    const struct core *core = &engine->cores[i];
+    if (engine->states[i].online &&
+        allowed_sources(engine, &engine->states[i]) == ~0U)
+      wanted += most - core->group.events_len - core->ipc_group.events_len;
+  }
+  return wanted;
+}
+
+/* Once, until there is room again. */
+static void say_short_of_room(struct engine *engine) {
+  const struct perf_room *room = &engine->room;
+  if (!room->asked)
+    return;
+  if (room->missing > 0 && !engine->short_of_room)
+    journal_say(&engine->options.journal, JOURNAL_WARNING,
+                "some cores are without hardware counters, for which %ld more "
+                "descriptors would be taken from what else runs in this "
+                "process; raise its limit of open files by as many "
+                "(LimitNOFILE= under systemd)",
+                room->missing);
+  engine->short_of_room = room->missing > 0;
+}
+
 void engine_choose_sources(struct engine *engine) {
   struct changes changes = {0};
+  engine->room = (struct perf_room){.wanted = counters_wanted(engine),
+                                    .raise_limit = engine->options.raise_limit};
   struct core_context context = engine_core_context(engine);
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
@@ -110,4 +181,6 @@ void engine_choose_sources(struct engine *engine) {
   for (int i = 0; i < changes.len; i++)
     say_change(engine, &changes.change[i]);
   say_no_source(engine);
+  say_short_of_room(engine);
+  say_isolated(engine);
 }

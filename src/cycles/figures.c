@@ -1,34 +1,12 @@
-#include "figures.h"
+#include "figures_private.h"
 
 #include "aggregate.h"
-#include "cpuidle.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What was last looked at, per core number. */
-struct core_marks {
-  struct core_total sample, average, interval;
-  double min, max; /* NAN: no sample window has ended in this interval */
-  struct loadavg load_average[FIGURES_PERIODS_MAX];
-  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update, 0 none */
-  bool has_cpuidle;
-  uint64_t cpuidle_ns;
-  struct cpuidle cpuidle;
-};
-
-struct figures {
-  struct figures_options options;
-  struct figures_group *groups;
-  const struct engine *engine;
-  struct core_marks *marks;
-  int marks_len;
-  struct loadavg run_queue[FIGURES_PERIODS_MAX];
-  uint64_t run_queue_ns;
-};
 
 static const double first_periods[] = {60, 300, 900};
 
@@ -75,6 +53,7 @@ struct figures *figures_open(const struct figures_options *options,
            options->groups_len * sizeof(*figures->groups));
   }
   figures->options.groups = figures->groups;
+  figures->domains = domains_open(engine, options->residency, options->power);
   start_run_queue(figures);
   figures->run_queue_ns = engine_time_ns(engine);
   return figures;
@@ -85,6 +64,8 @@ void figures_close(struct figures *figures) {
     return;
   free(figures->groups);
   free(figures->marks);
+  schedstat_free(&figures->schedstat);
+  domains_close(figures->domains);
   free(figures);
 }
 
@@ -93,7 +74,9 @@ void figures_close(struct figures *figures) {
 static struct core_marks *marks_of(struct figures *figures,
                                    const struct engine_core *state) {
   if (state->core >= figures->marks_len) {
-    int len = state->core + 1;
+    /* Doubled, so that thousands of cores are not copied once for each. */
+    int twice = 2 * figures->marks_len;
+    int len = state->core >= twice ? state->core + 1 : twice;
     struct core_marks *marks =
         realloc(figures->marks, (size_t)len * sizeof(*marks));
     if (marks == NULL)
@@ -183,24 +166,47 @@ int figures_load_average(struct figures *figures) {
  * An interval: one core
  */
 
-static double ratio(double part, double whole) {
-  return whole > 0 ? part / whole : NAN;
+static void times_interval(struct core_figures *core,
+                           const struct core_total *from,
+                           const struct core_total *to, double wall_ns) {
+  double ns[PROCSTAT_COLUMNS];
+  for (int i = 0; i < PROCSTAT_COLUMNS; i++)
+    ns[i] = to->stat_ns[i] - from->stat_ns[i];
+  const double time_ns[TIMES] = {
+      [TIME_USER] = ns[PROCSTAT_USER] - ns[PROCSTAT_GUEST],
+      [TIME_NICE] = ns[PROCSTAT_NICE] - ns[PROCSTAT_GUEST_NICE],
+      [TIME_SYSTEM] = ns[PROCSTAT_SYSTEM],
+      [TIME_IRQ] = ns[PROCSTAT_IRQ],
+      [TIME_SOFTIRQ] = ns[PROCSTAT_SOFTIRQ],
+      [TIME_GUEST] = ns[PROCSTAT_GUEST] + ns[PROCSTAT_GUEST_NICE],
+      [TIME_IOWAIT] = ns[PROCSTAT_IOWAIT],
+  };
+  for (int i = 0; i < TIMES; i++)
+    core->time[i] = between_0_and_1(time_ns[i] / wall_ns);
 }
 
-static double between_0_and_1(double share) {
-  return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
+/* The load is known between two bounds; what is hidden (or, negative,
+ * overrated) is how far the busy columns are outside of them. */
+static double hidden_work(double low, double load, double columns) {
+  if (isnan(low) || isnan(load))
+    return NAN;
+  return fmax(low - columns, 0) + fmin(load - columns, 0);
 }
 
 static void columns_interval(struct core_figures *core,
                              const struct core_total *from,
                              const struct core_total *to) {
   core->hidden = core->unaccounted = core->steal = NAN;
+  for (int i = 0; i < TIMES; i++)
+    core->time[i] = NAN;
   double wall_ns = to->stat_wall - from->stat_wall;
   if (from->stat_epoch != to->stat_epoch || !(wall_ns > 0))
     return;
-  core->hidden = core->busy - (to->stat_busy - from->stat_busy) / wall_ns;
+  core->hidden = hidden_work(engine_load_low(from, to), core->busy,
+                             (to->stat_busy - from->stat_busy) / wall_ns);
   core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
+  times_interval(core, from, to, wall_ns);
   /* Sampled by the tick itself, the columns cannot tell what it missed. */
   if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
     core->hidden = NAN;
@@ -209,13 +215,8 @@ static void columns_interval(struct core_figures *core,
 static void counters_interval(struct core_figures *core,
                               const struct core_total *from,
                               const struct core_total *to) {
-  core->frequency_hz = core->ipc = core->ipc_running = NAN;
-  if (from->epoch == to->epoch) {
-    double base_hz =
-        1e9 * ratio(to->base_cycles - from->base_cycles, to->wall - from->wall);
-    double boost = ratio(to->aperf - from->aperf, to->mperf - from->mperf);
-    core->frequency_hz = base_hz * boost;
-  }
+  core->ipc = core->ipc_running = NAN;
+  core->frequency_hz = engine_frequency_hz(from, to);
   if (from->ipc_epoch == to->ipc_epoch) {
     core->ipc =
         ratio(to->instructions - from->instructions, to->cycles - from->cycles);
@@ -223,37 +224,6 @@ static void counters_interval(struct core_figures *core,
         between_0_and_1(ratio(to->ipc_running - from->ipc_running,
                               to->ipc_enabled - from->ipc_enabled));
   }
-}
-
-static void cstates_interval(struct figures *figures, struct core_marks *marks,
-                             struct core_figures *core) {
-  struct cpuidle now;
-  uint64_t now_ns = engine_time_ns(figures->engine);
-  core->cstates_len = 0;
-  if (!figures->options.cstates || !core->online)
-    return;
-  cpuidle_read(&now, engine_machine(figures->engine), core->core);
-  double wall_ns = (double)(now_ns - marks->cpuidle_ns);
-  bool comparable = marks->has_cpuidle && wall_ns > 0 &&
-                    now.states_len == marks->cpuidle.states_len;
-  core->cstates_len = (size_t)now.states_len;
-  for (int i = 0; i < now.states_len; i++) {
-    struct cstate_figures *figure = &core->cstate[i];
-    const struct cpuidle_state *from = &marks->cpuidle.state[i];
-    const struct cpuidle_state *to = &now.state[i];
-    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
-    figure->poll = to->poll;
-    figure->entries = to->entries;
-    /* A state's time is booked when it is left, so one long stay may exceed
-     * the interval in which it ended. */
-    figure->residency =
-        comparable && to->time_ns >= from->time_ns
-            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
-            : NAN;
-  }
-  marks->cpuidle = now;
-  marks->cpuidle_ns = now_ns;
-  marks->has_cpuidle = true;
 }
 
 static void core_interval(struct figures *figures, struct core_marks *marks,
@@ -280,9 +250,52 @@ static void core_interval(struct figures *figures, struct core_marks *marks,
         state->online ? loadavg_get(&marks->load_average[i]) : NAN;
   if (state->source >= 0 && state->source != SOURCE_IDLE)
     core->counter_running = between_0_and_1(state->multiplexed);
-  cstates_interval(figures, marks, core);
+  figures_files_interval(figures, marks, core);
+  core->smi = state->counts_smi ? to->smi : NAN;
   marks->interval = *to;
   marks->min = marks->max = NAN;
+}
+
+/* NULL if the snapshot does not have it. */
+static const struct core_figures *find_core(const struct snapshot *snapshot,
+                                            int number) {
+  size_t low = 0, high = snapshot->cores_len;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    const struct core_figures *core = &snapshot->cores[middle];
+    if (core->core == number)
+      return core;
+    if (core->core < number)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return NULL;
+}
+
+static double sibling_busy(const struct snapshot *snapshot,
+                           const struct topology *topology, int core) {
+  double busiest = NAN;
+  int sibling = core;
+  /* Round the physical core; the bound is for a map that makes no sense. */
+  for (int i = 0; i < topology->cores_len; i++) {
+    if (sibling < 0 || sibling >= topology->cores_len)
+      break;
+    sibling = topology->sibling[sibling];
+    if (sibling == core)
+      break;
+    const struct core_figures *other = find_core(snapshot, sibling);
+    if (other != NULL)
+      busiest = fmax(busiest, other->busy);
+  }
+  return busiest;
+}
+
+static void siblings_interval(struct snapshot *snapshot,
+                              const struct topology *topology) {
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    snapshot->cores[i].sibling_busy =
+        sibling_busy(snapshot, topology, snapshot->cores[i].core);
 }
 
 /* ---------------------------------------------------------------------------
@@ -346,6 +359,19 @@ static void self_interval(struct figures *figures, struct snapshot *snapshot) {
   }
 }
 
+static int read_domains(struct figures *figures, struct snapshot *snapshot) {
+  size_t len;
+  const struct domain_figure *domains = domains_read(figures->domains, &len);
+  if (len == 0)
+    return 0;
+  snapshot->domains = calloc(len, sizeof(*snapshot->domains));
+  if (snapshot->domains == NULL)
+    return -ENOMEM;
+  memcpy(snapshot->domains, domains, len * sizeof(*domains));
+  snapshot->domains_len = len;
+  return 0;
+}
+
 struct snapshot *figures_interval(struct figures *figures) {
   size_t len;
   const struct engine_core *states = engine_cores(figures->engine, &len);
@@ -355,6 +381,7 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores = calloc(len > 0 ? len : 1, sizeof(*snapshot->cores));
   if (snapshot->cores == NULL)
     goto failed;
+  figures_files_read(figures);
   snapshot->periods_len = figures->options.periods_len;
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));
@@ -363,11 +390,15 @@ struct snapshot *figures_interval(struct figures *figures) {
     if (marks == NULL)
       goto failed;
     core_interval(figures, marks, &states[i], &snapshot->cores[i]);
+    snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
-  snapshot->hypervisor = engine_topology(figures->engine)->hypervisor;
+  siblings_interval(snapshot, engine_topology(figures->engine));
+  snapshot->hypervisor |= engine_topology(figures->engine)->hypervisor;
   if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
                     figures->options.groups_len) != 0)
+    goto failed;
+  if (read_domains(figures, snapshot) != 0)
     goto failed;
   host_interval(figures, snapshot);
   self_interval(figures, snapshot);
@@ -383,5 +414,6 @@ void snapshot_free(struct snapshot *snapshot) {
     return;
   free(snapshot->cores);
   free(snapshot->aggregates);
+  free(snapshot->domains);
   free(snapshot);
 }

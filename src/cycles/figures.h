@@ -2,6 +2,7 @@
 #ifndef PERCORE_FIGURES_H
 #define PERCORE_FIGURES_H
 
+#include "domains.h"
 #include "engine.h"
 #include "loadavg.h"
 
@@ -25,6 +26,10 @@ struct figures_options {
   bool run_queue;
   bool count_blocked; /* add procs_blocked to the run queue */
   bool cstates;
+  bool residency; /* of physical cores and packages */
+  bool power;
+  bool throttles;
+  bool schedstat;
   const struct figures_group *groups;
   size_t groups_len;
 };
@@ -36,6 +41,19 @@ struct cstate_figures {
   bool poll;        /* the core spins in it: no halt */
 };
 
+/* What the tick saw a core do: the columns of /proc/stat but idle and steal,
+ * without overlap. */
+enum figures_time {
+  TIME_USER, /* without guest */
+  TIME_NICE, /* likewise */
+  TIME_SYSTEM,
+  TIME_IRQ,
+  TIME_SOFTIRQ,
+  TIME_GUEST, /* guest + guest_nice */
+  TIME_IOWAIT,
+  TIMES,
+};
+
 /* One core over one interval. NAN is "not known", and never dispatched. */
 struct core_figures {
   int core;
@@ -45,16 +63,28 @@ struct core_figures {
   enum proof proof;
   double busy;               /* load over the interval, 0 to 1 */
   double busy_min, busy_max; /* of the sample windows that ended in it */
+  double sibling_busy; /* of the busiest other thread of its physical core */
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* busy - busy columns / wall: what the tick never saw */
+  double hidden;       /* points that the tick certainly did not see */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
+  double time[TIMES];  /* likewise */
   double frequency_hz; /* while unhalted */
-  double ipc;          /* instructions per cycle */
-  double ipc_running;  /* share of time that the IPC counters had, 0 to 1 */
+  double waiting;      /* tasks that waited for the core, on average */
+  double switches;     /* tasks that began to run, since boot */
+  double throttles;    /* of the core for heat, since boot */
+  double package_throttles;
+  double smi; /* system management interrupts, since the first reading */
+  double ipc; /* instructions per cycle */
+  double ipc_running;     /* share of time that the IPC counters had, 0 to 1 */
   double counter_running; /* time_running / time_enabled of the source */
   size_t cstates_len;
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
+};
+
+/* Over those cores of a set that have the figure; NAN if none has. */
+struct spread_figures {
+  double mean, least, most, stddev; /* population standard deviation */
 };
 
 /* Busy over a set of cores, 0 to 1 each. Cores without a value count in
@@ -63,7 +93,8 @@ struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* with a value */
   int cores_without_value;
-  double mean, least, most, stddev; /* population standard deviation */
+  double mean, least, most, stddev;  /* of busy, as spread_figures */
+  struct spread_figures time[TIMES]; /* of what the tick saw */
 };
 
 struct host_figures {
@@ -96,9 +127,11 @@ struct snapshot {
   struct core_figures *cores; /* in rising core numbers, offline ones too */
   size_t aggregates_len;
   struct aggregate_figures *aggregates;
+  size_t domains_len;
+  struct domain_figure *domains;
   struct host_figures host;
   struct self_figures self;
-  bool hypervisor;
+  bool hypervisor; /* the CPU says that it is virtual, or time was stolen */
 };
 
 void snapshot_free(struct snapshot *snapshot);

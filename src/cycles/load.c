@@ -1,46 +1,98 @@
-/* load: the public calls for schedulers, percore_load_*. */
-#include "engine.h"
-#include "percore.h"
+#include "load.h"
 
 #include <errno.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* Below these lengths a window is mostly rounding: of the time between the
+ * reads of two counters, and of columns that are cut to ticks of 10 ms. */
+#define SHORTEST_COUNTER_NS UINT64_C(10000000)
+#define SHORTEST_IDLE_NS UINT64_C(200000000)
+#define SHORTEST_WINDOW_MAX_S 3600
 
 /* One core's figures as the getters see them: written under the mutex, read
  * with relaxed loads by anyone. */
 struct published {
-  _Atomic double load; /* -1: no value */
+  _Atomic double load, low;    /* -1: no value */
+  _Atomic double frequency_hz; /* -1: not known */
+  _Atomic double length_s;     /* of their window */
+  _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC */
   _Atomic int source;
+  _Atomic int proof;
   _Atomic int sibling; /* the next hardware thread going round, -1 none */
 };
 
+/* Where a core's next window begins. */
+struct mark {
+  struct core_total total;
+  uint64_t time_ns;
+};
+
 struct percore_load {
-  pthread_mutex_t mutex; /* serialises updates */
-  struct machine *machine;
+  pthread_mutex_t mutex;   /* serialises updates */
+  struct machine *machine; /* NULL: the engine's is not ours */
   struct engine *engine;
-  struct core_total *marks; /* by core number */
+  uint64_t shortest_ns; /* of a window; 0: by its source */
+  uint64_t due_ns;      /* before this no window is long enough */
+  struct mark *marks;   /* by core number */
   struct published *cores;
   int cores_len;
 };
+
+static uint64_t now_ns(const struct percore_load *load) {
+  const struct machine *machine = engine_machine(load->engine);
+  return machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+}
+
+static uint64_t shortest_window_ns(const struct percore_load *load,
+                                   enum source source) {
+  if (load->shortest_ns > 0)
+    return load->shortest_ns;
+  return source == SOURCE_IDLE ? SHORTEST_IDLE_NS : SHORTEST_COUNTER_NS;
+}
+
+static void put(_Atomic double *figure, double value) {
+  atomic_store_explicit(figure, isnan(value) ? -1 : value,
+                        memory_order_relaxed);
+}
+
+static void publish_window(struct percore_load *load,
+                           const struct engine_core *state, uint64_t time_ns) {
+  struct mark *mark = &load->marks[state->core];
+  struct published *core = &load->cores[state->core];
+  const struct core_total *from = &mark->total, *to = &state->total;
+  put(&core->load, state->online ? engine_load(from, to) : NAN);
+  put(&core->low, state->online ? engine_load_low(from, to) : NAN);
+  put(&core->frequency_hz, state->online ? engine_frequency_hz(from, to) : NAN);
+  put(&core->length_s, (to->wall - from->wall) / 1e9);
+  atomic_store_explicit(&core->ended_ns, time_ns, memory_order_relaxed);
+  *mark = (struct mark){state->total, time_ns};
+}
 
 static void publish(struct percore_load *load) {
   size_t len;
   const struct engine_core *states = engine_cores(load->engine, &len);
   const struct topology *topology = engine_topology(load->engine);
+  uint64_t time_ns = engine_time_ns(load->engine);
+  load->due_ns = time_ns + shortest_window_ns(load, SOURCE_IDLE);
   for (size_t i = 0; i < len; i++) {
     const struct engine_core *state = &states[i];
     if (state->core >= load->cores_len)
       continue;
     struct published *core = &load->cores[state->core];
-    double value = state->online
-                       ? engine_load(&load->marks[state->core], &state->total)
-                       : -1;
-    load->marks[state->core] = state->total;
-    atomic_store_explicit(&core->load, value >= 0 ? value : -1,
-                          memory_order_relaxed);
-    atomic_store_explicit(&core->source,
-                          state->online ? (int)state->source : SOURCE_NONE,
+    const struct mark *mark = &load->marks[state->core];
+    enum source source = state->online ? state->source : SOURCE_NONE;
+    uint64_t shortest_ns = shortest_window_ns(load, source);
+    if (source == SOURCE_NONE || mark->total.epoch != state->total.epoch ||
+        time_ns - mark->time_ns >= shortest_ns)
+      publish_window(load, state, time_ns);
+    if (source != SOURCE_NONE && mark->time_ns + shortest_ns < load->due_ns)
+      load->due_ns = mark->time_ns + shortest_ns;
+    atomic_store_explicit(&core->source, (int)source, memory_order_relaxed);
+    atomic_store_explicit(&core->proof, (int)state->proof,
                           memory_order_relaxed);
     atomic_store_explicit(
         &core->sibling,
@@ -50,16 +102,7 @@ static void publish(struct percore_load *load) {
 }
 
 static int start(struct percore_load *load) {
-  load->machine = machine_linux(NULL);
-  if (load->machine == NULL)
-    return -ENOMEM;
-  struct engine_options options = {
-      .machine = load->machine, .hardware = true, .source = SOURCE_AUTO};
-  int status = engine_open(&load->engine, &options);
-  if (status != 0)
-    return status;
-  engine_prove(load->engine);
-  status = engine_sample(load->engine, false);
+  int status = engine_sample(load->engine, false);
   if (status != 0 || !engine_has_source(load->engine))
     return status == -ENOMEM ? status : -ENOTSUP;
   load->cores_len = engine_topology(load->engine)->cores_len;
@@ -68,8 +111,9 @@ static int start(struct percore_load *load) {
   if (load->marks == NULL || load->cores == NULL)
     return -ENOMEM;
   for (int core = 0; core < load->cores_len; core++) {
-    load->marks[core].epoch = UINT64_MAX; /* no window has begun */
-    load->cores[core].load = -1;
+    load->marks[core].total.epoch = UINT64_MAX; /* no window has begun */
+    load->cores[core].load = load->cores[core].low = -1;
+    load->cores[core].frequency_hz = -1;
     load->cores[core].source = SOURCE_NONE;
     load->cores[core].sibling = -1;
   }
@@ -77,19 +121,97 @@ static int start(struct percore_load *load) {
   return 0;
 }
 
-int percore_load_open(struct percore_load **result) {
+int load_open(struct percore_load **result, struct engine *engine,
+              uint64_t shortest_ns) {
   struct percore_load *load = calloc(1, sizeof(*load));
-  if (load == NULL)
-    return -1;
+  if (load == NULL) {
+    engine_close(engine);
+    return -ENOMEM;
+  }
   pthread_mutex_init(&load->mutex, NULL);
+  load->engine = engine;
+  load->shortest_ns = shortest_ns;
   int status = start(load);
   if (status != 0) {
     percore_load_close(load);
-    errno = -status;
-    return -1;
+    return status;
   }
   *result = load;
   return 0;
+}
+
+/* Returns 0 or -EINVAL; a list that is not given leaves the set empty. */
+static int parse_list(struct core_set *set, const char *list) {
+  core_set_clear(set);
+  if (list == NULL)
+    return 0;
+  int status = core_set_parse(set, list);
+  return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
+}
+
+/* Returns 0 or -EINVAL. *cores must live as long as *options. */
+static int translate(struct engine_options *options, struct core_set *cores,
+                     const struct percore_load_options *given) {
+  *options = (struct engine_options){
+      .hardware = true,
+      .source = SOURCE_AUTO,
+      .event = given->event,
+      .base_frequency_hz = given->base_frequency_hz,
+      .frequency = given->frequency != 0,
+  };
+  bool good = given->base_frequency_hz >= 0 && given->shortest_window >= 0 &&
+              given->shortest_window <= SHORTEST_WINDOW_MAX_S;
+  int status = good ? 0 : -EINVAL;
+  if (status == 0 && given->source != NULL)
+    status = source_parse(&options->source, given->source);
+  if (status == 0 && given->isolated_cores != NULL)
+    status =
+        isolated_cores_parse(&options->isolated_cores, given->isolated_cores);
+  if (status == 0)
+    status = parse_list(&options->also_isolated, given->also_isolated);
+  if (status == 0)
+    status = parse_list(cores, given->cores);
+  if (given->cores != NULL)
+    options->cores = cores;
+  return status;
+}
+
+static int open_on(struct percore_load **result, struct machine *machine,
+                   const struct percore_load_options *given) {
+  struct engine_options options;
+  struct core_set cores;
+  struct engine *engine;
+  int status = translate(&options, &cores, given);
+  if (status != 0)
+    return status;
+  options.machine = machine;
+  status = engine_open(&engine, &options);
+  if (status != 0)
+    return status;
+  engine_prove(engine);
+  status = load_open(result, engine, (uint64_t)(given->shortest_window * 1e9));
+  if (status == 0)
+    (*result)->machine = machine;
+  return status;
+}
+
+int percore_load_open(struct percore_load **result,
+                      const struct percore_load_options *given) {
+  struct percore_load_options options = {0};
+  if (given != NULL && given->size < sizeof(given->size)) {
+    errno = EINVAL;
+    return -1;
+  }
+  if (given != NULL)
+    memcpy(&options, given,
+           given->size < sizeof(options) ? given->size : sizeof(options));
+  struct machine *machine = machine_linux(NULL);
+  int status = machine != NULL ? open_on(result, machine, &options) : -ENOMEM;
+  if (status == 0)
+    return 0;
+  machine_linux_close(machine);
+  errno = -status;
+  return -1;
 }
 
 void percore_load_close(struct percore_load *load) {
@@ -104,10 +226,14 @@ void percore_load_close(struct percore_load *load) {
 }
 
 int percore_load_update(struct percore_load *load) {
+  int status = 0;
   pthread_mutex_lock(&load->mutex);
-  int status = engine_sample(load->engine, false);
-  if (status == 0)
-    publish(load);
+  if (now_ns(load) >= load->due_ns) {
+    status = engine_sample(load->engine, false);
+    if (status == 0)
+      publish(load);
+    engine_prove_aside(load->engine);
+  }
   pthread_mutex_unlock(&load->mutex);
   if (status == 0)
     return 0;
@@ -119,6 +245,24 @@ double percore_load_get(const struct percore_load *load, int core) {
   if (core < 0 || core >= load->cores_len)
     return -1;
   return atomic_load_explicit(&load->cores[core].load, memory_order_relaxed);
+}
+
+double percore_load_get_low(const struct percore_load *load, int core) {
+  if (core < 0 || core >= load->cores_len)
+    return -1;
+  return atomic_load_explicit(&load->cores[core].low, memory_order_relaxed);
+}
+
+double percore_load_get_window(const struct percore_load *load, int core,
+                               double *age) {
+  if (percore_load_get(load, core) < 0)
+    return -1;
+  const struct published *published = &load->cores[core];
+  uint64_t ended_ns =
+      atomic_load_explicit(&published->ended_ns, memory_order_relaxed);
+  if (age != NULL)
+    *age = (double)(now_ns(load) - ended_ns) / 1e9;
+  return atomic_load_explicit(&published->length_s, memory_order_relaxed);
 }
 
 double percore_load_get_sibling(const struct percore_load *load, int core) {
@@ -144,6 +288,20 @@ const char *percore_load_source(const struct percore_load *load, int core) {
     return source_name(SOURCE_NONE);
   return source_name((enum source)atomic_load_explicit(
       &load->cores[core].source, memory_order_relaxed));
+}
+
+const char *percore_load_proof(const struct percore_load *load, int core) {
+  if (core < 0 || core >= load->cores_len)
+    return proof_name(PROOF_PENDING);
+  return proof_name((enum proof)atomic_load_explicit(&load->cores[core].proof,
+                                                     memory_order_relaxed));
+}
+
+double percore_load_frequency(const struct percore_load *load, int core) {
+  if (core < 0 || core >= load->cores_len)
+    return -1;
+  return atomic_load_explicit(&load->cores[core].frequency_hz,
+                              memory_order_relaxed);
 }
 
 int percore_load_count(const struct percore_load *load) {

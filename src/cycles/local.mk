@@ -1,19 +1,24 @@
 noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
+	src/base/descriptors.c src/base/descriptors.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
+	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/candidate.c src/cycles/candidate.h \
 	src/cycles/condemn.c src/cycles/condemn.h \
 	src/cycles/core.c src/cycles/core.h \
+	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \
 	src/cycles/cpuidle.c src/cycles/cpuidle.h \
+	src/cycles/domains.c src/cycles/domains.h \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_judge.c \
 	src/cycles/engine_private.h src/cycles/engine_proof.c \
-	src/cycles/engine_sources.c \
+	src/cycles/engine_sources.c src/cycles/engine_stat.c \
 	src/cycles/figures.c src/cycles/figures.h \
+	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/journal.c src/cycles/journal.h \
-	src/cycles/load.c \
+	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
 	src/cycles/number.c src/cycles/number.h \
@@ -22,6 +27,7 @@ libcycles_la_SOURCES = \
 	src/cycles/proof.c src/cycles/proof.h \
 	src/cycles/sampler.c src/cycles/sampler.h \
 	src/cycles/sampling_thread.c src/cycles/sampling_thread.h \
+	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/source.c src/cycles/source.h \
 	src/cycles/thread.c src/cycles/thread.h \

@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include "base/descriptors.h"
 #include "number.h"
 
 #include <ctype.h>
@@ -15,12 +16,17 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+/* FUSE_SUPER_MAGIC of linux/magic.h, which older headers lack. */
+#define FUSE_MAGIC 0x65735546
 
 struct linux_machine {
   struct machine machine;
   char *sysroot; /* without a slash at the end; "" for the root */
   int uevents;   /* netlink socket, -1 if it cannot be had */
+  bool crowded;  /* the low descriptors are left to others */
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -43,8 +49,11 @@ static int under_sysroot(const struct linux_machine *self, const char *path,
 static ssize_t read_all(int fd, char *buffer, size_t size) {
   size_t length = 0;
   for (;;) {
-    if (length == size)
-      return -EFBIG; /* no room left for the NUL */
+    if (length == size) {
+      if (size > 0)
+        buffer[size - 1] = '\0';
+      return -EFBIG;
+    }
     ssize_t got = read(fd, buffer + length, size - length);
     if (got < 0 && errno == EINTR)
       continue;
@@ -76,6 +85,13 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   return length;
 }
 
+static bool linux_is_fuse(void *context, const char *path) {
+  char full[PATH_MAX];
+  struct statfs kind;
+  return under_sysroot(context, path, full) == 0 && statfs(full, &kind) == 0 &&
+         kind.f_type == FUSE_MAGIC;
+}
+
 static int linux_list_directory(void *context, const char *path,
                                 void (*each)(const char *name, void *argument),
                                 void *argument) {
@@ -99,10 +115,20 @@ static int linux_list_directory(void *context, const char *path,
 
 static int linux_perf_open(void *context, struct perf_event_attr *attr,
                            int core, int group) {
-  (void)context;
+  const struct linux_machine *self = context;
   long fd =
       syscall(SYS_perf_event_open, attr, -1, core, group, PERF_FLAG_FD_CLOEXEC);
-  return fd < 0 ? -errno : (int)fd;
+  if (fd < 0)
+    return -errno;
+  return self->crowded ? descriptors_move((int)fd) : (int)fd;
+}
+
+static long linux_perf_room(void *context, long wanted, bool raise_limit) {
+  struct linux_machine *self = context;
+  if (raise_limit)
+    descriptors_raise_limit(wanted);
+  self->crowded = descriptors_crowded(wanted);
+  return descriptors_available();
 }
 
 static ssize_t linux_perf_read(void *context, int fd, void *buffer,
@@ -197,6 +223,14 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
  * Making one
  */
 
+static double read_system_counter_hz(void) {
+  uint64_t frequency_hz = 0;
+#ifdef __aarch64__
+  __asm__ volatile("mrs %0, cntfrq_el0" : "=r"(frequency_hz));
+#endif
+  return (double)frequency_hz;
+}
+
 struct machine *machine_linux(const char *sysroot) {
   struct linux_machine *self = calloc(1, sizeof(*self));
   if (self == NULL)
@@ -212,12 +246,15 @@ struct machine *machine_linux(const char *sysroot) {
   self->uevents = open_uevents();
   self->machine = (struct machine){
       .context = self,
+      .system_counter_hz = read_system_counter_hz(),
       .clock_ns = linux_clock_ns,
       .read_file = linux_read_file,
+      .is_fuse = linux_is_fuse,
       .list_directory = linux_list_directory,
       .perf_open = linux_perf_open,
       .perf_read = linux_perf_read,
       .perf_close = linux_perf_close,
+      .perf_room = linux_perf_room,
       .changed_cores = linux_changed_cores,
   };
   return &self->machine;
@@ -234,8 +271,32 @@ void machine_linux_close(struct machine *machine) {
 }
 
 /* ---------------------------------------------------------------------------
- * Small files
+ * Files, whole
  */
+
+#define LONG_FIRST ((size_t)64 << 10)
+/* /proc/timer_list of 8192 cores takes 40 MiB. */
+#define LONG_MAX_SIZE ((size_t)64 << 20)
+
+int machine_read_long(const struct machine *machine, const char *path,
+                      char **buffer, size_t *buffer_size) {
+  for (;;) {
+    ssize_t length = -EFBIG;
+    if (*buffer_size > 0)
+      length =
+          machine->read_file(machine->context, path, *buffer, *buffer_size);
+    if (length != -EFBIG)
+      return length < 0 ? (int)length : 0;
+    size_t size = *buffer_size > 0 ? 2 * *buffer_size : LONG_FIRST;
+    if (size > LONG_MAX_SIZE)
+      return -EFBIG;
+    char *larger = realloc(*buffer, size);
+    if (larger == NULL)
+      return -ENOMEM;
+    *buffer = larger;
+    *buffer_size = size;
+  }
+}
 
 #define WHITE_SPACE " \t\n\v\f\r"
 

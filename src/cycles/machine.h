@@ -8,6 +8,7 @@
 #include "core_set.h"
 
 #include <linux/perf_event.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 #include <time.h>
@@ -15,14 +16,22 @@
 struct machine {
   void *context;
 
+  /* The rate of arm64's system counter, which its event cnt_cycles has, too;
+   * 0: another kind of machine. */
+  double system_counter_hz;
+
   /* Nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
   uint64_t (*clock_ns)(void *context, clockid_t clock);
 
   /* Reads a whole file under the sysroot into buffer, NUL-terminated. Only
    * regular files are read, so that nothing a tree contains can block.
-   * Returns the length, or -errno; -EFBIG if it does not fit in size - 1. */
+   * Returns the length, or -errno; -EFBIG if it does not fit in size - 1, and
+   * buffer then holds its beginning. */
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
+
+  /* Whether a program serves the file (FUSE), as LXCFS does in containers. */
+  bool (*is_fuse)(void *context, const char *path);
 
   /* Names in a directory under the sysroot: calls each() for every entry but
    * "." and "..". Returns 0 or -errno. */
@@ -37,6 +46,12 @@ struct machine {
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
 
+  /* How many more perf_open() may be called while this process keeps enough
+   * descriptors for others; `wanted` is how many are to come. Raises the limit
+   * of open files for them if `raise_limit` says so. May be NULL: any number.
+   */
+  long (*perf_room)(void *context, long wanted, bool raise_limit);
+
   /* Adds to *changed every core that the kernel said came or went since the
    * last call. Returns 0, or -ENOBUFS if messages were lost (any core may have
    * changed). May be NULL. */
@@ -45,9 +60,14 @@ struct machine {
 
 /* This computer, with every path taken under sysroot ("/" or NULL: as it is).
  * Free with machine_linux_close. NULL with errno set if out of memory.
- * A machine is used by one thread at a time. */
+ * A machine is used by one thread at a time, but for clock_ns. */
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
+
+/* Reads a file of up to 64 MiB into *buffer, which grows as needed and is the
+ * caller's to free; NULL with size 0 at first. Returns 0 or -errno. */
+int machine_read_long(const struct machine *machine, const char *path,
+                      char **buffer, size_t *buffer_size);
 
 /* A number in a file: decimal, with white space around it allowed.
  * Returns 0, -errno of the read, or -EINVAL if the file holds anything else. */

@@ -35,8 +35,8 @@ static int reserve_rows(struct procstat *stat, int core) {
   return 0;
 }
 
-/* Behind the last column taken: more columns of a newer kernel, or nothing.
- * What cannot be read as a number among the first eight is not a column that an
+/* After the last column taken: more columns of a newer kernel, or nothing.
+ * What cannot be read as a number among the first ten is not a column that an
  * old kernel lacks, and must not be taken for zero. */
 static bool ends_well(const char *text, int column) {
   if (column == PROCSTAT_COLUMNS)
@@ -44,8 +44,18 @@ static bool ends_well(const char *text, int column) {
   return text[strspn(text, " \t")] == '\n';
 }
 
-/* "<N> user nice system idle ...": a row needs at least the four columns that
+/* " user nice system idle ...": a row needs at least the four columns that
  * every kernel has had, or it is cut and not taken. */
+static bool parse_columns(struct procstat_row *row, const char *text,
+                          uint64_t ns_per_tick) {
+  int column = 0;
+  for (uint64_t ticks; column < PROCSTAT_COLUMNS && number_next(&text, &ticks);
+       column++)
+    if (__builtin_mul_overflow(ticks, ns_per_tick, &row->ns[column]))
+      return false;
+  return column > PROCSTAT_IDLE && ends_well(text, column);
+}
+
 static int parse_row(struct procstat *stat, const char *text,
                      uint64_t ns_per_tick) {
   uint64_t core;
@@ -53,13 +63,10 @@ static int parse_row(struct procstat *stat, const char *text,
       core >= CORES_MAX)
     return 0;
   struct procstat_row row = {.present = true};
-  int column = 0;
-  for (uint64_t ticks; column < PROCSTAT_COLUMNS && number_next(&text, &ticks);
-       column++)
-    if (__builtin_mul_overflow(ticks, ns_per_tick, &row.ns[column]))
-      return 0;
-  if (column <= PROCSTAT_IDLE || !ends_well(text, column))
+  if (!parse_columns(&row, text, ns_per_tick)) {
+    core_set_add(&stat->unreadable, (int)core);
     return 0;
+  }
   int status = reserve_rows(stat, (int)core);
   if (status != 0)
     return status;
@@ -77,6 +84,7 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
   for (int i = 0; i < stat->rows_len; i++)
     stat->rows[i].present = false;
   core_set_clear(&stat->cores);
+  core_set_clear(&stat->unreadable);
   stat->running = stat->blocked = -1;
   for (char *line = text; line != NULL;) {
     char *end = strchr(line, '\n');
@@ -170,4 +178,8 @@ uint64_t procstat_busy_ns(const struct procstat_row *row) {
 
 uint64_t procstat_idle_ns(const struct procstat_row *row) {
   return row->ns[PROCSTAT_IDLE] + row->ns[PROCSTAT_IOWAIT];
+}
+
+uint64_t procstat_guest_ns(const struct procstat_row *row) {
+  return row->ns[PROCSTAT_GUEST] + row->ns[PROCSTAT_GUEST_NICE];
 }

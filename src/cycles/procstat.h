@@ -17,7 +17,9 @@ enum procstat_column {
   PROCSTAT_IRQ,
   PROCSTAT_SOFTIRQ,
   PROCSTAT_STEAL,
-  PROCSTAT_COLUMNS, /* guest and guest_nice are inside user and nice */
+  PROCSTAT_GUEST,      /* inside user */
+  PROCSTAT_GUEST_NICE, /* inside nice */
+  PROCSTAT_COLUMNS,
 };
 
 struct procstat_row {
@@ -29,7 +31,8 @@ struct procstat {
   uint64_t time_ns;    /* CLOCK_MONOTONIC in the middle of the read */
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
-  int rows_len; /* rows[0 .. rows_len - 1], by core number */
+  struct core_set unreadable; /* that have a row which makes no sense */
+  int rows_len;               /* rows[0 .. rows_len - 1], by core number */
   struct procstat_row *rows;
   int64_t running; /* procs_running, -1 if not there */
   int64_t blocked; /* procs_blocked, -1 if not there */
@@ -49,5 +52,7 @@ void procstat_free(struct procstat *stat);
 /* user + nice + system + irq + softirq: what the tick saw at work. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
+/* guest + guest_nice: time in virtual machines that run on this host. */
+uint64_t procstat_guest_ns(const struct procstat_row *row);
 
 #endif

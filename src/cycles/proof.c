@@ -270,9 +270,9 @@ static int read_tick(const struct probe *probe, struct procstat *stat,
   if (!core_set_has(&stat->cores, probe->core))
     return -ENOENT;
   const struct procstat_row *row = &stat->rows[probe->core];
-  *reading = (struct tick_reading){
-      (double)stat->time_ns, (double)procstat_busy_ns(row),
-      (double)(procstat_idle_ns(row) + row->ns[PROCSTAT_STEAL])};
+  *reading = (struct tick_reading){(double)stat->time_ns,
+                                   (double)procstat_busy_ns(row),
+                                   (double)procstat_idle_ns(row)};
   return 0;
 }
 

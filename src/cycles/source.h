@@ -9,7 +9,7 @@ enum source {
   SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
   SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
   SOURCE_EVENT,      /* a configured perf event */
-  SOURCE_IDLE,       /* 1 - (idle + iowait + steal of /proc/stat) / wall */
+  SOURCE_IDLE,       /* 1 - (idle + iowait of /proc/stat) / wall */
   SOURCES,
 };
 
@@ -27,8 +27,8 @@ enum denominator {
   DENOMINATOR_TIME_ENABLED, /* time_enabled x base frequency */
 };
 
-/* What to do with cores that isolcpus= or nohz_full= keep undisturbed: a
- * hardware read is an interrupt on the core it reads. */
+/* What to do with cores that are kept undisturbed: a hardware read is an
+ * interrupt on the core it reads. */
 enum isolated_cores {
   ISOLATED_CORES_IDLE,     /* source `idle` */
   ISOLATED_CORES_HARDWARE, /* as any other core */

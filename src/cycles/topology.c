@@ -27,8 +27,10 @@ static int online_from_procstat(struct topology *topology,
                                 const struct machine *machine) {
   struct procstat stat = {0};
   int status = procstat_read(&stat, machine);
-  if (status == 0)
+  if (status == 0) {
     topology->online = stat.cores;
+    core_set_union(&topology->online, &stat.unreadable);
+  }
   procstat_free(&stat);
   return status;
 }
@@ -42,10 +44,13 @@ static int read_online(struct topology *topology,
   return online_from_procstat(topology, machine);
 }
 
-static void read_isolated(struct topology *topology,
-                          const struct machine *machine) {
-  static const char *const files[] = {CPU_FOLDER "/isolated",
-                                      CPU_FOLDER "/nohz_full"};
+void topology_read_isolated(struct topology *topology,
+                            const struct machine *machine) {
+  static const char *const files[] = {
+      CPU_FOLDER "/isolated",
+      CPU_FOLDER "/nohz_full",
+      "/sys/fs/cgroup/cpuset.cpus.isolated",
+  };
   core_set_clear(&topology->isolated);
   for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
     struct core_set set;
@@ -145,28 +150,24 @@ static bool has_word(const char *line, const char *word) {
  * not at all. */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {
-  enum { SIZE = 4 << 20 };
+  /* The first processor's block; on large machines all take megabytes. */
+  char text[16384], source[64];
   topology->hypervisor = topology->tsc_steady = false;
-  char *text = malloc(SIZE);
-  if (text == NULL)
-    return;
   ssize_t length =
-      machine->read_file(machine->context, "/proc/cpuinfo", text, SIZE);
-  char *flags = length > 0 ? strstr(text, "\nflags") : NULL;
-  if (flags != NULL) {
-    flags++;
-    flags[strcspn(flags, "\n")] = '\0';
-    char source[64];
-    ssize_t known = machine->read_file(
-        machine->context,
-        "/sys/devices/system/clocksource/clocksource0/current_clocksource",
-        source, sizeof(source));
-    topology->hypervisor = has_word(flags, "hypervisor");
-    topology->tsc_steady = has_word(flags, "constant_tsc") &&
-                           has_word(flags, "nonstop_tsc") && known > 0 &&
-                           has_word(source, "tsc");
-  }
-  free(text);
+      machine->read_file(machine->context, "/proc/cpuinfo", text, sizeof(text));
+  char *flags = length > 0 || length == -EFBIG ? strstr(text, "\nflags") : NULL;
+  if (flags == NULL)
+    return;
+  flags++;
+  flags[strcspn(flags, "\n")] = '\0';
+  ssize_t known = machine->read_file(
+      machine->context,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      source, sizeof(source));
+  topology->hypervisor = has_word(flags, "hypervisor");
+  topology->tsc_steady = has_word(flags, "constant_tsc") &&
+                         has_word(flags, "nonstop_tsc") && known > 0 &&
+                         has_word(source, "tsc");
 }
 
 /* ---------------------------------------------------------------------------
@@ -203,7 +204,7 @@ int topology_refresh(struct topology *topology, const struct machine *machine) {
   status = reserve(topology, highest(&topology->possible) + 1);
   if (status != 0)
     return status;
-  read_isolated(topology, machine);
+  topology_read_isolated(topology, machine);
   read_packages(topology, machine);
   read_siblings(topology, machine);
   read_nodes(topology, machine);

@@ -10,8 +10,8 @@
 struct topology {
   struct core_set possible;
   struct core_set online;
-  /* Cores taken from the scheduler or from the tick: isolcpus= and nohz_full=.
-   */
+  /* Cores taken from the scheduler or from the tick: isolcpus=, nohz_full= and
+   * isolated partitions of cgroup v2. */
   struct core_set isolated;
   bool hypervisor; /* the CPU says that it is virtual */
   bool tsc_steady; /* clocksource tsc, constant_tsc and nonstop_tsc */
@@ -29,6 +29,9 @@ struct topology {
 int topology_read(struct topology *topology, const struct machine *machine);
 /* Reads again what hotplug changes. */
 int topology_refresh(struct topology *topology, const struct machine *machine);
+/* Reads isolated cores again, which partitions change at any time. */
+void topology_read_isolated(struct topology *topology,
+                            const struct machine *machine);
 void topology_free(struct topology *topology);
 
 #endif

@@ -5,6 +5,8 @@
 #include <math.h>
 
 #define AT(member) offsetof(struct config, member)
+#define LIST_ALLOWED                                                           \
+  "one list of core numbers from 0 to 8191, such as \"0-15,32\""
 #define MAX_VALUES_DEFAULT 100000
 #define MAX_MEMORY_DEFAULT 1073741824
 
@@ -188,6 +190,14 @@ static int read_isolated_cores(void *into, const struct config_option *option,
   return 0;
 }
 
+static int read_also_isolated(void *into, const struct config_option *option,
+                              const oconfig_item_t *item) {
+  struct config *config = into;
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
+  return add_cores(&config->load.also_isolated, option, item, 0);
+}
+
 /* Only the form is looked at: whether this host has such a PMU is found out in
  * operation, because one file serves many hosts. */
 static bool is_event(const char *text) {
@@ -256,6 +266,9 @@ static const struct config_option load_options[] = {
     {.key = "IsolatedCores",
      .read = read_isolated_cores,
      .allowed = "one of \"idle\", \"hardware\", \"skip\""},
+    {.key = "AlsoIsolated",
+     .read = read_also_isolated,
+     .allowed = LIST_ALLOWED},
     {.key = "SampleInterval",
      .read = config_number,
      .allowed = "one number of seconds from 0.05 to 60, without quotes",
@@ -276,9 +289,15 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportHost", struct config, load.report_host),
     CONFIG_BOOLEAN("ReportMinimum", struct config, load.report_minimum),
     CONFIG_BOOLEAN("ReportHidden", struct config, load.report_hidden),
+    CONFIG_BOOLEAN("ReportTime", struct config, load.report_time),
     CONFIG_BOOLEAN("ReportFrequency", struct config, load.report_frequency),
     CONFIG_BOOLEAN("ReportIPC", struct config, load.report_ipc),
+    CONFIG_BOOLEAN("ReportSMI", struct config, load.report_smi),
+    CONFIG_BOOLEAN("ReportThrottles", struct config, load.report_throttles),
+    CONFIG_BOOLEAN("ReportSchedstat", struct config, load.report_schedstat),
     CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),
+    CONFIG_BOOLEAN("ReportResidency", struct config, load.report_residency),
+    CONFIG_BOOLEAN("ReportPower", struct config, load.report_power),
     {.key = NULL},
 };
 
@@ -295,9 +314,7 @@ static const struct config_option load_average_options[] = {
 };
 
 static const struct config_option plugin_options[] = {
-    {.key = "Cores",
-     .read = read_cores,
-     .allowed = "one list of core numbers from 0 to 8191, such as \"0-15,32\""},
+    {.key = "Cores", .read = read_cores, .allowed = LIST_ALLOWED},
     {.key = "Group",
      .read = read_group,
      .allowed =
@@ -382,11 +399,19 @@ void config_sampler_options(const struct config *config,
                  .base_frequency_hz = config->load.base_frequency_hz,
                  .denominator = config->load.denominator,
                  .isolated_cores = config->load.isolated_cores,
-                 .ipc = config->load.report_ipc},
+                 .also_isolated = config->load.also_isolated,
+                 .ipc = config->load.report_ipc,
+                 .frequency = config->load.report_frequency,
+                 .smi = config->load.report_smi,
+                 .raise_limit = true},
       .figures = {.periods_len = config->load_average.periods_len,
                   .run_queue = config->load_average.run_queue,
                   .count_blocked = config->load_average.count_blocked,
                   .cstates = config->load.report_cstates,
+                  .residency = config->load.report_residency,
+                  .power = config->load.report_power,
+                  .throttles = config->load.report_throttles,
+                  .schedstat = config->load.report_schedstat,
                   .groups = config->groups,
                   .groups_len = config->groups_len},
       .sample_interval_ns =

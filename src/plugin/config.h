@@ -6,7 +6,7 @@
  *   config    the options of <Plugin percore>, read before collectd forks;
  *             config_option: how tables of options are read
  *   plugin    the life cycle: module_register, init, read, shutdown
- *   dispatch  a snapshot becomes value lists
+ *   dispatch  a snapshot becomes value lists; put: one of them
  *   notify    what changed since the last snapshot becomes notifications
  *   region_*  the same for regions: config, dispatch, and a thread of its own
  *             (sampler) that finds producers (watch, meet, instance, health),
@@ -43,6 +43,7 @@ struct config {
     enum source source;
     enum denominator denominator;
     enum isolated_cores isolated_cores;
+    struct core_set also_isolated;
     double sample_interval_s; /* 0: the sampler's default */
     char *event;
     double base_frequency_hz; /* 0: find out */
@@ -50,9 +51,15 @@ struct config {
     bool report_host;
     bool report_minimum;
     bool report_hidden;
+    bool report_time;
     bool report_frequency;
     bool report_ipc;
+    bool report_smi;
+    bool report_throttles;
+    bool report_schedstat;
     bool report_cstates;
+    bool report_residency;
+    bool report_power;
   } load;
 
   struct {

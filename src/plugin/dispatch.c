@@ -1,5 +1,7 @@
 #include "dispatch.h"
 
+#include "put.h"
+
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -11,113 +13,10 @@
 #define INSTANCE_ALL "all"
 #define INSTANCE_SELF "self"
 
-/* Beyond any figure that means something, and far within derive_t. */
-#define GAUGE_MAX 1e18
-
-/* ---------------------------------------------------------------------------
- * One value list
- */
-
-/* Where values go. With `dry` they are only counted. */
-struct out {
-  value_list_t list;
-  size_t values; /* so far */
-  size_t values_max;
-  bool dry;
-};
-
-static void put(struct out *out, const char *type, const char *type_instance,
-                const value_t *values, size_t values_len) {
-  out->values++;
-  if (out->dry || out->values > out->values_max)
-    return;
-  value_list_t *list = &out->list;
-  list->values = (value_t *)values;
-  list->values_len = values_len;
-  sstrncpy(list->type, type, sizeof(list->type));
-  sstrncpy(list->type_instance, type_instance, sizeof(list->type_instance));
-  plugin_dispatch_values(list);
-}
-
-static void set_subject(struct out *out, const char *plugin,
-                        const char *plugin_instance) {
-  sstrncpy(out->list.plugin, plugin, sizeof(out->list.plugin));
-  sstrncpy(out->list.plugin_instance, plugin_instance,
-           sizeof(out->list.plugin_instance));
-}
-
-static void set_subject_core(struct out *out, int core) {
-  char number[16];
-  snprintf(number, sizeof(number), "%d", core);
-  set_subject(out, PLUGIN_CORE, number);
-}
-
-static void put_derive(struct out *out, const char *type,
-                       const char *type_instance, uint64_t value) {
-  put(out, type, type_instance, &(value_t){.derive = (derive_t)value}, 1);
-}
-
-/* ---------------------------------------------------------------------------
- * One figure
- */
-
-/* What becomes of a figure on its way out; NAN stays NAN. */
-enum scale {
-  PERCENT, /* a share of 0 to 1, in percent and clamped: types.db says percent
-              is 0 to 100, and nobody enforces it behind us */
-  POINTS,  /* a difference of shares, in percentage points; may be negative */
-  PLAIN,   /* as it is, never negative */
-};
-
-static double scaled(double figure, enum scale scale) {
-  if (!isfinite(figure) || fabs(figure) > GAUGE_MAX)
-    return NAN;
-  switch (scale) {
-  case PERCENT:
-    return figure <= 0 ? 0 : figure >= 1 ? 100 : figure * 100;
-  case POINTS:
-    return figure * 100;
-  case PLAIN:
-    return figure < 0 ? NAN : figure;
-  }
-  return NAN;
-}
-
-static void put_gauge(struct out *out, const char *type,
-                      const char *type_instance, double figure,
-                      enum scale scale) {
-  double value = scaled(figure, scale);
-  if (!isnan(value))
-    put(out, type, type_instance, &(value_t){.gauge = value}, 1);
-}
-
-/* A double of struct core_figures, aggregate_figures or host_figures.
- * `when` is the bool of struct config that asks for it. */
-struct metric {
-  const char *type;
-  const char *type_instance;
-  enum scale scale;
-  size_t figure;
-  size_t when;
-};
-
 #define WHEN(member) offsetof(struct config, load.member)
 #define CORE(member) offsetof(struct core_figures, member)
 #define AGGREGATE(member) offsetof(struct aggregate_figures, member)
 #define HOST(member) offsetof(struct host_figures, member)
-
-static void put_metrics(struct out *out, const struct config *config,
-                        const struct metric *metrics, size_t metrics_len,
-                        const void *figures) {
-  for (size_t i = 0; i < metrics_len; i++) {
-    const struct metric *metric = &metrics[i];
-    if (!*((const bool *)config + metric->when))
-      continue;
-    double figure;
-    memcpy(&figure, (const char *)figures + metric->figure, sizeof(figure));
-    put_gauge(out, metric->type, metric->type_instance, figure, metric->scale);
-  }
-}
 
 /* The standard periods as one value of three, further ones each by name. With
  * a ceiling for what cannot be more than so many cores. */
@@ -130,10 +29,11 @@ static void put_load_averages(struct out *out, const struct snapshot *snapshot,
 
   if (snapshot->periods_len >= CONFIG_PERIODS_STANDARD &&
       isfinite(average[0]) && isfinite(average[1]) && isfinite(average[2]))
-    put(out, "load", name,
-        (value_t[]){
-            {.gauge = value[0]}, {.gauge = value[1]}, {.gauge = value[2]}},
-        CONFIG_PERIODS_STANDARD);
+    put_values(out, "load", name,
+               (value_t[]){{.gauge = value[0]},
+                           {.gauge = value[1]},
+                           {.gauge = value[2]}},
+               CONFIG_PERIODS_STANDARD);
   for (size_t i = CONFIG_PERIODS_STANDARD; i < snapshot->periods_len; i++) {
     char instance[64];
     snprintf(instance, sizeof(instance), "%s_%.0fs",
@@ -162,6 +62,12 @@ static const struct metric core_detail_metrics[] = {
     {"gauge", "unaccounted", POINTS, CORE(unaccounted), WHEN(report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(report_hidden)},
     {"cpufreq", "", PLAIN, CORE(frequency_hz), WHEN(report_frequency)},
+    {"operations", "smi", COUNT, CORE(smi), WHEN(report_smi)},
+    {"operations", "throttle", COUNT, CORE(throttles), WHEN(report_throttles)},
+    {"operations", "throttle_package", COUNT, CORE(package_throttles),
+     WHEN(report_throttles)},
+    {"contextswitch", "", COUNT, CORE(switches), WHEN(report_schedstat)},
+    {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(report_schedstat)},
     {"ipc", "", PLAIN, CORE(ipc), WHEN(report_ipc)},
     {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
 };
@@ -210,6 +116,27 @@ static void put_core_averages(struct out *out, const struct config *config,
               STATIC_ARRAY_SIZE(core_spread_metrics), core);
 }
 
+static const char *const time_names[TIMES] = {
+    [TIME_USER] = "user",       [TIME_NICE] = "nice",
+    [TIME_SYSTEM] = "system",   [TIME_IRQ] = "irq",
+    [TIME_SOFTIRQ] = "softirq", [TIME_GUEST] = "guest",
+    [TIME_IOWAIT] = "iowait",
+};
+
+static void set_subject_core(struct out *out, int core) {
+  char number[16];
+  snprintf(number, sizeof(number), "%d", core);
+  set_subject(out, PLUGIN_CORE, number);
+}
+
+static void put_times(struct out *out, const struct config *config,
+                      const struct core_figures *core,
+                      const struct snapshot *snapshot) {
+  (void)snapshot;
+  for (int i = 0; config->load.report_time && i < TIMES; i++)
+    put_gauge(out, "percent", time_names[i], core->time[i], PERCENT);
+}
+
 static void put_core_details(struct out *out, const struct config *config,
                              const struct core_figures *core,
                              const struct snapshot *snapshot) {
@@ -249,12 +176,24 @@ static const struct metric aggregate_metrics[] = {
 
 static const struct metric host_metrics[] = {
     {"gauge", "hidden", POINTS, HOST(hidden), WHEN(report_host)},
+};
+
+static const struct metric host_unaccounted_metrics[] = {
     {"gauge", "unaccounted", POINTS, HOST(unaccounted), WHEN(report_host)},
 };
 
 static const struct metric host_hypervisor_metrics[] = {
     {"percent", "steal", PERCENT, HOST(steal), WHEN(report_host)},
 };
+
+/* Of the source idle alone `unaccounted` is the same figure as `hidden`. */
+static bool shows_unaccounted(const struct config *config,
+                              const struct self_figures *self) {
+  for (int source = 0; source < SOURCES; source++)
+    if (source != SOURCE_IDLE && self->cores_by_source[source] > 0)
+      return true;
+  return config->load.report_hidden;
+}
 
 static void put_host(struct out *out, const struct dispatch *dispatch,
                      const struct snapshot *snapshot) {
@@ -277,9 +216,63 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
     put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
                       GAUGE_MAX);
   put_metrics(out, config, host_metrics, STATIC_ARRAY_SIZE(host_metrics), host);
+  if (shows_unaccounted(config, &snapshot->self))
+    put_metrics(out, config, host_unaccounted_metrics,
+                STATIC_ARRAY_SIZE(host_unaccounted_metrics), host);
   if (snapshot->hypervisor)
     put_metrics(out, config, host_hypervisor_metrics,
                 STATIC_ARRAY_SIZE(host_hypervisor_metrics), host);
+}
+
+static void put_time_spreads(struct out *out, const struct config *config,
+                             const struct snapshot *snapshot) {
+  static const struct {
+    const char *name;
+    size_t figure;
+  } spread[] = {
+      {"mean", offsetof(struct spread_figures, mean)},
+      {"least", offsetof(struct spread_figures, least)},
+      {"most", offsetof(struct spread_figures, most)},
+      {"stddev", offsetof(struct spread_figures, stddev)},
+  };
+  if (!config->load.report_time || !config->load.report_host)
+    return;
+  for (size_t i = 0; i < snapshot->aggregates_len; i++) {
+    const struct aggregate_figures *aggregate = &snapshot->aggregates[i];
+    set_subject(out, PLUGIN_HOST, aggregate->name);
+    for (size_t j = 0; j < TIMES * STATIC_ARRAY_SIZE(spread); j++) {
+      size_t time = j / STATIC_ARRAY_SIZE(spread);
+      size_t at = j % STATIC_ARRAY_SIZE(spread);
+      char name[DATA_MAX_NAME_LEN];
+      double figure;
+      memcpy(&figure, (const char *)&aggregate->time[time] + spread[at].figure,
+             sizeof(figure));
+      snprintf(name, sizeof(name), "cores_%s_%s", time_names[time],
+               spread[at].name);
+      put_gauge(out, "percent", name, figure, PERCENT);
+    }
+  }
+}
+
+static void put_domain(struct out *out, const struct config *config,
+                       const struct domain_figure *domain) {
+  char name[DATA_MAX_NAME_LEN];
+  snprintf(name, sizeof(name), "residency_%s", domain->name);
+  if (domain->kind == DOMAIN_CORE_RESIDENCY) {
+    set_subject_core(out, domain->core);
+    if (config->load.report_per_core)
+      put_gauge(out, "percent", name, domain->value, PERCENT);
+    return;
+  }
+  char package[32];
+  snprintf(package, sizeof(package), "package%d", domain->package);
+  set_subject(out, PLUGIN_HOST, package);
+  if (domain->package < 0 || !config->load.report_host)
+    return;
+  if (domain->kind == DOMAIN_POWER)
+    put_gauge(out, "power", domain->name, domain->value, PLAIN);
+  else
+    put_gauge(out, "percent", name, domain->value, PERCENT);
 }
 
 /* ---------------------------------------------------------------------------
@@ -374,6 +367,10 @@ static size_t put_all(struct out *out, const struct dispatch *dispatch,
   put_host(out, dispatch, snapshot);
   put_self(out, dispatch, snapshot);
   for_each_core(out, config, snapshot, put_core_averages);
+  put_time_spreads(out, config, snapshot);
+  for_each_core(out, config, snapshot, put_times);
+  for (size_t i = 0; i < snapshot->domains_len; i++)
+    put_domain(out, config, &snapshot->domains[i]);
   for_each_core(out, config, snapshot, put_core_details);
   return out->values;
 }

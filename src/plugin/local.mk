@@ -8,6 +8,7 @@ libplugin_la_SOURCES = \
 	src/plugin/config.c src/plugin/config.h \
 	src/plugin/config_option.c src/plugin/config_option.h \
 	src/plugin/dispatch.c src/plugin/dispatch.h \
+	src/plugin/put.c src/plugin/put.h \
 	src/plugin/notify.c src/plugin/notify.h \
 	src/plugin/plugin.c \
 	src/plugin/region_choice.c \

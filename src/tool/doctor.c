@@ -105,7 +105,10 @@ static void find_machine(struct doctor_facts *facts,
   if (uname(&name) == 0)
     snprintf(facts->kernel, FACT_SIZE, "%s %s %s", name.sysname, name.release,
              name.machine);
-  read_cores(machine, "/sys/devices/system/cpu/isolated", facts->isolated);
+  facts->arm64 = machine->system_counter_hz > 0;
+  facts->lxcfs =
+      machine->is_fuse(machine->context, "/proc/stat") &&
+      machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
   read_cores(machine, "/sys/devices/system/cpu/nohz_full", facts->nohz_full);
   read_line(machine,
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -128,10 +131,15 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     if (!cores[i].online || cores[i].source < 0)
       continue;
     struct source_facts *fact = &facts->source[cores[i].source];
-    if (named == SOURCE_AUTO)
+    if (named == SOURCE_AUTO) {
       fact->chosen++;
-    else if (cores[i].source == named)
+      /* Without a name it cannot be tried by itself. */
+      fact->cores += cores[i].source == SOURCE_EVENT;
+      facts->isolated_on_idle +=
+          cores[i].isolated && cores[i].source == SOURCE_IDLE;
+    } else if (cores[i].source == named) {
       fact->cores++;
+    }
     fact->proof = cores[i].proof;
   }
 }
@@ -143,6 +151,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .machine = machine,
       .hardware = true,
       .source = source,
+      .raise_limit = true,
       /* As an answer to "could it?": one reading of each core. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
@@ -159,9 +168,12 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
     const struct topology *topology = engine_topology(engine);
     facts->hypervisor = topology->hypervisor;
     facts->tsc_steady = topology->tsc_steady;
+    facts->steal_unknown = engine_steal_is_unknown(engine);
+    facts->softirq_is_idle = engine_softirq_is_idle(engine);
     facts->cores_online = core_set_count(&topology->online);
     core_set_format(&topology->online, facts->online, FACT_SIZE);
     core_set_format(&topology->possible, facts->possible, FACT_SIZE);
+    core_set_format(&topology->isolated, facts->isolated, FACT_SIZE);
   } else {
     const char *reason = engine_source_reason(engine, source);
     text_clean_string(facts->source[source].reason, FACT_SIZE, reason);

@@ -27,7 +27,12 @@ struct doctor_facts {
   int cores_online;
   char online[FACT_SIZE], possible[FACT_SIZE];
   char isolated[FACT_SIZE], nohz_full[FACT_SIZE]; /* "": none */
+  int isolated_on_idle; /* isolated cores that `auto` measures by idle */
   bool hypervisor;
+  bool arm64;
+  bool lxcfs;           /* makes /proc/stat and the list of cores */
+  bool steal_unknown;   /* and it has never reported any */
+  bool softirq_is_idle; /* to this kernel */
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "": not known */
   char pmus[FACT_SIZE];        /* names with blanks between */

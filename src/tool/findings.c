@@ -50,17 +50,24 @@ static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
   if (!may_count(facts))
     return "give this process CAP_PERFMON (see perf_event_paranoid below)";
+  if (source == SOURCE_EVENT && facts->arm64)
+    return "this processor has no cnt_cycles, which would be used by itself; "
+           "name another: percore load --source event --event EVENT "
+           "--base-frequency HZ";
   if (source == SOURCE_EVENT)
     return "name one: percore load --source event --event EVENT "
-           "--base-frequency HZ (arm64: armv8_pmuv3_0/cnt_cycles/)";
+           "--base-frequency HZ";
   if (facts->hypervisor && source == SOURCE_REF_CYCLES && !facts->core_pmu)
     return "let the hypervisor give this machine a PMU (QEMU: -cpu "
            "host,pmu=on; cloud: a metal or PMU-enabled size)";
   if (facts->hypervisor)
     return "nothing to be done from within this virtual machine";
+  if (facts->arm64)
+    return "arm64 has no such counter: event serves where the processor has "
+           "cnt_cycles (Neoverse V1 and later), else idle";
   if (source == SOURCE_REF_CYCLES)
-    return "this processor has no such counter (AMD before Zen 4, arm64): "
-           "mperf or event serve there";
+    return "this processor has no such counter (AMD before Zen 4): mperf "
+           "serves there";
   return "this processor or kernel has no APERF/MPERF: ref-cycles, event or "
          "idle serve";
 }
@@ -119,22 +126,63 @@ static void add_tick(struct findings *findings,
         "could not be tested: is idle time measured or sampled?");
 }
 
+/* XDP, DPDK and the like are pinned to isolated cores, and `idle` is the source
+ * that sees the least of inline softirqs. */
+static void add_isolated(struct findings *findings,
+                         const struct doctor_facts *facts) {
+  bool counter = false;
+  for (int source = 0; source < SOURCES; source++)
+    counter |= source != SOURCE_IDLE && facts->source[source].cores > 0 &&
+               facts->source[source].proof == PROOF_PROVEN;
+  bool improvable = counter && facts->isolated_on_idle > 0;
+  add(findings, "machine", "isolated", improvable ? VERDICT_NOTE : VERDICT_OK,
+      improvable ? "they are measured by idle, which disturbs nobody but may "
+                   "miss softirqs; IsolatedCores \"hardware\" of the plugin "
+                   "uses a counter, at the cost of an interrupt per sample and "
+                   "core (21 to 25 us if it is halted)"
+                 : NULL,
+      "%s", or_none(facts->isolated));
+}
+
+static void add_proc_stat(struct findings *findings,
+                          const struct doctor_facts *facts) {
+  add(findings, "machine", "/proc/stat",
+      facts->lxcfs ? VERDICT_MISSING : VERDICT_OK,
+      facts->lxcfs ? "keep LXCFS from mounting it, or let collectd see the "
+                     "host's /proc and /sys and name them with SysRoot"
+                   : NULL,
+      "%s",
+      facts->lxcfs ? "made by LXCFS, as is the list of cores: which cores its "
+                     "rows belong to cannot be told"
+                   : "of the kernel");
+}
+
 static void add_machine(struct findings *findings,
                         const struct doctor_facts *facts) {
   add(findings, "machine", "cores", VERDICT_OK, NULL,
       "%d online: %s (possible: %s)", facts->cores_online, facts->online,
       facts->possible);
-  add(findings, "machine", "isolated", VERDICT_OK, NULL, "%s",
-      or_none(facts->isolated));
+  add_isolated(findings, facts);
   add(findings, "machine", "nohz_full", VERDICT_OK, NULL, "%s",
       or_none(facts->nohz_full));
-  add(findings, "machine", "hypervisor", VERDICT_OK, NULL, "%s",
-      facts->hypervisor ? "yes: time stolen by it is never in a load" : "no");
+  add(findings, "machine", "hypervisor",
+      facts->steal_unknown ? VERDICT_NOTE : VERDICT_OK,
+      facts->steal_unknown ? "nothing: a counter that disagrees with the "
+                             "kernel's idle time is warned of, and kept"
+                           : NULL,
+      "%s%s", facts->hypervisor ? "yes" : "no",
+      facts->steal_unknown ? ": it has reported no stolen time so far" : "");
+  if (facts->softirq_is_idle)
+    add(findings, "machine", "softirq", VERDICT_NOTE,
+        "use a hardware source, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
+        "this kernel counts softirq on an idle core as idle: loads of idle "
+        "lack it");
   add(findings, "machine", "TSC", facts->tsc_steady ? VERDICT_OK : VERDICT_NOTE,
       facts->tsc_steady ? NULL
                         : "nothing: counters are then divided by time-enabled",
       "%s, clocksource %s", facts->tsc_steady ? "steady" : "not steady",
       facts->clocksource[0] != '\0' ? facts->clocksource : "not known");
+  add_proc_stat(findings, facts);
   add_tick(findings, facts);
   add(findings, "machine", "PMUs", facts->core_pmu ? VERDICT_OK : VERDICT_NOTE,
       facts->core_pmu     ? NULL

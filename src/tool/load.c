@@ -208,6 +208,8 @@ struct engine_options load_engine_options(const struct load_options *options,
       .base_frequency_hz = options->base_frequency_hz,
       .denominator = options->denominator,
       .isolated_cores = ISOLATED_CORES_IDLE,
+      .frequency = options->json,
+      .raise_limit = true,
       .journal = journal,
       .cancel = stop_flag(),
   };

@@ -64,6 +64,9 @@ static void put_min(char cell[CELL_SIZE], const struct core_figures *core) {
 static void put_max(char cell[CELL_SIZE], const struct core_figures *core) {
   put_cell(cell, "%.1f", 100 * core->busy_max);
 }
+static void put_sibling(char cell[CELL_SIZE], const struct core_figures *core) {
+  put_cell(cell, "%.1f", 100 * core->sibling_busy);
+}
 static void put_average_1(char cell[CELL_SIZE],
                           const struct core_figures *core) {
   put_cell(cell, "%.2f", core->load_average[0]);
@@ -101,31 +104,50 @@ static const struct column {
   int interest; /* the columns of least interest go first */
   void (*put)(char cell[CELL_SIZE], const struct core_figures *core);
 } columns[] = {
-    {"core", 5, 9, put_core},         {"load %", 8, 8, put_load},
-    {"min", 7, 3, put_min},           {"max", 7, 5, put_max},
-    {"1 min", 7, 6, put_average_1},   {"5 min", 7, 2, put_average_5},
-    {"15 min", 8, 1, put_average_15}, {"hidden", 8, 4, put_hidden},
-    {"steal", 7, 0, put_steal},       {"source", -12, 7, put_source},
+    {"core", 5, 10, put_core},      {"load %", 8, 9, put_load},
+    {"min", 7, 3, put_min},         {"max", 7, 6, put_max},
+    {"sibling", 8, 5, put_sibling}, {"1 min", 7, 7, put_average_1},
+    {"5 min", 7, 2, put_average_5}, {"15 min", 8, 1, put_average_15},
+    {"hidden", 8, 4, put_hidden},   {"steal", 7, 0, put_steal},
+    {"source", -12, 8, put_source},
 };
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
+#define INTEREST_MAX 10
 
 /* A column that is flush left stands two blanks off its neighbour. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
 
-/* The least interest that still fits. */
-static int least_interest(int width) {
-  int least = 0;
-  for (; least < 9; least++) {
-    int sum = 0;
-    for (size_t i = 0; i < COLUMNS; i++)
-      if (columns[i].interest >= least)
-        sum += column_width(&columns[i]);
-    if (width <= 0 || sum <= width)
-      break;
+static bool has_siblings(const struct snapshot *snapshot) {
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (!isnan(snapshot->cores[i].sibling_busy))
+      return true;
+  return false;
+}
+
+/* Sets a bit for each column that is shown; returns their width. */
+static int choose_columns(const struct snapshot *snapshot, int least,
+                          unsigned *shown) {
+  int width = 0;
+  *shown = 0;
+  for (size_t i = 0; i < COLUMNS; i++) {
+    if (columns[i].interest < least ||
+        (columns[i].put == put_sibling && !has_siblings(snapshot)))
+      continue;
+    *shown |= 1U << i;
+    width += column_width(&columns[i]);
   }
-  return least;
+  return width;
+}
+
+static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
+  unsigned shown;
+  for (int least = 0; choose_columns(snapshot, least, &shown) > width &&
+                      width > 0 && least < INTEREST_MAX;
+       least++)
+    ;
+  return shown;
 }
 
 static void write_cell(FILE *out, const struct column *column,
@@ -136,16 +158,17 @@ static void write_cell(FILE *out, const struct column *column,
     fprintf(out, "%*s", column->width, text);
 }
 
-static void write_header(FILE *out, int least) {
+static void write_header(FILE *out, unsigned shown) {
   for (size_t i = 0; i < COLUMNS; i++)
-    if (columns[i].interest >= least)
+    if (shown >> i & 1)
       write_cell(out, &columns[i], columns[i].title);
   fputc('\n', out);
 }
 
-static void write_core(FILE *out, int least, const struct core_figures *core) {
+static void write_core(FILE *out, unsigned shown,
+                       const struct core_figures *core) {
   for (size_t i = 0; i < COLUMNS; i++) {
-    if (columns[i].interest < least)
+    if (!(shown >> i & 1))
       continue;
     char cell[CELL_SIZE];
     columns[i].put(cell, core);
@@ -155,10 +178,10 @@ static void write_core(FILE *out, int least, const struct core_figures *core) {
 }
 
 static void write_lines(FILE *out, const struct snapshot *snapshot, int width) {
-  int least = least_interest(width);
-  write_header(out, least);
+  unsigned shown = columns_that_fit(snapshot, width);
+  write_header(out, shown);
   for (size_t i = 0; i < snapshot->cores_len; i++)
-    write_core(out, least, &snapshot->cores[i]);
+    write_core(out, shown, &snapshot->cores[i]);
 }
 
 /* ---------------------------------------------------------------------------

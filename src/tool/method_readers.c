@@ -10,10 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FILE_FIRST ((size_t)64 << 10)
-/* timer_list of 8192 cores: some 40 MiB. */
-#define FILE_MAX ((size_t)64 << 20)
-
 static uint64_t now_ns(const struct methods *methods) {
   return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
 }
@@ -42,8 +38,7 @@ static void read_stat(struct methods *methods, struct row *row,
     double busy_ns[] = {
         [STAT_BUSY] = total->stat_busy,
         [STAT_SUM] = total->stat_sum,
-        [STAT_NOT_IDLE] =
-            total->stat_wall - total->stat_idle - total->stat_steal,
+        [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
         [STAT_SHARE] = total->stat_sum - total->stat_idle,
     };
     if (cores[i].core >= methods->cores_len)
@@ -82,22 +77,8 @@ void read_stat_share(struct methods *methods, struct row *row) {
 
 /* Reads a file of any length into methods->file. Returns 0 or -errno. */
 static int read_file(struct methods *methods, const char *path) {
-  for (;;) {
-    ssize_t length = -EFBIG;
-    if (methods->file_size > 0)
-      length = methods->machine->read_file(methods->machine->context, path,
-                                           methods->file, methods->file_size);
-    if (length != -EFBIG)
-      return length < 0 ? (int)length : 0;
-    size_t size = methods->file_size > 0 ? 2 * methods->file_size : FILE_FIRST;
-    if (size > FILE_MAX)
-      return -EFBIG;
-    char *file = realloc(methods->file, size);
-    if (file == NULL)
-      return -ENOMEM;
-    methods->file = file;
-    methods->file_size = size;
-  }
+  return machine_read_long(methods->machine, path, &methods->file,
+                           &methods->file_size);
 }
 
 int open_ns(struct methods *methods, struct row *row) {
@@ -135,16 +116,19 @@ static void explain_file(struct methods *methods, struct row *row,
 }
 
 void read_schedstat(struct methods *methods, struct row *row) {
-  static const char path[] = "/proc/schedstat";
+  struct schedstat *stat = &methods->schedstat;
   uint64_t before = now_ns(methods);
-  int status = read_file(methods, path);
+  int status = schedstat_read(stat, methods->machine);
   uint64_t after = now_ns(methods);
-  if (status == 0)
-    status = schedstat_parse(methods->file, row->ns, methods->cores_len);
-  explain_file(methods, row, path, status,
+  explain_file(methods, row, "/proc/schedstat", status,
                "this kernel is built without CONFIG_SCHEDSTATS");
-  if (status == 0)
-    take(methods, row, ((double)before + (double)after) / 2, false);
+  if (status != 0)
+    return;
+  for (int core = 0; core < methods->cores_len; core++)
+    row->ns[core] = core < stat->rows_len && stat->rows[core].present
+                        ? (double)stat->rows[core].run_ns
+                        : NAN;
+  take(methods, row, ((double)before + (double)after) / 2, false);
 }
 
 void read_timer_list(struct methods *methods, struct row *row) {
@@ -219,6 +203,7 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
+/* Reading it interrupts the core, so isolated ones have none. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -226,7 +211,9 @@ int open_task_clock(struct methods *methods, struct row *row) {
   row->groups = calloc((size_t)methods->cores_len, sizeof(*row->groups));
   if (row->groups == NULL)
     return -ENOMEM;
-  core_set_for_each(core, online(methods)) {
+  struct core_set cores = *online(methods);
+  core_set_subtract(&cores, &engine_topology(methods->engine)->isolated);
+  core_set_for_each(core, &cores) {
     if (core >= methods->cores_len)
       continue;
     int status = perf_group_open(&row->groups[core], methods->machine, core,
@@ -247,6 +234,10 @@ void read_task_clock(struct methods *methods, struct row *row) {
     struct perf_reading reading;
     if (core >= methods->cores_len || row->groups[core].events_len == 0)
       continue;
+    if (core_set_has(&engine_topology(methods->engine)->isolated, core)) {
+      perf_group_close(&row->groups[core], methods->machine);
+      continue;
+    }
     uint64_t before = now_ns(methods);
     if (perf_group_read(&row->groups[core], methods->machine, &reading) != 0)
       continue;

@@ -21,7 +21,7 @@ static const struct method method_table[] = {
      read_stat_sum},
     {"stat_share", "/proc/stat busy / sum (as top does)", SOURCE_NONE, NULL,
      read_stat_share},
-    {"stat_not_idle", "1 - (idle+iowait+steal) / wall", SOURCE_NONE, NULL,
+    {"stat_not_idle", "1 - (idle+iowait) / wall", SOURCE_NONE, NULL,
      read_stat_not_idle},
     {"schedstat", "/proc/schedstat run time", SOURCE_NONE, open_ns,
      read_schedstat},
@@ -110,6 +110,7 @@ void methods_close(struct methods *methods) {
   engine_close(methods->engine);
   free(methods->comparison.core);
   free(methods->file);
+  schedstat_free(&methods->schedstat);
   free(methods);
 }
 

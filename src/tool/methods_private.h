@@ -5,6 +5,7 @@
 #include "compare.h"
 
 #include "cycles/perf_event.h"
+#include "cycles/schedstat.h"
 
 /* Busy time and wall time of one core by one method since some beginning;
  * readings of different epochs have nothing to do with each other. */
@@ -44,6 +45,7 @@ struct methods {
   int cores_len;         /* highest possible core + 1 */
   char *file;
   size_t file_size;
+  struct schedstat schedstat;
   size_t rows_len;
   struct row rows[METHODS_MAX];
   uint64_t sampled_ns;

@@ -118,40 +118,6 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
 }
 
 /* ---------------------------------------------------------------------------
- * /proc/schedstat
- */
-
-#define SCHEDSTAT_RUN_TIME 7 /* the column, in nanoseconds */
-
-static void parse_schedstat_core(const char *rest, double *run_ns,
-                                 int cores_len) {
-  uint64_t core, value = 0;
-  if (!isdigit((unsigned char)*rest) || !number_next(&rest, &core) ||
-      core >= (uint64_t)cores_len)
-    return;
-  for (int column = 1; column <= SCHEDSTAT_RUN_TIME; column++)
-    if (!number_next(&rest, &value))
-      return;
-  run_ns[core] = (double)value;
-}
-
-int schedstat_parse(const char *text, double *run_ns, int cores_len) {
-  set_unknown(run_ns, cores_len);
-  for (const char *line = first_line(text); line != NULL;
-       line = next_line(line)) {
-    uint64_t version;
-    const char *rest = after(line, "version ");
-    if (rest != NULL &&
-        (!number_next(&rest, &version) || version < 15 || version > 17))
-      return -EPROTONOSUPPORT;
-    rest = after(line, "cpu");
-    if (rest != NULL)
-      parse_schedstat_core(rest, run_ns, cores_len);
-  }
-  return known(run_ns, cores_len);
-}
-
-/* ---------------------------------------------------------------------------
  * cpuacct.usage_percpu
  */
 

@@ -15,10 +15,6 @@
 int timer_list_parse(const char *text, double *idle_ns, int cores_len,
                      double *now_ns);
 
-/* /proc/schedstat, versions 15 to 17: how long tasks have run on each core.
- * -EPROTONOSUPPORT for any other version. */
-int schedstat_parse(const char *text, double *run_ns, int cores_len);
-
 /* cpuacct.usage_percpu of a cgroup (version 1): how long its tasks have run on
  * each core; one number for each possible core. */
 int cpuacct_parse(const char *text, const struct core_set *possible,

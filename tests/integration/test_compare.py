@@ -2,6 +2,7 @@
 """percore load --compare beside a load of known size. It wants a core that
 others leave alone."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -62,6 +63,33 @@ def test_compare_shows_the_hog():
         check(tasks is not None and tasks - truth > 0.05,
               f"busy columns {load['stat_busy']} were not fooled")
     raise Skip(f"others used core {core} in each of 3 tries")
+
+
+def test_the_hog_beside_busy_neighbours():
+    """Beside busy neighbours what tasks ran is between the lower bound of the
+    source idle and its load, whatever the hypervisor steals meanwhile"""
+    core = online_cores()[-1]
+    with contextlib.ExitStack() as hogs:
+        for each in online_cores()[-2:]:
+            hogs.enter_context(Child([HOG, str(each), str(HOG_S)],
+                                     stdout=subprocess.DEVNULL))
+        before = stolen_s(core)
+        got = documents("load", "--compare", "-j", "-n", "2", "-i",
+                        str(LOAD_S), "-c", str(core))
+        steal = (stolen_s(core) - before) / LOAD_S
+    titles = [method["title"] for method in got[-1]["methods"]]
+    if "percore, source idle" not in titles:
+        raise Skip("loads here do not come from the source idle")
+    for each in got:
+        load = each["cores"][0]["load"]
+        if load["cpuacct"] is None:
+            raise Skip("this kernel does not tell the run time of tasks")
+        say(f"tasks {load['cpuacct']:.3f}, load {load['percore']:.3f}, "
+            f"steal at most {steal:.3f}")
+        check(load["percore"] >= load["cpuacct"] - 0.01, "load below the work")
+        # Interrupts are in no task.
+        check(load["percore"] - steal <= load["cpuacct"] + 0.1,
+              "lower bound above the work")
 
 
 def test_compare_footnotes():

@@ -22,7 +22,7 @@ void chapter_library(void) {
   cpu_set_t before, after;
   run_on(0);
   sched_getaffinity(0, sizeof(before), &before);
-  int status = percore_load_open(&load);
+  int status = percore_load_open(&load, NULL);
   sched_getaffinity(0, sizeof(after), &after);
   result(status == 0, "percore_load_open works in a guest");
   if (status != 0)
@@ -30,7 +30,7 @@ void chapter_library(void) {
   result(CPU_EQUAL(&before, &after),
          "percore_load_open leaves the caller's affinity alone");
   burner_start(&burner, CORE, &pattern);
-  sleep_ns(100 * MS);
+  sleep_ns(250 * MS);
   percore_load_update(load);
   sleep_ns(1000 * MS);
   percore_load_update(load);
@@ -47,7 +47,7 @@ void chapter_library(void) {
   result(percore_load_get(load, 0) >= 0,
          "the other core has a value while one is away");
   core_set_online(CORE, true);
-  sleep_ns(50 * MS);
+  sleep_ns(250 * MS);
   percore_load_update(load);
   sleep_ns(1000 * MS);
   percore_load_update(load);

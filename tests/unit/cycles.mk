@@ -6,6 +6,7 @@ CYCLES_TESTS = \
 	tests/unit/test_procstat \
 	tests/unit/test_perf_event \
 	tests/unit/test_topology \
+	tests/unit/test_schedstat \
 	tests/unit/test_schedule \
 	tests/unit/test_source \
 	tests/unit/test_cpuidle \
@@ -14,9 +15,17 @@ CYCLES_TESTS = \
 	tests/unit/test_engine_idle \
 	tests/unit/test_engine_choice \
 	tests/unit/test_engine_hardware \
+	tests/unit/test_descriptors \
+	tests/unit/test_domains \
+	tests/unit/test_engine_arm64 \
+	tests/unit/test_engine_descriptors \
 	tests/unit/test_engine_hotplug \
 	tests/unit/test_engine_suspend \
 	tests/unit/test_engine_condemnation \
+	tests/unit/test_load_window \
+	tests/unit/test_engine_property \
+	tests/unit/test_engine_steal \
+	tests/unit/test_engine_pmu \
 	tests/unit/test_figures \
 	tests/unit/test_figures_columns \
 	tests/unit/test_aggregate \
@@ -45,6 +54,8 @@ tests_unit_test_perf_event_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_perf_event_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_topology_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_schedstat_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_schedstat_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_schedule_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_schedule_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_source_CFLAGS = $(CYCLES_TEST_CFLAGS)
@@ -63,10 +74,26 @@ tests_unit_test_engine_hardware_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hardware_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hotplug_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_hotplug_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_descriptors_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_domains_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_domains_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_arm64_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_arm64_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_descriptors_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_descriptors_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_suspend_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_suspend_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_condemnation_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_condemnation_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_steal_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_steal_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_property_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_property_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_load_window_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_load_window_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_pmu_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_pmu_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_columns_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_figures_columns_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_figures_CFLAGS = $(CYCLES_TEST_CFLAGS)
@@ -81,7 +108,8 @@ tests_unit_test_load_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_load_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTEST_FIXTURES='"$(abs_top_srcdir)/tests/unit/fixtures"'
-# It is linked with libcycles alone, without the rest of libpercore.
+# They are linked with libcycles alone, without the rest of libpercore.
 tests_unit_test_load_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
+tests_unit_test_load_window_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 endif
 EXTRA_DIST += tests/unit/fixtures

@@ -1,6 +1,9 @@
 #include "fake_machine.h"
 
+#include "base/descriptors.h"
+
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -13,6 +16,7 @@
 struct fake_file {
   char *path;
   char *text;
+  size_t length;
   int error;
 };
 
@@ -51,15 +55,23 @@ static double share_or(double share, double otherwise) {
   return isnan(share) ? otherwise : share;
 }
 
-static void run_core(struct fake_core *core, double ns) {
+static void run_core(const struct fake_machine *fake, struct fake_core *core,
+                     double ns) {
   if (!core->online)
     return;
-  double idle = share_or(core->idle, 1 - core->load - core->steal);
+  double idle = share_or(core->idle, 1 - core->load - core->steal -
+                                         (fake->steal_apart ? core->woken : 0));
   double seen = share_or(core->seen, core->load);
-  double column[8] = {
-      seen, 0, 0,          idle * (1 - core->iowait), idle * core->iowait,
-      0,    0, core->steal};
-  for (int i = 0; i < 8; i++)
+  double column[10] = {seen,
+                       0,
+                       0,
+                       idle * (1 - core->iowait),
+                       idle * core->iowait,
+                       core->irq,
+                       0,
+                       core->steal + core->woken,
+                       core->guest};
+  for (int i = 0; i < 10; i++)
     core->column_ns[i] += ns * column[i];
   core->halted_ns += ns * (1 - core->load);
   if (core->load < 1)
@@ -83,7 +95,7 @@ static void run_descriptor(struct fake_machine *fake,
 void fake_machine_run(struct fake_machine *fake, uint64_t ns) {
   fake->monotonic_ns += ns;
   for (int i = 0; i < fake->cores_len; i++)
-    run_core(&fake->cores[i], (double)ns);
+    run_core(fake, &fake->cores[i], (double)ns);
   for (size_t i = 0; i < fake->descriptors_len; i++)
     run_descriptor(fake, &fake->descriptors[i], (double)ns);
 }
@@ -144,7 +156,18 @@ static struct fake_file *make_file(struct fake_machine *fake,
 
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text) {
-  make_file(fake, path)->text = copy_of(text);
+  fake_machine_bytes(fake, path, text, strlen(text));
+}
+
+void fake_machine_bytes(struct fake_machine *fake, const char *path,
+                        const char *bytes, size_t len) {
+  struct fake_file *file = make_file(fake, path);
+  file->text = malloc(len + 1);
+  if (file->text == NULL)
+    abort();
+  memcpy(file->text, bytes, len);
+  file->text[len] = 0;
+  file->length = len;
 }
 
 void fake_machine_filef(struct fake_machine *fake, const char *text,
@@ -172,18 +195,19 @@ void fake_machine_remove(struct fake_machine *fake, const char *path) {
 
 static ssize_t give(const char *text, size_t length, char *buffer,
                     size_t size) {
-  if (length >= size)
+  if (size == 0)
     return -EFBIG;
-  memcpy(buffer, text, length);
-  buffer[length] = 0;
-  return (ssize_t)length;
+  size_t given = length < size ? length : size - 1;
+  memcpy(buffer, text, given);
+  buffer[given] = 0;
+  return length < size ? (ssize_t)length : -EFBIG;
 }
 
-static void stat_row(FILE *out, const char *name, const double ns[8]) {
+static void stat_row(FILE *out, const char *name, const double ns[10]) {
   fprintf(out, "%s", name);
-  for (int i = 0; i < 8; i++)
+  for (int i = 0; i < 10; i++)
     fprintf(out, " %llu", (unsigned long long)(ns[i] / TICK_NS));
-  fprintf(out, " 0 0\n");
+  fprintf(out, "\n");
 }
 
 static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
@@ -199,9 +223,9 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
   FILE *out = open_memstream(&text, &length);
   if (out == NULL)
     abort();
-  double all[8] = {0};
+  double all[10] = {0};
   for (int i = 0; i < fake->cores_len; i++)
-    for (int column = 0; column < 8; column++)
+    for (int column = 0; column < 10; column++)
       all[column] += fake->cores[i].column_ns[column];
   stat_row(out, "cpu ", all);
   for (int i = 0; i < fake->cores_len; i++) {
@@ -272,12 +296,18 @@ static ssize_t fake_read_file(void *context, const char *path, char *buffer,
   if (file != NULL && file->error != 0)
     return -file->error;
   if (file != NULL)
-    return give(file->text, strlen(file->text), buffer, size);
+    return give(file->text, file->length, buffer, size);
   if (fake->procstat && strcmp(path, "/proc/stat") == 0)
     return read_stat(fake, buffer, size);
   if (fake->cores_len > 0 && strcmp(path, CPU_FOLDER "/online") == 0)
     return read_online(fake, buffer, size);
   return read_cpuidle(fake, path, buffer, size);
+}
+
+static bool fake_is_fuse(void *context, const char *path) {
+  const struct fake_machine *fake = context;
+  return fake->lxcfs && (strcmp(path, "/proc/stat") == 0 ||
+                         strcmp(path, CPU_FOLDER "/online") == 0);
 }
 
 /* The part of `path` right below `folder`, or NULL if it is not in there. */
@@ -346,6 +376,17 @@ struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
   return NULL;
 }
 
+static long fake_perf_room(void *context, long wanted, bool raise_limit) {
+  struct fake_machine *fake = context;
+  if (fake->limit == 0)
+    return LONG_MAX;
+  long reserve = DESCRIPTORS_RESERVE;
+  long enough = DESCRIPTORS_HIGH + wanted + reserve;
+  if (raise_limit && fake->limit - fake_machine_used(fake) - reserve < wanted)
+    fake->limit = enough < fake->hard_limit ? enough : fake->hard_limit;
+  return fake->limit - fake_machine_used(fake) - reserve;
+}
+
 /* The kernel's rules, as far as they can trap us: no event of a core that is
  * offline, no exclude bits for msr, members on the core of their leader. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
@@ -356,6 +397,8 @@ static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
     return -EINVAL;
   if (!fake->cores[core].online)
     return -ENODEV;
+  if (fake->limit > 0 && fake_machine_used(fake) >= fake->limit)
+    return -EMFILE;
   struct fake_counter *counter =
       fake_machine_find_counter(fake, attr->type, attr->config, core);
   if (counter == NULL)
@@ -446,6 +489,14 @@ int fake_machine_descriptors(const struct fake_machine *fake, int core) {
   return open;
 }
 
+int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n) {
+  return fake->descriptors[n].core;
+}
+
+long fake_machine_used(const struct fake_machine *fake) {
+  return fake->others + fake_machine_descriptors(fake, -1);
+}
+
 /* ---------------------------------------------------------------------------
  * Cores
  */
@@ -478,9 +529,11 @@ struct fake_machine *fake_machine_new(int cores) {
       .clock_ns = fake_clock,
       .read_file = fake_read_file,
       .list_directory = fake_list_directory,
+      .is_fuse = fake_is_fuse,
       .perf_open = fake_perf_open,
       .perf_read = fake_perf_read,
       .perf_close = fake_perf_close,
+      .perf_room = fake_perf_room,
       .changed_cores = fake_changed_cores,
   };
   fake->monotonic_ns = 1000 * FAKE_SECOND;

@@ -33,13 +33,17 @@ struct fake_core {
   double load;      /* the truth: time not halted */
   double seen;      /* in the busy columns of /proc/stat; NAN: load */
   double iowait;    /* of the idle time, how much is called iowait */
-  double steal;     /* taken by the hypervisor */
+  double steal;     /* taken by the hypervisor while the core ran */
+  double woken;     /* taken while it woke: halted time that the column steal
+                       has, and the idle columns too unless steal_apart */
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
+  double guest;     /* of `seen`, in virtual machines of this host */
   double running;   /* of the time, how much perf groups hold their counters */
   bool pinned_lost; /* pinned groups read end of file */
   int read_error;   /* errno of every perf_read, 0: none */
   bool frozen;      /* perf groups read, but stand still */
-  double column_ns[8];
+  double irq;       /* in the column irq, besides `seen` */
+  double column_ns[10];
   double halted_ns;
   uint64_t halts;
 };
@@ -77,6 +81,9 @@ struct fake_machine {
   int cores_len; /* of cores[]; all possible ones */
   struct fake_core *cores;
   bool procstat;               /* /proc/stat made of the cores' columns */
+  bool lxcfs;                  /* which makes it and the list of cores */
+  bool steal_apart;            /* idle columns do not hold steal: give it a BTF
+                                  with idle_stealtime */
   struct core_set stat_hidden; /* rows that are not in it, online or not */
   int procs_running, procs_blocked;
   int cpuidle_states; /* 0: no cpuidle folder; state 0 is POLL */
@@ -91,6 +98,8 @@ struct fake_machine {
   size_t descriptors_len;
   int perf_opens;
   int perf_reads;
+  /* Of open files: 0, there is none; else others have so many open. */
+  long limit, hard_limit, others;
   struct perf_event_attr last_attr; /* of the last perf_open that succeeded */
 
   struct fake_file *files;
@@ -113,6 +122,9 @@ void fake_machine_file(struct fake_machine *fake, const char *path,
 void fake_machine_filef(struct fake_machine *fake, const char *text,
                         const char *path, ...)
     __attribute__((format(printf, 3, 4)));
+/* The same for bytes that may be NUL. */
+void fake_machine_bytes(struct fake_machine *fake, const char *path,
+                        const char *bytes, size_t len);
 void fake_machine_fail(struct fake_machine *fake, const char *path, int error);
 void fake_machine_remove(struct fake_machine *fake, const char *path);
 
@@ -128,6 +140,8 @@ struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
 void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
 /* PERF_COUNT_HW_REF_CPU_CYCLES, counting at hz while not halted. */
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
+/* A kernel whose structures have these members, with blanks between. */
+void fake_machine_btf(struct fake_machine *fake, const char *members);
 /* A flag word "hypervisor" in /proc/cpuinfo. */
 void fake_machine_hypervisor(struct fake_machine *fake);
 
@@ -145,6 +159,10 @@ void fake_machine_load(struct fake_machine *fake, double load);
 
 /* How many descriptors are open, on one core or (-1) on all. */
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
+/* The core of the n-th one ever opened. */
+int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
+/* Those open on all cores, with those of others. */
+long fake_machine_used(const struct fake_machine *fake);
 
 /* A journal that remembers. */
 struct fake_journal {

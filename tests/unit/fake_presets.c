@@ -36,6 +36,22 @@ void fake_machine_ref_cycles(struct fake_machine *fake, double hz) {
                        FAKE_PER_UNHALTED, hz);
 }
 
+void fake_machine_btf(struct fake_machine *fake, const char *members) {
+  /* magic, version, flags, header_len, types at 0 with 0 bytes, strings. */
+  uint32_t header[6] = {0x0001eb9f, sizeof header, 0, 0, 0, 0};
+  char btf[1024] = {0};
+  size_t length = strlen(members) + 2; /* the empty string comes first */
+  header[5] = (uint32_t)length;
+  memcpy(btf, header, sizeof header);
+  char *strings = btf + sizeof header;
+  snprintf(strings + 1, sizeof btf - sizeof header - 1, "%s", members);
+  for (char *p = strings + 1; *p != 0; p++)
+    if (*p == ' ')
+      *p = 0;
+  fake_machine_bytes(fake, "/sys/kernel/btf/vmlinux", btf,
+                     sizeof header + length);
+}
+
 static void write_cpuinfo(struct fake_machine *fake, const char *more) {
   char text[512];
   snprintf(text, sizeof text,

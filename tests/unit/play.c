@@ -19,6 +19,7 @@ void play_start(struct play *play, int cores) {
 
 void play_start_mperf(struct play *play, int cores, double load) {
   play_start(play, cores);
+  play->options.frequency = true;
   fake_machine_msr(play->fake, PLAY_TSC_HZ, true);
   fake_machine_load(play->fake, load);
 }

@@ -23,8 +23,8 @@ struct play {
 
 /* A bare-metal machine without any counter; nothing is open yet. */
 void play_start(struct play *play, int cores);
-/* The same with mperf, or a virtual one with ref-cycles; every core at this
- * load. */
+/* The same with mperf and the frequency, or a virtual one with ref-cycles;
+ * every core at this load. */
 void play_start_mperf(struct play *play, int cores, double load);
 void play_start_ref_cycles(struct play *play, int cores, double load);
 /* Adds cycles, 3e9 a second, and twice as many instructions, and asks for them.

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define DEVICES "/sys/bus/event_source/devices/"
+#define PARTITIONS "/sys/fs/cgroup/cpuset.cpus.isolated"
 
 /* ---------------------------------------------------------------------------
  * Which source
@@ -322,6 +323,23 @@ static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
   play_end(&play);
 }
 
+static void a_configured_tsc_that_is_not_to_be_had_is_warned_of(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 0.5);
+  play.options.denominator = DENOMINATOR_TSC;
+  fake_machine_file(
+      play.fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "Denominator", "no counter", NULL), 1);
+  play_end(&play);
+}
+
 /* ---------------------------------------------------------------------------
  * Isolated cores
  */
@@ -391,6 +409,93 @@ static void isolated_cores_may_be_skipped(void **state) {
   play_end(&play);
 }
 
+static void isolated_partitions_of_cgroups_are_not_disturbed(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
+  fake_machine_file(play.fake, PARTITIONS, "1\n");
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_true(play_core(&play, 1)->isolated);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  play_end(&play);
+}
+
+static void
+a_core_isolated_in_operation_is_left_alone_within_a_minute(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
+  play_open(&play);
+  play_seconds(&play, 3);
+  fake_machine_file(play.fake, PARTITIONS, "1\n");
+  play_seconds(&play, 60);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+  fake_machine_file(play.fake, PARTITIONS, "\n");
+  play_seconds(&play, 61);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_int_equal(fake_machine_descriptors(play.fake, 1), 5);
+  assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
+  play_end(&play);
+}
+
+static void cores_that_an_option_names_are_not_disturbed(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 3, 0.5);
+  play_add_ipc(&play);
+  isolate(&play, "1\n");
+  core_set_add(&play.options.also_isolated, 2);
+  play_open(&play);
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+  for (int core = 1; core < 3; core++) {
+    assert_true(play_core(&play, core)->isolated);
+    assert_int_equal(play_source(&play, core), SOURCE_IDLE);
+    assert_int_equal(fake_machine_descriptors(play.fake, core), 0);
+  }
+  play_end(&play);
+}
+
+static void no_counter_is_calibrated_on_an_isolated_core(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 2, 0.5);
+  play.options.denominator = DENOMINATOR_TIME_ENABLED;
+  core_set_add(&play.options.also_isolated, 0);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, 1)->core =
+      1;
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (size_t i = 0; i < play.fake->descriptors_len; i++)
+    assert_int_equal(fake_machine_descriptor_core(play.fake, i), 1);
+  play_end(&play);
+}
+
+static void
+a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
+  (void)state;
+  for (int counter = 0; counter < 2; counter++) {
+    struct play play;
+    play_start(&play, 2);
+    if (counter)
+      fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+    isolate(&play, "1\n");
+    play_open(&play);
+    if (counter)
+      play_proof(&play, SOURCE_MPERF, PROOF_PROVEN);
+    play_seconds(&play, 200);
+    assert_int_equal(fake_journal_count(&play.journal, "IsolatedCores",
+                                        "hardware", "25 us", NULL),
+                     counter);
+    play_end(&play);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bare_metal_is_measured_by_mperf),
@@ -413,11 +518,19 @@ int main(void) {
       cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
       cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
       cmocka_unit_test(one_pmu_of_a_hybrid_that_fails_leaves_the_other),
+      cmocka_unit_test(a_configured_tsc_that_is_not_to_be_had_is_warned_of),
       cmocka_unit_test(isolated_cores_are_not_disturbed),
       cmocka_unit_test(cores_without_tick_are_not_disturbed_either),
       cmocka_unit_test(
           isolated_cores_are_read_by_hardware_where_that_is_wanted),
       cmocka_unit_test(isolated_cores_may_be_skipped),
+      cmocka_unit_test(isolated_partitions_of_cgroups_are_not_disturbed),
+      cmocka_unit_test(
+          a_core_isolated_in_operation_is_left_alone_within_a_minute),
+      cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
+      cmocka_unit_test(no_counter_is_calibrated_on_an_isolated_core),
+      cmocka_unit_test(
+          a_counter_for_isolated_cores_is_proposed_once_with_its_cost),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,8 @@
 #include "cycles/condemn.h"
 #include "play.h"
 
+#include <string.h>
+
 #define MS UINT64_C(1000000)
 
 /* ---------------------------------------------------------------------------
@@ -256,6 +258,72 @@ static void renumbered_rows_condemn_nobody(void **state) {
   play_end(&play);
 }
 
+/* A host whose guest has the core for itself and halts it (-overcommit
+ * cpu-pm=on): to the kernel the guest runs all the time. */
+static void guests_that_halt_by_themselves_condemn_nobody(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 2, 0.03);
+  play.fake->cores[1].idle = 0;
+  play.fake->cores[1].seen = 1;
+  play.fake->cores[1].guest = 0.98;
+  play_open(&play);
+  play_seconds(&play, 100);
+  assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+  assert_near(play_load(&play, 1), 0.03, PLAY_EXACT);
+  play_end(&play);
+}
+
+/* What a counter misses beside a guest is still held against it. */
+static void a_guest_does_not_excuse_what_the_host_does(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 0.9, 0.2);
+  play.fake->cores[1].guest = 0.5;
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  play_end(&play);
+}
+
+/* The core had 60 %, its hypervisor took 30 % and does not say so. */
+static void start_without_steal(struct play *play) {
+  play_start_ref_cycles(play, 2, 0.6);
+  play->fake->cores[1].idle = 0.1;
+  play->fake->cores[1].seen = 0.9;
+  play_open(play);
+}
+
+static void
+under_a_hypervisor_that_never_reported_steal_it_is_only_warned(void **state) {
+  (void)state;
+  struct play play;
+  start_without_steal(&play);
+  play_seconds(&play, 600);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 1), 0.6, PLAY_EXACT);
+  assert_int_equal(fake_journal_count(&play.journal, "ref-cycles", "60.0 %",
+                                      "90.0 %", "steal", NULL),
+                   1);
+  assert_non_null(
+      strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES), "no steal"));
+  assert_true(engine_steal_is_unknown(play.engine));
+  play_end(&play);
+}
+
+static void
+under_a_hypervisor_that_ever_reported_steal_it_is_condemned(void **state) {
+  (void)state;
+  struct play play;
+  start_without_steal(&play);
+  play.fake->cores[0].steal = 0.1;
+  play_seconds(&play, 2);
+  play.fake->cores[0].steal = 0;
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_false(engine_steal_is_unknown(play.engine));
+  play_end(&play);
+}
+
 /* Windows that were discarded say nothing either. */
 static void hotplug_and_suspend_condemn_nobody(void **state) {
   (void)state;
@@ -331,6 +399,12 @@ int main(void) {
       cmocka_unit_test(slow_reads_of_proc_stat_condemn_nobody),
       cmocka_unit_test(tick_sampled_idle_time_condemns_nobody),
       cmocka_unit_test(renumbered_rows_condemn_nobody),
+      cmocka_unit_test(guests_that_halt_by_themselves_condemn_nobody),
+      cmocka_unit_test(a_guest_does_not_excuse_what_the_host_does),
+      cmocka_unit_test(
+          under_a_hypervisor_that_never_reported_steal_it_is_only_warned),
+      cmocka_unit_test(
+          under_a_hypervisor_that_ever_reported_steal_it_is_condemned),
       cmocka_unit_test(hotplug_and_suspend_condemn_nobody),
       cmocka_unit_test(windows_before_and_after_an_absence_are_no_row),
       cmocka_unit_test(a_condemned_core_that_was_away_begins_anew),

@@ -381,8 +381,34 @@ static void the_run_queue_may_be_left_out(void **state) {
   figures_play_end(&it);
 }
 
+static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 5, 0);
+  for (int core = 0; core < 5; core++) {
+    it.play.fake->cores[core].load = 0.1 * (core + 1);
+    fake_machine_filef(
+        it.play.fake,
+        core < 3    ? "0-2\n"
+        : core == 3 ? "3-4\n"
+                    : "4\n",
+        "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", core);
+  }
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].sibling_busy, 0.3, PLAY_EXACT);
+  assert_near(snapshot->cores[1].sibling_busy, 0.3, PLAY_EXACT);
+  assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
+  assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
+  assert_nan(snapshot->cores[4].sibling_busy); /* the map makes no sense */
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_core_knows_the_load_of_its_busiest_sibling),
       cmocka_unit_test(
           an_interval_has_its_mean_and_the_extremes_of_its_windows),
       cmocka_unit_test(the_first_interval_is_not_known),

@@ -38,6 +38,8 @@ static void steal_is_its_share_of_wall_time(void **state) {
   figures_play_prepare(&it, 2, 0.3);
   fake_machine_hypervisor(it.play.fake);
   it.play.fake->cores[1].steal = 0.4;
+  it.play.fake->steal_apart = true;
+  fake_machine_btf(it.play.fake, "idle_stealtime");
   figures_play_start(&it);
   figures_play_sample(&it, 100 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
@@ -282,8 +284,134 @@ static void no_snapshot_of_256_cores_holds_a_figure_out_of_range(void **state) {
   figures_play_end(&it);
 }
 
+static void
+what_the_tick_saw_is_in_shares_of_wall_time_without_overlap(void **state) {
+  (void)state;
+  static const double shares[2][TIMES] = {
+      {0.10, 0.05, 0.15, 0.01, 0.04, 0.25, 0.06}, {0, 0, 0, 0, 0.4, 0, 0}};
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  it.play.fake->procstat = false;
+  fake_machine_file(it.play.fake, "/proc/stat",
+                    "cpu0 0 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n");
+  figures_play_start(&it);
+  fake_machine_file(it.play.fake, "/proc/stat",
+                    "cpu0 3000 1000 1500 3200 600 100 400 200 2000 500\n"
+                    "cpu1 0 0 0 6000 0 0 4000 0 0 0\n");
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  for (int core = 0; core < 2; core++)
+    for (int i = 0; i < TIMES; i++)
+      assert_near(snapshot->cores[core].time[i], shares[core][i], 1e-6);
+  const struct spread_figures *softirq =
+      &snapshot->aggregates[0].time[TIME_SOFTIRQ];
+  assert_near(softirq->mean, 0.22, 1e-6);
+  assert_near(softirq->least, 0.04, 1e-6);
+  assert_near(softirq->most, 0.4, 1e-6);
+  assert_near(softirq->stddev, 0.18, 1e-6);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void
+switches_and_waiting_tasks_come_from_schedstat_where_it_exists(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  it.options.schedstat = true;
+  fake_machine_file(it.play.fake, "/proc/schedstat",
+                    "version 17\ncpu0 0 0 0 0 0 0 5 1000000000 10\n");
+  figures_play_start(&it);
+  fake_machine_file(it.play.fake, "/proc/schedstat",
+                    "version 17\ncpu0 0 0 0 0 0 0 9 16000000000 70\n");
+  figures_play_sample(&it, 10 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->cores[0].waiting, 1.5, 1e-9);
+  assert_near(snapshot->cores[0].switches, 70, 0);
+  assert_nan(snapshot->cores[1].waiting);
+  assert_nan(snapshot->cores[1].switches);
+  snapshot_free(snapshot);
+  fake_machine_remove(it.play.fake, "/proc/schedstat");
+  figures_play_sample(&it, FAKE_SECOND);
+  snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].waiting);
+  assert_nan(snapshot->cores[0].switches);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void throttles_are_counted_where_the_machine_does(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  it.options.throttles = true;
+  fake_machine_file(
+      it.play.fake,
+      "/sys/devices/system/cpu/cpu1/thermal_throttle/core_throttle_count",
+      "17\n");
+  figures_play_start(&it);
+  figures_play_sample(&it, FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_nan(snapshot->cores[0].throttles);
+  assert_near(snapshot->cores[1].throttles, 17, 0);
+  assert_nan(snapshot->cores[1].package_throttles);
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+}
+
+static void system_management_interrupts_are_counted_in_the_group_of_the_load(
+    void **state) {
+  (void)state;
+  for (int with_event = 0; with_event < 2; with_event++) {
+    struct figures_play it;
+    figures_play_prepare(&it, 2, 0.3);
+    it.play.options.smi = true;
+    core_set_add(&it.play.options.also_isolated, 1);
+    if (with_event)
+      fake_machine_file(it.play.fake,
+                        "/sys/bus/event_source/devices/msr/events/smi",
+                        "event=0x04\n");
+    fake_machine_counter(it.play.fake, FAKE_MSR_TYPE, 0x04, FAKE_PER_WALL, 2);
+    figures_play_start(&it);
+    figures_play_sample(&it, 10 * FAKE_SECOND);
+    struct snapshot *snapshot = figures_play_interval(&it);
+    assert_near(snapshot->cores[0].busy, 0.3, PLAY_EXACT);
+    if (with_event)
+      assert_near(snapshot->cores[0].smi, 20, 0.5);
+    else
+      assert_nan(snapshot->cores[0].smi);
+    assert_nan(snapshot->cores[1].smi); /* of source idle */
+    snapshot_free(snapshot);
+    figures_play_end(&it);
+  }
+}
+
+/* arm64 has no flag that says so. */
+static void stolen_time_alone_tells_of_a_hypervisor(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 2, 0.3);
+  figures_play_start(&it);
+  for (int stolen = 0; stolen < 3; stolen++) {
+    it.play.fake->cores[1].steal = stolen == 1 ? 0.2 : 0;
+    figures_play_sample(&it, FAKE_SECOND);
+    struct snapshot *snapshot = figures_play_interval(&it);
+    assert_int_equal(snapshot->hypervisor, stolen > 0);
+    snapshot_free(snapshot);
+  }
+  figures_play_end(&it);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(
+          switches_and_waiting_tasks_come_from_schedstat_where_it_exists),
+      cmocka_unit_test(throttles_are_counted_where_the_machine_does),
+      cmocka_unit_test(
+          system_management_interrupts_are_counted_in_the_group_of_the_load),
+      cmocka_unit_test(
+          what_the_tick_saw_is_in_shares_of_wall_time_without_overlap),
+      cmocka_unit_test(stolen_time_alone_tells_of_a_hypervisor),
       cmocka_unit_test(hidden_is_what_the_busy_columns_did_not_see),
       cmocka_unit_test(steal_is_its_share_of_wall_time),
       cmocka_unit_test(tick_sampled_idle_time_hides_nothing_that_could_be_told),

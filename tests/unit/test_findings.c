@@ -65,6 +65,47 @@ static void a_healthy_machine_needs_no_advice(void **state) {
   free(out);
 }
 
+static void
+a_counter_is_proposed_for_isolated_cores_with_its_cost(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  snprintf(facts.isolated, sizeof facts.isolated, "1");
+  facts.isolated_on_idle = 1;
+  findings_make(&findings, &facts);
+  assert_non_null(strstr(find(&findings, "isolated")->advice, "25 us"));
+  for (int source = 0; source < SOURCE_IDLE; source++)
+    facts.source[source] = (struct source_facts){0};
+  findings_make(&findings, &facts);
+  assert_null(find(&findings, "isolated")->advice);
+}
+
+static void lxcfs_is_named_with_what_to_do(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.lxcfs = true;
+  findings_make(&findings, &facts);
+  assert_non_null(strstr(find(&findings, "/proc/stat")->value, "LXCFS"));
+  assert_non_null(strstr(find(&findings, "/proc/stat")->advice, "SysRoot"));
+}
+
+static void on_arm64_nothing_of_x86_is_advised(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.arm64 = true;
+  for (int source = 0; source < SOURCE_IDLE; source++)
+    facts.source[source] = (struct source_facts){0};
+  findings_make(&findings, &facts);
+  for (int source = 0; source < SOURCE_IDLE; source++) {
+    const char *advice = find(&findings, source_name(source))->advice;
+    assert_null(strstr(advice, "mperf"));
+    assert_null(strstr(advice, "MPERF"));
+    assert_non_null(strstr(advice, "cnt_cycles"));
+  }
+}
+
 static void whatever_is_missing_comes_with_what_to_do(void **state) {
   (void)state;
   struct doctor_facts facts = {.cores_online = 2};
@@ -125,6 +166,29 @@ static void a_sampled_tick_is_told_wherever_it_matters(void **state) {
   assert_non_null(strstr(find(&findings, "tick")->advice, "nohz"));
 }
 
+static void a_hypervisor_without_steal_is_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.hypervisor = true;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "hypervisor")->verdict, VERDICT_OK);
+  facts.steal_unknown = true;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "hypervisor")->verdict, VERDICT_NOTE);
+  assert_non_null(strstr(find(&findings, "hypervisor")->value, "no stolen"));
+}
+
+static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.softirq_is_idle = true;
+  findings_make(&findings, &facts);
+  assert_int_equal(find(&findings, "softirq")->verdict, VERDICT_NOTE);
+  assert_non_null(find(&findings, "softirq")->advice);
+}
+
 /* mperf under a hypervisor, in a container whose /proc/stat is of no use. */
 static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
   (void)state;
@@ -138,10 +202,15 @@ static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
+      cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
+      cmocka_unit_test(lxcfs_is_named_with_what_to_do),
+      cmocka_unit_test(on_arm64_nothing_of_x86_is_advised),
       cmocka_unit_test(whatever_is_missing_comes_with_what_to_do),
       cmocka_unit_test(missing_rights_are_advised_before_missing_hardware),
       cmocka_unit_test(without_paranoia_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_told_wherever_it_matters),
+      cmocka_unit_test(a_hypervisor_without_steal_is_noted),
+      cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_noted),
       cmocka_unit_test(a_source_that_only_a_name_brings_in_is_told_so),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);

@@ -1,8 +1,10 @@
 /* The public calls for schedulers, on this very machine. What the loads are
- * depends on who else works here; what is checked is all the rest. */
+ * depends on who else works here; what is checked is all the rest. Then on a
+ * machine made of memory. */
 #include "unit.h"
 
-#include "percore.h"
+#include "cycles/load.h"
+#include "fake_machine.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +37,7 @@ static cpu_set_t affinity_before;
 static int open_shared(void **state) {
   (void)state;
   sched_getaffinity(0, sizeof affinity_before, &affinity_before);
-  if (percore_load_open(&shared) == 0)
+  if (percore_load_open(&shared, NULL) == 0)
     return 0;
   print_message("percore_load_open: %s; all tests of it are skipped\n",
                 strerror(errno));
@@ -106,7 +108,7 @@ static void in_its_first_window_no_core_has_a_load(void **state) {
   (void)state;
   need_a_source();
   struct percore_load *load = NULL;
-  assert_int_equal(percore_load_open(&load), 0);
+  assert_int_equal(percore_load_open(&load, NULL), 0);
   for (int core = 0; core < percore_load_count(load); core++)
     assert_near(percore_load_get(load, core), -1, 0);
   percore_load_close(load);
@@ -133,7 +135,7 @@ static void closing_gives_all_descriptors_back(void **state) {
   need_a_source();
   int before = open_descriptors();
   struct percore_load *load = NULL;
-  assert_int_equal(percore_load_open(&load), 0);
+  assert_int_equal(percore_load_open(&load, NULL), 0);
   percore_load_update(load);
   percore_load_close(load);
   assert_int_equal(open_descriptors(), before);
@@ -171,6 +173,104 @@ static void many_threads_may_update_and_get_at_once(void **state) {
   }
 }
 
+static void every_core_with_a_load_has_a_proof(void **state) {
+  (void)state;
+  need_a_source();
+  for (int core = 0; core < percore_load_count(shared); core++)
+    assert_string_not_equal(percore_load_proof(shared, core), "refuted");
+  assert_string_equal(percore_load_proof(shared, -1), "pending");
+}
+
+static void options_that_make_no_sense_are_refused(void **state) {
+  (void)state;
+  static const struct percore_load_options bad[] = {
+      {.size = 0},
+      {.size = sizeof bad[0], .source = "cpuacct"},
+      {.size = sizeof bad[0], .source = "event"},
+      {.size = sizeof bad[0], .cores = ""},
+      {.size = sizeof bad[0], .cores = "all"},
+      {.size = sizeof bad[0], .isolated_cores = "never"},
+      {.size = sizeof bad[0], .also_isolated = "x"},
+      {.size = sizeof bad[0], .base_frequency_hz = -1},
+  };
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    struct percore_load *load = NULL;
+    errno = 0;
+    assert_int_equal(percore_load_open(&load, &bad[i]), -1);
+    assert_int_equal(errno, EINVAL);
+    assert_null(load);
+  }
+}
+
+static void options_choose_source_and_cores(void **state) {
+  (void)state;
+  need_a_source();
+  const struct percore_load_options options = {
+      .size = sizeof options, .source = "idle", .cores = "0"};
+  struct percore_load *load = NULL;
+  if (percore_load_open(&load, &options) != 0)
+    skip();
+  work_for(50000000);
+  assert_int_equal(percore_load_update(load), 0);
+  assert_string_equal(percore_load_source(load, 0), "idle");
+  for (int core = 1; core < percore_load_count(load); core++)
+    assert_string_equal(percore_load_source(load, core), "none");
+  percore_load_close(load);
+}
+
+/* ---------------------------------------------------------------------------
+ * A machine made of memory
+ */
+
+static struct percore_load *open_fake(struct fake_machine *fake,
+                                      bool frequency) {
+  struct engine_options options = {.machine = &fake->machine,
+                                   .hardware = true,
+                                   .source = SOURCE_AUTO,
+                                   .frequency = frequency};
+  struct engine *engine;
+  struct percore_load *load = NULL;
+  assert_int_equal(engine_open(&engine, &options), 0);
+  engine_prove(engine);
+  assert_int_equal(load_open(&load, engine, 0), 0);
+  return load;
+}
+
+static void the_frequency_is_that_while_not_halted(void **state) {
+  (void)state;
+  for (int frequency = 0; frequency < 2; frequency++) {
+    struct fake_machine *fake = fake_machine_new(1);
+    fake_machine_msr(fake, 2e9, true);
+    fake_machine_load(fake, 0.25);
+    struct percore_load *load = open_fake(fake, frequency);
+    fake_machine_run(fake, FAKE_SECOND);
+    assert_int_equal(percore_load_update(load), 0);
+    assert_string_equal(percore_load_source(load, 0), "mperf");
+    assert_near(percore_load_get(load, 0), 0.25, 1e-6);
+    assert_near(percore_load_frequency(load, 0), frequency ? 2.5e9 : -1, 1e4);
+    percore_load_close(load);
+    fake_machine_free(fake);
+  }
+}
+
+/* The clock of this machine stands still, so that no proof can be run. */
+static void a_proof_that_could_not_be_run_is_repeated_by_updates(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(1);
+  fake_machine_msr(fake, 2e9, true);
+  struct percore_load *load = open_fake(fake, false);
+  fake_machine_run(fake, FAKE_SECOND);
+  percore_load_update(load);
+  assert_string_equal(percore_load_proof(load, 0), "unproven");
+  int opens = fake->perf_opens;
+  fake_machine_run(fake, 60 * FAKE_SECOND);
+  percore_load_update(load);
+  assert_int_equal(fake->perf_opens, opens + 2);
+  percore_load_close(load);
+  assert_int_equal(fake_machine_descriptors(fake, -1), 0);
+  fake_machine_free(fake);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_online_core_gets_a_load_with_a_source),
@@ -180,6 +280,11 @@ int main(void) {
       cmocka_unit_test(the_callers_affinity_is_as_it_was),
       cmocka_unit_test(closing_gives_all_descriptors_back),
       cmocka_unit_test(many_threads_may_update_and_get_at_once),
+      cmocka_unit_test(every_core_with_a_load_has_a_proof),
+      cmocka_unit_test(options_that_make_no_sense_are_refused),
+      cmocka_unit_test(options_choose_source_and_cores),
+      cmocka_unit_test(the_frequency_is_that_while_not_halted),
+      cmocka_unit_test(a_proof_that_could_not_be_run_is_repeated_by_updates),
   };
   return cmocka_run_group_tests(tests, open_shared, close_shared);
 }

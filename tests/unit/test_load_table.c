@@ -20,6 +20,7 @@ static struct core_figures busy_core(int number, double load) {
                                .busy = load,
                                .busy_min = load / 2,
                                .busy_max = load,
+                               .sibling_busy = NAN,
                                .load_average = {load, load, load},
                                .hidden = -0.005,
                                .steal = 0,
@@ -98,6 +99,19 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
            "load % of        mean  least   most stddev  cores\n"
            "all              50.0   25.0   75.0   10.0      2\n"
            "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
+  free(out);
+  free(fixture);
+}
+
+static void
+the_load_of_the_sibling_is_shown_where_cores_have_one(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->core[0].sibling_busy = 0.8734;
+  char *out = table_of(fixture, (struct window){0});
+  assert_non_null(strstr(out, " core  load %    min    max sibling  1 min"));
+  assert_non_null(strstr(out, "    0     0.0    0.0    0.0    87.3   0.00"));
+  assert_non_null(strstr(out, "    1     0.1    0.1    0.1       -   0.00"));
   free(out);
   free(fixture);
 }
@@ -227,6 +241,7 @@ the_json_document_holds_every_core_and_null_for_the_unknown(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_machine_gets_one_line_per_core),
+      cmocka_unit_test(the_load_of_the_sibling_is_shown_where_cores_have_one),
       cmocka_unit_test(what_is_not_known_is_a_dash_and_what_is_away_is_named),
       cmocka_unit_test(
           a_source_that_is_not_proven_is_marked_and_the_mark_explained),

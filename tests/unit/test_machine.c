@@ -66,6 +66,7 @@ static void a_file_fits_up_to_the_last_byte_but_one(void **state) {
   assert_string_equal(buffer, "1234567");
   temp_tree_write(&fixture->tree, "/eight", "12345678");
   assert_int_equal(read_file(fixture, "/eight", buffer, 8), -EFBIG);
+  assert_string_equal(buffer, "1234567");
   assert_int_equal(read_file(fixture, "/seven", buffer, 1), -EFBIG);
   assert_int_equal(read_file(fixture, "/seven", buffer, 0), -EFBIG);
 }

@@ -39,6 +39,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_true(config.load.report_host);
   assert_false(config.load.report_minimum);
   assert_false(config.load.report_hidden);
+  assert_false(config.load.report_time);
   assert_false(config.load.report_frequency);
 }
 
@@ -57,14 +58,21 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  BaseFrequency 1000000000\n"
                   "  Denominator \"time-enabled\"\n"
                   "  IsolatedCores \"skip\"\n"
+                  "  AlsoIsolated \"4-7\"\n"
                   "  SampleInterval 0.25\n"
                   "  ReportPerCore false\n"
                   "  ReportHost false\n"
                   "  ReportMinimum true\n"
                   "  ReportHidden true\n"
+                  "  ReportTime true\n"
                   "  ReportFrequency true\n"
                   "  ReportIPC true\n"
+                  "  ReportSMI true\n"
+                  "  ReportThrottles true\n"
+                  "  ReportSchedstat true\n"
                   "  ReportCStates true\n"
+                  "  ReportResidency true\n"
+                  "  ReportPower true\n"
                   "</Load>\n"
                   "<LoadAverage>\n"
                   "  Period 10 1800\n"
@@ -87,14 +95,21 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(options.engine.base_frequency_hz == 1e9);
   assert_int_equal(options.engine.denominator, DENOMINATOR_TIME_ENABLED);
   assert_int_equal(options.engine.isolated_cores, ISOLATED_CORES_SKIP);
+  assert_cores(&options.engine.also_isolated, "4-7");
   assert_int_equal(options.sample_interval_ns, 250000000);
   assert_false(config.load.report_per_core);
   assert_false(config.load.report_host);
   assert_true(config.load.report_minimum);
   assert_true(config.load.report_hidden);
-  assert_true(config.load.report_frequency);
+  assert_true(config.load.report_time);
+  assert_true(options.engine.frequency);
   assert_true(options.engine.ipc);
+  assert_true(options.engine.smi);
+  assert_true(options.figures.throttles);
+  assert_true(options.figures.schedstat);
   assert_true(options.figures.cstates);
+  assert_true(options.figures.residency);
+  assert_true(options.figures.power);
   assert_int_equal(options.figures.periods_len, 5);
   assert_true(options.figures.period_s[3] == 10);
   assert_true(options.figures.period_s[4] == 1800);
@@ -131,6 +146,7 @@ static void every_good_value_is_accepted(void **state) {
       "<Load>\nDenominator \"tsc\"\n</Load>",
       "<Load>\nIsolatedCores \"idle\"\n</Load>",
       "<Load>\nIsolatedCores \"hardware\"\n</Load>",
+      "<Load>\nAlsoIsolated 5\n</Load>",
       "<Load>\nSampleInterval 0.05\n</Load>",
       "<Load>\nSampleInterval 60\n</Load>",
       "<Load>\nBaseFrequency 1000000\n</Load>",
@@ -192,6 +208,8 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
        "\"tsc\""},
       {"<Load>\nIsolatedCores \"never\"\n</Load>", "IsolatedCores", "\"never\"",
        "\"skip\""},
+      {"<Load>\nAlsoIsolated \"all\"\n</Load>", "AlsoIsolated", "\"all\"",
+       "0 to 8191"},
       {"<Load>\nSampleInterval 0\n</Load>", "SampleInterval",
        " 0:", "0.05 to 60"},
       {"<Load>\nSampleInterval 61\n</Load>", "SampleInterval", "61",

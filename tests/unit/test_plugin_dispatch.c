@@ -35,7 +35,13 @@ static void fill_core(struct core_figures *core, int number) {
       .hidden = 0.125,
       .unaccounted = -0.0625,
       .steal = 0.01,
+      .time = {0.1, 0.02, 0.2, 0.03, 0.04, 0.3, 0.05},
       .frequency_hz = 2.5e9,
+      .waiting = 0.75,
+      .switches = 12345,
+      .throttles = 7,
+      .package_throttles = 9,
+      .smi = 3,
       .ipc = 1.25,
       .ipc_running = 0.5,
       .counter_running = 1,
@@ -53,6 +59,8 @@ static void fill_aggregate(struct aggregate_figures *aggregate,
                                           .least = 0.25,
                                           .most = 0.75,
                                           .stddev = 0.125};
+  for (int i = 0; i < TIMES; i++)
+    aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
 }
 
@@ -105,7 +113,9 @@ static void free_snapshot(struct snapshot *snapshot) {
 static void report_everything(void) {
   config.load.report_minimum = config.load.report_hidden = true;
   config.load.report_frequency = config.load.report_ipc = true;
-  config.load.report_cstates = true;
+  config.load.report_cstates = config.load.report_time = true;
+  config.load.report_smi = config.load.report_throttles = true;
+  config.load.report_schedstat = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -119,7 +129,8 @@ static void assert_value(const char *identifier, double expected) {
   if (value == NULL)
     fail_msg("%s was not dispatched", identifier);
   bool derive = strcmp(value->list.type, "derive") == 0 ||
-                strcmp(value->list.type, "operations") == 0;
+                strcmp(value->list.type, "operations") == 0 ||
+                strcmp(value->list.type, "contextswitch") == 0;
   double got =
       derive ? (double)value->values[0].derive : value->values[0].gauge;
   if (fabs(got - expected) > 1e-9 * fmax(1, fabs(expected)))
@@ -169,7 +180,6 @@ by_default_the_host_has_aggregates_averages_and_itself(void **state) {
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
-  assert_value("percore_host-all/gauge-unaccounted", 20);
   assert_value("percore_host-all/percent-steal", 30);
   assert_value("percore_host-self/gauge-cores_online", 2);
   assert_value("percore_host-self/gauge-cores_without_value", 1);
@@ -187,6 +197,26 @@ by_default_the_host_has_aggregates_averages_and_itself(void **state) {
   assert_value("percore_host-self/percent-sampler_cpu", 0.05);
 }
 
+static void hidden_and_unaccounted_are_not_the_same_series_twice(void **state) {
+  (void)state;
+  dispatch_host(2, 0); /* all cores by idle */
+  assert_value("percore_host-all/gauge-hidden", 10);
+  assert_absent("percore_host-all/gauge-unaccounted");
+  struct snapshot *snapshot = make_snapshot(2, 1);
+  snapshot->self.cores_by_source[SOURCE_IDLE] = 1;
+  snapshot->self.cores_by_source[SOURCE_MPERF] = 1;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_value("percore_host-all/gauge-unaccounted", 20);
+}
+
+static void unaccounted_of_the_host_comes_if_it_is_asked_for(void **state) {
+  (void)state;
+  report_everything();
+  dispatch_host(2, 0);
+  assert_value("percore_host-all/gauge-unaccounted", 20);
+}
+
 static void what_is_asked_for_comes_under_its_name(void **state) {
   (void)state;
   report_everything();
@@ -198,6 +228,22 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore-0/gauge-hidden", 12.5);
   assert_value("percore-0/gauge-unaccounted", -6.25);
   assert_value("percore-0/percent-steal", 1);
+  assert_value("percore-0/percent-user", 10);
+  assert_value("percore-0/percent-nice", 2);
+  assert_value("percore-0/percent-system", 20);
+  assert_value("percore-0/percent-irq", 3);
+  assert_value("percore-0/percent-softirq", 4);
+  assert_value("percore-0/percent-guest", 30);
+  assert_value("percore-0/percent-iowait", 5);
+  assert_value("percore_host-all/percent-cores_user_mean", 20);
+  assert_value("percore_host-node0/percent-cores_softirq_least", 10);
+  assert_value("percore_host-node1/percent-cores_irq_most", 40);
+  assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
+  assert_value("percore-0/gauge-waiting", 0.75);
+  assert_value("percore-0/contextswitch", 12345);
+  assert_value("percore-0/operations-throttle", 7);
+  assert_value("percore-0/operations-throttle_package", 9);
+  assert_value("percore-0/operations-smi", 3);
   assert_value("percore-0/cpufreq", 2.5e9);
   assert_value("percore-0/ipc", 1.25);
   assert_value("percore-0/percent-ipc_running", 50);
@@ -210,6 +256,30 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore-0/gauge-load_1800s", 0.5);
   assert_value("percore_host-all/gauge-load_10s", 4);
   assert_value("percore_host-all/gauge-runqueue_1800s", 5);
+}
+
+static void
+residencies_and_power_come_under_their_core_or_package(void **state) {
+  (void)state;
+  struct domain_figure domains[] = {
+      {DOMAIN_CORE_RESIDENCY, "c6", 2, 0, 0.25},
+      {DOMAIN_PACKAGE_RESIDENCY, "c2", 0, 1, 0.5},
+      {DOMAIN_POWER, "pkg", 0, 1, 125.5},
+      {DOMAIN_POWER, "ram", 0, 1, NAN},
+      {DOMAIN_POWER, "pkg", 0, -1, 7},
+  };
+  struct snapshot *snapshot = make_snapshot(1, 0);
+  dispatch_snapshot(&dispatch, snapshot);
+  size_t before = fake.values_len;
+  snapshot->time_ns += 10 * SECOND;
+  snapshot->domains = domains;
+  snapshot->domains_len = 5;
+  dispatch_snapshot(&dispatch, snapshot);
+  free_snapshot(snapshot);
+  assert_int_equal(fake.values_len, 2 * before + 3);
+  assert_value("percore-2/percent-residency_c6", 25);
+  assert_value("percore_host-package1/percent-residency_c2", 50);
+  assert_value("percore_host-package1/power-pkg", 125.5);
 }
 
 static int by_text(const void *a, const void *b) {
@@ -259,9 +329,9 @@ static void with_every_option_on_identifiers_are_still_distinct(void **state) {
 static void
 every_identifier_has_a_plugin_an_instance_and_a_stock_type(void **state) {
   (void)state;
-  static const char *const types[] = {"percent",  "load",      "gauge",
-                                      "derive",   "cpufreq",   "ipc",
-                                      "duration", "operations"};
+  static const char *const types[] = {
+      "percent", "load",     "gauge",      "derive",       "cpufreq",
+      "ipc",     "duration", "operations", "contextswitch"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
   snapshot->periods_len = 5;
@@ -448,10 +518,12 @@ beyond_max_values_details_go_before_averages_before_the_host(void **state) {
   dispatch_host(4, 0);
   size_t whole = fake.values_len;
   size_t last_busy = 0, first_host = whole, last_host = 0, first_load = whole,
-         last_load = 0, first_hidden = whole;
+         last_load = 0, first_detail = whole;
   for (size_t i = 0; i < whole; i++) {
     const value_list_t *list = &fake.values[i].list;
-    bool host = strcmp(list->plugin, "percore_host") == 0;
+    bool spread = strncmp(list->type_instance, "cores_user_", 11) == 0;
+    bool host = strcmp(list->plugin, "percore_host") == 0 &&
+                strncmp(list->type_instance, "cores_", 6) != 0;
     if (host && i < first_host)
       first_host = i;
     if (host)
@@ -462,12 +534,13 @@ beyond_max_values_details_go_before_averages_before_the_host(void **state) {
       first_load = i < first_load ? i : first_load;
       last_load = i;
     }
-    if (!host && strcmp(list->type_instance, "hidden") == 0 && i < first_hidden)
-      first_hidden = i;
+    if ((spread || (!host && strcmp(list->type_instance, "hidden") == 0)) &&
+        i < first_detail)
+      first_detail = i;
   }
   assert_true(last_busy < first_host);
   assert_true(last_host < first_load);
-  assert_true(last_load < first_hidden);
+  assert_true(last_load < first_detail);
 }
 
 static void what_max_values_leaves_out_is_counted_and_said_once(void **state) {
@@ -503,7 +576,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
       TEST(by_default_the_host_has_aggregates_averages_and_itself),
+      TEST(hidden_and_unaccounted_are_not_the_same_series_twice),
+      TEST(unaccounted_of_the_host_comes_if_it_is_asked_for),
       TEST(what_is_asked_for_comes_under_its_name),
+      TEST(residencies_and_power_come_under_their_core_or_package),
       TEST(a_host_of_256_cores_has_distinct_identifiers_and_at_most_800_series),
       TEST(with_every_option_on_identifiers_are_still_distinct),
       TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type),

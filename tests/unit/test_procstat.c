@@ -39,16 +39,33 @@ static const char usual[] =
     "ctxt 250000\nbtime 1700000000\nprocesses 4711\n"
     "procs_running 3\nprocs_blocked 2\nsoftirq 77 0 1 2\n";
 
-static void every_row_has_its_eight_columns(void **state) {
+static void every_row_has_its_ten_columns(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, usual), 0);
   static const uint64_t columns[2][PROCSTAT_COLUMNS] = {
-      {10, 1, 7, 100, 11, 3, 17, 5}, {20, 1, 7, 118, 22, 5, 19, 8}};
+      {10, 1, 7, 100, 11, 3, 17, 5, 2, 3}, {20, 1, 7, 118, 22, 5, 19, 8, 3, 3}};
   for (int core = 0; core < 2; core++)
     for (int column = 0; column < PROCSTAT_COLUMNS; column++)
       assert_int_equal(ticks(&stat, core, column), columns[core][column]);
   assert_int_equal(core_set_count(&stat.cores), 2);
+  procstat_free(&stat);
+}
+
+static void
+a_row_that_cannot_be_read_is_told_from_one_that_is_absent(void **state) {
+  (void)state;
+  struct procstat stat = {0};
+  assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
+                                "cpu1 1 2 x 4 5 6 7 8\n"
+                                "cpu3 18446744073709551615 2 3 4 5 6 7 8\n"
+                                "cpu4 1 2\n"),
+                   0);
+  assert_true(has(&stat, 0));
+  for (int core = 1; core < 5; core++) {
+    assert_false(has(&stat, core));
+    assert_int_equal(core_set_has(&stat.unreadable, core), core != 2);
+  }
   procstat_free(&stat);
 }
 
@@ -67,9 +84,10 @@ static void running_and_blocked_processes_are_found(void **state) {
 static void busy_and_idle_are_sums_of_columns(void **state) {
   (void)state;
   const struct procstat_row row = {
-      .ns = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000}};
+      .ns = {1, 20, 300, 4000, 50000, 600000, 7000000, 80000000, 9, 90}};
   assert_int_equal(procstat_busy_ns(&row), 7600321);
   assert_int_equal(procstat_idle_ns(&row), 54000);
+  assert_int_equal(procstat_guest_ns(&row), 99);
 }
 
 static void the_sum_row_and_other_lines_are_no_core(void **state) {
@@ -341,7 +359,9 @@ static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_row_has_its_eight_columns),
+      cmocka_unit_test(every_row_has_its_ten_columns),
+      cmocka_unit_test(
+          a_row_that_cannot_be_read_is_told_from_one_that_is_absent),
       cmocka_unit_test(running_and_blocked_processes_are_found),
       cmocka_unit_test(busy_and_idle_are_sums_of_columns),
       cmocka_unit_test(the_sum_row_and_other_lines_are_no_core),

@@ -93,50 +93,6 @@ static void numbers_too_large_for_64_bits_are_not_taken(void **state) {
                        "  .idle_sleeptime : 18446744073709551616 nsecs\n\n",
                        idle_ns, CORES, &now_ns),
       -EINVAL);
-  assert_int_equal(
-      schedstat_parse("version 15\n"
-                      "cpu0 0 0 0 0 0 0 99999999999999999999 0 0\n\n",
-                      idle_ns, CORES),
-      -EINVAL);
-}
-
-static void run_time_is_the_seventh_column_of_schedstat(void **state) {
-  (void)state;
-  double run_ns[CORES];
-  assert_int_equal(schedstat_parse("version 15\n"
-                                   "timestamp 4295205328\n"
-                                   "cpu0 1 2 3 4 5 6 7000000000 8 9\n"
-                                   "domain0 00000003 1 2 3 4 5 6 7 8 9\n"
-                                   "cpu2 1 2 3 4 5 6 9000000000 8 9\n",
-                                   run_ns, CORES),
-                   0);
-  assert_near(run_ns[0], 7e9, 0);
-  assert_nan(run_ns[1]);
-  assert_near(run_ns[2], 9e9, 0);
-}
-
-static void a_schedstat_of_another_version_is_refused(void **state) {
-  (void)state;
-  double run_ns[CORES];
-  assert_int_equal(
-      schedstat_parse("version 18\ncpu0 1 2 3 4 5 6 7 8 9\n", run_ns, CORES),
-      -EPROTONOSUPPORT);
-  assert_int_equal(
-      schedstat_parse("version 14\ncpu0 1 2 3 4 5 6 7 8 9\n", run_ns, CORES),
-      -EPROTONOSUPPORT);
-  assert_int_equal(schedstat_parse("version x\n", run_ns, CORES),
-                   -EPROTONOSUPPORT);
-}
-
-static void a_cut_row_of_schedstat_is_not_taken(void **state) {
-  (void)state;
-  double run_ns[CORES];
-  assert_int_equal(
-      schedstat_parse("version 15\ncpu0 1 2 3 4 5 6\n", run_ns, CORES),
-      -EINVAL);
-  assert_int_equal(
-      schedstat_parse("version 15\ncpu0 1 2 3 4 5 6 70", run_ns, CORES),
-      -EINVAL);
 }
 
 static void cpuacct_has_a_number_for_each_possible_core(void **state) {
@@ -161,9 +117,6 @@ int main(void) {
       cmocka_unit_test(a_timer_list_cut_anywhere_gives_no_wrong_figure),
       cmocka_unit_test(a_timer_list_without_dynamic_tick_says_nothing),
       cmocka_unit_test(numbers_too_large_for_64_bits_are_not_taken),
-      cmocka_unit_test(run_time_is_the_seventh_column_of_schedstat),
-      cmocka_unit_test(a_schedstat_of_another_version_is_refused),
-      cmocka_unit_test(a_cut_row_of_schedstat_is_not_taken),
       cmocka_unit_test(cpuacct_has_a_number_for_each_possible_core),
   };
   return cmocka_run_group_tests_name("proctext", tests, NULL, NULL);

@@ -1,0 +1,31 @@
+/* descriptors: open files are left for what else runs in this process. Those
+ * with numbers below 1024 are worth most: select(2) knows no higher ones. */
+#ifndef PERCORE_BASE_DESCRIPTORS_H
+#define PERCORE_BASE_DESCRIPTORS_H
+
+#include <stdbool.h>
+
+/* At a limit (RLIMIT_NOFILE) below four times that, a quarter of the limit. */
+#define DESCRIPTORS_RESERVE 256
+
+/* The first number that select(2) cannot use. */
+#define DESCRIPTORS_HIGH 1024
+
+/* How many more descriptors this process may open before fewer than
+ * DESCRIPTORS_RESERVE stay free for others. Counts /proc/self/fd. */
+long descriptors_available(void);
+
+/* Raises the soft limit if fewer than `need` are available: to DESCRIPTORS_HIGH
+ * + need + DESCRIPTORS_RESERVE, or to the hard limit if that is lower. Never
+ * further, because programs close every possible descriptor after a fork. */
+void descriptors_raise_limit(long need);
+
+/* Would `need` more descriptors leave fewer than DESCRIPTORS_RESERVE of the
+ * numbers below DESCRIPTORS_HIGH? Then they are to be moved. */
+bool descriptors_crowded(long need);
+
+/* Moves a descriptor to a number from DESCRIPTORS_HIGH on. Returns its new
+ * number, or the old one if the limit has no room there. */
+int descriptors_move(int fd);
+
+#endif

@@ -1,0 +1,66 @@
+#include "btf.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Distributions' kernels have 5 to 10 MiB of it. */
+#define FILE_FIRST ((size_t)16 << 20)
+#define FILE_MAX ((size_t)256 << 20)
+
+#define BTF_MAGIC 0xeb9f
+
+/* As in linux/btf.h, which older headers lack. */
+struct header {
+  uint16_t magic;
+  uint8_t version;
+  uint8_t flags;
+  uint32_t header_len;
+  uint32_t type_offset, type_len;     /* after the header */
+  uint32_t string_offset, string_len; /* likewise */
+};
+
+/* Strings are NUL-terminated, and the first of them is empty. */
+static bool has_string(const char *strings, size_t len, const char *name) {
+  size_t name_size = strlen(name) + 1;
+  for (const char *p = strings, *end = strings + len;
+       (p = memmem(p, (size_t)(end - p), name, name_size)) != NULL; p++)
+    if (p > strings && p[-1] == '\0')
+      return true;
+  return false;
+}
+
+int btf_search(const char *btf, size_t size, const char *const *names,
+               bool *found, size_t names_len) {
+  struct header header;
+  memset(found, 0, names_len * sizeof(*found));
+  if (size < sizeof(header))
+    return -EINVAL;
+  memcpy(&header, btf, sizeof(header));
+  uint64_t begin = (uint64_t)header.header_len + header.string_offset;
+  if (header.magic != BTF_MAGIC || begin > size ||
+      header.string_len > size - begin)
+    return -EINVAL;
+  for (size_t i = 0; i < names_len; i++)
+    found[i] = has_string(btf + begin, header.string_len, names[i]);
+  return 0;
+}
+
+int btf_find(const struct machine *machine, const char *const *names,
+             bool *found, size_t names_len) {
+  ssize_t length = -EFBIG;
+  memset(found, 0, names_len * sizeof(*found));
+  for (size_t size = FILE_FIRST; length == -EFBIG && size <= FILE_MAX;
+       size *= 4) {
+    char *btf = malloc(size);
+    if (btf == NULL)
+      return -ENOMEM;
+    length = machine->read_file(machine->context, "/sys/kernel/btf/vmlinux",
+                                btf, size);
+    if (length >= 0)
+      length = btf_search(btf, (size_t)length, names, found, names_len);
+    free(btf);
+  }
+  return (int)length;
+}

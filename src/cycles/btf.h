@@ -1,0 +1,21 @@
+/* btf: which members the structures of the running kernel have, by the type
+ * information that it shows in /sys/kernel/btf/vmlinux. */
+#ifndef PERCORE_BTF_H
+#define PERCORE_BTF_H
+
+#include "machine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Looks for names in the string section of BTF as this machine stores it.
+ * found[] gets one answer per name, false for all of them on failure. Returns
+ * 0, or -EINVAL if this is not BTF. */
+int btf_search(const char *btf, size_t size, const char *const *names,
+               bool *found, size_t names_len);
+
+/* The same for the kernel under the sysroot. Returns 0 or -errno. */
+int btf_find(const struct machine *machine, const char *const *names,
+             bool *found, size_t names_len);
+
+#endif

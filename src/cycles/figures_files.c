@@ -1,0 +1,90 @@
+#include "figures_private.h"
+
+#include <stdio.h>
+
+static void cstates_interval(const struct figures *figures,
+                             struct core_marks *marks,
+                             struct core_figures *core) {
+  struct cpuidle now;
+  uint64_t now_ns = engine_time_ns(figures->engine);
+  core->cstates_len = 0;
+  if (!figures->options.cstates || !core->online)
+    return;
+  cpuidle_read(&now, engine_machine(figures->engine), core->core);
+  double wall_ns = (double)(now_ns - marks->cpuidle_ns);
+  bool comparable = marks->has_cpuidle && wall_ns > 0 &&
+                    now.states_len == marks->cpuidle.states_len;
+  core->cstates_len = (size_t)now.states_len;
+  for (int i = 0; i < now.states_len; i++) {
+    struct cstate_figures *figure = &core->cstate[i];
+    const struct cpuidle_state *from = &marks->cpuidle.state[i];
+    const struct cpuidle_state *to = &now.state[i];
+    snprintf(figure->name, sizeof(figure->name), "%s", to->name);
+    figure->poll = to->poll;
+    figure->entries = to->entries;
+    /* A state's time is booked when it is left, so one long stay may exceed
+     * the interval in which it ended. */
+    figure->residency =
+        comparable && to->time_ns >= from->time_ns
+            ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
+            : NAN;
+  }
+  marks->cpuidle = now;
+  marks->cpuidle_ns = now_ns;
+  marks->has_cpuidle = true;
+}
+
+static void schedstat_interval(const struct figures *figures,
+                               struct core_marks *marks,
+                               struct core_figures *core) {
+  const struct schedstat *stat = &figures->schedstat;
+  bool known = figures->has_schedstat && core->online &&
+               core->core < stat->rows_len && stat->rows[core->core].present;
+  core->waiting = core->switches = NAN;
+  if (known) {
+    const struct schedstat_row *row = &stat->rows[core->core];
+    uint64_t now_ns = engine_time_ns(figures->engine);
+    if (marks->has_wait && row->wait_ns >= marks->wait_ns)
+      core->waiting = ratio((double)(row->wait_ns - marks->wait_ns),
+                            (double)(now_ns - marks->wait_time_ns));
+    core->switches = (double)row->switches;
+    marks->wait_ns = row->wait_ns;
+    marks->wait_time_ns = now_ns;
+  }
+  marks->has_wait = known;
+}
+
+static double throttle_count(const struct figures *figures, int core,
+                             const char *file) {
+  char path[128];
+  uint64_t count;
+  snprintf(path, sizeof(path),
+           "/sys/devices/system/cpu/cpu%d/thermal_throttle/%s", core, file);
+  return machine_read_u64(engine_machine(figures->engine), path, &count) == 0
+             ? (double)count
+             : NAN;
+}
+
+static void throttles_interval(const struct figures *figures,
+                               struct core_figures *core) {
+  core->throttles = core->package_throttles = NAN;
+  if (!figures->options.throttles || !core->online)
+    return;
+  core->throttles = throttle_count(figures, core->core, "core_throttle_count");
+  core->package_throttles =
+      throttle_count(figures, core->core, "package_throttle_count");
+}
+
+void figures_files_read(struct figures *figures) {
+  figures->has_schedstat =
+      figures->options.schedstat &&
+      schedstat_read(&figures->schedstat, engine_machine(figures->engine)) == 0;
+}
+
+void figures_files_interval(const struct figures *figures,
+                            struct core_marks *marks,
+                            struct core_figures *core) {
+  cstates_interval(figures, marks, core);
+  schedstat_interval(figures, marks, core);
+  throttles_interval(figures, core);
+}

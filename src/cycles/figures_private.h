@@ -1,0 +1,57 @@
+/* figures_private: figures themselves, for the files that make them up:
+ *
+ *   figures.c        loads, averages and columns, out of the engine's totals
+ *   figures_files.c  what is read of each core once in an interval
+ */
+#ifndef PERCORE_FIGURES_PRIVATE_H
+#define PERCORE_FIGURES_PRIVATE_H
+
+#include "cpuidle.h"
+#include "figures.h"
+#include "schedstat.h"
+
+#include <math.h>
+
+/* What was last looked at, per core number. */
+struct core_marks {
+  struct core_total sample, average, interval;
+  double min, max; /* NAN: no sample window has ended in this interval */
+  struct loadavg load_average[FIGURES_PERIODS_MAX];
+  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update, 0 none */
+  bool has_cpuidle;
+  uint64_t cpuidle_ns;
+  struct cpuidle cpuidle;
+  bool has_wait;
+  uint64_t wait_time_ns, wait_ns; /* of schedstat */
+};
+
+struct figures {
+  struct figures_options options;
+  struct figures_group *groups;
+  const struct engine *engine;
+  struct core_marks *marks;
+  int marks_len;
+  struct loadavg run_queue[FIGURES_PERIODS_MAX];
+  uint64_t run_queue_ns;
+  struct domains *domains; /* NULL: not wanted */
+  struct schedstat schedstat;
+  bool has_schedstat; /* was read in this interval */
+};
+
+static inline double ratio(double part, double whole) {
+  return whole > 0 ? part / whole : NAN;
+}
+
+static inline double between_0_and_1(double share) {
+  return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
+}
+
+/* Reads what is of all cores. */
+void figures_files_read(struct figures *figures);
+
+/* Fills in idle states, counts of the scheduler and of throttling. */
+void figures_files_interval(const struct figures *figures,
+                            struct core_marks *marks,
+                            struct core_figures *core);
+
+#endif

@@ -1,0 +1,35 @@
+/* schedstat: /proc/schedstat, where the kernel has it. */
+#ifndef PERCORE_SCHEDSTAT_H
+#define PERCORE_SCHEDSTAT_H
+
+#include "machine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Of one core, since boot. */
+struct schedstat_row {
+  bool present;
+  uint64_t run_ns;   /* tasks ran */
+  uint64_t wait_ns;  /* tasks waited to run, all of them added up */
+  uint64_t switches; /* a task began to run */
+};
+
+struct schedstat {
+  int rows_len; /* rows[0 .. rows_len - 1], by core number */
+  struct schedstat_row *rows;
+  char *buffer;
+  size_t buffer_size;
+};
+
+/* Versions 15 to 17. Of what is not as expected, nothing is taken. Returns 0,
+ * -EINVAL if no core has a row, -EPROTONOSUPPORT for another version, or
+ * -ENOMEM. */
+int schedstat_parse(struct schedstat *stat, const char *text);
+
+/* Reads the file. *stat is all zero at first. Returns 0 or -errno. */
+int schedstat_read(struct schedstat *stat, const struct machine *machine);
+void schedstat_free(struct schedstat *stat);
+
+#endif

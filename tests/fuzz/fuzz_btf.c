@@ -1,0 +1,26 @@
+/* Fuzz target: BTF. Whatever a file says of its own sections, only what lies in
+ * it is read, and a name is found only where it is. */
+#include "cycles/btf.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static const char *const names[] = {"idle_stealtime", "rq", ""};
+  bool found[3];
+  char *btf = malloc(size > 0 ? size : 1); /* its end is watched by ASan */
+  memcpy(btf, data, size);
+  int status = btf_search(btf, size, names, found, 3);
+  if (status != 0 && status != -EINVAL)
+    abort();
+  for (size_t i = 0; i < 3; i++)
+    if (found[i] && (status != 0 ||
+                     memmem(btf, size, names[i], strlen(names[i]) + 1) == NULL))
+      abort();
+  free(btf);
+  return 0;
+}

@@ -1,0 +1,26 @@
+/* Fuzz target: /proc/schedstat. It is accepted if and only if a core has a
+ * row. */
+#include "cycles/schedstat.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1);
+  memcpy(text, data, size);
+  text[size] = '\0';
+  struct schedstat stat = {0};
+  int status = schedstat_parse(&stat, text), rows = 0;
+  for (int core = 0; core < stat.rows_len; core++)
+    rows += stat.rows[core].present;
+  if (status != -EPROTONOSUPPORT && (status == 0) != (rows > 0))
+    abort();
+  if (stat.rows_len > CORES_MAX)
+    abort();
+  schedstat_free(&stat);
+  free(text);
+  return 0;
+}

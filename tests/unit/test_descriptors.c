@@ -1,0 +1,147 @@
+/* The limit of open files of this very process, with plenty of them open. */
+#include "unit.h"
+
+#include "base/descriptors.h"
+
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define OPENED 600
+
+/* In a child, so that neither limit nor descriptors outlive a test. Everything
+ * from 3 on is closed first: how many this process has is not ours to say. */
+static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
+  pid_t child = fork();
+  assert_true(child >= 0);
+  if (child == 0) {
+    for (int fd = 3; fd < 4096; fd++)
+      close(fd);
+    setrlimit(RLIMIT_NOFILE, &(struct rlimit){soft, hard});
+    for (int fd = 3; fd < OPENED; fd++)
+      if (dup(0) != fd)
+        _exit(2);
+    body();
+    _exit(0);
+  }
+  int status;
+  assert_int_equal(waitpid(child, &status, 0), child);
+  assert_int_equal(status, 0);
+}
+
+/* cmocka's assertions would go on in the child with the other tests. */
+#define CHECK(condition)                                                       \
+  do                                                                           \
+    if (!(condition))                                                          \
+      _exit(1);                                                                \
+  while (0)
+
+static rlim_t soft_limit(void) {
+  struct rlimit limit;
+  CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
+  return limit.rlim_cur;
+}
+
+static void expect_what_is_left(void) {
+  CHECK(descriptors_available() == 1024 - OPENED - DESCRIPTORS_RESERVE);
+  CHECK(dup(0) >= 0);
+  CHECK(descriptors_available() == 1024 - OPENED - DESCRIPTORS_RESERVE - 1);
+}
+
+static void what_is_open_and_the_reserve_are_not_available(void **state) {
+  (void)state;
+  in_a_child(1024, 2048, expect_what_is_left);
+}
+
+static void expect_none(void) { CHECK(descriptors_available() == 0); }
+
+static void within_the_reserve_none_are_available(void **state) {
+  (void)state;
+  in_a_child(OPENED + OPENED / 4, 2048, expect_none);
+}
+
+static void expect_same_limit(void) {
+  descriptors_raise_limit(1024 - OPENED - DESCRIPTORS_RESERVE);
+  CHECK(soft_limit() == 1024);
+}
+
+static void the_limit_stays_where_there_is_room(void **state) {
+  (void)state;
+  in_a_child(1024, 4096, expect_same_limit);
+}
+
+static void expect_raised_limit(void) {
+  descriptors_raise_limit(512);
+  CHECK(soft_limit() == 1024 + 512 + DESCRIPTORS_RESERVE);
+  CHECK(descriptors_available() >= 512);
+  rlim_t before = soft_limit();
+  descriptors_raise_limit(1);
+  CHECK(soft_limit() == before);
+}
+
+static void the_limit_is_raised_to_what_is_needed(void **state) {
+  (void)state;
+  in_a_child(1024, 4096, expect_raised_limit);
+}
+
+static void expect_hard_limit(void) {
+  descriptors_raise_limit(512);
+  CHECK(soft_limit() == 1100);
+}
+
+static void the_hard_limit_is_not_passed(void **state) {
+  (void)state;
+  in_a_child(1024, 1100, expect_hard_limit);
+}
+
+static void expect_higher_limit_kept(void) {
+  descriptors_raise_limit(1000);
+  CHECK(soft_limit() == 3000);
+}
+
+static void a_limit_is_never_lowered(void **state) {
+  (void)state;
+  in_a_child(3000, 4096, expect_higher_limit_kept);
+}
+
+static void expect_move(void) {
+  CHECK(!descriptors_crowded(1024 - OPENED - DESCRIPTORS_RESERVE));
+  CHECK(descriptors_crowded(1024 - OPENED - DESCRIPTORS_RESERVE + 1));
+  int low = dup(0);
+  int high = descriptors_move(low);
+  CHECK(low < 1024 && high >= 1024);
+  CHECK(fcntl(low, F_GETFD) < 0);
+  CHECK(fcntl(high, F_GETFD) == FD_CLOEXEC);
+}
+
+static void where_the_low_numbers_get_few_ours_are_moved_up(void **state) {
+  (void)state;
+  in_a_child(2048, 4096, expect_move);
+}
+
+static void expect_no_move(void) {
+  int low = dup(0);
+  CHECK(descriptors_move(low) == low);
+  CHECK(fcntl(low, F_GETFD) >= 0);
+}
+
+static void below_a_limit_of_1024_nothing_is_moved(void **state) {
+  (void)state;
+  in_a_child(1024, 4096, expect_no_move);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_is_open_and_the_reserve_are_not_available),
+      cmocka_unit_test(within_the_reserve_none_are_available),
+      cmocka_unit_test(the_limit_stays_where_there_is_room),
+      cmocka_unit_test(the_limit_is_raised_to_what_is_needed),
+      cmocka_unit_test(the_hard_limit_is_not_passed),
+      cmocka_unit_test(a_limit_is_never_lowered),
+      cmocka_unit_test(where_the_low_numbers_get_few_ours_are_moved_up),
+      cmocka_unit_test(below_a_limit_of_1024_nothing_is_moved),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+/* Counters take descriptors, and a process has few of them. */
+#include "unit.h"
+
+#include "play.h"
+
+#include "base/descriptors.h"
+
+#define CORES 256
+
+/* collectd with its usual limit, other plugins of which have 500 open. */
+static void start(struct play *play, long hard_limit) {
+  play_start_mperf(play, CORES, 0.25);
+  play->fake->limit = 1024;
+  play->fake->hard_limit = hard_limit;
+  play->fake->others = 500;
+  play->options.frequency = false;
+  play->options.raise_limit = true;
+}
+
+static int cores_on(const struct play *play, enum source source) {
+  int count = 0;
+  for (int core = 0; core < CORES; core++)
+    count += play_source(play, core) == source;
+  return count;
+}
+
+static void
+a_core_takes_two_descriptors_unless_frequencies_are_asked_for(void **state) {
+  (void)state;
+  for (int frequency = 0; frequency < 2; frequency++) {
+    struct play play;
+    play_start_mperf(&play, 4, 0.5);
+    play.options.frequency = frequency;
+    play_open(&play);
+    play_seconds(&play, 2);
+    assert_int_equal(fake_machine_descriptors(play.fake, -1),
+                     4 * (2 + frequency));
+    assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
+    play_end(&play);
+  }
+}
+
+static void others_keep_256_descriptors_where_the_limit_is_hard(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 1024);
+  play_open(&play);
+  play_seconds(&play, 100);
+  assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
+  assert_int_equal(cores_on(&play, SOURCE_MPERF),
+                   (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
+  assert_int_equal(cores_on(&play, SOURCE_IDLE),
+                   CORES - (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
+  play_end(&play);
+}
+
+static void
+a_lack_of_descriptors_is_logged_once_with_what_would_help(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 1024);
+  play_open(&play);
+  play_seconds(&play, 600);
+  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
+  play_end(&play);
+}
+
+static void the_limit_is_raised_by_what_is_needed_and_no_further(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 524288);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
+  assert_int_equal(play.fake->limit, 1024 + 2 * CORES + DESCRIPTORS_RESERVE);
+  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 0);
+  play_end(&play);
+}
+
+static void the_limit_is_left_alone_where_there_is_room(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 524288);
+  play.fake->others = 100;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
+  assert_int_equal(play.fake->limit, 1024);
+  play_end(&play);
+}
+
+static void the_limit_is_left_alone_by_a_library(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 524288);
+  play.options.raise_limit = false;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play.fake->limit, 1024);
+  assert_true(fake_machine_used(play.fake) <= 1024 - DESCRIPTORS_RESERVE);
+  play_end(&play);
+}
+
+static void where_descriptors_are_short_loads_come_before_ipc(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 1024);
+  play_add_ipc(&play);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(cores_on(&play, SOURCE_MPERF),
+                   (1024 - 500 - DESCRIPTORS_RESERVE) / 2);
+  assert_int_equal(fake_machine_descriptors(play.fake, 0), 2);
+  assert_int_equal(fake_journal_count(&play.journal, "LimitNOFILE", NULL), 1);
+  play.fake->limit = 4096;
+  play_seconds(&play, 61);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 4 * CORES);
+  play_end(&play);
+}
+
+static void
+cores_get_their_counters_when_others_close_descriptors(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 1024);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_true(cores_on(&play, SOURCE_IDLE) > 0);
+  play.fake->others = 100;
+  play_seconds(&play, 61);
+  assert_int_equal(cores_on(&play, SOURCE_MPERF), CORES);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(
+          a_core_takes_two_descriptors_unless_frequencies_are_asked_for),
+      cmocka_unit_test(others_keep_256_descriptors_where_the_limit_is_hard),
+      cmocka_unit_test(
+          a_lack_of_descriptors_is_logged_once_with_what_would_help),
+      cmocka_unit_test(the_limit_is_raised_by_what_is_needed_and_no_further),
+      cmocka_unit_test(the_limit_is_left_alone_where_there_is_room),
+      cmocka_unit_test(the_limit_is_left_alone_by_a_library),
+      cmocka_unit_test(where_descriptors_are_short_loads_come_before_ipc),
+      cmocka_unit_test(cores_get_their_counters_when_others_close_descriptors),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,276 @@
+/* PMUs that serve some cores only, that are taken by guests of this host, and
+ * that cannot be opened for a while. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEVICES "/sys/bus/event_source/devices/"
+
+/* Proofs open their counter and end at once: there is nothing to measure. */
+static const atomic_bool cancelled = true;
+
+static void fail_open(struct play *play, uint32_t type, uint64_t config,
+                      int error) {
+  struct fake_counter *counter =
+      fake_machine_find_counter(play->fake, type, config, -1);
+  assert_non_null(counter);
+  counter->open_error = error;
+}
+
+/* ---------------------------------------------------------------------------
+ * Opens that fail
+ */
+
+static void one_failed_open_of_a_proof_is_not_for_life(void **state) {
+  (void)state;
+  static const int errors[] = {ENODEV, EOPNOTSUPP, EBUSY, ENOMEM, EACCES};
+  for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+    struct play play;
+    play_start_mperf(&play, 2, 0.5);
+    play.options.cancel = &cancelled;
+    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_MPERF, errors[i]);
+    play_open(&play);
+    engine_prove(play.engine);
+    play_seconds(&play, 5);
+    assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 0);
+    play_seconds(&play, 70);
+    for (int core = 0; core < 2; core++) {
+      assert_int_equal(play_source(&play, core), SOURCE_MPERF);
+      assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
+    }
+    play_end(&play);
+  }
+}
+
+static void
+a_counter_that_does_not_exist_is_not_looked_for_again(void **state) {
+  (void)state;
+  struct play play;
+  play_start_ref_cycles(&play, 2, 0.5);
+  play.options.cancel = &cancelled;
+  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_REF_CPU_CYCLES, ENOENT);
+  play_open(&play);
+  engine_prove(play.engine);
+  uint64_t opens =
+      (uint64_t)fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                                          PERF_COUNT_HW_REF_CPU_CYCLES, -1)
+          ->opens;
+  play_seconds(&play, 3600);
+  assert_int_equal(fake_machine_find_counter(play.fake, PERF_TYPE_HARDWARE,
+                                             PERF_COUNT_HW_REF_CPU_CYCLES, -1)
+                       ->opens,
+                   opens);
+  play_end(&play);
+}
+
+static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 4, 0.5);
+  play_add_ipc(&play);
+  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
+  play_open(&play);
+  play_seconds(&play, 300);
+  assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL), 1);
+  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
+  play_seconds(&play, 70);
+  for (int core = 0; core < 4; core++)
+    assert_true(play_core(&play, core)->total.instructions > 0);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores of several kinds
+ */
+
+static void add_event(struct play *play, const char *cpus) {
+  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/type", "9\n");
+  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/cpus", cpus);
+  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/format/event",
+                    "config:0-15\n");
+  fake_machine_file(play->fake, DEVICES "armv8_cortex_a72/events/cnt_cycles",
+                    "event=0x4004\n");
+  play->options.event = "armv8_cortex_a72/cnt_cycles/";
+  play->options.source = SOURCE_EVENT;
+  play->options.base_frequency_hz = 1e8;
+  fake_machine_load(play->fake, 0.3);
+}
+
+static void an_event_serves_the_cores_of_its_pmu_alone(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 4);
+  add_event(&play, "2-3\n");
+  fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8);
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core),
+                     core < 2 ? SOURCE_IDLE : SOURCE_EVENT);
+    assert_near(play_load(&play, core), 0.3, PLAY_SECOND_ERROR);
+  }
+  play_end(&play);
+}
+
+static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
+  (void)state;
+  cpu_set_t allowed;
+  sched_getaffinity(0, sizeof allowed, &allowed);
+  if (!CPU_ISSET(0, &allowed) || !CPU_ISSET(1, &allowed)) {
+    print_message("skipped: this process may not use cores 0 and 1\n");
+    skip();
+  }
+  for (int own = 0; own < 2; own++) {
+    struct play play;
+    play_start(&play, 2);
+    add_event(&play, own == 0 ? "0\n" : "1\n");
+    play.options.cancel = &cancelled;
+    fake_machine_counter(play.fake, 9, 0x4004, FAKE_PER_UNHALTED, 1e8)->core =
+        own;
+    play_open(&play);
+    for (int i = 0; i < 3; i++)
+      engine_prove(play.engine);
+    assert_string_equal(engine_source_reason(play.engine, SOURCE_EVENT), "");
+    play_seconds(&play, 2);
+    assert_int_equal(play_source(&play, own), SOURCE_EVENT);
+    assert_int_equal(play_source(&play, 1 - own), SOURCE_IDLE);
+    play_end(&play);
+  }
+}
+
+static void start_hybrid(struct play *play, const char *atoms) {
+  play_start(play, 4);
+  fake_machine_msr(play->fake, PLAY_TSC_HZ, false);
+  fake_machine_file(play->fake, DEVICES "cpu_core/type", "4\n");
+  fake_machine_file(play->fake, DEVICES "cpu_core/cpus", "0-1\n");
+  fake_machine_file(play->fake, DEVICES "cpu_atom/type", "10\n");
+  fake_machine_file(play->fake, DEVICES "cpu_atom/cpus", atoms);
+  fake_machine_load(play->fake, 0.5);
+  for (int core = 0; core < 4; core++) {
+    uint64_t type = core < 2 ? 4 : 10;
+    static const struct {
+      uint64_t config;
+      double hz;
+    } events[] = {{PERF_COUNT_HW_REF_CPU_CYCLES, PLAY_TSC_HZ},
+                  {PERF_COUNT_HW_CPU_CYCLES, 3e9},
+                  {PERF_COUNT_HW_INSTRUCTIONS, 6e9}};
+    for (size_t i = 0; i < 3; i++)
+      fake_machine_counter(play->fake, PERF_TYPE_HARDWARE,
+                           type << 32 | events[i].config, FAKE_PER_UNHALTED,
+                           events[i].hz)
+          ->core = core;
+  }
+}
+
+static void
+a_core_that_comes_is_served_by_the_pmu_that_then_has_it(void **state) {
+  (void)state;
+  struct play play;
+  start_hybrid(&play, "2\n");
+  fake_machine_online(play.fake, 3, false);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_file(play.fake, DEVICES "cpu_atom/cpus", "2-3\n");
+  fake_machine_online(play.fake, 3, true);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 3), SOURCE_REF_CYCLES);
+  assert_near(play_load(&play, 3), 0.5, PLAY_EXACT);
+  play_end(&play);
+}
+
+static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
+  (void)state;
+  for (int source = SOURCE_AUTO; source <= SOURCE_MPERF; source++) {
+    if (source == SOURCE_NONE)
+      continue;
+    struct play play;
+    start_hybrid(&play, "2-3\n");
+    play.options.ipc = true;
+    play.options.source = source;
+    play_open(&play);
+    play_seconds(&play, 3);
+    for (int core = 0; core < 4; core++) {
+      const struct core_total *total = &play_core(&play, core)->total;
+      assert_near(total->instructions / total->cycles, 2, PLAY_EXACT);
+    }
+    assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL),
+                     0);
+    play_end(&play);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Guests of this host
+ */
+
+static void guests(struct play *play, const char *count) {
+  fake_machine_file(play->fake, "/sys/module/kvm_amd/refcnt", count);
+}
+
+static void a_counter_in_use_is_given_up_when_a_guest_comes(void **state) {
+  (void)state;
+  struct play play;
+  play_start_ref_cycles(&play, 2, 0.5);
+  guests(&play, "0\n");
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  guests(&play, "3\n");
+  play_seconds(&play, 6);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_machine_descriptors(play.fake, -1), 0);
+  assert_int_equal(
+      fake_journal_count(&play.journal, "ref-cycles", "guests", NULL), 1);
+  guests(&play, "0\n");
+  play_seconds(&play, 6);
+  assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
+  assert_string_equal(engine_source_reason(play.engine, SOURCE_REF_CYCLES), "");
+  play_end(&play);
+}
+
+static void a_counter_that_was_named_stays_when_a_guest_comes(void **state) {
+  (void)state;
+  struct play play;
+  play_start_ref_cycles(&play, 2, 0.5);
+  play.options.source = SOURCE_REF_CYCLES;
+  play_open(&play);
+  play_seconds(&play, 2);
+  guests(&play, "3\n");
+  play_seconds(&play, 60);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  play_end(&play);
+}
+
+/* Such counters neither keep a guest from starting nor take its PMU. */
+static void instructions_are_not_counted_in_guests(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 0.5);
+  play_add_ipc(&play);
+  play_open(&play);
+  assert_int_equal(play.fake->last_attr.config, PERF_COUNT_HW_INSTRUCTIONS);
+  assert_true(play.fake->last_attr.exclude_guest);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(one_failed_open_of_a_proof_is_not_for_life),
+      cmocka_unit_test(a_counter_that_does_not_exist_is_not_looked_for_again),
+      cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
+      cmocka_unit_test(an_event_serves_the_cores_of_its_pmu_alone),
+      cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
+      cmocka_unit_test(a_core_that_comes_is_served_by_the_pmu_that_then_has_it),
+      cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
+      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_comes),
+      cmocka_unit_test(a_counter_that_was_named_stays_when_a_guest_comes),
+      cmocka_unit_test(instructions_are_not_counted_in_guests),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

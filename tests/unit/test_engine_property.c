@@ -1,0 +1,451 @@
+/* A million seconds of played machines with whatever can go wrong: no load may
+ * leave the bounds of what the model of the machine knows. The seed is printed;
+ * PERCORE_TEST_SEED plays it again. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define SECONDS 1000000.0
+#define LIFE_SECONDS 5000.0
+#define CORES_MAX_PLAYED 4
+
+/* How far columns may be wrong together: each is cut to 10 ms. */
+#define TWO_COLUMNS_NS 20e6
+#define STEP_BACK_NS 50e6
+#define THREE_COLUMNS_NS 30e6
+#define COUNTER_RESOLUTION 0.005
+#define COUNTER_RESOLUTION_NS 20e3
+
+/* After a fault this many samples may be without a value. */
+#define RECOVERY_SAMPLES 5
+
+static uint64_t random_state;
+
+static uint64_t random_next(void) { /* xorshift64* */
+  random_state ^= random_state >> 12;
+  random_state ^= random_state << 25;
+  random_state ^= random_state >> 27;
+  return random_state * UINT64_C(2685821657736338717);
+}
+
+static double uniform(double from, double to) {
+  return from + (to - from) * (double)(random_next() >> 11) / 0x1p53;
+}
+
+static bool once_in(double times) { return uniform(0, times) < 1; }
+
+/* ---------------------------------------------------------------------------
+ * The model: what each core really did up to each of the last samples
+ */
+
+struct moment {
+  uint64_t time_ns;
+  double ran_ns, stolen_ns, woken_ns;
+  double misread_ns; /* of the idle column at this sample alone */
+};
+
+#define MOMENTS 64
+
+struct model {
+  struct moment moment[MOMENTS]; /* a ring */
+  int last;
+  uint64_t base_ns; /* when the last window of the columns ended */
+  double offset_ns; /* of the engine's idle base there: a misread that it took,
+                       or what is left of one that it holds */
+  double begin_offset_ns; /* and where that window began */
+  int calm;               /* samples since the last fault */
+};
+
+static const struct moment *moment_at(const struct model *model,
+                                      uint64_t time_ns) {
+  for (int i = 0; i < MOMENTS; i++)
+    if (model->moment[i].time_ns == time_ns)
+      return &model->moment[i];
+  return NULL;
+}
+
+struct life {
+  struct play play;
+  struct model model[CORES_MAX_PLAYED];
+  int cores;
+  double interval_s;
+  double played_s;
+  bool no_columns; /* /proc/stat cannot be read, or lacks rows */
+  uint64_t windows;
+};
+
+static void pass(struct life *life, uint64_t ns) {
+  fake_machine_run(life->play.fake, ns);
+  life->played_s += (double)ns / 1e9;
+  for (int i = 0; i < life->cores; i++) {
+    const struct fake_core *core = &life->play.fake->cores[i];
+    struct moment *moment = &life->model[i].moment[life->model[i].last];
+    double share_ns = core->online ? (double)ns : 0;
+    moment->ran_ns += share_ns * core->load;
+    moment->stolen_ns += share_ns * core->steal;
+    moment->woken_ns += share_ns * core->woken;
+  }
+}
+
+static void next_moment(struct life *life) {
+  for (int i = 0; i < life->cores; i++) {
+    struct model *model = &life->model[i];
+    int next = (model->last + 1) % MOMENTS;
+    model->moment[next] = model->moment[model->last];
+    model->moment[next].misread_ns = 0;
+    model->last = next;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * What the cores do, and what goes wrong
+ */
+
+static void change_loads(struct life *life) {
+  for (int i = 0; i < life->cores; i++) {
+    struct fake_core *core = &life->play.fake->cores[i];
+    if (!once_in(3))
+      continue;
+    core->load = once_in(4) ? 0 : once_in(4) ? 1 : uniform(0, 1);
+    core->steal = core->woken = 0;
+    if (once_in(3)) /* a burst of steal */
+      core->steal = uniform(0, 1 - core->load);
+    if (once_in(3))
+      core->woken = uniform(0, 1 - core->load - core->steal);
+    core->iowait = uniform(0, 1);
+  }
+}
+
+static void fault(struct life *life, int core) { life->model[core].calm = 0; }
+
+static void fault_all(struct life *life) {
+  for (int i = 0; i < life->cores; i++)
+    fault(life, i);
+}
+
+/* Idle and iowait were read apart: the sum is wrong in this one sample. */
+static void misread(struct life *life, int core) {
+  static const double most_ns[] = {50e6, 1e9, 100e9};
+  double ns = uniform(0, most_ns[random_next() % 3]);
+  struct model *model = &life->model[core];
+  model->moment[model->last].misread_ns = once_in(2) ? ns : -ns;
+  fault(life, core);
+}
+
+static void go_or_come(struct life *life, int core) {
+  struct fake_machine *fake = life->play.fake;
+  bool online = fake->cores[core].online;
+  if (core == 0) /* as on most machines, it cannot go */
+    return;
+  fake_machine_online(fake, core, !online);
+  if (online && once_in(2)) { /* and is back before anyone looks */
+    pass(life, 1000000);
+    fake_machine_online(fake, core, true);
+  }
+  fault(life, core);
+}
+
+static void counters_fail(struct life *life, int core) {
+  struct fake_machine *fake = life->play.fake;
+  struct fake_core *it = &fake->cores[core];
+  static const int errors[] = {0, 0, ENODEV, EOPNOTSUPP, EMFILE, EIO};
+  switch (random_next() % 5) {
+  case 0:
+    for (size_t i = 0; i < fake->counters_len; i++)
+      fake->counters[i].open_error = errors[random_next() % 6];
+    fault_all(life);
+    break;
+  case 1:
+    it->read_error = it->read_error == 0 ? EIO : 0;
+    break;
+  case 2:
+    it->frozen = !it->frozen;
+    break;
+  case 3:
+    it->running = once_in(3) ? 0 : uniform(0.1, 1);
+    break;
+  default:
+    it->pinned_lost = !it->pinned_lost;
+  }
+  fault(life, core);
+}
+
+static void columns_fail(struct life *life, int core) {
+  struct fake_machine *fake = life->play.fake;
+  switch (random_next() % 4) {
+  case 0:
+    fake_machine_fail(fake, "/proc/stat", EIO);
+    life->no_columns = true;
+    break;
+  case 1:
+    core_set_add(&fake->stat_hidden, core);
+    life->no_columns = true;
+    break;
+  case 2: /* begin anew */
+    for (int i = 0; i < 10; i++)
+      fake->cores[core].column_ns[i] -= uniform(200e9, 1000e9);
+    break;
+  default:
+    misread(life, core);
+    return;
+  }
+  fault_all(life);
+}
+
+static void columns_recover(struct life *life) {
+  struct fake_machine *fake = life->play.fake;
+  core_set_clear(&fake->stat_hidden);
+  fake_machine_remove(fake, "/proc/stat");
+  life->no_columns = false;
+}
+
+/* Returns whether the sample that follows is late: the machine stood still. */
+static bool stand_still(struct life *life) {
+  for (int i = 0; i < life->cores; i++)
+    if (life->model[i].calm <= RECOVERY_SAMPLES)
+      return false;
+  fake_machine_pause(life->play.fake,
+                     (uint64_t)(life->interval_s * uniform(6, 100) * 1e9));
+  fault_all(life);
+  return true;
+}
+
+/* Counters that open and then stand still, and columns that are not there, give
+ * no value for as long. */
+static void note_what_lasts(struct life *life) {
+  if (life->no_columns)
+    fault_all(life);
+  for (int i = 0; i < life->cores; i++) {
+    const struct fake_core *core = &life->play.fake->cores[i];
+    if (core->frozen || core->running == 0)
+      fault(life, i);
+  }
+}
+
+static bool go_wrong(struct life *life) {
+  int core = (int)(random_next() % (uint64_t)life->cores);
+  if (once_in(4))
+    columns_recover(life);
+  if (once_in(40))
+    go_or_come(life, core);
+  if (once_in(40))
+    counters_fail(life, core);
+  if (once_in(20))
+    columns_fail(life, core);
+  if (once_in(500)) {
+    fake_machine_suspend(life->play.fake, (uint64_t)(uniform(1, 1000) * 1e9));
+    fault_all(life);
+  }
+  note_what_lasts(life);
+  return once_in(100) && stand_still(life);
+}
+
+/* ---------------------------------------------------------------------------
+ * The property
+ */
+
+/* How much further the idle columns came. */
+static double idle_ns(const struct life *life, const struct moment *from,
+                      const struct moment *to) {
+  double woken_ns =
+      life->play.fake->steal_apart ? to->woken_ns - from->woken_ns : 0;
+  return (double)(to->time_ns - from->time_ns) - (to->ran_ns - from->ran_ns) -
+         (to->stolen_ns - from->stolen_ns) - woken_ns;
+}
+
+/* A window of the columns that the engine took: where it began, and how wrong
+ * the idle column was at both ends. A misread that is further out than the
+ * window is long must not have been taken, and excuses nothing. */
+static void take_columns(struct life *life, int core) {
+  struct model *model = &life->model[core];
+  const struct core_total *from = &life->play.before[core];
+  const struct core_total *to = &play_core(&life->play, core)->total;
+  const struct moment *end = &model->moment[model->last];
+  double wall_ns = to->stat_wall - from->stat_wall;
+  const struct moment *begin =
+      moment_at(model, end->time_ns - (uint64_t)wall_ns);
+  if (begin == NULL || wall_ns <= 0)
+    return; /* check_window will fail */
+  if (begin->time_ns != model->base_ns)
+    model->offset_ns = begin->misread_ns;
+  model->begin_offset_ns = model->offset_ns;
+  model->offset_ns -= idle_ns(life, begin, end);
+  if (fabs(end->misread_ns) <=
+      wall_ns + fabs(model->begin_offset_ns) + STEP_BACK_NS + TWO_COLUMNS_NS)
+    model->offset_ns = fmax(model->offset_ns, end->misread_ns);
+  model->base_ns = end->time_ns;
+}
+
+static void check_bounds(const struct life *life, int core, double load,
+                         double low, double most, double least,
+                         double lower_least, double tolerance) {
+  if (load >= least - tolerance && load <= most + tolerance &&
+      low <= load + 1e-9 && low <= least + tolerance &&
+      low >= lower_least - tolerance)
+    return;
+  print_error("after %.3f s core %d (%s): load %.6f, low %.6f; the core ran "
+              "%.6f, with stolen time %.6f, at least %.6f; tolerance %.6f\n",
+              life->played_s, core, source_name(play_source(&life->play, core)),
+              load, low, least, most, lower_least, tolerance);
+  fail();
+}
+
+static void check_window(struct life *life, int core) {
+  const struct play *play = &life->play;
+  struct model *model = &life->model[core];
+  const struct core_total *from = &play->before[core];
+  const struct core_total *to = &play_core(play, core)->total;
+  const struct moment *end = &model->moment[model->last];
+  const struct moment *begin =
+      moment_at(model, end->time_ns - (uint64_t)(to->wall - from->wall));
+  if (begin == NULL) {
+    print_error("after %.3f s core %d has a window of %.9f s, which begins at "
+                "no sample\n",
+                life->played_s, core, (to->wall - from->wall) / 1e9);
+    fail();
+    return;
+  }
+  double wall_ns = (double)(end->time_ns - begin->time_ns);
+  double ran = (end->ran_ns - begin->ran_ns) / wall_ns;
+  double stolen = (end->stolen_ns - begin->stolen_ns) / wall_ns;
+  double woken = (end->woken_ns - begin->woken_ns) / wall_ns;
+  double load = engine_load(from, to), low = engine_load_low(from, to);
+  life->windows++;
+  if (play_source(play, core) != SOURCE_IDLE) {
+    check_bounds(life, core, load, low, ran, ran, ran,
+                 COUNTER_RESOLUTION + COUNTER_RESOLUTION_NS / wall_ns);
+    return;
+  }
+  double tolerance = (THREE_COLUMNS_NS + fabs(model->begin_offset_ns) +
+                      fabs(model->offset_ns)) /
+                     wall_ns;
+  bool apart = play->fake->steal_apart;
+  check_bounds(life, core, load, low, apart ? ran : ran + stolen, ran,
+               apart ? ran : ran - woken, tolerance);
+}
+
+static void check_core(struct life *life, int core, enum source before) {
+  const struct play *play = &life->play;
+  const struct engine_core *state = play_core(play, core);
+  struct model *model = &life->model[core];
+  if (state == NULL || !state->online)
+    return;
+  const double figures[] = {state->total.wall, state->total.unhalted,
+                            state->total.stolen, state->total.stat_idle,
+                            state->total.stat_steal};
+  for (size_t i = 0; i < sizeof figures / sizeof figures[0]; i++)
+    assert_true(isfinite(figures[i]));
+  if (state->total.stat_epoch == play->before[core].stat_epoch)
+    take_columns(life, core);
+  if (!isnan(play_load(play, core)))
+    check_window(life, core);
+  else if (life->interval_s >= 0.02 && model->calm > RECOVERY_SAMPLES &&
+           state->source == before) {
+    print_error("after %.3f s core %d (%s) has no load, and nothing went wrong "
+                "lately\n",
+                life->played_s, core, source_name(state->source));
+    fail();
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * A life
+ */
+
+static void sample(struct life *life) {
+  struct play *play = &life->play;
+  enum source before[CORES_MAX_PLAYED];
+  for (int i = 0; i < life->cores; i++)
+    before[i] = play_source(play, i);
+  next_moment(life);
+  change_loads(life);
+  pass(life, (uint64_t)(life->interval_s * 1e9));
+  bool late = go_wrong(life);
+  for (int i = 0; i < life->cores; i++) {
+    struct model *model = &life->model[i];
+    struct moment *moment = &model->moment[model->last];
+    moment->time_ns = play->fake->monotonic_ns;
+    play->fake->cores[i].column_ns[3] += moment->misread_ns;
+  }
+  int status = late ? play_sample_late(play, 0) : play_sample(play, 0);
+  if (status != 0 && !life->no_columns)
+    fail_msg("after %.3f s: %s", life->played_s, strerror(-status));
+  for (int i = 0; i < life->cores; i++) {
+    struct model *model = &life->model[i];
+    play->fake->cores[i].column_ns[3] -= model->moment[model->last].misread_ns;
+    if (late) /* dropped, and the base of the next window all the same */
+      model->base_ns = play->fake->monotonic_ns;
+    check_core(life, i, before[i]);
+    model->calm++;
+  }
+}
+
+static void start(struct life *life) {
+  static const double intervals[] = {0.013, 0.1, 1.154, 1.154, 4.6, 10};
+  struct play *play = &life->play;
+  memset(life, 0, sizeof *life);
+  life->cores = 1 + (int)(random_next() % CORES_MAX_PLAYED);
+  life->interval_s = intervals[random_next() % 6];
+  switch (random_next() % 3) {
+  case 0:
+    play_start_mperf(play, life->cores, 0.5);
+    break;
+  case 1:
+    play_start_ref_cycles(play, life->cores, 0.5);
+    break;
+  default:
+    play_start(play, life->cores);
+  }
+  play->options.journal = (struct journal){0};
+  play->fake->steal_apart = once_in(2);
+  if (play->fake->steal_apart)
+    fake_machine_btf(play->fake, "idle_stealtime");
+  for (int i = 0; i < life->cores; i++)
+    for (int column = 0; column < 10; column++)
+      play->fake->cores[i].column_ns[column] = uniform(1e15, 2e15);
+  for (int i = 0; i < life->cores; i++)
+    life->model[i].moment[0].time_ns = play->fake->monotonic_ns;
+  play_open(play);
+}
+
+/* A life of short windows is a short life: it has as many of them. */
+static double live(uint64_t *windows) {
+  static struct life life;
+  start(&life);
+  double length_s = fmin(LIFE_SECONDS, life.interval_s * 5000);
+  while (life.played_s < length_s)
+    sample(&life);
+  *windows += life.windows;
+  play_end(&life.play);
+  return life.played_s;
+}
+
+static void
+no_load_of_a_million_seconds_leaves_the_bounds_of_the_model(void **state) {
+  (void)state;
+  const char *given = getenv("PERCORE_TEST_SEED");
+  uint64_t seed = given != NULL ? strtoull(given, NULL, 0)
+                                : (uint64_t)time(NULL) * 1000003 + 1;
+  print_message("PERCORE_TEST_SEED=%llu\n", (unsigned long long)seed);
+  random_state = seed ^ UINT64_C(0x9e3779b97f4a7c15);
+  double played_s = 0;
+  uint64_t windows = 0;
+  while (played_s < SECONDS)
+    played_s += live(&windows);
+  print_message("%.0f s played, %llu windows\n", played_s,
+                (unsigned long long)windows);
+  assert_true(windows > 100000);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(
+          no_load_of_a_million_seconds_leaves_the_bounds_of_the_model),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

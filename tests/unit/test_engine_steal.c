@@ -1,0 +1,269 @@
+/* Steal, and how the kernel accounts for it and for interrupts. Kernels before
+ * `idle_stealtime` have time that was stolen while a core woke in idle and in
+ * steal; later ones have it in steal alone. */
+#include "unit.h"
+
+#include "cycles/btf.h"
+#include "figures_play.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* Two cores that run for 19 %; core 1 loses 6 % to the hypervisor while it runs
+ * and 20 % while it wakes. */
+static void start(struct play *play, bool steal_apart) {
+  play_start(play, 2);
+  fake_machine_hypervisor(play->fake);
+  fake_machine_load(play->fake, 0.19);
+  play->fake->cores[1].steal = 0.06;
+  play->fake->cores[1].woken = 0.20;
+  play->fake->steal_apart = steal_apart;
+  if (steal_apart)
+    fake_machine_btf(play->fake, "rq idle_stealtime prev_irq_time");
+}
+
+static double low(const struct play *play, int core) {
+  return engine_load_low(&play->before[core], &play_core(play, core)->total);
+}
+
+static void time_stolen_while_waking_is_not_taken_off_twice(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, false);
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  /* 1 - idle; stolen running time cannot be told from running. */
+  assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
+  assert_near(play_load(&play, 0), 0.19, PLAY_SECOND_ERROR / 10);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void work_is_between_the_lower_bound_and_the_load(void **state) {
+  (void)state;
+  for (double steal = 0; steal < 0.4; steal += 0.1)
+    for (double woken = 0; woken < 0.4; woken += 0.1) {
+      struct play play;
+      start(&play, false);
+      play.fake->cores[1].steal = steal;
+      play.fake->cores[1].woken = woken;
+      play_open(&play);
+      for (int i = 0; i < 10; i++) {
+        play_sample(&play, FAKE_SECOND);
+        assert_true(play_load(&play, 1) >= 0.19 - PLAY_SECOND_ERROR);
+        assert_true(play_load(&play, 1) <= 0.19 + steal + PLAY_SECOND_ERROR);
+        assert_true(low(&play, 1) <= 0.19 + PLAY_SECOND_ERROR);
+        assert_true(low(&play, 1) >= 0.19 - woken - PLAY_SECOND_ERROR);
+      }
+      play_end(&play);
+    }
+}
+
+static void kernels_with_idle_stealtime_have_steal_taken_off(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, true);
+  play_open(&play);
+  play_sample(&play, 10 * FAKE_SECOND);
+  assert_near(play_load(&play, 1), 0.19, PLAY_SECOND_ERROR / 10);
+  assert_near(low(&play, 1), play_load(&play, 1), 0);
+  play_end(&play);
+}
+
+static void of_a_counter_the_lower_bound_is_the_load(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 1, 0.3);
+  play.fake->cores[0].steal = 0.2;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
+  assert_near(low(&play, 0), 0.3, PLAY_EXACT);
+  play_end(&play);
+}
+
+static void give_rows(struct play *play, const char *rows) {
+  fake_machine_file(play->fake, "/proc/stat", rows);
+}
+
+static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 1);
+  give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
+  play_open(&play);
+  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* booked late */
+  play_sample(&play, FAKE_SECOND);
+  const struct core_total *total = &play_core(&play, 0)->total;
+  assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
+  assert_near(play_load(&play, 0), 1, 0);
+  assert_near(low(&play, 0), 0, 0);
+  play_end(&play);
+}
+
+/* One second in ten has 8 ticks of steal booked while the core was idle. */
+static void
+a_second_that_is_dropped_leaves_the_interval_its_load(void **state) {
+  (void)state;
+  for (int steal_apart = 0; steal_apart < 2; steal_apart++) {
+    struct figures_play it = {0};
+    play_start(&it.play, 1);
+    if (steal_apart)
+      fake_machine_btf(it.play.fake, "idle_stealtime");
+    give_rows(&it.play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
+    figures_play_start(&it);
+    for (int second = 1; second <= 10; second++) {
+      char row[64];
+      snprintf(row, sizeof row, "cpu0 %d 0 0 %d 0 0 0 %d 0 0\n", 2 * second,
+               98 * second, second >= 5 ? 8 : 0);
+      give_rows(&it.play, row);
+      figures_play_sample(&it, FAKE_SECOND);
+    }
+    struct snapshot *snapshot = figures_play_interval(&it);
+    assert_near(snapshot->cores[0].busy, 0.02, 0.009);
+    snapshot_free(snapshot);
+    figures_play_end(&it);
+  }
+}
+
+static double hidden(double steal, double woken, double seen) {
+  struct figures_play it = {0};
+  start(&it.play, false);
+  it.play.fake->cores[1].steal = steal;
+  it.play.fake->cores[1].woken = woken;
+  it.play.fake->cores[1].seen = seen;
+  figures_play_start(&it);
+  figures_play_sample(&it, 10 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  double value = snapshot->cores[1].hidden;
+  snapshot_free(snapshot);
+  figures_play_end(&it);
+  return value;
+}
+
+static void what_lies_between_the_bounds_is_not_hidden(void **state) {
+  (void)state;
+  /* The load is 0.25, its lower bound 0.15. */
+  assert_near(hidden(0.06, 0.04, 0.20), 0, 0);
+  assert_near(hidden(0.06, 0.04, 0.16), 0, 0);
+  assert_near(hidden(0.06, 0.04, 0.05), 0.10, 5e-3);
+  assert_near(hidden(0.06, 0.04, 0.35), -0.10, 5e-3);
+}
+
+/* ---------------------------------------------------------------------------
+ * BTF
+ */
+
+static void without_btf_idle_is_taken_for_the_old_kind(void **state) {
+  (void)state;
+  static const char cut[] = "\x9f\xeb\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                            "\xff\xff\xff\xff\0idle_stealtime";
+  struct play play;
+  for (int kind = 0; kind < 4; kind++) {
+    start(&play, false);
+    if (kind == 1)
+      fake_machine_fail(play.fake, "/sys/kernel/btf/vmlinux", EACCES);
+    if (kind == 2)
+      fake_machine_file(play.fake, "/sys/kernel/btf/vmlinux", "no BTF");
+    if (kind == 3) /* says that it has 4 GiB of strings */
+      fake_machine_bytes(play.fake, "/sys/kernel/btf/vmlinux", cut, sizeof cut);
+    play_open(&play);
+    play_sample(&play, 10 * FAKE_SECOND);
+    assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
+    play_end(&play);
+  }
+}
+
+static void a_member_is_found_by_its_whole_name_alone(void **state) {
+  (void)state;
+  static const char *const names[] = {"idle", "idle_stealtime", "stealtime",
+                                      "idle_", "last"};
+  struct fake_machine *fake = fake_machine_new(1);
+  bool found[5];
+  fake_machine_btf(fake, "not_idle idle idle_stealtime_ns last");
+  assert_int_equal(btf_find(&fake->machine, names, found, 5), 0);
+  assert_true(found[0]);
+  assert_false(found[1]);
+  assert_false(found[2]);
+  assert_false(found[3]);
+  assert_true(found[4]);
+  fake_machine_free(fake);
+}
+
+static void btf_that_is_cut_anywhere_tells_nothing_false(void **state) {
+  (void)state;
+  static const char *const names[] = {"idle_stealtime"};
+  static const char whole[] = "\x9f\xeb\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
+                              "\x10\0\0\0\0idle_stealtime";
+  bool found[1];
+  for (size_t len = 0; len < sizeof whole; len++) {
+    assert_int_equal(btf_search(whole, len, names, found, 1), -EINVAL);
+    assert_false(found[0]);
+  }
+  assert_int_equal(btf_search(whole, sizeof whole, names, found, 1), 0);
+  assert_true(found[0]);
+}
+
+/* ---------------------------------------------------------------------------
+ * Softirq
+ */
+
+static void
+a_kernel_that_counts_softirq_as_idle_is_flagged_and_said_once(void **state) {
+  (void)state;
+  static const struct {
+    const char *members;
+    double irq;
+    bool flagged;
+  } kernels[] = {
+      {"rq", 0, false},
+      {"prev_irq_time", 0, false},
+      {"idle_dyntick", 0, true},
+      {"idle_dyntick", 0.1, true},
+      {"idle_dyntick prev_irq_time", 0, true}, /* switched off at boot */
+      {"idle_dyntick prev_irq_time", 0.1, false},
+  };
+  for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
+    struct play play;
+    play_start(&play, 2);
+    fake_machine_btf(play.fake, kernels[i].members);
+    play.fake->cores[1].irq = kernels[i].irq;
+    play.fake->cores[1].load = kernels[i].irq;
+    play_open(&play);
+    play_seconds(&play, 30);
+    assert_int_equal(engine_softirq_is_idle(play.engine), kernels[i].flagged);
+    assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL),
+                     kernels[i].flagged);
+    play_end(&play);
+  }
+}
+
+static void nothing_is_said_of_softirq_where_counters_serve(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 2, 0.5);
+  fake_machine_btf(play.fake, "idle_dyntick");
+  play_open(&play);
+  play_seconds(&play, 30);
+  assert_int_equal(fake_journal_count(&play.journal, "softirq", NULL), 0);
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(time_stolen_while_waking_is_not_taken_off_twice),
+      cmocka_unit_test(work_is_between_the_lower_bound_and_the_load),
+      cmocka_unit_test(kernels_with_idle_stealtime_have_steal_taken_off),
+      cmocka_unit_test(of_a_counter_the_lower_bound_is_the_load),
+      cmocka_unit_test(steal_of_a_window_is_at_most_its_wall_time),
+      cmocka_unit_test(a_second_that_is_dropped_leaves_the_interval_its_load),
+      cmocka_unit_test(what_lies_between_the_bounds_is_not_hidden),
+      cmocka_unit_test(without_btf_idle_is_taken_for_the_old_kind),
+      cmocka_unit_test(a_member_is_found_by_its_whole_name_alone),
+      cmocka_unit_test(btf_that_is_cut_anywhere_tells_nothing_false),
+      cmocka_unit_test(
+          a_kernel_that_counts_softirq_as_idle_is_flagged_and_said_once),
+      cmocka_unit_test(nothing_is_said_of_softirq_where_counters_serve),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

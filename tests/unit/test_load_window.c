@@ -1,0 +1,173 @@
+/* Which windows percore_load_update publishes, on a machine whose time the test
+ * moves. */
+#include "unit.h"
+
+#include "cycles/load.h"
+#include "play.h"
+
+/* Core 1 is isolated, so that it has the source idle whatever core 0 has. */
+static struct percore_load *start(struct play *play, bool mperf,
+                                  uint64_t shortest_ns) {
+  struct percore_load *load = NULL;
+  if (mperf)
+    play_start_mperf(play, 2, 0.02);
+  else
+    play_start(play, 2);
+  fake_machine_load(play->fake, 0.02);
+  fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
+  play_open(play);
+  assert_int_equal(load_open(&load, play->engine, shortest_ns), 0);
+  play->engine = NULL; /* it belongs to load now */
+  return load;
+}
+
+static void end(struct play *play, struct percore_load *load) {
+  percore_load_close(load);
+  play_end(play);
+}
+
+static void update_after(struct play *play, struct percore_load *load,
+                         uint64_t ns) {
+  fake_machine_run(play->fake, ns);
+  assert_int_equal(percore_load_update(load), 0);
+}
+
+static void
+a_call_right_after_another_leaves_the_loads_as_they_are(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, false, 0);
+  update_after(&play, load, FAKE_SECOND);
+  double before = percore_load_get(load, 0);
+  assert_near(before, 0.02, PLAY_SECOND_ERROR);
+  for (int i = 0; i < 100; i++) {
+    update_after(&play, load, 5000);
+    assert_near(percore_load_get(load, 0), before, 0);
+    assert_near(percore_load_get_window(load, 0, NULL), 1, 1e-9);
+  }
+  end(&play, load);
+}
+
+/* Two schedulers with one handle, each of which updates every 200 ms. */
+static void two_callers_never_see_each_others_slivers(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, false, 0);
+  update_after(&play, load, 200 * FAKE_MS);
+  for (int i = 0; i < 200; i++) {
+    update_after(&play, load, i % 2 == 0 ? 100000 : 199900000);
+    assert_near(percore_load_get(load, 0), 0.02, 0.101);
+    assert_true(percore_load_get_window(load, 0, NULL) >= 0.1999);
+  }
+  end(&play, load);
+}
+
+static void counters_have_windows_of_10_ms_and_idle_of_200(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, true, 0);
+  int windows[2] = {0};
+  for (int i = 0; i < 1000; i++) {
+    double age;
+    update_after(&play, load, FAKE_MS);
+    for (int core = 0; core < 2; core++) {
+      double length = percore_load_get_window(load, core, &age);
+      if (length < 0 || age > 0)
+        continue;
+      windows[core]++;
+      assert_near(length, core == 0 ? 0.01 : 0.2, 1e-9);
+    }
+  }
+  assert_string_equal(percore_load_source(load, 0), "mperf");
+  assert_string_equal(percore_load_source(load, 1), "idle");
+  assert_int_equal(windows[0], 100);
+  assert_int_equal(windows[1], 5);
+  end(&play, load);
+}
+
+static void a_handle_may_have_another_shortest_window(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, true, 500 * FAKE_MS);
+  for (int i = 0; i < 499; i++)
+    update_after(&play, load, FAKE_MS);
+  assert_near(percore_load_get(load, 0), -1, 0);
+  update_after(&play, load, FAKE_MS);
+  for (int core = 0; core < 2; core++)
+    assert_near(percore_load_get_window(load, core, NULL), 0.5, 1e-9);
+  end(&play, load);
+}
+
+static void a_call_that_comes_too_early_reads_nothing(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, false, 0);
+  int reads = play.fake->stat_reads;
+  for (int i = 0; i < 199; i++)
+    update_after(&play, load, FAKE_MS);
+  assert_int_equal(play.fake->stat_reads, reads);
+  update_after(&play, load, FAKE_MS);
+  assert_int_equal(play.fake->stat_reads, reads + 1);
+  end(&play, load);
+}
+
+static void a_window_has_an_age(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, true, 0);
+  double age = -1;
+  assert_near(percore_load_get_window(load, 0, &age), -1, 0);
+  update_after(&play, load, 3 * FAKE_SECOND);
+  fake_machine_run(play.fake, 700 * FAKE_MS);
+  assert_near(percore_load_get_window(load, 0, &age), 3, 1e-9);
+  assert_near(age, 0.7, 1e-9);
+  assert_near(percore_load_get_window(load, 2, &age), -1, 0);
+  assert_near(percore_load_get_window(load, -1, &age), -1, 0);
+  end(&play, load);
+}
+
+static void the_lower_bound_takes_all_steal_off(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, true, 0);
+  assert_near(percore_load_get_low(load, 0), -1, 0);
+  fake_machine_load(play.fake, 0.5);
+  play.fake->cores[0].steal = play.fake->cores[1].steal = 0.2;
+  update_after(&play, load, 10 * FAKE_SECOND);
+  assert_near(percore_load_get(load, 0), 0.5, PLAY_EXACT); /* mperf */
+  assert_near(percore_load_get_low(load, 0), 0.5, PLAY_EXACT);
+  assert_near(percore_load_get(load, 1), 0.7, PLAY_SECOND_ERROR / 10);
+  assert_near(percore_load_get_low(load, 1), 0.5, PLAY_SECOND_ERROR / 10);
+  assert_near(percore_load_get_low(load, 2), -1, 0);
+  end(&play, load);
+}
+
+static void a_core_that_goes_loses_its_load_at_the_next_window(void **state) {
+  (void)state;
+  struct play play;
+  struct percore_load *load = start(&play, true, 0);
+  update_after(&play, load, FAKE_SECOND);
+  fake_machine_online(play.fake, 0, false);
+  update_after(&play, load, 10 * FAKE_MS + 1);
+  assert_near(percore_load_get(load, 0), -1, 0);
+  assert_near(percore_load_get_low(load, 0), -1, 0);
+  fake_machine_online(play.fake, 0, true);
+  update_after(&play, load, FAKE_SECOND);
+  update_after(&play, load, FAKE_SECOND);
+  assert_near(percore_load_get(load, 0), 0.02, PLAY_EXACT);
+  end(&play, load);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_call_right_after_another_leaves_the_loads_as_they_are),
+      cmocka_unit_test(two_callers_never_see_each_others_slivers),
+      cmocka_unit_test(counters_have_windows_of_10_ms_and_idle_of_200),
+      cmocka_unit_test(a_handle_may_have_another_shortest_window),
+      cmocka_unit_test(a_call_that_comes_too_early_reads_nothing),
+      cmocka_unit_test(a_window_has_an_age),
+      cmocka_unit_test(the_lower_bound_takes_all_steal_off),
+      cmocka_unit_test(a_core_that_goes_loses_its_load_at_the_next_window),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

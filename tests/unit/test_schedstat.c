@@ -1,0 +1,77 @@
+#include "unit.h"
+
+#include "cycles/schedstat.h"
+#include "fake_machine.h"
+
+#include <errno.h>
+
+static void each_core_has_its_run_time_wait_time_and_switches(void **state) {
+  (void)state;
+  struct schedstat stat = {0};
+  assert_int_equal(schedstat_parse(&stat,
+                                   "version 15\n"
+                                   "timestamp 4295205328\n"
+                                   "cpu0 1 2 3 4 5 6 7000000000 8 9\n"
+                                   "domain0 00000003 1 2 3 4 5 6 7 8 9\n"
+                                   "cpu2 1 2 3 4 5 6 9000000000 10 11\n"),
+                   0);
+  assert_int_equal(stat.rows_len, 3);
+  assert_true(stat.rows[0].present);
+  assert_int_equal(stat.rows[0].run_ns, 7000000000);
+  assert_int_equal(stat.rows[0].wait_ns, 8);
+  assert_int_equal(stat.rows[0].switches, 9);
+  assert_false(stat.rows[1].present);
+  assert_int_equal(stat.rows[2].switches, 11);
+  assert_int_equal(schedstat_parse(&stat, "cpu0 1 2 3 4 5 6 7 8 9\n"), 0);
+  assert_false(stat.rows[2].present);
+  schedstat_free(&stat);
+}
+
+static void another_version_is_refused(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "version 18\ncpu0 1 2 3 4 5 6 7 8 9\n",
+      "version 14\ncpu0 1 2 3 4 5 6 7 8 9\n",
+      "version x\n",
+  };
+  struct schedstat stat = {0};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    assert_int_equal(schedstat_parse(&stat, texts[i]), -EPROTONOSUPPORT);
+  schedstat_free(&stat);
+}
+
+static void a_row_that_is_cut_or_makes_no_sense_is_not_taken(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "",
+      "version 15\n",
+      "version 15\ncpu0 1 2 3 4 5 6\n",
+      "version 15\ncpu0 1 2 3 4 5 6 7 8 9",
+      "version 15\ncpu0 0 0 0 0 0 0 99999999999999999999 0 0\n",
+      "version 15\ncpu8192 1 2 3 4 5 6 7 8 9\n",
+      "version 15\ncpux 1 2 3 4 5 6 7 8 9\n",
+  };
+  struct schedstat stat = {0};
+  for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++)
+    assert_int_equal(schedstat_parse(&stat, texts[i]), -EINVAL);
+  schedstat_free(&stat);
+}
+
+static void a_kernel_without_it_is_told(void **state) {
+  (void)state;
+  struct fake_machine *fake = fake_machine_new(1);
+  struct schedstat stat = {0};
+  assert_int_equal(schedstat_read(&stat, &fake->machine), -ENOENT);
+  schedstat_free(&stat);
+  fake_machine_free(fake);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_core_has_its_run_time_wait_time_and_switches),
+      cmocka_unit_test(another_version_is_refused),
+      cmocka_unit_test(a_row_that_is_cut_or_makes_no_sense_is_not_taken),
+      cmocka_unit_test(a_kernel_without_it_is_told),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
