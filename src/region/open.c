@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "reader.h"
+#include "receiver.h"
 
 struct percore_reader {
+  struct region_receiver *receiver; /* rests unless the producer is awaited */
   struct region_reader *reader;
   struct region_tile tile; /* of one row, of the table last read */
   uint64_t producer;       /* whose tile */
@@ -17,13 +19,19 @@ enum { HELLO_WAIT_MS = 1000 };
 
 int percore_open(struct percore_reader **opened, const char *region,
                  const char *instance) {
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
   struct percore_reader *reader = calloc(1, sizeof(*reader));
   *opened = NULL;
   if (reader == NULL)
     return -1;
-  if (region_reader_open(&reader->reader, region, instance, &options) != 0) {
+  reader->receiver = region_receiver_new();
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS,
+                                          .receiver = reader->receiver};
+  if (reader->receiver == NULL ||
+      region_reader_open(&reader->reader, region, instance, &options) != 0) {
+    int error = errno;
+    region_receiver_free(reader->receiver);
     free(reader);
+    errno = error;
     return -1;
   }
   *opened = reader;
@@ -35,6 +43,7 @@ void percore_close(struct percore_reader *reader) {
     return;
   region_tile_free(&reader->tile);
   region_reader_close(reader->reader);
+  region_receiver_free(reader->receiver);
   free(reader);
 }
 
@@ -42,6 +51,8 @@ int percore_refresh(struct percore_reader *reader) {
   enum region_event event = region_reader_refresh(reader->reader);
   if (event == REGION_WENT)
     event = region_reader_refresh(reader->reader);
+  if (region_reader_errno(reader->reader) == 0)
+    region_receiver_rest(reader->receiver);
   if (event == REGION_CAME)
     return 1;
   if (region_reader_presence(reader->reader) == REGION_ALIVE)

@@ -31,9 +31,11 @@ struct region_reader_options {
   const char *runtime_dir;  /* NULL: the usual one */
   uint64_t max_region_size; /* 0: 4 GiB */
   int hello_wait_ms;        /* how long refresh may wait for a new producer */
-  /* Takes what producers send; it outlives the reader. NULL: the reader itself,
-   * which a hostile one may hold up for ever (receiver.h). */
+  /* Receives what producers send; it outlives the reader. NULL: the reader
+   * itself receives, which a hostile producer may hold up forever (receiver.h).
+   */
   struct region_receiver *receiver;
+  bool keep_from_children; /* what is forked later does not inherit the memory */
   /* Whether the producer may be one of this user; NULL: any. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;
@@ -42,9 +44,7 @@ struct region_reader_options {
 enum region_event {
   REGION_AS_BEFORE,
   REGION_CAME, /* another producer: directory, rows and values are new */
-  /* Gone since the last refresh; its values can still be read. Where it only
-   * ended the connection, the next refresh finds it as before. */
-  REGION_WENT
+  REGION_WENT  /* gone since the last refresh; its values can still be read */
 };
 
 enum region_presence {
@@ -72,12 +72,17 @@ int region_reader_connect(struct region_reader *reader);
 /* The user who listened at the last try to connect; -1 if that failed. */
 uid_t region_reader_listener(const struct region_reader *reader);
 
-/* Looks whether the producer lives; connects where there is none. */
+/* Looks whether the producer lives; connects where there is none. A producer
+ * ends a connection if it has too many, so the end of the connection alone does
+ * not mean that it is gone: its process has ended, nobody listens, or another
+ * region answers. Until one of these is known, or it is connected again, it is
+ * alive, and the errno is that of connecting. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Why there is no region: an errno (0 if none) and a line. */
+/* Why there is no region, or no connection to it: an errno (0 if there is) and a
+ * line. */
 int region_reader_errno(const struct region_reader *reader);
 const char *region_reader_error(const struct region_reader *reader);
 
@@ -93,7 +98,8 @@ pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
 /* Asks the producer to reset a table (or UINT32_MAX: all) and row (or
- * UINT32_MAX: all). 0, or -1 with errno: EPERM, ETIMEDOUT, ENODEV, ... */
+ * UINT32_MAX: all), by a receiver of its own if the reader has none. 0, or -1
+ * with errno: EPERM, ETIMEDOUT, ENODEV, ... */
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms);
 
