@@ -102,7 +102,8 @@ static void take_producer(struct region_watch *watch,
 }
 
 /* Every last count: a producer that is gone is read once more, and one that has
- * come since at once. */
+ * come since at once. One whose connection has ended is read when it is known
+ * whether the same region answers. */
 static void look_after(struct region_watch *watch,
                        struct region_instance *instance,
                        const struct region_moment *now,
@@ -111,7 +112,8 @@ static void look_after(struct region_watch *watch,
   if (event == REGION_WENT) {
     read_it(watch, instance, now, snapshot, true);
     event = region_reader_refresh(instance->reader);
-  } else if (event == REGION_AS_BEFORE && region_instance_is_alive(instance)) {
+  } else if (event == REGION_AS_BEFORE && region_instance_is_alive(instance) &&
+             !region_instance_is_unanswered(instance)) {
     read_it(watch, instance, now, snapshot, false);
   }
   if (event == REGION_CAME)
@@ -128,14 +130,13 @@ static size_t meet_answered(struct region_watch *watch,
     if (!region_instance_is_unanswered(instance) ||
         instance->silent_since_ns != 0)
       continue;
-    if (region_reader_refresh(instance->reader) == REGION_CAME)
-      take_producer(watch, instance, now, snapshot);
+    look_after(watch, instance, now, snapshot);
     left += region_instance_is_unanswered(instance);
   }
   return left;
 }
 
-/* Gives those a moment who were just connected to. */
+/* Gives those a moment that were just connected to. */
 static void await_hellos(struct region_watch *watch,
                          const struct region_moment *now,
                          struct region_snapshot *snapshot) {
@@ -152,6 +153,17 @@ static void await_hellos(struct region_watch *watch,
         !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
       return;
   }
+}
+
+/* Connected or not, their producers live. */
+static void read_unanswered(struct region_watch *watch,
+                            const struct region_moment *now,
+                            struct region_snapshot *snapshot) {
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    if (region_instance_is_alive(instance) &&
+        region_instance_is_unanswered(instance))
+      read_it(watch, instance, now, snapshot, false);
 }
 
 /* ---------------------------------------------------------------------------
@@ -334,6 +346,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
        instance = instance->next)
     look_after(watch, instance, now, snapshot);
   await_hellos(watch, now, snapshot);
+  read_unanswered(watch, now, snapshot);
   read_large(watch);
   if (!watch->options.is_wanted(watch->options.argument)) {
     region_snapshot_free(snapshot);
