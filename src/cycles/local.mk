@@ -1,6 +1,7 @@
 noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
+	src/base/descriptors.c src/base/descriptors.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \
 	src/cycles/candidate.c src/cycles/candidate.h \
 	src/cycles/condemn.c src/cycles/condemn.h \

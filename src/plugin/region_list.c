@@ -2,13 +2,34 @@
 
 #include "region_instance.h"
 
+#include "base/descriptors.h"
+
 #include "utils/common/common.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define INSTANCES_MAX 256
-#define FORGET_NS UINT64_C(600000000000) /* kept for so long unserved */
+#define INSTANCE_DESCRIPTORS 3           /* connection, memory, process */
+#define FORGET_NS UINT64_C(600000000000) /* kept this long unserved */
+/* Bounds of a look into a directory that others fill. */
+#define FILES_MAX 65536
+#define TRIES_MAX 2048
+/* A socket that refused this often is tried in one of so many rounds. */
+#define REFUSED_OFTEN 2
+#define REFUSED_ROUNDS 64
+
+/* A look into the runtime directory. */
+struct look {
+  struct region_watch *watch;
+  int directory;
+  long descriptors; /* that may still be used */
+  size_t tries;
+  size_t unread; /* for want of descriptors */
+  struct region_refused refused;
+};
 
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const char *region,
@@ -86,17 +107,20 @@ static bool make_place(struct region_watch *watch) {
 }
 
 /* Says once for which reason there is no place. */
-static bool has_place(struct region_watch *watch, const char *region,
-                      const char *name, const struct region_config *config,
-                      uid_t uid) {
+static bool has_place(struct look *look, const char *region, const char *name,
+                      const struct region_config *config, uid_t uid) {
+  struct region_watch *watch = look->watch;
   const char *at = name[0] != '\0' ? "@" : "";
+  if (look->descriptors < INSTANCE_DESCRIPTORS) {
+    look->unread++;
+    return false;
+  }
   if (!may_have_place(watch, config, uid)) {
     if (!watch->user_told)
-      WARNING(
-          "percore: user %u serves as many regions as are left for others, "
-          "of %d; %s%s%s and further ones of that user are not read, unless "
-          "AllowUser names it.",
-          (unsigned)uid, INSTANCES_MAX, region, at, name);
+      WARNING("percore: user %u already uses its share of the %d regions that "
+              "are read; %s%s%s and further regions of that user are not read. "
+              "Add the user to AllowUser.",
+              (unsigned)uid, INSTANCES_MAX, region, at, name);
     watch->user_told = true;
     return false;
   }
@@ -119,6 +143,7 @@ static struct region_reader *find_producer(const struct region_watch *watch,
       .runtime_dir = watch->options.runtime_dir,
       .max_region_size = config->max_region_size,
       .receiver = watch->options.receiver,
+      .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
   };
@@ -156,19 +181,16 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   return entry;
 }
 
-static struct region_instance *make_instance(struct region_watch *watch,
+static struct region_instance *make_instance(struct look *look,
                                              const char *region,
-                                             const char *name) {
-  const struct region_config *config =
-      region_config_of(watch->options.configs, region);
-  struct region_reader *reader =
-      config != NULL ? find_producer(watch, region, name, config) : NULL;
-  if (reader == NULL)
-    return NULL;
+                                             const char *name,
+                                             const struct region_config *config,
+                                             struct region_reader *reader) {
+  struct region_watch *watch = look->watch;
   struct region_instance *instance = NULL;
   struct region_allowance_entry *allowance = find_allowance(watch, region);
   uid_t uid = region_reader_listener(reader);
-  if (has_place(watch, region, name, config, uid))
+  if (has_place(look, region, name, config, uid))
     instance = calloc(1, sizeof(*instance));
   if (instance == NULL || allowance == NULL) {
     free(instance);
@@ -183,12 +205,98 @@ static struct region_instance *make_instance(struct region_watch *watch,
   sstrncpy(instance->name, name, sizeof(instance->name));
   instance->config = config;
   insert(watch, instance);
+  look->descriptors -= INSTANCE_DESCRIPTORS;
   watch->any_met = true;
   return instance;
 }
 
+/* ---------------------------------------------------------------------------
+ * Sockets at which nobody listens
+ */
+
+/* 0 if the file is no socket. */
+static uint64_t mark_of(const struct look *look, const char *file) {
+  struct stat status;
+  if (fstatat(look->directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISSOCK(status.st_mode))
+    return 0;
+  uint64_t mark = UINT64_C(14695981039346656037); /* FNV-1a */
+  const uint64_t numbers[] = {status.st_ino, (uint64_t)status.st_ctim.tv_sec,
+                              (uint64_t)status.st_ctim.tv_nsec};
+  for (const char *c = file; *c != '\0'; c++)
+    mark = (mark ^ (unsigned char)*c) * UINT64_C(1099511628211);
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(numbers); i++)
+    mark = (mark ^ numbers[i]) * UINT64_C(1099511628211);
+  return mark | 1;
+}
+
+static int compare_marks(const void *left, const void *right) {
+  const struct region_refusal *a = left, *b = right;
+  return (a->mark > b->mark) - (a->mark < b->mark);
+}
+
+/* How often this socket refused. */
+static unsigned times_refused(const struct region_refused *refused,
+                              uint64_t mark) {
+  const struct region_refusal key = {.mark = mark}, *found = NULL;
+  if (refused->len > 0)
+    found =
+        bsearch(&key, refused->list, refused->len, sizeof(key), compare_marks);
+  return found != NULL ? found->times : 0;
+}
+
+/* Without memory it is not remembered. */
+static void remember(struct region_refused *refused, uint64_t mark,
+                     unsigned times) {
+  if (refused->len == refused->capacity) {
+    size_t capacity = MAX(64, 2 * refused->capacity);
+    struct region_refusal *list =
+        realloc(refused->list, capacity * sizeof(*list));
+    if (list == NULL)
+      return;
+    refused->list = list;
+    refused->capacity = capacity;
+  }
+  refused->list[refused->len++] =
+      (struct region_refusal){.mark = mark, .times = times};
+}
+
+/* A socket that refused cannot be listened at later, unless its producer is
+ * just between bind(2) and listen(2). */
+static bool has_turn(struct look *look, uint64_t mark, unsigned times) {
+  if (times >= REFUSED_OFTEN &&
+      (mark >> 1) % REFUSED_ROUNDS != look->watch->round % REFUSED_ROUNDS)
+    return false;
+  return look->tries++ < TRIES_MAX;
+}
+
+/* ---------------------------------------------------------------------------
+ * Looking
+ */
+
+/* A socket that was not known in the round before. */
+static struct region_instance *meet_new(struct look *look, const char *file,
+                                        const char *region, const char *name) {
+  struct region_watch *watch = look->watch;
+  const struct region_config *config =
+      region_config_of(watch->options.configs, region);
+  uint64_t mark = config != NULL ? mark_of(look, file) : 0;
+  if (mark == 0)
+    return NULL;
+  unsigned times = times_refused(&watch->refused, mark);
+  if (has_turn(look, mark, times)) {
+    struct region_reader *reader = find_producer(watch, region, name, config);
+    if (reader != NULL)
+      return make_instance(look, region, name, config, reader);
+    times++;
+  }
+  if (times > 0)
+    remember(&look->refused, mark, times);
+  return NULL;
+}
+
 /* "gtpu.sock", "gtpu@east.sock" */
-static void meet(struct region_watch *watch, const char *file) {
+static void meet(struct look *look, const char *file) {
   static const char suffix[] = ".sock";
   char region[256];
   size_t length = strlen(file);
@@ -206,20 +314,62 @@ static void meet(struct region_watch *watch, const char *file) {
   if (!region_name_is_valid(region, false) ||
       (at != NULL && !region_instance_is_valid(name)))
     return;
-  struct region_instance *instance = find_instance(watch, region, name);
+  struct region_instance *instance = find_instance(look->watch, region, name);
   if (instance == NULL)
-    instance = make_instance(watch, region, name);
+    instance = meet_new(look, file, region, name);
   if (instance != NULL)
     instance->listed = true;
 }
 
-/* ---------------------------------------------------------------------------
- * Looking
- */
-
 static const char *runtime_dir_of(const struct region_watch *watch) {
   return watch->options.runtime_dir != NULL ? watch->options.runtime_dir
                                             : region_runtime_dir();
+}
+
+/* Says once what is wrong with the directory. */
+static void judge_directory(const struct look *look, size_t files) {
+  struct region_watch *watch = look->watch;
+  struct stat status;
+  if (watch->directory_told || fstat(look->directory, &status) != 0)
+    return;
+  bool open = (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
+  if (open)
+    WARNING("percore: any user may replace the regions in %s, because its mode "
+            "is %04o. Make it writable for its group only (chmod 2770).",
+            runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
+  if (files > FILES_MAX)
+    WARNING("percore: %s has more than %d files, of which the rest is not "
+            "looked at. Remove the sockets that nobody serves.",
+            runtime_dir_of(watch), FILES_MAX);
+  watch->directory_told = open || files > FILES_MAX;
+}
+
+/* What the limit would have to be for the regions that are not read, with the
+ * whole reserve. */
+static void tell_unread(const struct look *look) {
+  struct region_watch *watch = look->watch;
+  struct rlimit limit;
+  if (look->unread == 0 || watch->descriptors_told ||
+      getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return;
+  WARNING("percore: %zu regions are not read: the limit of %lu open files "
+          "would leave too few for other plugins. Raise RLIMIT_NOFILE "
+          "(LimitNOFILE of the service) to %lu or more.",
+          look->unread, (unsigned long)limit.rlim_cur,
+          (unsigned long)(limit.rlim_cur + DESCRIPTORS_RESERVE +
+                          INSTANCE_DESCRIPTORS * look->unread));
+  watch->descriptors_told = true;
+}
+
+/* As many as others leave, less what instances may still need that are not
+ * connected. */
+static long count_descriptors(const struct region_watch *watch) {
+  long available = descriptors_available();
+  for (const struct region_instance *instance = watch->instances;
+       instance != NULL; instance = instance->next)
+    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
+      available -= INSTANCE_DESCRIPTORS;
+  return available;
 }
 
 static void meet_all(struct region_watch *watch) {
@@ -229,10 +379,21 @@ static void meet_all(struct region_watch *watch) {
   DIR *directory = opendir(runtime_dir_of(watch));
   if (directory == NULL)
     return; /* no producer has made it yet */
-  struct dirent *file;
-  while ((file = readdir(directory)) != NULL)
-    meet(watch, file->d_name);
+  struct look look = {.watch = watch,
+                      .directory = dirfd(directory),
+                      .descriptors = count_descriptors(watch)};
+  size_t files = 0;
+  for (struct dirent *file;
+       files <= FILES_MAX && (file = readdir(directory)) != NULL; files++)
+    meet(&look, file->d_name);
+  judge_directory(&look, files);
   closedir(directory);
+  tell_unread(&look);
+  if (look.refused.len > 0)
+    qsort(look.refused.list, look.refused.len, sizeof(*look.refused.list),
+          compare_marks);
+  free(watch->refused.list);
+  watch->refused = look.refused;
 }
 
 /* A block for a region that is not there may be right, or a slip. */
@@ -245,8 +406,9 @@ static void tell_absent(struct region_watch *watch) {
          instance != NULL && !there; instance = instance->next)
       there = strcmp(instance->region, name) == 0;
     if (!there)
-      NOTICE("percore: nobody serves region %s in %s yet; it is waited for.",
-             name, runtime_dir_of(watch));
+      NOTICE(
+          "percore: nobody serves region %s in %s yet; percore waits for it.",
+          name, runtime_dir_of(watch));
   }
   watch->absent_told = true;
 }
@@ -272,4 +434,5 @@ void region_list_forget(struct region_watch *watch, uint64_t now_ns) {
 void region_list_free(struct region_watch *watch) {
   while (watch->instances != NULL)
     remove_instance(watch, &watch->instances);
+  free(watch->refused.list);
 }
