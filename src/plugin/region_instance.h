@@ -82,12 +82,10 @@ struct region_allowances {
   } * list;
 };
 
-/* Sockets at which nobody listened, in the order of their marks. */
+/* Sockets at which nobody listened, by hashes of name, file and time of change,
+ * in ascending order. */
 struct region_refused {
-  struct region_refusal {
-    uint64_t mark; /* of the socket's name, file and time of change */
-    unsigned times;
-  } * list;
+  uint64_t *marks;
   size_t len, capacity;
 };
 

@@ -14,20 +14,20 @@
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3           /* connection, memory, process */
 #define FORGET_NS UINT64_C(600000000000) /* kept this long unserved */
-/* Bounds of a look into a directory that others fill. */
+/* Bounds of a look into a directory that others fill: files, the part of the
+ * interval for sockets that are not known, and in one of how many rounds one of
+ * them is tried that refused before. */
 #define FILES_MAX 65536
-#define TRIES_MAX 2048
-/* A socket that refused this often is tried in one of so many rounds. */
-#define REFUSED_OFTEN 2
-#define REFUSED_ROUNDS 64
+#define TRY_PART 8
+#define REFUSED_ROUNDS 32
 
 /* A look into the runtime directory. */
 struct look {
   struct region_watch *watch;
   int directory;
   long descriptors; /* that may still be used */
-  size_t tries;
-  size_t unread; /* for want of descriptors */
+  uint64_t end_ns;  /* of trying sockets that are not known */
+  size_t unread;    /* for want of descriptors */
   struct region_refused refused;
 };
 
@@ -231,50 +231,40 @@ static uint64_t mark_of(const struct look *look, const char *file) {
 }
 
 static int compare_marks(const void *left, const void *right) {
-  const struct region_refusal *a = left, *b = right;
-  return (a->mark > b->mark) - (a->mark < b->mark);
+  const uint64_t *a = left, *b = right;
+  return (*a > *b) - (*a < *b);
 }
 
-/* How often this socket refused. */
-static unsigned times_refused(const struct region_refused *refused,
-                              uint64_t mark) {
-  const struct region_refusal key = {.mark = mark}, *found = NULL;
-  if (refused->len > 0)
-    found =
-        bsearch(&key, refused->list, refused->len, sizeof(key), compare_marks);
-  return found != NULL ? found->times : 0;
+static bool has_refused(const struct region_refused *refused, uint64_t mark) {
+  return refused->len > 0 && bsearch(&mark, refused->marks, refused->len,
+                                     sizeof(mark), compare_marks) != NULL;
 }
 
 /* Without memory it is not remembered. */
-static void remember(struct region_refused *refused, uint64_t mark,
-                     unsigned times) {
+static void remember(struct region_refused *refused, uint64_t mark) {
   if (refused->len == refused->capacity) {
     size_t capacity = MAX(64, 2 * refused->capacity);
-    struct region_refusal *list =
-        realloc(refused->list, capacity * sizeof(*list));
-    if (list == NULL)
+    uint64_t *marks = realloc(refused->marks, capacity * sizeof(*marks));
+    if (marks == NULL)
       return;
-    refused->list = list;
+    refused->marks = marks;
     refused->capacity = capacity;
   }
-  refused->list[refused->len++] =
-      (struct region_refusal){.mark = mark, .times = times};
+  refused->marks[refused->len++] = mark;
 }
 
-/* A socket that refused cannot be listened at later, unless its producer is
- * just between bind(2) and listen(2). */
-static bool has_turn(struct look *look, uint64_t mark, unsigned times) {
-  if (times >= REFUSED_OFTEN &&
-      (mark >> 1) % REFUSED_ROUNDS != look->watch->round % REFUSED_ROUNDS)
-    return false;
-  return look->tries++ < TRIES_MAX;
+static uint64_t now_of(const struct region_watch *watch) {
+  return watch->options.now_ns != NULL
+             ? watch->options.now_ns(watch->options.argument)
+             : 0;
 }
 
 /* ---------------------------------------------------------------------------
  * Looking
  */
 
-/* A socket that was not known in the round before. */
+/* A socket that was not known in the round before. One that refused is tried
+ * again because its producer may have been between bind(2) and listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const char *region, const char *name) {
   struct region_watch *watch = look->watch;
@@ -283,15 +273,17 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   uint64_t mark = config != NULL ? mark_of(look, file) : 0;
   if (mark == 0)
     return NULL;
-  unsigned times = times_refused(&watch->refused, mark);
-  if (has_turn(look, mark, times)) {
+  bool refused = has_refused(&watch->refused, mark);
+  bool has_turn =
+      !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
+  if (has_turn && now_of(watch) <= look->end_ns) {
     struct region_reader *reader = find_producer(watch, region, name, config);
     if (reader != NULL)
       return make_instance(look, region, name, config, reader);
-    times++;
+    refused = true;
   }
-  if (times > 0)
-    remember(&look->refused, mark, times);
+  if (refused)
+    remember(&look->refused, mark);
   return NULL;
 }
 
@@ -381,7 +373,9 @@ static void meet_all(struct region_watch *watch) {
     return; /* no producer has made it yet */
   struct look look = {.watch = watch,
                       .directory = dirfd(directory),
-                      .descriptors = count_descriptors(watch)};
+                      .descriptors = count_descriptors(watch),
+                      .end_ns = now_of(watch) +
+                                watch->options.interval_ns / TRY_PART};
   size_t files = 0;
   for (struct dirent *file;
        files <= FILES_MAX && (file = readdir(directory)) != NULL; files++)
@@ -390,9 +384,9 @@ static void meet_all(struct region_watch *watch) {
   closedir(directory);
   tell_unread(&look);
   if (look.refused.len > 0)
-    qsort(look.refused.list, look.refused.len, sizeof(*look.refused.list),
+    qsort(look.refused.marks, look.refused.len, sizeof(*look.refused.marks),
           compare_marks);
-  free(watch->refused.list);
+  free(watch->refused.marks);
   watch->refused = look.refused;
 }
 
@@ -434,5 +428,5 @@ void region_list_forget(struct region_watch *watch, uint64_t now_ns) {
 void region_list_free(struct region_watch *watch) {
   while (watch->instances != NULL)
     remove_instance(watch, &watch->instances);
-  free(watch->refused.list);
+  free(watch->refused.marks);
 }
