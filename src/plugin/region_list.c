@@ -106,31 +106,53 @@ static bool make_place(struct region_watch *watch) {
   return true;
 }
 
+static void tell_limit(struct region_watch *watch, const char *label) {
+  struct rlimit limit = {0};
+  unsigned long more =
+      DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  if (!watch->descriptors_told)
+    WARNING("percore: region %s and further ones are not read: the limit of "
+            "%lu open files would leave too few for other plugins. Raise "
+            "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
+            "enough for %d regions.",
+            label, (unsigned long)limit.rlim_cur,
+            (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
+  watch->descriptors_told = true;
+}
+
+static void tell_user(struct region_watch *watch, const char *label,
+                      uid_t uid) {
+  if (!watch->user_told)
+    WARNING("percore: user %u already uses its share of the %d regions that "
+            "are read; %s and further regions of that user are not read. Add "
+            "the user to AllowUser.",
+            (unsigned)uid, INSTANCES_MAX, label);
+  watch->user_told = true;
+}
+
+static void tell_crowd(struct region_watch *watch, const char *label) {
+  if (!watch->crowd_told)
+    WARNING("percore: more than %d regions; %s and further ones are not read.",
+            INSTANCES_MAX, label);
+  watch->crowd_told = true;
+}
+
 /* Says once for which reason there is no place. */
 static bool has_place(struct look *look, const char *region, const char *name,
                       const struct region_config *config, uid_t uid) {
   struct region_watch *watch = look->watch;
-  const char *at = name[0] != '\0' ? "@" : "";
-  if (look->descriptors < INSTANCE_DESCRIPTORS) {
-    look->unread++;
-    return false;
-  }
-  if (!may_have_place(watch, config, uid)) {
-    if (!watch->user_told)
-      WARNING("percore: user %u already uses its share of the %d regions that "
-              "are read; %s%s%s and further regions of that user are not read. "
-              "Add the user to AllowUser.",
-              (unsigned)uid, INSTANCES_MAX, region, at, name);
-    watch->user_told = true;
-    return false;
-  }
-  if (make_place(watch))
+  char label[512];
+  snprintf(label, sizeof(label), "%s%s%s", region, name[0] != '\0' ? "@" : "",
+           name);
+  if (look->descriptors < INSTANCE_DESCRIPTORS)
+    tell_limit(watch, label);
+  else if (!may_have_place(watch, config, uid))
+    tell_user(watch, label, uid);
+  else if (!make_place(watch))
+    tell_crowd(watch, label);
+  else
     return true;
-  if (!watch->crowd_told)
-    WARNING("percore: more than %d regions; %s%s%s and further ones are not "
-            "read.",
-            INSTANCES_MAX, region, at, name);
-  watch->crowd_told = true;
   return false;
 }
 
@@ -336,23 +358,6 @@ static void judge_directory(const struct look *look, size_t files) {
   watch->directory_told = open || files > FILES_MAX;
 }
 
-/* What the limit would have to be for the regions that are not read, with the
- * whole reserve. */
-static void tell_unread(const struct look *look) {
-  struct region_watch *watch = look->watch;
-  struct rlimit limit;
-  if (look->unread == 0 || watch->descriptors_told ||
-      getrlimit(RLIMIT_NOFILE, &limit) != 0)
-    return;
-  WARNING("percore: %zu regions are not read: the limit of %lu open files "
-          "would leave too few for other plugins. Raise RLIMIT_NOFILE "
-          "(LimitNOFILE of the service) to %lu or more.",
-          look->unread, (unsigned long)limit.rlim_cur,
-          (unsigned long)(limit.rlim_cur + DESCRIPTORS_RESERVE +
-                          INSTANCE_DESCRIPTORS * look->unread));
-  watch->descriptors_told = true;
-}
-
 /* As many as others leave, less what instances may still need that are not
  * connected. */
 static long count_descriptors(const struct region_watch *watch) {
@@ -382,7 +387,6 @@ static void meet_all(struct region_watch *watch) {
     meet(&look, file->d_name);
   judge_directory(&look, files);
   closedir(directory);
-  tell_unread(&look);
   if (look.refused.len > 0)
     qsort(look.refused.marks, look.refused.len, sizeof(*look.refused.marks),
           compare_marks);

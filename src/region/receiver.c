@@ -98,7 +98,7 @@ static struct process *find_place(struct receiver *receiver,
 /* Returns its pid, or -1. */
 static pid_t make_reception(struct receiver *receiver, int *socket) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
   pid_t pid = fork_unseen();
   if (pid == 0) {
@@ -130,15 +130,16 @@ static void isolate(struct receiver *receiver,
   *place = (struct process){.pid = pid, .request = *request};
 }
 
-/* Where the reception has just ended, the reader sees that and asks again. */
+/* A request that the reception does not get, because it has just ended or has
+ * no time, ends with the reader's socket, and the reader asks again. */
 static void share(struct receiver *receiver,
                   const struct region_request *request, int reader) {
   if (receiver->shared_socket < 0)
     receiver->shared = make_reception(receiver, &receiver->shared_socket);
-  if (receiver->shared_socket < 0 ||
-      (!region_packet_send(receiver->shared_socket, request, sizeof(*request),
-                           &reader, 1) &&
-       errno != EPIPE && errno != ECONNRESET))
+  if (receiver->shared_socket >= 0)
+    region_packet_send(receiver->shared_socket, request, sizeof(*request),
+                       &reader, 1);
+  else
     region_answer_fault(reader, REGION_TOO_MANY);
 }
 
@@ -245,7 +246,7 @@ struct region_receiver *region_receiver_new(void) {
 int region_receiver_start(struct region_receiver *receiver) {
   int ends[2];
   sigset_t all, before;
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);

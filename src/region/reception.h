@@ -5,9 +5,10 @@
 
 #include "connection.h"
 
-/* Comes with a socket on which the reader awaits the answer: HELLO with the
- * memory and the connection, the producer's answer to a reset, or REGION_ERROR
- * with an errno or a fault. */
+/* Comes by a stream socket, which queues more requests than others, with a
+ * socket on which the reader awaits the answer: HELLO with the memory and the
+ * connection, the producer's answer to a reset, or REGION_ERROR with an errno
+ * or a fault. */
 struct region_request {
   uid_t uid; /* who listens */
   char path[108];
