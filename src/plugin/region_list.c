@@ -349,7 +349,7 @@ static void judge_directory(const struct look *look, size_t files) {
   bool open = (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
   if (open)
     WARNING("percore: any user may replace the regions in %s, because its mode "
-            "is %04o. Make it writable for its group only (chmod 2770).",
+            "is %04o. Make it writable for its group only (chmod 3775).",
             runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
     WARNING("percore: %s has more than %d files, of which the rest is not "

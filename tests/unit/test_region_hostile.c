@@ -671,7 +671,7 @@ static pid_t answer_resets(int listener, int memory,
     if (!try_hello(peer, memory, 1) ||
         recv(peer, &message, sizeof(message), 0) != sizeof(message))
       _exit(1);
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len && answers[i].type != 0; i++) {
       message.request = answers[i].request;
       message.type = answers[i].type;
       message.argument = (uint64_t)answers[i].error;
