@@ -47,7 +47,7 @@ struct process {
 struct receiver {
   int control;       /* to the reader */
   bool shares;       /* most requests go to one reception */
-  pid_t shared;      /* that one */
+  pid_t shared;      /* that one; 0 once it was reaped */
   int shared_socket; /* -1: none */
   size_t offences;
   uid_t offenders[MAX_OFFENDERS];
@@ -65,10 +65,13 @@ static bool is_offender(const struct receiver *receiver, uid_t uid) {
 static bool reap(struct receiver *receiver) {
   bool any = false;
   pid_t pid;
-  while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+  while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0) {
+    if (receiver->shared == pid)
+      receiver->shared = 0;
     for (int i = 0; i < MAX_PROCESSES; i++)
       if (receiver->processes[i].pid == pid)
         receiver->processes[i].pid = 0;
+  }
   for (int i = 0; i < MAX_PROCESSES; i++)
     any |= receiver->processes[i].pid != 0;
   return any;
@@ -158,7 +161,7 @@ static void hear_of_shared(struct receiver *receiver) {
     return;
   receiver->offenders[receiver->offences++ % MAX_OFFENDERS] = refused.uid;
   struct process *place = find_place(receiver, &refused, &fault);
-  if (place != NULL)
+  if (place != NULL) /* as free as before if it was reaped */
     *place = (struct process){.pid = receiver->shared, .request = refused};
 }
 
