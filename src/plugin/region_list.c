@@ -26,8 +26,9 @@ struct look {
   struct region_watch *watch;
   int directory;
   long descriptors; /* that may still be used */
-  uint64_t end_ns;  /* of trying sockets that are not known */
-  size_t unread;    /* for want of descriptors */
+  size_t tries;     /* of sockets that are not known */
+  uint64_t end_ns;  /* when there is no more time for them; 0: not set yet */
+  bool late;
   struct region_refused refused;
 };
 
@@ -275,10 +276,16 @@ static void remember(struct region_refused *refused, uint64_t mark) {
   refused->marks[refused->len++] = mark;
 }
 
-static uint64_t now_of(const struct region_watch *watch) {
-  return watch->options.now_ns != NULL
-             ? watch->options.now_ns(watch->options.argument)
-             : 0;
+/* Counts a try. The clock is looked at in every 64th. */
+static bool has_time(struct look *look) {
+  const struct region_watch_options *options = &look->watch->options;
+  if (++look->tries % 64 != 0 || options->now_ns == NULL)
+    return !look->late;
+  uint64_t now_ns = options->now_ns(options->argument);
+  if (look->end_ns == 0)
+    look->end_ns = now_ns + options->interval_ns / TRY_PART;
+  look->late = now_ns > look->end_ns;
+  return !look->late;
 }
 
 /* ---------------------------------------------------------------------------
@@ -298,7 +305,7 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   bool refused = has_refused(&watch->refused, mark);
   bool has_turn =
       !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
-  if (has_turn && now_of(watch) <= look->end_ns) {
+  if (has_turn && has_time(look)) {
     struct region_reader *reader = find_producer(watch, region, name, config);
     if (reader != NULL)
       return make_instance(look, region, name, config, reader);
@@ -378,9 +385,7 @@ static void meet_all(struct region_watch *watch) {
     return; /* no producer has made it yet */
   struct look look = {.watch = watch,
                       .directory = dirfd(directory),
-                      .descriptors = count_descriptors(watch),
-                      .end_ns = now_of(watch) +
-                                watch->options.interval_ns / TRY_PART};
+                      .descriptors = count_descriptors(watch)};
   size_t files = 0;
   for (struct dirent *file;
        files <= FILES_MAX && (file = readdir(directory)) != NULL; files++)
