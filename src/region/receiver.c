@@ -35,6 +35,24 @@ static pid_t fork_unseen(void) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
+/* Closes all other descriptors: nobody's port, pipe, lock or connection may
+ * wait for the end of a process that is held up. Returns the descriptor's new
+ * number. */
+static int keep_only(int fd) {
+  if (fd != 0 && dup2(fd, 0) < 0)
+    _exit(1);
+  bool closed = false;
+#ifdef SYS_close_range
+  closed = syscall(SYS_close_range, 1u, ~0u, 0u) == 0;
+#endif
+  for (int i = 1; i < MAX_FD && !closed; i++)
+    close(i);
+  /* Messages of libc are lost rather than sent to somebody's socket. */
+  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
+  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
+  return 0;
+}
+
 /* ---------------------------------------------------------------------------
  * The receiver: makes receptions, holds nothing that producers sent
  */
@@ -99,17 +117,13 @@ static struct process *find_place(struct receiver *receiver,
 }
 
 /* Returns its pid, or -1. */
-static pid_t make_reception(struct receiver *receiver, int *socket) {
+static pid_t make_reception(int *socket) {
   int ends[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
   pid_t pid = fork_unseen();
-  if (pid == 0) {
-    close(receiver->control);
-    region_close_fd(&receiver->shared_socket);
-    close(ends[0]);
-    region_reception_run(ends[1]);
-  }
+  if (pid == 0)
+    region_reception_run(keep_only(ends[1]));
   close(ends[1]);
   *socket = ends[0];
   if (pid < 0)
@@ -123,7 +137,7 @@ static void isolate(struct receiver *receiver,
   enum region_fault fault;
   int socket;
   struct process *place = find_place(receiver, request, &fault);
-  pid_t pid = place != NULL ? make_reception(receiver, &socket) : -1;
+  pid_t pid = place != NULL ? make_reception(&socket) : -1;
   if (pid < 0) {
     region_answer_fault(reader, fault);
     return;
@@ -138,7 +152,7 @@ static void isolate(struct receiver *receiver,
 static void share(struct receiver *receiver,
                   const struct region_request *request, int reader) {
   if (receiver->shared_socket < 0)
-    receiver->shared = make_reception(receiver, &receiver->shared_socket);
+    receiver->shared = make_reception(&receiver->shared_socket);
   if (receiver->shared_socket >= 0)
     region_packet_send(receiver->shared_socket, request, sizeof(*request),
                        &reader, 1);
@@ -182,20 +196,6 @@ static void serve_one(struct receiver *receiver) {
   region_passed_close(&passed);
 }
 
-/* Nothing of the host's: no port, pipe or lock may wait for the end of a
- * process that is held up. Returns the descriptor's new number. */
-static int keep_only(int fd) {
-  if (fd != 0 && dup2(fd, 0) < 0)
-    return -1;
-#ifdef SYS_close_range
-  if (syscall(SYS_close_range, 1u, ~0u, 0u) == 0)
-    return 0;
-#endif
-  for (int i = 1; i < MAX_FD; i++)
-    close(i);
-  return 0;
-}
-
 /* Whether a shared reception may have the descriptors that it needs. Those of a
  * message that find no room are dropped, for which it might wait (SO_LINGER).
  */
@@ -214,11 +214,6 @@ static bool has_descriptors(void) {
 static _Noreturn void serve(int control) {
   static struct receiver receiver = {.shared_socket = -1};
   receiver.control = keep_only(control);
-  if (receiver.control < 0)
-    _exit(1);
-  /* Messages of libc are lost rather than sent to somebody's socket. */
-  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
-  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   prctl(PR_SET_NAME, "percore-receive");
   receiver.shares = has_descriptors();
   for (;;) {
@@ -254,10 +249,8 @@ int region_receiver_start(struct region_receiver *receiver) {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   pid_t pid = fork_unseen();
-  if (pid == 0) {
-    close(ends[0]);
+  if (pid == 0)
     serve(ends[1]);
-  }
   int saved = errno;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   close(ends[1]);

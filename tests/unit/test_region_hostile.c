@@ -2,6 +2,7 @@
  * say over the socket. A test's state is the receiver that its readers use. */
 #include "percore_config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -452,6 +453,18 @@ static void what_is_no_memory_stays_with_its_process(void **state) {
   close(other);
 }
 
+static int count_descriptors_of(pid_t pid) {
+  char path[64];
+  int count = 0;
+  snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+  DIR *directory = opendir(path);
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    count += entry->d_name[0] != '.';
+  closedir(directory);
+  return count;
+}
+
 static void one_process_waits_for_all_producers(void **state) {
   struct region_connection connections[3];
   int peers[3];
@@ -459,6 +472,9 @@ static void one_process_waits_for_all_producers(void **state) {
     peers[i] = accept_process(&connections[i], *state);
   assert_int_equal(process_of(peers[1]), process_of(peers[0]));
   assert_int_equal(process_of(peers[2]), process_of(peers[0]));
+  /* Those of libc, for requests, and two for each; or somebody would not see
+   * the end of a connection while the process cannot exit. */
+  assert_int_equal(count_descriptors_of(process_of(peers[0])), 3 + 3 * 2);
   for (int i = 0; i < 3; i++)
     close_both(&connections[i], peers[i]);
 }
