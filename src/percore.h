@@ -394,7 +394,8 @@ int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
 /* Connects where there is no connection, and learns which tables and rows there
- * are. Blocks for at most one second (connecting to a stopped producer).
+ * are. Blocks for at most one second (connecting to a stopped producer). Forks
+ * a process that receives the region, which is gone when this returns 0 or 1.
  * Returns 1 if this is another producer than at the last call, 0 if not, or -1
  * with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
  * EPROTO (it breaks a rule of percore-region(7)) or EFBIG (more than 4 GiB):

@@ -67,10 +67,18 @@ struct region_allowances {
   } * list;
 };
 
+/* Sockets at which nobody listened, by hashes of name, file and time of change,
+ * in ascending order. */
+struct region_refused {
+  uint64_t *marks;
+  size_t len, capacity;
+};
+
 struct region_watch {
   struct region_watch_options options;
   struct region_instance *instances;
   size_t instances_len;
+  struct region_refused refused; /* at the last look into the directory */
   struct region_sums sums;
   struct region_useful *useful;
   struct machine *machine; /* NULL: nothing useful yet */
@@ -85,7 +93,7 @@ struct region_watch {
   struct region_moment last;    /* round */
   uint64_t mark_round, mark_ns; /* what was not there since is forgotten */
   bool any_met;                 /* since start */
-  bool crowd_told, user_told, absent_told;
+  bool crowd_told, user_told, absent_told, descriptors_told, directory_told;
 };
 
 /* Makes the tables of the producer that has come. False if out of memory. */

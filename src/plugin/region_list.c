@@ -2,13 +2,35 @@
 
 #include "region_instance.h"
 
+#include "base/descriptors.h"
+
 #include "utils/common/common.h"
 
 #include <dirent.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define INSTANCES_MAX 256
-#define FORGET_NS UINT64_C(600000000000) /* kept for so long unserved */
+#define INSTANCE_DESCRIPTORS 3           /* connection, memory, process */
+#define FORGET_NS UINT64_C(600000000000) /* kept this long unserved */
+/* Bounds of a look into a directory that others fill: files, the part of the
+ * interval for sockets that are not known, and in one of how many rounds one of
+ * them is tried that refused before. */
+#define FILES_MAX 65536
+#define TRY_PART 8
+#define REFUSED_ROUNDS 32
+
+/* A look into the runtime directory. */
+struct look {
+  struct region_watch *watch;
+  int directory;
+  long descriptors; /* that may still be used */
+  size_t tries;     /* of sockets that are not known */
+  uint64_t end_ns;  /* when there is no more time for them; 0: not set yet */
+  bool late;
+  struct region_refused refused;
+};
 
 static struct region_instance *find_instance(const struct region_watch *watch,
                                              const char *region,
@@ -85,28 +107,53 @@ static bool make_place(struct region_watch *watch) {
   return true;
 }
 
-/* Says once for which reason there is no place. */
-static bool has_place(struct region_watch *watch, const char *region,
-                      const char *name, const struct region_config *config,
+static void tell_limit(struct region_watch *watch, const char *label) {
+  struct rlimit limit = {0};
+  unsigned long more =
+      DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
+  (void)getrlimit(RLIMIT_NOFILE, &limit);
+  if (!watch->descriptors_told)
+    WARNING("percore: region %s and further ones are not read: the limit of "
+            "%lu open files would leave too few for other plugins. Raise "
+            "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
+            "enough for %d regions.",
+            label, (unsigned long)limit.rlim_cur,
+            (unsigned long)limit.rlim_cur + more, INSTANCES_MAX);
+  watch->descriptors_told = true;
+}
+
+static void tell_user(struct region_watch *watch, const char *label,
                       uid_t uid) {
-  const char *at = name[0] != '\0' ? "@" : "";
-  if (!may_have_place(watch, config, uid)) {
-    if (!watch->user_told)
-      WARNING(
-          "percore: user %u serves as many regions as are left for others, "
-          "of %d; %s%s%s and further ones of that user are not read, unless "
-          "AllowUser names it.",
-          (unsigned)uid, INSTANCES_MAX, region, at, name);
-    watch->user_told = true;
-    return false;
-  }
-  if (make_place(watch))
-    return true;
+  if (!watch->user_told)
+    WARNING("percore: user %u already uses its share of the %d regions that "
+            "are read; %s and further regions of that user are not read. Add "
+            "the user to AllowUser.",
+            (unsigned)uid, INSTANCES_MAX, label);
+  watch->user_told = true;
+}
+
+static void tell_crowd(struct region_watch *watch, const char *label) {
   if (!watch->crowd_told)
-    WARNING("percore: more than %d regions; %s%s%s and further ones are not "
-            "read.",
-            INSTANCES_MAX, region, at, name);
+    WARNING("percore: more than %d regions; %s and further ones are not read.",
+            INSTANCES_MAX, label);
   watch->crowd_told = true;
+}
+
+/* Says once for which reason there is no place. */
+static bool has_place(struct look *look, const char *region, const char *name,
+                      const struct region_config *config, uid_t uid) {
+  struct region_watch *watch = look->watch;
+  char label[512];
+  snprintf(label, sizeof(label), "%s%s%s", region, name[0] != '\0' ? "@" : "",
+           name);
+  if (look->descriptors < INSTANCE_DESCRIPTORS)
+    tell_limit(watch, label);
+  else if (!may_have_place(watch, config, uid))
+    tell_user(watch, label, uid);
+  else if (!make_place(watch))
+    tell_crowd(watch, label);
+  else
+    return true;
   return false;
 }
 
@@ -119,6 +166,7 @@ static struct region_reader *find_producer(const struct region_watch *watch,
       .runtime_dir = watch->options.runtime_dir,
       .max_region_size = config->max_region_size,
       .receiver = watch->options.receiver,
+      .keep_from_children = true,
       .may_read = region_config_may_read,
       .argument = (void *)config,
   };
@@ -156,19 +204,16 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   return entry;
 }
 
-static struct region_instance *make_instance(struct region_watch *watch,
+static struct region_instance *make_instance(struct look *look,
                                              const char *region,
-                                             const char *name) {
-  const struct region_config *config =
-      region_config_of(watch->options.configs, region);
-  struct region_reader *reader =
-      config != NULL ? find_producer(watch, region, name, config) : NULL;
-  if (reader == NULL)
-    return NULL;
+                                             const char *name,
+                                             const struct region_config *config,
+                                             struct region_reader *reader) {
+  struct region_watch *watch = look->watch;
   struct region_instance *instance = NULL;
   struct region_allowance_entry *allowance = find_allowance(watch, region);
   uid_t uid = region_reader_listener(reader);
-  if (has_place(watch, region, name, config, uid))
+  if (has_place(look, region, name, config, uid))
     instance = calloc(1, sizeof(*instance));
   if (instance == NULL || allowance == NULL) {
     free(instance);
@@ -184,12 +229,96 @@ static struct region_instance *make_instance(struct region_watch *watch,
   sstrncpy(instance->name, name, sizeof(instance->name));
   instance->config = config;
   insert(watch, instance);
+  look->descriptors -= INSTANCE_DESCRIPTORS;
   watch->any_met = true;
   return instance;
 }
 
+/* ---------------------------------------------------------------------------
+ * Sockets at which nobody listens
+ */
+
+/* 0 if the file is no socket. */
+static uint64_t mark_of(const struct look *look, const char *file) {
+  struct stat status;
+  if (fstatat(look->directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
+      !S_ISSOCK(status.st_mode))
+    return 0;
+  uint64_t mark = UINT64_C(14695981039346656037); /* FNV-1a */
+  const uint64_t numbers[] = {status.st_ino, (uint64_t)status.st_ctim.tv_sec,
+                              (uint64_t)status.st_ctim.tv_nsec};
+  for (const char *c = file; *c != '\0'; c++)
+    mark = (mark ^ (unsigned char)*c) * UINT64_C(1099511628211);
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(numbers); i++)
+    mark = (mark ^ numbers[i]) * UINT64_C(1099511628211);
+  return mark | 1;
+}
+
+static int compare_marks(const void *left, const void *right) {
+  const uint64_t *a = left, *b = right;
+  return (*a > *b) - (*a < *b);
+}
+
+static bool has_refused(const struct region_refused *refused, uint64_t mark) {
+  return refused->len > 0 && bsearch(&mark, refused->marks, refused->len,
+                                     sizeof(mark), compare_marks) != NULL;
+}
+
+/* Without memory it is not remembered. */
+static void remember(struct region_refused *refused, uint64_t mark) {
+  if (refused->len == refused->capacity) {
+    size_t capacity = MAX(64, 2 * refused->capacity);
+    uint64_t *marks = realloc(refused->marks, capacity * sizeof(*marks));
+    if (marks == NULL)
+      return;
+    refused->marks = marks;
+    refused->capacity = capacity;
+  }
+  refused->marks[refused->len++] = mark;
+}
+
+/* Counts a try. The clock is looked at in every 64th. */
+static bool has_time(struct look *look) {
+  const struct region_watch_options *options = &look->watch->options;
+  if (++look->tries % 64 != 0 || options->now_ns == NULL)
+    return !look->late;
+  uint64_t now_ns = options->now_ns(options->argument);
+  if (look->end_ns == 0)
+    look->end_ns = now_ns + options->interval_ns / TRY_PART;
+  look->late = now_ns > look->end_ns;
+  return !look->late;
+}
+
+/* ---------------------------------------------------------------------------
+ * Looking
+ */
+
+/* A socket that was not known in the round before. One that refused is tried
+ * again because its producer may have been between bind(2) and listen(2). */
+static struct region_instance *meet_new(struct look *look, const char *file,
+                                        const char *region, const char *name) {
+  struct region_watch *watch = look->watch;
+  const struct region_config *config =
+      region_config_of(watch->options.configs, region);
+  uint64_t mark = config != NULL ? mark_of(look, file) : 0;
+  if (mark == 0)
+    return NULL;
+  bool refused = has_refused(&watch->refused, mark);
+  bool has_turn =
+      !refused || (mark >> 1) % REFUSED_ROUNDS == watch->round % REFUSED_ROUNDS;
+  if (has_turn && has_time(look)) {
+    struct region_reader *reader = find_producer(watch, region, name, config);
+    if (reader != NULL)
+      return make_instance(look, region, name, config, reader);
+    refused = true;
+  }
+  if (refused)
+    remember(&look->refused, mark);
+  return NULL;
+}
+
 /* "gtpu.sock", "gtpu@east.sock" */
-static void meet(struct region_watch *watch, const char *file) {
+static void meet(struct look *look, const char *file) {
   static const char suffix[] = ".sock";
   char region[256];
   size_t length = strlen(file);
@@ -207,20 +336,45 @@ static void meet(struct region_watch *watch, const char *file) {
   if (!region_name_is_valid(region, false) ||
       (at != NULL && !region_instance_is_valid(name)))
     return;
-  struct region_instance *instance = find_instance(watch, region, name);
+  struct region_instance *instance = find_instance(look->watch, region, name);
   if (instance == NULL)
-    instance = make_instance(watch, region, name);
+    instance = meet_new(look, file, region, name);
   if (instance != NULL)
     instance->listed = true;
 }
 
-/* ---------------------------------------------------------------------------
- * Looking
- */
-
 static const char *runtime_dir_of(const struct region_watch *watch) {
   return watch->options.runtime_dir != NULL ? watch->options.runtime_dir
                                             : region_runtime_dir();
+}
+
+/* Says once what is wrong with the directory. */
+static void judge_directory(const struct look *look, size_t files) {
+  struct region_watch *watch = look->watch;
+  struct stat status;
+  if (watch->directory_told || fstat(look->directory, &status) != 0)
+    return;
+  bool open = (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
+  if (open)
+    WARNING("percore: any user may replace the regions in %s, because its mode "
+            "is %04o. Make it writable for its group only (chmod 3775).",
+            runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
+  if (files > FILES_MAX)
+    WARNING("percore: %s has more than %d files, of which the rest is not "
+            "looked at. Remove the sockets that nobody serves.",
+            runtime_dir_of(watch), FILES_MAX);
+  watch->directory_told = open || files > FILES_MAX;
+}
+
+/* As many as others leave, less what instances may still need that are not
+ * connected. */
+static long count_descriptors(const struct region_watch *watch) {
+  long available = descriptors_available();
+  for (const struct region_instance *instance = watch->instances;
+       instance != NULL; instance = instance->next)
+    if (instance->health != REGION_DEAD && !region_instance_is_alive(instance))
+      available -= INSTANCE_DESCRIPTORS;
+  return available;
 }
 
 static void meet_all(struct region_watch *watch) {
@@ -230,10 +384,20 @@ static void meet_all(struct region_watch *watch) {
   DIR *directory = opendir(runtime_dir_of(watch));
   if (directory == NULL)
     return; /* no producer has made it yet */
-  struct dirent *file;
-  while ((file = readdir(directory)) != NULL)
-    meet(watch, file->d_name);
+  struct look look = {.watch = watch,
+                      .directory = dirfd(directory),
+                      .descriptors = count_descriptors(watch)};
+  size_t files = 0;
+  for (struct dirent *file;
+       files <= FILES_MAX && (file = readdir(directory)) != NULL; files++)
+    meet(&look, file->d_name);
+  judge_directory(&look, files);
   closedir(directory);
+  if (look.refused.len > 0)
+    qsort(look.refused.marks, look.refused.len, sizeof(*look.refused.marks),
+          compare_marks);
+  free(watch->refused.marks);
+  watch->refused = look.refused;
 }
 
 /* A block for a region that is not there may be right, or a slip. */
@@ -246,8 +410,9 @@ static void tell_absent(struct region_watch *watch) {
          instance != NULL && !there; instance = instance->next)
       there = strcmp(instance->region, name) == 0;
     if (!there)
-      NOTICE("percore: nobody serves region %s in %s yet; it is waited for.",
-             name, runtime_dir_of(watch));
+      NOTICE(
+          "percore: nobody serves region %s in %s yet; percore waits for it.",
+          name, runtime_dir_of(watch));
   }
   watch->absent_told = true;
 }
@@ -273,4 +438,5 @@ void region_list_forget(struct region_watch *watch, uint64_t now_ns) {
 void region_list_free(struct region_watch *watch) {
   while (watch->instances != NULL)
     remove_instance(watch, &watch->instances);
+  free(watch->refused.marks);
 }

@@ -92,7 +92,7 @@ static void destroy(struct region_sampler *sampler) {
   while ((snapshot = sampling_thread_take(&sampler->sampling)) != NULL)
     region_snapshot_free(snapshot);
   region_watch_free(sampler->watch);
-  region_receiver_stop(sampler->receiver);
+  region_receiver_free(sampler->receiver);
   sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }
@@ -117,8 +117,12 @@ int region_sampler_start(struct region_sampler **result,
   struct region_moment now = {.stamp_ns = clock_now(CLOCK_REALTIME),
                               .monotonic_ns = clock_now(CLOCK_MONOTONIC),
                               .boottime_ns = clock_now(CLOCK_BOOTTIME)};
-  int status = region_receiver_start(&sampler->receiver) == 0 ? 0 : -errno;
-  sampler->options.receiver = sampler->receiver;
+  int status = 0;
+  sampler->receiver = sampler->options.receiver = region_receiver_new();
+  if (sampler->receiver == NULL)
+    status = -ENOMEM;
+  else if (region_receiver_start(sampler->receiver) != 0)
+    status = -errno;
   if (status == 0) {
     sampler->watch = region_watch_new(&sampler->options, &now);
     status = sampler->watch == NULL
@@ -137,7 +141,7 @@ void region_sampler_stop(struct region_sampler *sampler) {
   if (sampler == NULL)
     return;
   sampling_thread_stop(&sampler->sampling);
-  region_receiver_stop(sampler->receiver);
+  region_receiver_free(sampler->receiver);
   sampler->receiver = NULL;
 }
 

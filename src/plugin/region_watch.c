@@ -106,7 +106,9 @@ static void take_producer(struct region_watch *watch,
     snapshot->memory_short = true;
 }
 
-/* A producer that is gone is read once more, before its successor is met. */
+/* A producer that is gone is read once more, before its successor is met. One
+ * whose connection has ended is read when it is known whether the same region
+ * answers. */
 static void look_after(struct region_watch *watch,
                        struct region_instance *instance,
                        const struct region_moment *now,
@@ -122,7 +124,8 @@ static void look_after(struct region_watch *watch,
     take_producer(watch, instance, now, snapshot);
     break;
   case REGION_AS_BEFORE:
-    if (region_instance_is_alive(instance))
+    if (region_instance_is_alive(instance) &&
+        !region_instance_is_unanswered(instance))
       begin_reading(watch, instance, now, snapshot, false);
   }
 }
@@ -149,6 +152,14 @@ static void end_producer(struct region_watch *watch,
     take_producer(watch, instance, now, snapshot);
 }
 
+static void end_producers(struct region_watch *watch,
+                          const struct region_moment *now,
+                          struct region_snapshot *snapshot) {
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    end_producer(watch, instance, now, snapshot);
+}
+
 /* Meets producers that have answered. Returns how many are still to do so. */
 static size_t meet_answered(struct region_watch *watch,
                             const struct region_moment *now,
@@ -159,8 +170,7 @@ static size_t meet_answered(struct region_watch *watch,
     if (!region_instance_is_unanswered(instance) ||
         instance->silent_since_ns != 0)
       continue;
-    if (region_reader_refresh(instance->reader) == REGION_CAME)
-      take_producer(watch, instance, now, snapshot);
+    look_after(watch, instance, now, snapshot);
     left += region_instance_is_unanswered(instance);
   }
   return left;
@@ -183,6 +193,17 @@ static void await_hellos(struct region_watch *watch,
         !watch->options.wait(watch->options.argument, HELLO_WAIT_NS))
       return;
   }
+}
+
+/* Connected or not, their producers live. */
+static void begin_unanswered(struct region_watch *watch,
+                             const struct region_moment *now,
+                             struct region_snapshot *snapshot) {
+  for (struct region_instance *instance = watch->instances; instance != NULL;
+       instance = instance->next)
+    if (region_instance_is_alive(instance) &&
+        region_instance_is_unanswered(instance))
+      begin_reading(watch, instance, now, snapshot, false);
 }
 
 /* ---------------------------------------------------------------------------
@@ -365,10 +386,11 @@ static void read_round(struct region_watch *watch,
        instance = instance->next)
     look_after(watch, instance, now, snapshot);
   read_all(watch, end_ns);
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    end_producer(watch, instance, now, snapshot);
+  end_producers(watch, now, snapshot);
   await_hellos(watch, now, snapshot);
+  begin_unanswered(watch, now, snapshot);
+  read_all(watch, end_ns);
+  end_producers(watch, now, snapshot);
   read_all(watch, end_ns);
 }
 

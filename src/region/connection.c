@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,7 +13,6 @@
 #include <unistd.h>
 
 #include "connection.h"
-#include "message.h"
 
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
@@ -21,13 +21,12 @@
 /* With these a file cannot be cut, punched or written through a descriptor
  * while it is mapped here. */
 enum {
-  SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL,
-  MAX_STRAY = 16 /* messages that nobody asked for, dropped in one look */
+  SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
 };
 
 void region_connection_init(struct region_connection *connection) {
-  *connection =
-      (struct region_connection){.socket = -1, .memfd = -1, .pidfd = -1};
+  *connection = (struct region_connection){
+      .socket = -1, .memfd = -1, .pidfd = -1, .uid = (uid_t)-1};
 }
 
 void region_connection_close(struct region_connection *connection) {
@@ -104,31 +103,100 @@ int region_connection_open(struct region_connection *connection,
 int region_connection_probe(struct region_connection *connection,
                             const char *path) {
   int status = open_connection(connection, path, true);
-  connection->receiving = REGION_PROBED;
+  region_close_fd(&connection->socket);
   return status;
 }
 
+bool region_connection_is_open(const struct region_connection *connection) {
+  /* Both directions are shut down as soon as the other side is closed. */
+  struct pollfd end = {.fd = connection->socket};
+  return connection->socket >= 0 &&
+         (poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0);
+}
+
+bool region_connection_lost_process(
+    const struct region_connection *connection) {
+  struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
+  if (connection->pidfd >= 0)
+    return poll(&ended, 1, 0) > 0;
+  return connection->pid > 0 && kill(connection->pid, 0) != 0 && errno == ESRCH;
+}
+
 /* ---------------------------------------------------------------------------
- * Messages
+ * HELLO
  */
+
+int region_fail(enum region_offence fault, const char **why) {
+  static const struct {
+    int error;
+    const char *why;
+  } faults[] = {
+      [REGION_NO_MESSAGE] = {EPROTO, "its producer sends something else than "
+                                     "messages"},
+      [REGION_NO_HELLO] = {EPROTO, "its producer does not say hello"},
+      [REGION_NO_MEMORY] = {EPROTO, "it came without memory"},
+      [REGION_NOT_SEALED] = {EPROTO, "its memory is not a sealed memfd"},
+      [REGION_SENDS_MORE] = {EPROTO, "its producer sends more than hello and "
+                                     "its memory"},
+      [REGION_HELD_UP] = {EBUSY, "processes that received what it sent before "
+                                 "are held up, perhaps by a file system that "
+                                 "does not answer"},
+      [REGION_TOO_MANY] = {EUSERS, "too many processes wait for producers, or "
+                                   "no process can be made"},
+  };
+  *why = faults[fault].why;
+  errno = faults[fault].error;
+  return -1;
+}
 
 bool region_is_sealed(int fd) {
   int seals = fcntl(fd, F_GET_SEALS);
   return seals >= 0 && (seals & SEALS) == SEALS;
 }
 
-const char *region_connection_take_memory(struct region_connection *connection,
-                                          struct region_passed *passed) {
-  struct stat status;
+enum region_offence region_judge_hello(int status,
+                                       const struct region_message *message,
+                                       const struct region_passed *passed) {
+  if (status != 0)
+    return REGION_NO_MESSAGE;
+  if (message->type != REGION_HELLO)
+    return REGION_NO_HELLO;
   if (passed->count == 0)
-    return "it came without memory";
-  if (!region_is_sealed(passed->fds[0]))
-    return "its memory is not sealed";
-  if (fstat(passed->fds[0], &status) != 0 || status.st_size <= 0)
-    return "its memory has no size";
+    return REGION_NO_MEMORY;
+  if (passed->count > 1)
+    return REGION_SENDS_MORE;
+  return region_is_sealed(passed->fds[0]) ? REGION_NO_OFFENCE
+                                          : REGION_NOT_SEALED;
+}
+
+/* An empty message looks like the end, but brings its sender's credentials, for
+ * which there is no room here. ECONNRESET is told once, before what is queued.
+ */
+bool region_socket_is_empty(int socket) {
+  static const int on = 1;
+  struct msghdr header = {0};
+  ssize_t size;
+  if (setsockopt(socket, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) != 0 ||
+      shutdown(socket, SHUT_RD) != 0)
+    return false;
+  do
+    size = recvmsg(socket, &header, MSG_DONTWAIT | MSG_PEEK);
+  while (size < 0 && errno == ECONNRESET);
+  return size == 0 && (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
+}
+
+int region_connection_take_memory(struct region_connection *connection,
+                                  struct region_passed *passed,
+                                  const char **why) {
+  struct stat status;
+  if (fstat(passed->fds[0], &status) != 0 || status.st_size <= 0) {
+    *why = "its memory has no size";
+    errno = EPROTO;
+    return -1;
+  }
   connection->size = (uint64_t)status.st_size;
   connection->memfd = region_passed_take(passed, 0);
-  return NULL;
+  return 0;
 }
 
 int region_connection_hello(struct region_connection *connection, int wait_ms,
@@ -138,85 +206,15 @@ int region_connection_hello(struct region_connection *connection, int wait_ms,
   *why = NULL;
   int status = region_message_await(
       connection->socket, region_now_ms() + wait_ms, &message, &passed);
-  if (status != 0 && errno == EPROTO) {
-    *why = "its producer sends what is no message";
-  } else if (status == 0) {
-    *why = message.type == REGION_HELLO
-               ? region_connection_take_memory(connection, &passed)
-               : "its producer does not say hello";
-    status = *why == NULL ? 0 : -1;
-    errno = EPROTO;
-  }
+  if (status != 0 && errno != EPROTO && passed.count == 0)
+    return -1;
+  enum region_offence fault = region_judge_hello(status, &message, &passed);
+  if (fault == REGION_NO_OFFENCE && !region_socket_is_empty(connection->socket))
+    fault = REGION_SENDS_MORE;
+  if (fault == REGION_NO_OFFENCE)
+    status = region_connection_take_memory(connection, &passed, why);
+  else
+    status = region_fail(fault, why);
   region_passed_close(&passed);
   return status;
-}
-
-bool region_connection_lost_process(
-    const struct region_connection *connection) {
-  struct pollfd ended = {.fd = connection->pidfd, .events = POLLIN};
-  return connection->pidfd >= 0 && poll(&ended, 1, 0) > 0;
-}
-
-/* Nothing is expected but answers that came too late; they are dropped. */
-static bool is_open(struct region_connection *connection) {
-  struct region_message message;
-  struct region_passed passed;
-  for (int i = 0; i < MAX_STRAY; i++) {
-    int status = region_message_receive(connection->socket, &message, &passed);
-    region_passed_close(&passed);
-    if (status != 0)
-      return errno == EAGAIN || errno == EINTR;
-  }
-  return true;
-}
-
-/* Both directions are shut down as soon as the other side is closed. */
-static bool is_shut(const struct region_connection *connection) {
-  struct pollfd end = {.fd = connection->socket};
-  return poll(&end, 1, 0) > 0 && (end.revents & POLLHUP) != 0;
-}
-
-bool region_connection_is_alive(struct region_connection *connection) {
-  if (connection->socket < 0 ||
-      (connection->receiving == REGION_NOTHING_MORE ? is_shut(connection)
-                                                    : !is_open(connection)))
-    return false;
-  return !region_connection_lost_process(connection);
-}
-
-int region_connection_reset(struct region_connection *connection,
-                            uint32_t table, uint32_t row, int wait_ms) {
-  struct region_message message = {.type = REGION_RESET,
-                                   .request = ++connection->requests,
-                                   .table = table,
-                                   .row = row};
-  uint32_t request = message.request;
-  if (connection->receiving == REGION_NOTHING_MORE) {
-    errno = ENOTSUP;
-    return -1;
-  }
-  if (!region_message_send(connection->socket, &message, NULL, 0))
-    return -1;
-  int64_t deadline = region_now_ms() + wait_ms;
-  do {
-    struct region_passed passed;
-    int status =
-        region_message_await(connection->socket, deadline, &message, &passed);
-    region_passed_close(&passed);
-    if (status != 0) {
-      if (errno == EAGAIN)
-        errno = ETIMEDOUT;
-      return -1;
-    }
-  } while (message.request != request && region_now_ms() < deadline);
-  if (message.request != request) {
-    errno = ETIMEDOUT;
-    return -1;
-  }
-  if (message.type == REGION_RESET)
-    return 0;
-  errno = message.argument != 0 && message.argument < 4096
-              ? (int)message.argument
-              : EPROTO;
-  return -1;
 }

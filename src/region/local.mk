@@ -28,6 +28,7 @@ libregion_la_SOURCES = \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
 	src/region/receiver.c src/region/receiver.h \
+	src/region/reception.c src/region/reception.h \
 	src/region/reset.c \
 	src/region/row.c \
 	src/region/row_index.c src/region/row_index.h \

@@ -6,11 +6,13 @@
 #include <string.h>
 
 #include "reader.h"
+#include "receiver.h"
 #include "writer.h"
 
 struct percore_reader {
-  char *name, *instance; /* NULL: none */
-  bool own;              /* the region is one of this process */
+  char *name, *instance;            /* NULL: none */
+  bool own;                         /* the region is one of this process */
+  struct region_receiver *receiver; /* rests unless the producer is awaited */
   struct region_reader *reader;
   struct region_tile tile; /* of one row, of the table last read */
   uint64_t producer;       /* whose tile */
@@ -20,12 +22,15 @@ enum { HELLO_WAIT_MS = 1000 };
 
 int percore_open(struct percore_reader **opened, const char *region,
                  const char *instance) {
-  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS};
   struct percore_reader *reader = calloc(1, sizeof(*reader));
   *opened = NULL;
   if (reader == NULL)
     return -1;
-  if (region_reader_open(&reader->reader, region, instance, &options) == 0) {
+  reader->receiver = region_receiver_new();
+  struct region_reader_options options = {.hello_wait_ms = HELLO_WAIT_MS,
+                                          .receiver = reader->receiver};
+  if (reader->receiver != NULL &&
+      region_reader_open(&reader->reader, region, instance, &options) == 0) {
     reader->name = strdup(region);
     reader->instance = instance != NULL ? strdup(instance) : NULL;
     if (reader->name != NULL &&
@@ -43,6 +48,7 @@ void percore_close(struct percore_reader *reader) {
     return;
   region_tile_free(&reader->tile);
   region_reader_close(reader->reader);
+  region_receiver_free(reader->receiver);
   free(reader->name);
   free(reader->instance);
   free(reader);
@@ -76,6 +82,8 @@ int percore_refresh(struct percore_reader *reader) {
   enum region_event event = refresh(reader);
   if (event == REGION_WENT)
     event = refresh(reader);
+  if (region_reader_errno(reader->reader) == 0)
+    region_receiver_rest(reader->receiver);
   if (event == REGION_CAME)
     return 1;
   if (region_reader_presence(reader->reader) == REGION_ALIVE)

@@ -20,6 +20,7 @@ static struct region_reader *allocate(void) {
   if (reader == NULL)
     return NULL;
   region_connection_init(&reader->connection);
+  region_connection_init(&reader->coming);
   reader->view.memfd = -1;
   return reader;
 }
@@ -75,6 +76,7 @@ void region_reader_close(struct region_reader *reader) {
   if (reader == NULL)
     return;
   region_connection_close(&reader->connection);
+  region_connection_close(&reader->coming);
   region_view_close(&reader->view);
   free(reader);
 }
@@ -118,24 +120,14 @@ static bool name_is_valid(const struct region_reader *reader,
                        "region name differs from its socket's");
 }
 
-/* The producer may end a connection and go on, if too many readers come. What
- * it counted was read and must not count again. */
-static bool is_same_region(const struct region_reader *reader,
-                           const struct region_view *view) {
-  return has_view(reader) &&
-         memcmp(reader->view.directory.header.region_id,
-                view->directory.header.region_id,
-                sizeof(view->directory.header.region_id)) == 0;
-}
-
 /* Opens the region that was handed over; false with the reader's fault if it is
  * refused. */
 static bool open_handed(struct region_reader *reader,
                         struct region_view *view) {
-  struct region_connection *connection = &reader->connection;
-  int memfd = connection->memfd;
-  connection->memfd = -1;
-  if (region_view_open(view, memfd, connection->size,
+  struct region_connection *coming = &reader->coming;
+  int memfd = coming->memfd;
+  coming->memfd = -1;
+  if (region_view_open(view, memfd, coming->size,
                        reader->options.max_region_size, reader->allowance,
                        &reader->fault) != 0)
     return false;
@@ -145,50 +137,64 @@ static bool open_handed(struct region_reader *reader,
   return false;
 }
 
-/* HELLO is here: the new region takes the place of the one that is gone, in the
- * allowance, too, lest there is no room for both. */
-static bool take_region(struct region_reader *reader) {
+static void take_connection(struct region_reader *reader) {
+  region_connection_close(&reader->connection);
+  reader->connection = reader->coming;
+  region_connection_init(&reader->coming);
+  reader->pid = reader->connection.pid;
+  reader->uid = reader->connection.uid;
+  reader->left = false;
+  reader->fault = (struct region_fault){0};
+  reader->text[0] = '\0';
+}
+
+/* The new region takes the place of the one that is gone, in the allowance,
+ * too, lest there is no room for both. */
+static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
   if (!open_handed(reader, &view)) {
     say_fault(reader);
     region_view_take_back(&reader->view, held);
-    region_connection_close(&reader->connection);
-    return false;
+    region_connection_close(&reader->coming);
+    return REGION_AS_BEFORE;
   }
-  reader->left = false;
-  reader->fault = (struct region_fault){0};
-  reader->text[0] = '\0';
-  reader->pid = reader->connection.pid;
-  reader->uid = reader->connection.uid;
-  if (is_same_region(reader, &view)) {
-    region_view_close(&view);
-    region_view_take_back(&reader->view, held);
-    return false;
-  }
+  take_connection(reader);
   region_view_close(&reader->view);
   reader->view = view;
-  /* A receiver that is made anew later must not hold the memory. */
-  if (reader->options.receiver != NULL)
+  if (reader->options.keep_from_children)
     (void)madvise((void *)(uintptr_t)view.map, view.size, MADV_DONTFORK);
   reader->producer++;
-  return true;
+  return REGION_CAME;
+}
+
+static bool has_ended(const struct region_view *view) {
+  return region_load(region_view_words(
+             view, offsetof(struct region_header, ended))) != 0;
+}
+
+static enum region_event leave(struct region_reader *reader) {
+  region_connection_close(&reader->connection);
+  reader->left = true;
+  reader->ended = has_ended(&reader->view);
+  fail(reader, ECONNRESET, NULL);
+  return REGION_WENT;
 }
 
 int region_reader_connect(struct region_reader *reader) {
-  struct region_connection *connection = &reader->connection;
+  struct region_connection *coming = &reader->coming;
   const struct region_reader_options *options = &reader->options;
-  if (connection->socket >= 0)
+  if (coming->uid != (uid_t)-1)
     return 0;
   int status = options->receiver != NULL
-                   ? region_connection_probe(connection, reader->path)
-                   : region_connection_open(connection, reader->path);
-  reader->listener = status == 0 ? connection->uid : (uid_t)-1;
+                   ? region_connection_probe(coming, reader->path)
+                   : region_connection_open(coming, reader->path);
+  reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (status != 0) {
     fail(reader, errno, NULL);
   } else if (options->may_read != NULL &&
-             !options->may_read(connection->uid, options->argument)) {
-    region_connection_close(connection);
+             !options->may_read(coming->uid, options->argument)) {
+    region_connection_close(coming);
     fail(reader, EACCES, "its producer runs as a user that is not allowed");
   } else {
     return 0;
@@ -201,62 +207,76 @@ uid_t region_reader_listener(const struct region_reader *reader) {
   return reader->listener;
 }
 
-/* As region_connection_hello, or by the receiver. */
-static int await_hello(struct region_reader *reader, const char **why) {
-  struct region_connection *connection = &reader->connection;
+/* False, with the reader's error, if there is no HELLO. */
+static bool await_hello(struct region_reader *reader) {
+  struct region_connection *coming = &reader->coming;
   struct region_receiver *receiver = reader->options.receiver;
   int wait_ms = reader->options.hello_wait_ms;
-  *why = NULL;
-  if (receiver == NULL)
-    return region_connection_hello(connection, wait_ms, why);
-  if (connection->receiving == REGION_PROBED &&
-      region_receiver_ask(receiver, connection, reader->path, why) != 0)
-    return -1;
-  return region_receiver_hello(connection, wait_ms, why);
-}
-
-static bool connect_region(struct region_reader *reader) {
   const char *why;
   if (region_reader_connect(reader) != 0)
     return false;
-  if (await_hello(reader, &why) == 0)
-    return take_region(reader);
+  if (coming->memfd >= 0)
+    return true;
+  int status = receiver == NULL
+                   ? region_connection_hello(coming, wait_ms, &why)
+                   : region_receiver_hello(receiver, coming, reader->path,
+                                           wait_ms, &why);
+  if (status == 0)
+    return true;
   if (errno == EAGAIN) { /* stay connected: it may speak later */
     fail(reader, ETIMEDOUT, NULL);
     return false;
   }
   fail(reader, errno, why);
-  region_connection_close(&reader->connection);
+  region_connection_close(coming);
   return false;
 }
 
-static bool has_ended(const struct region_view *view) {
-  return region_load(region_view_words(
-             view, offsetof(struct region_header, ended))) != 0;
+/* The region whose counts were read, and must not count again. */
+static bool is_same_region(const struct region_reader *reader) {
+  const struct region_header *header = &reader->view.directory.header;
+  uint8_t id[sizeof(header->region_id)];
+  return has_view(reader) &&
+         pread(reader->coming.memfd, id, sizeof(id),
+               offsetof(struct region_header, region_id)) == sizeof(id) &&
+         memcmp(id, header->region_id, sizeof(id)) == 0;
+}
+
+/* Whether an error of connecting tells that nobody serves the region. Others
+ * come of a producer that has too many connections or of limits of this
+ * process. */
+static bool is_nobody_there(int error) {
+  return error == ENOENT || error == ECONNREFUSED || error == ENOTSOCK ||
+         error == EACCES || error == EPROTO;
 }
 
 enum region_event region_reader_refresh(struct region_reader *reader) {
-  if (has_view(reader) && !reader->left) {
-    if (region_connection_is_alive(&reader->connection))
-      return REGION_AS_BEFORE;
-    region_connection_close(&reader->connection);
-    reader->left = true;
-    reader->ended = has_ended(&reader->view);
-    fail(reader, ECONNRESET, NULL);
-    return REGION_WENT;
+  bool alive = has_view(reader) && !reader->left;
+  if (alive && region_connection_lost_process(&reader->connection))
+    return leave(reader);
+  if (alive && region_connection_is_open(&reader->connection))
+    return REGION_AS_BEFORE;
+  if (!await_hello(reader))
+    return alive && is_nobody_there(reader->fault.error) ? leave(reader)
+                                                   : REGION_AS_BEFORE;
+  if (is_same_region(reader)) {
+    region_close_fd(&reader->coming.memfd);
+    take_connection(reader);
+    return REGION_AS_BEFORE;
   }
-  return connect_region(reader) ? REGION_CAME : REGION_AS_BEFORE;
+  /* The next call takes what has come. */
+  return alive ? leave(reader) : take_region(reader);
 }
 
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size) {
-  struct region_connection *connection = &reader->connection;
-  region_connection_close(connection);
-  connection->memfd = memfd;
-  connection->size = size;
-  connection->pid = getpid();
-  connection->uid = geteuid();
-  return take_region(reader);
+  struct region_connection *coming = &reader->coming;
+  region_connection_close(coming);
+  coming->memfd = memfd;
+  coming->size = size;
+  coming->pid = getpid();
+  coming->uid = geteuid();
+  return take_region(reader) == REGION_CAME;
 }
 
 void region_reader_leave(struct region_reader *reader) { reader->left = true; }
@@ -269,7 +289,7 @@ enum region_presence
 region_reader_presence(const struct region_reader *reader) {
   if (has_view(reader))
     return reader->left ? REGION_LEFT : REGION_ALIVE;
-  return reader->connection.socket >= 0 ? REGION_SILENT : REGION_ABSENT;
+  return reader->coming.uid != (uid_t)-1 ? REGION_SILENT : REGION_ABSENT;
 }
 
 const struct region_fault *
@@ -312,7 +332,18 @@ int region_reader_reset(struct region_reader *reader, uint32_t table,
     errno = ENODEV;
     return -1;
   }
-  return region_connection_reset(&reader->connection, table, row, wait_ms);
+  struct region_receiver *given = reader->options.receiver;
+  struct region_receiver *receiver =
+      given != NULL ? given : region_receiver_new();
+  if (receiver == NULL)
+    return -1;
+  int status = region_receiver_reset(receiver, reader->path, reader->uid, table,
+                                     row, wait_ms);
+  int error = errno;
+  if (given == NULL)
+    region_receiver_free(receiver);
+  errno = error;
+  return status;
 }
 
 uint64_t region_reader_attach_refused(const struct region_reader *reader) {

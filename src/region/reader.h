@@ -29,9 +29,11 @@ struct region_reader_options {
   const char *runtime_dir;  /* NULL: the usual one */
   uint64_t max_region_size; /* 0: 4 GiB */
   int hello_wait_ms;        /* how long refresh may wait for a new producer */
-  /* Takes what producers send; it outlives the reader. NULL: the reader itself,
-   * which a hostile one may hold up for ever (receiver.h). */
+  /* Receives what producers send; it outlives the reader. NULL: the reader
+   * itself receives, which a hostile producer may hold up forever (receiver.h).
+   */
   struct region_receiver *receiver;
+  bool keep_from_children; /* what is forked later does not inherit the memory */
   /* Whether the producer may be one of this user; NULL: any. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;
@@ -40,9 +42,7 @@ struct region_reader_options {
 enum region_event {
   REGION_AS_BEFORE,
   REGION_CAME, /* another producer: directory, rows and values are new */
-  /* Gone since the last refresh; its values can still be read. Where it only
-   * ended the connection, the next refresh finds it as before. */
-  REGION_WENT
+  REGION_WENT  /* gone since the last refresh; its values can still be read */
 };
 
 enum region_presence {
@@ -76,7 +76,11 @@ int region_reader_connect(struct region_reader *reader);
 /* The user who listened at the last try to connect; -1 if that failed. */
 uid_t region_reader_listener(const struct region_reader *reader);
 
-/* Looks whether the producer lives; connects where there is none. */
+/* Looks whether the producer lives; connects where there is none. A producer
+ * ends a connection if it has too many, so the end of the connection alone does
+ * not mean that it is gone: its process has ended, nobody listens, or another
+ * region answers. Until one of these is known, or it is connected again, it is
+ * alive, and the errno is that of connecting. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
 /* For a region of this process, without a connection: takes its memory over,
@@ -88,7 +92,8 @@ void region_reader_leave(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Why there is no region: the whole reason, its errno (0 if there is none), and
+/* Why there is no region, or no connection to it: the whole reason, its errno (0
+ * if there is both), and
  * a line with the path of the socket. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
@@ -110,7 +115,8 @@ uid_t region_reader_uid(const struct region_reader *reader);
 bool region_reader_ended(const struct region_reader *reader);
 
 /* Asks the producer to reset a table (or UINT32_MAX: all) and row (or
- * UINT32_MAX: all). 0, or -1 with errno: EPERM, ETIMEDOUT, ENODEV, ... */
+ * UINT32_MAX: all), by a receiver of its own if the reader has none. 0, or -1
+ * with errno: EPERM, ETIMEDOUT, ENODEV, ... */
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms);
 

@@ -1,8 +1,7 @@
 #include "percore_config.h"
 
 #include "receiver.h"
-
-#include "message.h"
+#include "reception.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -10,256 +9,221 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* Between fork and end no lock may be taken that another thread could have had
- * at the fork; fork(3) takes those of malloc. */
-#ifdef HAVE__FORK
-#define FORK _Fork
-#else
-#define FORK fork
+#ifndef P_PIDFD
+#define P_PIDFD 3
 #endif
 
 enum {
-  MAX_RECEPTIONS = 1024,
-  MAX_OF_USER = 256,
+  MAX_PROCESSES = 256,
   MAX_OF_SOCKET = 2, /* one may still be about to end */
+  MAX_OFFENDERS = 64,
   MAX_FD = 65536,
-  AGAIN_MS = 100,
+  REAP_MS = 1000,
   END_MS = 100
 };
 
-/* For the receiver, with the socket to the reader. */
-struct request {
-  uid_t uid; /* who listens */
-  char path[108];
-};
-
-/* A process for one connection. */
-struct reception {
-  pid_t pid; /* 0: none */
-  struct request request;
-};
-
-struct region_receiver {
-  pid_t pid;   /* 0: none */
-  int pidfd;   /* -1 before Linux 5.3 */
-  int control; /* to the receiver */
-};
-
-/* What the processes tell the reader by REGION_ERROR: an errno of connect(2),
- * or one of these behind all of them. */
-enum { FIRST_FAULT = 4096 };
-enum fault {
-  NO_MESSAGE,
-  NO_HELLO,
-  MORE_THAN_HELLO,
-  NO_MEMORY,
-  NOT_SEALED,
-  BUSY,
-  MANY
-};
-static const struct {
-  int error;
-  const char *why;
-} faults[] = {
-    [NO_MESSAGE] = {EPROTO, "its producer sends what is no message"},
-    [NO_HELLO] = {EPROTO, "its producer does not say hello"},
-    [MORE_THAN_HELLO] = {EPROTO, "its producer sends more than hello"},
-    [NO_MEMORY] = {EPROTO, "it came without memory"},
-    [NOT_SEALED] = {EPROTO, "its memory is not sealed, or is none"},
-    [BUSY] = {EBUSY, "what it sent before is held up, perhaps by a file system "
-                     "that does not answer"},
-    [MANY] = {EUSERS, "too many processes wait for producers, or none can be "
-                      "made"},
-};
-
-static void tell(int reader, uint64_t what) {
-  struct region_message message = {.type = REGION_ERROR, .argument = what};
-  region_message_send(reader, &message, NULL, 0);
+/* As fork(2), but neither SIGCHLD nor waitpid(-1) of the host tell of the
+ * child's end, and no lock that another thread holds is waited for. The child
+ * may only call what is async-signal-safe. The arguments are zeros so that
+ * their order, which depends on the architecture, does not matter. */
+static pid_t fork_unseen(void) {
+  return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
-static void tell_fault(int reader, enum fault fault) {
-  tell(reader, FIRST_FAULT + (uint64_t)fault);
-}
-
-/* ---------------------------------------------------------------------------
- * The process of one connection. It closes nothing that came: its end does.
- */
-
-/* Until a message is there. False if the reader no longer waits for it. */
-static bool await_message(int producer, int reader) {
-  struct pollfd ends[] = {{.fd = producer, .events = POLLIN},
-                          {.fd = reader, .events = POLLIN}};
-  while (poll(ends, 2, -1) < 0)
-    if (errno != EINTR)
-      return false;
-  return ends[1].revents == 0;
-}
-
-/* Shuts the connection down for receiving. Whether nothing is there that would
- * still have to be closed: an empty message looks like the end, but says who
- * sent it, for which there is no room. */
-static bool is_empty(int producer) {
-  static const int on = 1;
-  struct msghdr header = {0};
-  return setsockopt(producer, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
-         shutdown(producer, SHUT_RD) == 0 &&
-         recvmsg(producer, &header, MSG_DONTWAIT | MSG_PEEK) == 0 &&
-         (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
-}
-
-static void pass_on(int producer, int reader) {
-  struct region_message message;
-  struct region_passed passed;
-  int status = region_message_receive(producer, &message, &passed);
-  if (status != 0 && errno == ECONNRESET)
-    return;
-  int fds[] = {passed.count > 0 ? passed.fds[0] : -1, producer};
-  if (status != 0)
-    tell_fault(reader, NO_MESSAGE);
-  else if (message.type != REGION_HELLO)
-    tell_fault(reader, NO_HELLO);
-  else if (!is_empty(producer))
-    tell_fault(reader, MORE_THAN_HELLO);
-  else if (passed.count == 0)
-    tell_fault(reader, NO_MEMORY);
-  else if (!region_is_sealed(fds[0]))
-    tell_fault(reader, NOT_SEALED);
-  else
-    region_message_send(reader, &message, fds, 2);
-}
-
-/* Where its queue is full, the producer has only to accept. */
-static int connect_to(struct region_connection *connection, const char *path,
-                      int reader) {
-  struct pollfd end = {.fd = reader, .events = POLLIN};
-  int status;
-  do
-    status = region_connection_open(connection, path);
-  while (status != 0 && errno == EAGAIN && poll(&end, 1, AGAIN_MS) == 0);
-  return status;
-}
-
-static _Noreturn void receive(const struct request *request, int reader) {
-  struct region_connection connection;
-  /* A process that is held up is to hold up nothing else. */
-  if (request->path[0] == '/' && chdir("/") != 0)
+/* Closes all other descriptors: nobody's port, pipe, lock or connection may
+ * wait for the end of a process that is held up. Returns the descriptor's new
+ * number. */
+static int keep_only(int fd) {
+  if (fd != 0 && dup2(fd, 0) < 0)
     _exit(1);
-  if (connect_to(&connection, request->path, reader) != 0)
-    tell(reader, (uint64_t)errno);
-  else if (connection.uid != request->uid)
-    tell(reader, ECONNRESET); /* another listens there by now */
-  else if (await_message(connection.socket, reader))
-    pass_on(connection.socket, reader);
-  _exit(0);
+  bool closed = false;
+#ifdef SYS_close_range
+  closed = syscall(SYS_close_range, 1u, ~0u, 0u) == 0;
+#endif
+  for (int i = 1; i < MAX_FD && !closed; i++)
+    close(i);
+  /* Messages of libc are lost rather than sent to somebody's socket. */
+  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
+  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
+  return 0;
 }
 
 /* ---------------------------------------------------------------------------
- * The receiver
+ * The receiver: makes receptions, holds nothing that producers sent
  */
 
-static void reap(struct reception *receptions) {
-  pid_t pid;
-  while ((pid = waitpid(-1, NULL, WNOHANG)) > 0)
-    for (int i = 0; i < MAX_RECEPTIONS; i++)
-      if (receptions[i].pid == pid)
-        receptions[i].pid = 0;
+struct process {
+  pid_t pid; /* 0: none */
+  struct region_request request;
+};
+
+struct receiver {
+  int control;       /* to the reader */
+  bool shares;       /* most requests go to one reception */
+  pid_t shared;      /* that one; 0 once it was reaped */
+  int shared_socket; /* -1: none */
+  size_t offences;
+  uid_t offenders[MAX_OFFENDERS];
+  struct process processes[MAX_PROCESSES]; /* which are not shared */
+};
+
+static bool is_offender(const struct receiver *receiver, uid_t uid) {
+  for (size_t i = 0; i < receiver->offences && i < MAX_OFFENDERS; i++)
+    if (receiver->offenders[i] == uid)
+      return true;
+  return false;
 }
 
-/* Where to note another one. NULL and a fault if there are too many: one user's
- * must leave as much room again for the others'. */
-static struct reception *find_place(struct reception *receptions,
-                                    const struct request *request,
-                                    enum fault *fault) {
-  struct reception *place = NULL;
-  int none = 0, of_user = 0, of_socket = 0;
-  for (int i = 0; i < MAX_RECEPTIONS; i++) {
-    struct reception *one = &receptions[i];
-    if (one->pid == 0) {
-      place = one;
-      none++;
-    } else if (one->request.uid == request->uid) {
+/* Returns whether any are left. */
+static bool reap(struct receiver *receiver) {
+  bool any = false;
+  pid_t pid;
+  while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0) {
+    if (receiver->shared == pid)
+      receiver->shared = 0;
+    for (int i = 0; i < MAX_PROCESSES; i++)
+      if (receiver->processes[i].pid == pid)
+        receiver->processes[i].pid = 0;
+  }
+  for (int i = 0; i < MAX_PROCESSES; i++)
+    any |= receiver->processes[i].pid != 0;
+  return any;
+}
+
+/* Where to note another process. NULL and a fault if there are too many: one
+ * user's processes leave as many places for others'. */
+static struct process *find_place(struct receiver *receiver,
+                                  const struct region_request *request,
+                                  enum region_offence *fault) {
+  struct process *place = NULL;
+  int unused = 0, of_user = 0, of_socket = 0;
+  for (int i = 0; i < MAX_PROCESSES; i++) {
+    struct process *process = &receiver->processes[i];
+    if (process->pid == 0) {
+      place = process;
+      unused++;
+    } else if (process->request.uid == request->uid) {
       of_user++;
-      of_socket += strcmp(one->request.path, request->path) == 0;
+      of_socket += strcmp(process->request.path, request->path) == 0;
     }
   }
-  *fault = of_socket < MAX_OF_SOCKET ? MANY : BUSY;
-  return of_socket < MAX_OF_SOCKET && of_user < MAX_OF_USER && of_user < none
-             ? place
-             : NULL;
+  *fault = of_socket < MAX_OF_SOCKET ? REGION_TOO_MANY : REGION_HELD_UP;
+  return of_socket < MAX_OF_SOCKET && of_user < unused ? place : NULL;
 }
 
-static void begin(struct reception *receptions, const struct request *request,
-                  int control, int reader) {
-  enum fault fault;
-  struct reception *place = find_place(receptions, request, &fault);
-  if (place == NULL) {
-    tell_fault(reader, fault);
+/* Returns its pid, or -1. */
+static pid_t make_reception(int *socket) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  pid_t pid = fork_unseen();
+  if (pid == 0)
+    region_reception_run(keep_only(ends[1]));
+  close(ends[1]);
+  *socket = ends[0];
+  if (pid < 0)
+    region_close_fd(socket);
+  return pid;
+}
+
+/* In a reception of its own. */
+static void isolate(struct receiver *receiver,
+                    const struct region_request *request, int reader) {
+  enum region_offence fault;
+  int socket;
+  struct process *place = find_place(receiver, request, &fault);
+  pid_t pid = place != NULL ? make_reception(&socket) : -1;
+  if (pid < 0) {
+    region_answer_offence(reader, fault);
     return;
   }
-  pid_t pid = FORK();
-  if (pid == 0) {
-    close(control);
-    receive(request, reader);
-  }
-  if (pid < 0)
-    tell_fault(reader, MANY);
-  else
-    *place = (struct reception){.pid = pid, .request = *request};
+  region_packet_send(socket, request, sizeof(*request), &reader, 1);
+  close(socket);
+  *place = (struct process){.pid = pid, .request = *request};
 }
 
-static void serve_one(struct reception *receptions, int control) {
-  struct request request;
+/* A request that the reception does not get, because it has just ended or has
+ * no time, ends with the reader's socket, and the reader asks again. */
+static void share(struct receiver *receiver,
+                  const struct region_request *request, int reader) {
+  if (receiver->shared_socket < 0)
+    receiver->shared = make_reception(&receiver->shared_socket);
+  if (receiver->shared_socket >= 0)
+    region_packet_send(receiver->shared_socket, request, sizeof(*request),
+                       &reader, 1);
+  else
+    region_answer_offence(reader, REGION_TOO_MANY);
+}
+
+/* The shared reception has ended: with the request that it had to refuse
+ * something for, unless somebody killed it. */
+static void hear_of_shared(struct receiver *receiver) {
+  struct region_request refused;
   struct region_passed passed;
-  ssize_t size =
-      region_packet_receive(control, &request, sizeof(request), &passed);
+  enum region_offence fault;
+  ssize_t size = region_packet_receive(receiver->shared_socket, &refused,
+                                       sizeof(refused), &passed);
+  if (size < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  region_close_fd(&receiver->shared_socket);
+  if (size != sizeof(refused))
+    return;
+  receiver->offenders[receiver->offences++ % MAX_OFFENDERS] = refused.uid;
+  struct process *place = find_place(receiver, &refused, &fault);
+  if (place != NULL) /* as free as before if it was reaped */
+    *place = (struct process){.pid = receiver->shared, .request = refused};
+}
+
+static void serve_one(struct receiver *receiver) {
+  struct region_request request;
+  struct region_passed passed;
+  ssize_t size = region_packet_receive(receiver->control, &request,
+                                       sizeof(request), &passed);
   if (size < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   if (size != sizeof(request))
     _exit(0); /* the reader has ended */
-  if (passed.count > 0)
-    begin(receptions, &request, control, passed.fds[0]);
+  if (passed.count == 1 && receiver->shares &&
+      !is_offender(receiver, request.uid))
+    share(receiver, &request, passed.fds[0]);
+  else if (passed.count == 1)
+    isolate(receiver, &request, passed.fds[0]);
   region_passed_close(&passed);
 }
 
-static void note_signal(int signal) { (void)signal; }
-
-/* Nothing of the host's: no port, pipe or lock may wait for the end of a
- * process that is held up. Returns the descriptor's new number. */
-static int keep_only(int fd) {
-  if (fd != 0 && dup2(fd, 0) < 0)
-    return -1;
-#ifdef SYS_close_range
-  if (syscall(SYS_close_range, 1u, ~0u, 0u) == 0)
-    return 0;
-#endif
-  for (int i = 1; i < MAX_FD; i++)
-    close(i);
-  return 0;
+/* Whether a shared reception may have the descriptors that it needs. Those of a
+ * message that find no room are dropped, for which it might wait (SO_LINGER).
+ */
+static bool has_descriptors(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return false;
+  if (limit.rlim_cur >= REGION_RECEPTION_FDS)
+    return true;
+  limit.rlim_cur = REGION_RECEPTION_FDS;
+  if (limit.rlim_max < limit.rlim_cur)
+    limit.rlim_max = limit.rlim_cur; /* for root only */
+  return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
 static _Noreturn void serve(int control) {
-  static struct reception receptions[MAX_RECEPTIONS];
-  struct sigaction action = {.sa_handler = note_signal};
-  sigset_t but_children;
-  sigaction(SIGCHLD, &action, NULL);
-  sigfillset(&but_children);
-  sigdelset(&but_children, SIGCHLD);
-  control = keep_only(control);
-  if (control < 0)
-    _exit(1);
-  /* Messages of libc are lost rather than sent to somebody's socket. */
-  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
-  (void)open("/dev/null", O_RDWR | O_CLOEXEC);
+  static struct receiver receiver = {.shared_socket = -1};
+  receiver.control = keep_only(control);
   prctl(PR_SET_NAME, "percore-receive");
+  receiver.shares = has_descriptors();
   for (;;) {
-    struct pollfd ready = {.fd = control, .events = POLLIN};
-    (void)ppoll(&ready, 1, NULL, &but_children);
-    reap(receptions);
-    serve_one(receptions, control);
+    struct pollfd ends[] = {{.fd = receiver.control, .events = POLLIN},
+                            {.fd = receiver.shared_socket, .events = POLLIN}};
+    (void)poll(ends, 2, reap(&receiver) ? REAP_MS : -1);
+    if (ends[1].revents != 0)
+      hear_of_shared(&receiver);
+    if (ends[0].revents != 0)
+      serve_one(&receiver);
   }
 }
 
@@ -267,18 +231,26 @@ static _Noreturn void serve(int control) {
  * The reader's side
  */
 
-static int fork_receiver(struct region_receiver *receiver) {
+struct region_receiver {
+  pid_t pid;   /* 0: none */
+  int pidfd;   /* -1 before Linux 5.3 */
+  int control; /* to the receiver */
+};
+
+struct region_receiver *region_receiver_new(void) {
+  return calloc(1, sizeof(struct region_receiver));
+}
+
+int region_receiver_start(struct region_receiver *receiver) {
   int ends[2];
   sigset_t all, before;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
     return -1;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  pid_t pid = FORK();
-  if (pid == 0) {
-    close(ends[0]);
+  pid_t pid = fork_unseen();
+  if (pid == 0)
     serve(ends[1]);
-  }
   int saved = errno;
   pthread_sigmask(SIG_SETMASK, &before, NULL);
   close(ends[1]);
@@ -293,126 +265,146 @@ static int fork_receiver(struct region_receiver *receiver) {
   return 0;
 }
 
-/* Where nobody asks how a process ended (SIGCHLD is ignored, as in collectd),
- * its pid is soon another's, but not what pidfd says. */
-static void end_receiver(struct region_receiver *receiver) {
+/* Waits by the pidfd where there is one: a pid may be another's after a wait
+ * with __WALL by the host. */
+void region_receiver_rest(struct region_receiver *receiver) {
   struct pollfd end = {.fd = receiver->pidfd, .events = POLLIN};
+  siginfo_t info;
   if (receiver->pid == 0)
     return;
   region_close_fd(&receiver->control); /* ends it */
-  if (receiver->pidfd >= 0 && poll(&end, 1, END_MS) == 0)
-    (void)syscall(SYS_pidfd_send_signal, receiver->pidfd, SIGKILL, NULL, 0);
-  (void)waitpid(receiver->pid, NULL, receiver->pidfd >= 0 ? WNOHANG : 0);
-  region_close_fd(&receiver->pidfd);
+  if (receiver->pidfd < 0) {
+    (void)waitpid(receiver->pid, NULL, __WALL);
+  } else {
+    if (poll(&end, 1, END_MS) == 0)
+      (void)syscall(SYS_pidfd_send_signal, receiver->pidfd, SIGKILL, NULL, 0);
+    (void)waitid(P_PIDFD, (id_t)receiver->pidfd, &info,
+                 WEXITED | WNOHANG | __WALL);
+    region_close_fd(&receiver->pidfd);
+  }
   receiver->pid = 0;
 }
 
-int region_receiver_start(struct region_receiver **started) {
-  struct region_receiver *receiver = calloc(1, sizeof(*receiver));
-  *started = NULL;
-  if (receiver == NULL)
-    return -1;
-  if (fork_receiver(receiver) != 0) {
-    free(receiver);
-    return -1;
-  }
-  *started = receiver;
-  return 0;
-}
-
-void region_receiver_stop(struct region_receiver *receiver) {
-  if (receiver == NULL)
-    return;
-  end_receiver(receiver);
+void region_receiver_free(struct region_receiver *receiver) {
+  if (receiver != NULL)
+    region_receiver_rest(receiver);
   free(receiver);
 }
 
-static bool send_request(const struct region_receiver *receiver,
-                         const struct request *request, int fd) {
-  return region_packet_send(receiver->control, request, sizeof(*request), &fd,
-                            1);
+/* Makes a receiver where there is none, or no longer. Returns the socket for
+ * the answer, or -1 with errno. */
+static int ask(struct region_receiver *receiver,
+               const struct region_request *request, const char **why) {
+  int ends[2];
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+    return -1;
+  bool sent = false;
+  for (int attempt = 0; attempt < 2 && !sent; attempt++) {
+    if (receiver->pid == 0 && region_receiver_start(receiver) != 0) {
+      region_fail(REGION_TOO_MANY, why);
+      break;
+    }
+    sent = region_packet_send(receiver->control, request, sizeof(*request),
+                              &ends[1], 1);
+    if (!sent && errno != EPIPE && errno != ECONNRESET)
+      break;
+    if (!sent)
+      region_receiver_rest(receiver);
+  }
+  region_close_fd(&ends[1]);
+  if (!sent)
+    region_close_fd(&ends[0]);
+  return ends[0];
 }
 
-/* -1 with errno and a reason. */
-static int fail(uint64_t told, const char **why) {
-  size_t fault = told - FIRST_FAULT;
+/* Asks, unless that was done, and awaits the answer. 0, or -1 with errno:
+ * EAGAIN if there is no answer yet, or the reception has ended because of
+ * another connection, so that the next call asks again. */
+static int await_answer(struct region_receiver *receiver,
+                        const struct region_request *request, int *socket,
+                        int wait_ms, struct region_message *answer,
+                        struct region_passed *passed, const char **why) {
   *why = NULL;
-  errno = (int)told;
-  if (told >= FIRST_FAULT && fault < sizeof(faults) / sizeof(faults[0])) {
-    errno = faults[fault].error;
-    *why = faults[fault].why;
+  passed->count = 0;
+  if (*socket < 0)
+    *socket = ask(receiver, request, why);
+  if (*socket < 0)
+    return -1;
+  int status =
+      region_message_await(*socket, region_now_ms() + wait_ms, answer, passed);
+  if (status != 0 && errno == ECONNRESET) {
+    region_close_fd(socket);
+    errno = EAGAIN;
   }
+  return status;
+}
+
+static int take_error(const struct region_message *answer, const char **why) {
+  if (answer->argument > REGION_FIRST_OFFENCE &&
+      answer->argument <= REGION_FIRST_OFFENCE + REGION_TOO_MANY)
+    return region_fail(
+        (enum region_offence)(answer->argument - REGION_FIRST_OFFENCE), why);
+  errno = (int)answer->argument;
   return -1;
 }
 
-/* One that was killed is made anew. */
-static int hand_over(struct region_receiver *receiver,
-                     const struct request *request, int fd, const char **why) {
-  if (receiver->pid != 0) {
-    if (send_request(receiver, request, fd))
-      return 0;
-    if (errno != EPIPE && errno != ECONNRESET)
-      return -1;
-    end_receiver(receiver);
-  }
-  if (fork_receiver(receiver) != 0)
-    return fail(FIRST_FAULT + MANY, why);
-  return send_request(receiver, request, fd) ? 0 : -1;
+static void copy_path(struct region_request *request, const char *path) {
+  memcpy(request->path, path, strnlen(path, sizeof(request->path) - 1));
 }
 
-int region_receiver_ask(struct region_receiver *receiver,
-                        struct region_connection *connection, const char *path,
-                        const char **why) {
-  int ends[2];
-  struct request request = {.uid = connection->uid};
-  *why = NULL;
-  memcpy(request.path, path, strnlen(path, sizeof(request.path) - 1));
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
-  int status = hand_over(receiver, &request, ends[1], why);
-  region_close_fd(&ends[1]);
-  if (status != 0) {
-    region_close_fd(&ends[0]);
-    return -1;
-  }
-  region_close_fd(&connection->socket);
-  connection->socket = ends[0];
-  connection->receiving = REGION_BY_RECEIVER;
-  return 0;
-}
-
-/* What came by HELLO: memory, and the connection, whose producer may have come
- * after the one that was looked at. */
+/* Memory, and the connection, whose producer may have come after the one that
+ * was probed. */
 static int conclude(struct region_connection *connection,
-                    const struct region_message *message,
+                    const struct region_message *answer,
                     struct region_passed *passed, const char **why) {
-  if (message->type != REGION_HELLO)
-    return fail(message->argument, why);
+  if (answer->type != REGION_HELLO)
+    return take_error(answer, why);
   errno = EMFILE;
-  if (passed->count != 2)
-    return -1;
-  errno = EPROTO;
-  *why = region_connection_take_memory(connection, passed);
-  if (*why != NULL)
+  if (passed->count != 2 ||
+      region_connection_take_memory(connection, passed, why) != 0)
     return -1;
   region_close_fd(&connection->socket);
   connection->socket = region_passed_take(passed, 1);
-  connection->receiving = REGION_NOTHING_MORE;
   region_connection_learn_peer(connection);
   return 0;
 }
 
-int region_receiver_hello(struct region_connection *connection, int wait_ms,
-                          const char **why) {
-  struct region_message message;
+int region_receiver_hello(struct region_receiver *receiver,
+                          struct region_connection *connection,
+                          const char *path, int wait_ms, const char **why) {
+  struct region_request request = {.uid = connection->uid};
+  struct region_message answer;
   struct region_passed passed;
-  *why = NULL;
-  int status = region_message_await(
-      connection->socket, region_now_ms() + wait_ms, &message, &passed);
+  copy_path(&request, path);
+  int status = await_answer(receiver, &request, &connection->socket, wait_ms,
+                            &answer, &passed, why);
   if (status == 0)
-    status = conclude(connection, &message, &passed, why);
+    status = conclude(connection, &answer, &passed, why);
   else if (errno == EAGAIN && region_connection_lost_process(connection))
     errno = ECONNRESET;
   region_passed_close(&passed);
+  return status;
+}
+
+int region_receiver_reset(struct region_receiver *receiver, const char *path,
+                          uid_t uid, uint32_t table, uint32_t row,
+                          int wait_ms) {
+  struct region_request request = {
+      .uid = uid,
+      .question = {
+          .type = REGION_RESET, .request = 1, .table = table, .row = row}};
+  struct region_message answer;
+  struct region_passed passed;
+  const char *why;
+  int socket = -1;
+  copy_path(&request, path);
+  int status = await_answer(receiver, &request, &socket, wait_ms, &answer,
+                            &passed, &why);
+  if (status == 0 && answer.type != REGION_RESET)
+    status = take_error(&answer, &why);
+  else if (status != 0 && errno == EAGAIN)
+    errno = ETIMEDOUT;
+  region_passed_close(&passed);
+  region_close_fd(&socket);
   return status;
 }

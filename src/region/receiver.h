@@ -1,16 +1,21 @@
-/* receiver.h: processes that take what producers send, in a reader's stead.
+/* receiver.h: processes that receive what producers send, so that a reader need
+ * not.
  *
- * Who receives a descriptor has to close it, and the close of a file may wait
- * for ever: for a file system that its owner runs and that does not answer
- * (FUSE). No signal ends that, and a process cannot end before. So a reader
- * only looks who listens, by a connection through which nothing can come, and a
- * process that is made for it connects and receives HELLO. It hands on the
- * memory, if it is memory, and the connection, after which nothing can come
- * either. What else there was is closed by its end, for which nobody waits.
+ * Closing a received descriptor can block forever: a FUSE server may never
+ * answer FLUSH, no signal ends that wait, and the process cannot exit either.
+ * So a reader looks who listens by a connection through which nothing can come,
+ * and a reception connects, receives HELLO and forwards memory that is a sealed
+ * memfd, which is safe to close, with the connection, after which nothing can
+ * be received any more.
  *
- *   reader --- receiver        forked at start, while the reader is small
- *      |          \
- *      +------- one process for each connection, up to HELLO
+ *   reader --- receiver        forked while the reader is small; holds nothing
+ *      |          \            that a producer sent
+ *      +------- reception      one process for all pending connections
+ *
+ * A reception never closes a descriptor that it refuses. It shuts its
+ * connections down and exits; nobody waits for that. The readers that it leaves
+ * without an answer ask again, which makes a new one. A user whose producer was
+ * refused has a reception for each connection from then on, and few of them.
  *
  * One thread at a time.
  */
@@ -21,25 +26,32 @@
 
 struct region_receiver;
 
-/* 0, or -1 with errno. Never waits, but for fork(2). */
-int region_receiver_start(struct region_receiver **receiver);
+/* NULL if out of memory. The process is forked by the first of the functions
+ * that need it; the reader's children are not visible to waitpid(-1), and no
+ * SIGCHLD comes of them. */
+struct region_receiver *region_receiver_new(void);
 
-/* Ends it; waits for that, but for 100 ms at most. Connections that have had
- * their HELLO go on. */
-void region_receiver_stop(struct region_receiver *receiver);
+/* Forks now. 0, or -1 with errno. */
+int region_receiver_start(struct region_receiver *receiver);
 
-/* Has a process connect where the connection was probed; the socket leads to it
- * then. Never waits, but for fork(2) where the receiver was killed. 0, or -1
- * with a reason and errno: EAGAIN if it has no time just now, EUSERS if it
- * cannot be made, ... */
-int region_receiver_ask(struct region_receiver *receiver,
-                        struct region_connection *connection, const char *path,
-                        const char **why);
+/* Ends the process until it is needed again; waits for that for at most 100 ms.
+ * Connections that have had their HELLO go on. */
+void region_receiver_rest(struct region_receiver *receiver);
 
-/* As region_connection_hello; errno also EBUSY where two processes hold what
- * the same user sent through that socket before, EUSERS if there are too many
- * processes, those of connect(2). */
-int region_receiver_hello(struct region_connection *connection, int wait_ms,
-                          const char **why);
+void region_receiver_free(struct region_receiver *receiver);
+
+/* As region_connection_hello, by a reception; path is that of the probe. It
+ * never blocks in fork(2) but where a receiver was killed. errno also EBUSY or
+ * EUSERS (processes hold what the same user sent, or there are too many of
+ * them), and those of connect(2). */
+int region_receiver_hello(struct region_receiver *receiver,
+                          struct region_connection *connection,
+                          const char *path, int wait_ms, const char **why);
+
+/* Has a reception ask the producer, who listens as that user, to reset; tables
+ * as the directory counts them. Waits for the answer. 0, or -1 with errno:
+ * EPERM, ETIMEDOUT, ... */
+int region_receiver_reset(struct region_receiver *receiver, const char *path,
+                          uid_t uid, uint32_t table, uint32_t row, int wait_ms);
 
 #endif

@@ -28,6 +28,7 @@ enum { LOOK_AGAIN_MS = 2000 };
 
 struct connection {
   int fd; /* -1 if unused */
+  uid_t uid;
   uint64_t number;
 };
 
@@ -52,18 +53,39 @@ static int watch(struct server *server, int fd) {
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* A free place, or that of the oldest connection. */
+/* -1 if it is not known. */
+static uid_t peer_uid(int fd) {
+  struct ucred peer = {.uid = (uid_t)-1};
+  socklen_t size = sizeof(peer);
+  (void)getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
+  return peer.uid;
+}
+
+static int count_connections(const struct server *server, uid_t uid) {
+  int count = 0;
+  for (int i = 0; i < MAX_CONNECTIONS; i++)
+    count += server->connections[i].uid == uid;
+  return count;
+}
+
+/* A free place, or that of the oldest connection of the user with the most, so
+ * that nobody can take the places of another user's readers. */
 static struct connection *make_place(struct server *server) {
-  struct connection *oldest = &server->connections[0];
+  struct connection *victim = NULL;
+  int most = 0;
   for (int i = 0; i < MAX_CONNECTIONS; i++) {
     struct connection *connection = &server->connections[i];
     if (connection->fd < 0)
       return connection;
-    if (connection->number < oldest->number)
-      oldest = connection;
+    int count = count_connections(server, connection->uid);
+    if (count > most ||
+        (count == most && connection->number < victim->number)) {
+      victim = connection;
+      most = count;
+    }
   }
-  region_close_fd(&oldest->fd);
-  return oldest;
+  region_close_fd(&victim->fd);
+  return victim;
 }
 
 /* Who only looks whether anybody listens is sent nothing, and takes nobody's
@@ -92,6 +114,7 @@ static bool accept_one(struct percore_region *region) {
     }
     struct connection *connection = make_place(server);
     connection->fd = fd;
+    connection->uid = peer_uid(fd);
     connection->number = server->accepted++;
     break;
   }
@@ -99,10 +122,8 @@ static bool accept_one(struct percore_region *region) {
 }
 
 static bool may_reset(int fd) {
-  struct ucred peer;
-  socklen_t size = sizeof(peer);
-  return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
-         (peer.uid == 0 || peer.uid == geteuid());
+  uid_t uid = peer_uid(fd);
+  return uid == 0 || uid == geteuid();
 }
 
 /* The errno of the answer, 0 for success. */

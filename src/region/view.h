@@ -75,7 +75,8 @@ struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
   char path[108];
-  struct region_connection connection;
+  struct region_connection connection; /* of the view's producer */
+  struct region_connection coming;     /* before it is taken */
   uid_t listener; /* -1: nobody, or not to be seen */
   struct region_view view;
   bool left;         /* the view's producer is gone */

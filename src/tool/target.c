@@ -1,5 +1,7 @@
 #include "target.h"
 
+#include "region/receiver.h"
+
 #include "tool.h"
 
 #include <dirent.h>
@@ -11,9 +13,14 @@
 
 enum { HELLO_WAIT_MS = 1000 };
 
+/* One receiver for all readers of a command; it ends with the command. */
 struct region_reader_options target_options(int hello_wait_ms) {
+  static struct region_receiver *receiver;
+  if (receiver == NULL)
+    receiver = region_receiver_new();
   return (struct region_reader_options){.hello_wait_ms = hello_wait_ms,
-                                        .max_region_size = UINT64_MAX};
+                                        .max_region_size = UINT64_MAX,
+                                        .receiver = receiver};
 }
 
 void user_text(char text[USER_TEXT_SIZE], uid_t uid) {

@@ -3,15 +3,22 @@
 #include "region_host.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-static int listen_at(const char *path) {
+static int bind_at(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   snprintf(address.sun_path, sizeof(address.sun_path), "%s", path);
   assert_return_code(bind(fd, (void *)&address, sizeof(address)), errno);
+  return fd;
+}
+
+static int listen_at(const char *path) {
+  int fd = bind_at(path);
   assert_return_code(listen(fd, 1), errno);
   return fd;
 }
@@ -488,11 +495,123 @@ static void sockets_that_nobody_serves_take_no_places(void **state) {
   }
 }
 
+static void a_socket_that_refuses_is_tried_in_few_rounds(void **state) {
+  (void)state;
+  enum { SOCKETS = 32, ROUNDS = 64 };
+  int fds[SOCKETS], silent[ROUNDS + 1] = {0}, steps = 0;
+  char path[108];
+  for (int i = 0; i < SOCKETS; i++) {
+    socket_path(path, sizeof(path), i);
+    fds[i] = bind_at(path);
+  }
+  start_watch("");
+  for (int i = 0; i < 3; i++)
+    play_round(SECOND);
+  for (int i = 0; i < SOCKETS; i++)
+    assert_return_code(listen(fds[i], 1), errno);
+  for (int i = 1; i <= ROUNDS; i++) {
+    play_round(2 * SECOND);
+    silent[i] = snapshot->regions_silent;
+    steps += silent[i] > silent[i - 1];
+  }
+  assert_true(steps > SOCKETS / 4); /* not all of them at once */
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, SOCKETS);
+  for (int i = 0; i < SOCKETS; i++) {
+    close(fds[i]);
+    socket_path(path, sizeof(path), i);
+    unlink(path);
+  }
+}
+
+static void
+a_socket_in_place_of_one_that_refused_is_tried_at_once(void **state) {
+  (void)state;
+  char path[108];
+  socket_path(path, sizeof(path), 0);
+  close(bind_at(path));
+  start_watch("");
+  for (int i = 0; i < 5; i++)
+    play_round(SECOND);
+  unlink(path);
+  int fd = listen_at(path);
+  play_round(SECOND);
+  play_round(2 * SECOND);
+  assert_int_equal(snapshot->regions_silent, 1);
+  close(fd);
+  unlink(path);
+}
+
+static void a_directory_that_everybody_may_write_is_told_once(void **state) {
+  (void)state;
+  static const struct {
+    mode_t mode;
+    size_t told;
+  } cases[] = {{0777, 1}, {01777, 0}, {02770, 0}};
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    assert_return_code(chmod(dir, cases[i].mode), errno);
+    start_watch("");
+    play_round(SECOND);
+    play_round(SECOND);
+    assert_int_equal(fake_count_logged(LOG_WARNING), cases[i].told);
+    tear_down(NULL);
+    set_up(NULL);
+  }
+  assert_return_code(chmod(dir, 0700), errno);
+}
+
+static struct rlimit limit_files(rlim_t most) {
+  struct rlimit before, now;
+  assert_return_code(getrlimit(RLIMIT_NOFILE, &before), errno);
+  now = before;
+  now.rlim_cur = most < before.rlim_max ? most : before.rlim_max;
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &now), errno);
+  return before;
+}
+
+static int count_free_descriptors(void) {
+  int fds[64], len = 0;
+  while (len < (int)COUNT_OF(fds) && (fds[len] = dup(0)) >= 0)
+    len++;
+  for (int i = 0; i < len; i++)
+    close(fds[i]);
+  return len;
+}
+
+static void of_few_descriptors_a_quarter_is_left_for_others(void **state) {
+  (void)state;
+  enum { SOCKETS = 20 };
+  int listeners[SOCKETS];
+  char path[108];
+  for (int i = 0; i < SOCKETS; i++) {
+    socket_path(path, sizeof(path), i);
+    listeners[i] = listen_at(path);
+  }
+  struct rlimit before = limit_files(64);
+  start_watch("");
+  for (int i = 0; i < 3; i++)
+    play_round(2 * SECOND);
+  int free_descriptors = count_free_descriptors();
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
+  assert_in_range(snapshot->regions_silent, 1, SOCKETS - 1);
+  assert_in_range(free_descriptors, 16, 48);
+  assert_non_null(fake_logged(LOG_WARNING, "LimitNOFILE"));
+  assert_int_equal(fake_count_logged(LOG_WARNING),
+                   1 + snapshot->regions_silent); /* those do not answer */
+  for (int i = 0; i < SOCKETS; i++) {
+    close(listeners[i]);
+    socket_path(path, sizeof(path), i);
+    unlink(path);
+  }
+}
+
 static void no_more_than_256_regions_are_read(void **state) {
   (void)state;
   enum { SOCKETS = 260 };
   int listeners[SOCKETS];
   char path[108];
+  struct rlimit before = limit_files(4096);
   for (int i = 0; i < SOCKETS; i++) {
     socket_path(path, sizeof(path), i);
     listeners[i] = listen_at(path);
@@ -502,6 +621,7 @@ static void no_more_than_256_regions_are_read(void **state) {
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 256);
   assert_non_null(fake_logged(LOG_WARNING, "more than 256 regions"));
+  assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
   for (int i = 0; i < SOCKETS; i++) {
     close(listeners[i]);
     socket_path(path, sizeof(path), i);
@@ -578,6 +698,10 @@ int main(void) {
       TEST(who_does_not_answer_for_a_second_is_silent),
       TEST(a_region_that_is_too_large_is_refused_once),
       TEST(sockets_that_nobody_serves_take_no_places),
+      TEST(a_socket_that_refuses_is_tried_in_few_rounds),
+      TEST(a_socket_in_place_of_one_that_refused_is_tried_at_once),
+      TEST(a_directory_that_everybody_may_write_is_told_once),
+      TEST(of_few_descriptors_a_quarter_is_left_for_others),
       TEST(no_more_than_256_regions_are_read),
       TEST(one_that_is_gone_gives_its_place_to_the_next),
       TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice),

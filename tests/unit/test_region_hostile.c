@@ -2,6 +2,7 @@
  * say over the socket. A test's state is the receiver that its readers use. */
 #include "percore_config.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -121,13 +122,14 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
     const char *why;
   } cases[] = {
       {"", 4096, ALL, 0, "without memory"},
-      {"PERCORE1", 4096, 0, 1, "not sealed"},
-      {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not sealed"},
+      {"PERCORE1", 4096, 0, 1, "not a sealed memfd"},
+      {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not a sealed memfd"},
       {"", 0, ALL, 1, "no size"},
       {"PERCORE1", 100, ALL, 1, "too short"},
       {"VARNISH4", 4096, ALL, 1, "bad magic"},
-      {"PERCORE1", 4096, ALL, MOST_PASSED, "byte order"},
-      {"PERCORE1", 4096, 0, MOST_PASSED, "not sealed"},
+      {"PERCORE1", 4096, ALL, 1, "byte order"},
+      {"PERCORE1", 4096, ALL, MOST_PASSED, "more than hello"},
+      {"PERCORE1", 4096, 0, MOST_PASSED, "more than hello"},
       {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
   };
   struct region_reader_options options = {.hello_wait_ms = 1,
@@ -246,34 +248,20 @@ static void a_socket_that_lingers_holds_up_nobody(void **state) {
   region_reader_close(reader);
 }
 
-/* Who asks looks no longer than it was to wait, however many there are. */
-static void answers_that_nobody_asked_for_hold_up_no_reset(void **state) {
-  (void)state;
-  struct region_message answer = {.magic = REGION_MESSAGE_MAGIC,
-                                  .version = REGION_MESSAGE_VERSION,
-                                  .type = REGION_RESET,
-                                  .length = sizeof(answer)};
-  struct region_connection connection;
-  char path[128];
-  int listener = listen_as_unit();
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
-  assert_return_code(region_connection_open(&connection, path), errno);
-  int fd = accept(listener, NULL, NULL);
-  for (int i = 0; i < 3; i++)
-    assert_int_equal(send(fd, &answer, sizeof(answer), 0), sizeof(answer));
-  assert_int_equal(region_connection_reset(&connection, 1, 0, 0), -1);
-  assert_int_equal(errno, ETIMEDOUT);
-  assert_int_equal(
-      recv(connection.socket, &answer, sizeof(answer), MSG_DONTWAIT),
-      sizeof(answer));
-  region_connection_close(&connection);
-  close(fd);
-  close(listener);
-}
-
 /* ---------------------------------------------------------------------------
  * With a receiver
  */
+
+static int start_receiver(void **state) {
+  struct region_receiver *receiver = region_receiver_new();
+  *state = receiver;
+  return receiver != NULL ? region_receiver_start(receiver) : -1;
+}
+
+static int free_receiver(void **state) {
+  region_receiver_free(*state);
+  return 0;
+}
 
 static struct region_reader *open_with(struct region_receiver *receiver,
                                        int wait_ms) {
@@ -284,31 +272,40 @@ static struct region_reader *open_with(struct region_receiver *receiver,
   return reader;
 }
 
-/* At most processes of before are to be waited for. */
-static void refresh_until_it_came(struct region_reader *reader) {
-  while (region_reader_refresh(reader) != REGION_CAME)
-    assert_int_equal(region_reader_errno(reader), EBUSY);
-}
-
 static void
 a_region_is_read_and_its_end_is_seen_through_a_receiver(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = open_with(*state, 60000);
-  refresh_until_it_came(reader);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_int_equal(region_reader_pid(reader), getpid());
   assert_int_equal(region_reader_uid(reader), getuid());
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  assert_int_equal(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 0), -1);
-  assert_int_equal(errno, ENOTSUP);
+  assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 60000),
+                     errno);
   assert_return_code(percore_destroy(region), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_LEFT);
   region = unit_create(PERCORE_SERVE_THREAD);
-  refresh_until_it_came(reader);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_return_code(percore_destroy(region), 0);
   region_reader_close(reader);
+}
+
+static void
+the_host_does_not_see_the_receiver_among_its_children(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = open_with(*state, 60000);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+  assert_int_equal(errno, ECHILD);
+  assert_return_code(percore_destroy(region), 0);
+  region_reader_close(reader);
+}
+
+static void unit_path(char path[static 128]) {
+  snprintf(path, 128, "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
 }
 
 static void who_is_only_looked_at_can_send_nothing(void **state) {
@@ -316,7 +313,7 @@ static void who_is_only_looked_at_can_send_nothing(void **state) {
   struct region_connection connection;
   char path[128];
   int listener = listen_as_unit();
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  unit_path(path);
   assert_return_code(region_connection_probe(&connection, path), errno);
   assert_int_equal(connection.uid, getuid());
   int peer = accept(listener, NULL, NULL);
@@ -327,54 +324,82 @@ static void who_is_only_looked_at_can_send_nothing(void **state) {
   close(listener);
 }
 
-/* The process that waits for hello on this peer, stopped. */
-static pid_t stop_reception(int peer) {
+/* The process that waits for hello on this peer. */
+static pid_t process_of(int peer) {
   struct ucred process;
   socklen_t size = sizeof(process);
   assert_return_code(getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &process, &size),
                      errno);
   assert_int_not_equal(process.pid, getpid());
-  assert_return_code(kill(process.pid, SIGSTOP), errno);
   return process.pid;
 }
 
-/* Lets a process connect; returns the producer's end. */
-static int accept_reception(struct region_connection *connection,
-                            struct region_receiver *receiver) {
-  char path[128];
+static pid_t stop_process_of(int peer) {
+  pid_t pid = process_of(peer);
+  assert_return_code(kill(pid, SIGSTOP), errno);
+  return pid;
+}
+
+static int try_hello_of(struct region_connection *connection,
+                        struct region_receiver *receiver, int wait_ms) {
   const char *why;
+  char path[128];
+  unit_path(path);
+  return region_receiver_hello(receiver, connection, path, wait_ms, &why);
+}
+
+/* Lets a process connect; returns the producer's end. Processes of refused
+ * connections may still be about to end. */
+static int accept_process(struct region_connection *connection,
+                          struct region_receiver *receiver) {
+  char path[128];
   int listener = listen_as_unit();
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  unit_path(path);
   for (;;) {
     assert_return_code(region_connection_probe(connection, path), errno);
     close(accept(listener, NULL, NULL)); /* who only looks */
-    assert_return_code(region_receiver_ask(receiver, connection, path, &why),
-                       errno);
     struct pollfd ready = {.fd = listener, .events = POLLIN};
-    while (region_receiver_hello(connection, 0, &why) != 0 && errno == EAGAIN)
+    while (try_hello_of(connection, receiver, 0) != 0 && errno == EAGAIN)
       if (poll(&ready, 1, 1) > 0) {
         int peer = accept(listener, NULL, NULL);
         close(listener);
         return peer;
       }
+    assert_int_equal(errno, EBUSY);
     region_connection_close(connection);
   }
+}
+
+static void close_both(struct region_connection *connection, int peer) {
+  region_connection_close(connection);
+  close(peer);
+}
+
+/* A producer of this user is refused. */
+static void offend(struct region_receiver *receiver) {
+  struct region_connection connection;
+  int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+  int peer = accept_process(&connection, receiver);
+  send_hello(peer, null, 1);
+  assert_int_equal(try_hello_of(&connection, receiver, 60000), -1);
+  assert_int_equal(errno, EPROTO);
+  close_both(&connection, peer);
+  close(null);
 }
 
 static void after_hello_a_producer_can_send_nothing(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
-  const char *why;
-  int peer = accept_reception(&connection, *state);
+  int peer = accept_process(&connection, *state);
   send_hello(peer, region->memfd, 1);
-  assert_return_code(region_receiver_hello(&connection, 60000, &why), errno);
+  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
   assert_int_equal(connection.size, region->size);
-  assert_true(region_connection_is_alive(&connection));
+  assert_true(region_connection_is_open(&connection));
   assert_int_equal(send(peer, "", 1, MSG_NOSIGNAL), -1);
   assert_int_equal(errno, EPIPE);
-  assert_true(region_connection_is_alive(&connection));
+  assert_true(region_connection_is_open(&connection));
   close(peer);
-  assert_false(region_connection_is_alive(&connection));
+  assert_false(region_connection_is_open(&connection));
   region_connection_close(&connection);
   assert_return_code(percore_destroy(region), 0);
 }
@@ -383,7 +408,7 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
 static void who_sends_more_than_hello_is_refused(void **state) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  char byte = 0;
+  char byte = 0, path[128];
   struct iovec parts[KINDS] = {[BYTE] = {&byte, 1}};
   char control[CMSG_SPACE(sizeof(int))] = {0};
   struct cmsghdr *rights = (void *)control;
@@ -391,11 +416,12 @@ static void who_sends_more_than_hello_is_refused(void **state) {
                              .cmsg_level = SOL_SOCKET,
                              .cmsg_type = SCM_RIGHTS};
   memcpy(CMSG_DATA(rights), &region->memfd, sizeof(int));
+  unit_path(path);
   for (int kind = 0; kind < KINDS; kind++) {
     struct region_connection connection;
     const char *why;
-    int peer = accept_reception(&connection, *state);
-    pid_t pid = stop_reception(peer);
+    int peer = accept_process(&connection, *state);
+    pid_t pid = stop_process_of(peer);
     struct msghdr more = {.msg_iov = &parts[kind], .msg_iovlen = 1};
     if (kind == EMPTY_WITH_DESCRIPTOR) {
       more.msg_control = control;
@@ -407,74 +433,132 @@ static void who_sends_more_than_hello_is_refused(void **state) {
     else
       assert_true(sendmsg(peer, &more, 0) >= 0);
     assert_return_code(kill(pid, SIGCONT), errno);
-    assert_int_equal(region_receiver_hello(&connection, 60000, &why), -1);
+    assert_int_equal(
+        region_receiver_hello(*state, &connection, path, 60000, &why), -1);
     assert_int_equal(errno, EPROTO);
     assert_non_null(strstr(why, "more than hello"));
-    region_connection_close(&connection);
-    close(peer);
+    close_both(&connection, peer);
   }
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void what_is_no_memory_stays_with_the_receiver(void **state) {
+static void what_is_no_memory_stays_with_its_process(void **state) {
   struct region_connection connection;
-  const char *why;
   int other, fd = lingering_socket(&other);
   unsigned before = count_descriptors();
-  int peer = accept_reception(&connection, *state);
-  pid_t pid = stop_reception(peer);
+  int peer = accept_process(&connection, *state);
+  pid_t pid = stop_process_of(peer);
   send_hello(peer, fd, 1);
   close(fd); /* not the last close, which would wait */
   assert_return_code(kill(pid, SIGCONT), errno);
-  assert_int_equal(region_receiver_hello(&connection, 60000, &why), -1);
+  assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
   assert_int_equal(errno, EPROTO);
-  assert_non_null(strstr(why, "not sealed, or is none"));
-  region_connection_close(&connection);
-  close(peer);
+  close_both(&connection, peer);
   assert_int_equal(count_descriptors(), before - 1);
   close(other);
 }
 
-static void two_processes_wait_for_one_producer_at_most(void **state) {
+static int count_descriptors_of(pid_t pid) {
+  char path[64];
+  int count = 0;
+  snprintf(path, sizeof(path), "/proc/%d/fd", (int)pid);
+  DIR *directory = opendir(path);
+  assert_non_null(directory);
+  for (struct dirent *entry; (entry = readdir(directory)) != NULL;)
+    count += entry->d_name[0] != '.';
+  closedir(directory);
+  return count;
+}
+
+static void one_process_waits_for_all_producers(void **state) {
+  struct region_connection connections[3];
+  int peers[3];
+  for (int i = 0; i < 3; i++)
+    peers[i] = accept_process(&connections[i], *state);
+  assert_int_equal(process_of(peers[1]), process_of(peers[0]));
+  assert_int_equal(process_of(peers[2]), process_of(peers[0]));
+  /* Those of libc, for requests, and two for each; or somebody would not see
+   * the end of a connection while the process cannot exit. It may still be busy
+   * with the last one. */
+  pid_t pid = process_of(peers[0]);
+  for (int i = 0; i < 10000 && count_descriptors_of(pid) > 9; i++)
+    poll(NULL, 0, 1);
+  assert_int_equal(count_descriptors_of(pid), 3 + 3 * 2);
+  for (int i = 0; i < 3; i++)
+    close_both(&connections[i], peers[i]);
+}
+
+static void
+who_waits_beside_a_refused_producer_is_asked_for_again(void **state) {
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_connection connection;
+  char byte;
+  int peer = accept_process(&connection, *state);
+  pid_t pid = process_of(peer);
+  offend(*state);
+  assert_int_equal(recv(peer, &byte, 1, 0), 0); /* it sees the end */
+  close(peer);
+  int listener = listen_as_unit();
+  assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
+  assert_int_equal(errno, EAGAIN);
+  assert_int_equal(try_hello_of(&connection, *state, 0), -1);
+  assert_int_equal(errno, EAGAIN);
+  peer = accept(listener, NULL, NULL);
+  assert_int_not_equal(process_of(peer), pid);
+  send_hello(peer, region->memfd, 1);
+  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
+  close_both(&connection, peer);
+  close(listener);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void each_connection_of_an_offender_has_its_own_process(void **state) {
+  struct region_connection connections[2];
+  int peers[2];
+  offend(*state);
+  for (int i = 0; i < 2; i++)
+    peers[i] = accept_process(&connections[i], *state);
+  assert_int_not_equal(process_of(peers[0]), process_of(peers[1]));
+  for (int i = 0; i < 2; i++)
+    close_both(&connections[i], peers[i]);
+}
+
+static void two_processes_wait_for_a_socket_of_an_offender(void **state) {
   struct region_connection connections[3];
   const char *why;
   char path[128];
   int peers[2];
-  snprintf(path, sizeof(path), "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  unit_path(path);
+  offend(*state);
   for (int i = 0; i < 2; i++)
-    peers[i] = accept_reception(&connections[i], *state);
+    peers[i] = accept_process(&connections[i], *state);
   int listener = listen_as_unit();
   assert_return_code(region_connection_probe(&connections[2], path), errno);
-  assert_return_code(region_receiver_ask(*state, &connections[2], path, &why),
-                     errno);
-  assert_int_equal(region_receiver_hello(&connections[2], 60000, &why), -1);
+  assert_int_equal(
+      region_receiver_hello(*state, &connections[2], path, 60000, &why), -1);
   assert_int_equal(errno, EBUSY);
   assert_non_null(strstr(why, "held up"));
   region_connection_close(&connections[0]); /* its process ends */
   region_connection_close(&connections[2]);
   close(listener);
   close(peers[0]);
-  peers[0] = accept_reception(&connections[0], *state);
-  for (int i = 0; i < 2; i++) {
-    region_connection_close(&connections[i]);
-    close(peers[i]);
-  }
+  peers[0] = accept_process(&connections[0], *state);
+  for (int i = 0; i < 2; i++)
+    close_both(&connections[i], peers[i]);
 }
 
 /* Another producer may have come since its socket was looked at. */
 static void the_producer_is_who_said_hello(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
-  const char *why;
-  int peer = accept_reception(&connection, *state);
+  int peer = accept_process(&connection, *state);
   connection.pid = getppid();
   region_close_fd(&connection.pidfd);
   send_hello(peer, region->memfd, 1);
-  assert_return_code(region_receiver_hello(&connection, 60000, &why), errno);
+  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
   assert_int_equal(connection.pid, getpid());
   assert_true(connection.pidfd >= 0);
-  region_connection_close(&connection);
-  close(peer);
+  close_both(&connection, peer);
   assert_return_code(percore_destroy(region), 0);
 }
 
@@ -482,26 +566,21 @@ static void the_producer_is_who_said_hello(void **state) {
 static void a_producer_without_a_queue_is_connected_to(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
-  const char *why;
   char path[128];
   int listener = listen_as_unit(), peer = -1;
-  /* By another name, for which no process of before can be about to end. */
-  snprintf(path, sizeof(path), "%s/./unit.sock", getenv("PERCORE_RUNTIME_DIR"));
+  unit_path(path);
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
-  assert_return_code(region_receiver_ask(*state, &connection, path, &why),
-                     errno);
   for (int i = 0; i < 5; i++) { /* nobody takes the first one meanwhile */
-    assert_int_equal(region_receiver_hello(&connection, 1, &why), -1);
+    assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
   }
   do {
     close(peer);
     peer = accept(listener, NULL, NULL);
   } while (!try_hello(peer, region->memfd, 1));
-  assert_return_code(region_receiver_hello(&connection, 60000, &why), errno);
-  region_connection_close(&connection);
-  close(peer);
+  assert_return_code(try_hello_of(&connection, *state, 60000), errno);
+  close_both(&connection, peer);
   close(listener);
   assert_return_code(percore_destroy(region), 0);
 }
@@ -509,19 +588,17 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
 /* The producer of a stopped process goes; its reader must not wait on. */
 static void a_silent_connection_ends_with_its_producer(void **state) {
   struct region_connection connection;
-  const char *why;
-  int peer = accept_reception(&connection, *state);
-  pid_t reception = stop_reception(peer), producer = fork();
+  int peer = accept_process(&connection, *state);
+  pid_t process = stop_process_of(peer), producer = fork();
   if (producer == 0)
     _exit(0);
   region_close_fd(&connection.pidfd);
   connection.pidfd = (int)syscall(SYS_pidfd_open, producer, 0);
   assert_int_equal(waitpid(producer, NULL, 0), producer);
-  assert_int_equal(region_receiver_hello(&connection, 0, &why), -1);
+  assert_int_equal(try_hello_of(&connection, *state, 0), -1);
   assert_int_equal(errno, ECONNRESET);
-  assert_return_code(kill(reception, SIGCONT), errno);
-  region_connection_close(&connection);
-  close(peer);
+  assert_return_code(kill(process, SIGCONT), errno);
+  close_both(&connection, peer);
 }
 
 static bool nobody(uid_t uid, void *argument) {
@@ -545,6 +622,7 @@ static void who_may_not_be_read_is_not_received_from(void **state) {
   region_reader_close(reader);
 }
 
+/* The last child with that name; 0 if there is none. */
 static pid_t child_of(pid_t parent, const char *name) {
   char line[128], command[64] = "";
   snprintf(line, sizeof(line), "/proc/%d/task/%d/children", (int)parent,
@@ -568,47 +646,138 @@ static pid_t child_of(pid_t parent, const char *name) {
 static void a_receiver_that_is_killed_is_made_anew(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = open_with(*state, 60000);
-  pid_t pid = child_of(getpid(), "percore-receive\n");
-  assert_true(pid > 0);
+  pid_t pid;
+  while ((pid = child_of(getpid(), "percore-receive\n")) == 0)
+    ; /* it has not run yet */
   assert_return_code(kill(pid, SIGKILL), errno);
   /* What was handed to it is lost with it; then there is another. */
   while (region_reader_refresh(reader) != REGION_CAME)
-    assert_true(region_reader_errno(reader) == EPIPE ||
-                region_reader_errno(reader) == ECONNRESET);
+    assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
   assert_int_not_equal(child_of(getpid(), "percore-receive\n"), pid);
   assert_return_code(percore_destroy(region), 0);
   region_reader_close(reader);
 }
 
+static void percore_open_leaves_no_process_when_it_has_a_region(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_reader *reader;
+  int came = -1;
+  assert_return_code(percore_open(&reader, "unit", NULL), 0);
+  for (int i = 0; i < 60 && came < 0; i++)
+    came = percore_refresh(reader);
+  assert_int_equal(came, 1);
+  assert_int_equal(child_of(getpid(), "percore-receive\n"), 0);
+  percore_close(reader);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Answers to a reset
+ */
+
+struct answer {
+  uint32_t request;
+  enum region_message_type type;
+  int error, descriptors;
+};
+
+/* A producer in a child: says hello to each who takes it, reads the question,
+ * and answers. */
+static pid_t answer_resets(int listener, int memory,
+                           const struct answer *answers, size_t len) {
+  struct region_message message;
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid != 0)
+    return pid;
+  for (;;) {
+    int peer = accept(listener, NULL, NULL);
+    if (!try_hello(peer, memory, 1) ||
+        recv(peer, &message, sizeof(message), 0) != sizeof(message))
+      _exit(1);
+    for (size_t i = 0; i < len && answers[i].type != 0; i++) {
+      message.request = answers[i].request;
+      message.type = answers[i].type;
+      message.argument = (uint64_t)answers[i].error;
+      region_message_send(peer, &message, &memory, answers[i].descriptors);
+    }
+    (void)recv(peer, &message, sizeof(message), 0); /* the end */
+    close(peer);
+  }
+}
+
+static void resets_are_answered_by_what_answers_them(void **state) {
+  static const struct {
+    struct answer answers[4];
+    int error;
+  } cases[] = {
+      {{{1, REGION_RESET, 0, 0}}, 0},
+      {{{7, REGION_RESET, 0, 0},
+        {8, REGION_ERROR, EIO, 0},
+        {1, REGION_RESET, 0, 0}},
+       0},
+      {{{1, REGION_ERROR, EPERM, 0}}, EPERM},
+      {{{1, REGION_ERROR, 4100, 0}}, EPROTO},
+      {{{1, REGION_RESET, 0, 1}}, EPROTO},
+  };
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  int memory = dup(region->memfd); /* a child loses that of the region */
+  char path[128];
+  unit_path(path);
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    int listener = listen_as_unit();
+    pid_t pid = answer_resets(listener, memory, cases[i].answers, 4);
+    int status = region_receiver_reset(*state, path, getuid(), 1, 0, 60000);
+    assert_int_equal(status == 0 ? 0 : errno, cases[i].error);
+    assert_return_code(kill(pid, SIGKILL), errno);
+    assert_int_equal(waitpid(pid, NULL, 0), pid);
+    close(listener);
+  }
+  close(memory);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_reset_waits_no_longer_than_it_is_told(void **state) {
+  char path[128];
+  int listener = listen_as_unit();
+  unit_path(path);
+  assert_int_equal(region_receiver_reset(*state, path, getuid(), 1, 0, 0), -1);
+  assert_int_equal(errno, ETIMEDOUT);
+  close(listener);
+}
+
 int main(void) {
-  struct region_receiver *receiver;
-  if (region_receiver_start(&receiver) != 0)
-    return 1;
 #define WITH_RECEIVER(test)                                                    \
-  { #test, test, NULL, NULL, receiver }
+  cmocka_unit_test_setup_teardown(test, start_receiver, free_receiver)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(what_is_no_region_is_refused_with_a_reason),
       {"what_is_no_region_is_refused_with_a_reason by a receiver",
-       what_is_no_region_is_refused_with_a_reason, NULL, NULL, receiver},
+       what_is_no_region_is_refused_with_a_reason, start_receiver,
+       free_receiver, NULL},
       cmocka_unit_test(what_is_no_socket_is_not_connected_to),
       cmocka_unit_test(a_region_of_another_name_than_its_socket_is_refused),
       cmocka_unit_test(a_socket_that_lingers_holds_up_nobody),
-      cmocka_unit_test(answers_that_nobody_asked_for_hold_up_no_reset),
+      cmocka_unit_test(who_is_only_looked_at_can_send_nothing),
       WITH_RECEIVER(a_region_is_read_and_its_end_is_seen_through_a_receiver),
-      WITH_RECEIVER(who_is_only_looked_at_can_send_nothing),
+      WITH_RECEIVER(the_host_does_not_see_the_receiver_among_its_children),
       WITH_RECEIVER(after_hello_a_producer_can_send_nothing),
       WITH_RECEIVER(who_sends_more_than_hello_is_refused),
-      WITH_RECEIVER(what_is_no_memory_stays_with_the_receiver),
-      WITH_RECEIVER(two_processes_wait_for_one_producer_at_most),
+      WITH_RECEIVER(what_is_no_memory_stays_with_its_process),
+      WITH_RECEIVER(one_process_waits_for_all_producers),
+      WITH_RECEIVER(who_waits_beside_a_refused_producer_is_asked_for_again),
+      WITH_RECEIVER(each_connection_of_an_offender_has_its_own_process),
+      WITH_RECEIVER(two_processes_wait_for_a_socket_of_an_offender),
       WITH_RECEIVER(the_producer_is_who_said_hello),
       WITH_RECEIVER(a_producer_without_a_queue_is_connected_to),
       WITH_RECEIVER(a_silent_connection_ends_with_its_producer),
       WITH_RECEIVER(who_may_not_be_read_is_not_received_from),
       WITH_RECEIVER(a_receiver_that_is_killed_is_made_anew),
+      cmocka_unit_test(percore_open_leaves_no_process_when_it_has_a_region),
+      WITH_RECEIVER(resets_are_answered_by_what_answers_them),
+      WITH_RECEIVER(a_reset_waits_no_longer_than_it_is_told),
   };
   alarm(600); /* whatever hangs ends */
-  int failed = cmocka_run_group_tests(tests, unit_make_runtime_dir,
-                                      unit_remove_runtime_dir);
-  region_receiver_stop(receiver);
-  return failed;
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
 }

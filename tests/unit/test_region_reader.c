@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "region/memory.h"
@@ -338,10 +340,11 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   assert_int_equal(balance(&ledger, "eth0"), 100);
   for (size_t i = 0; i < COUNT_OF(others); i++) /* as many as it serves */
     others[i] = unit_connect();
-  assert_int_equal(region_reader_refresh(ledger.reader), REGION_WENT);
+  assert_false(region_connection_is_open(&ledger.reader->connection));
   count(&counting, row, 1);
   assert_int_equal(balance(&ledger, "eth0"), 101);
   assert_int_equal(region_reader_refresh(ledger.reader), REGION_AS_BEFORE);
+  assert_true(region_connection_is_open(&ledger.reader->connection));
   assert_int_equal(region_reader_presence(ledger.reader), REGION_ALIVE);
   assert_int_equal(region_reader_producer(ledger.reader), 1);
   count(&counting, row, 1);
@@ -351,6 +354,71 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
     region_reader_close(others[i]);
   close_ledger(&ledger);
   stop_counting(&counting);
+}
+
+/* Connects until nobody can any more; returns how many did. */
+static int fill_queue(int *peers, int most) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  int len = 0;
+  snprintf(address.sun_path, sizeof(address.sun_path), "%s/unit.sock",
+           getenv("PERCORE_RUNTIME_DIR"));
+  while (len < most) {
+    int peer =
+        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (connect(peer, (void *)&address, sizeof(address)) != 0) {
+      assert_int_equal(errno, EAGAIN);
+      close(peer);
+      break;
+    }
+    peers[len++] = peer;
+  }
+  return len;
+}
+
+/* A producer with a full queue of connections ends that of a reader. */
+static void a_region_that_nobody_can_connect_to_lives(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_reader *reader;
+  int peers[64];
+  assert_return_code(region_reader_open(&reader, "unit", NULL, NULL), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_return_code(percore_serve(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  shutdown(reader->connection.socket, SHUT_RDWR);
+  int len = fill_queue(peers, COUNT_OF(peers));
+  assert_in_range(len, 1, COUNT_OF(peers) - 1);
+  for (int i = 0; i < 3; i++) {
+    assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+    assert_int_equal(region_reader_errno(reader), EAGAIN);
+    assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
+  }
+  for (int i = 0; i < len; i++)
+    close(peers[i]);
+  for (int i = 0; i < len; i++)
+    assert_return_code(percore_serve(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_return_code(percore_serve(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
+  assert_int_equal(region_reader_errno(reader), 0);
+  assert_int_equal(region_reader_producer(reader), 1);
+  assert_return_code(percore_destroy(region), 0);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  region_reader_close(reader);
+}
+
+static void a_region_in_whose_place_is_another_is_gone(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct region_reader *reader = unit_connect();
+  assert_return_code(percore_destroy(region), 0);
+  region = unit_create(PERCORE_SERVE_THREAD);
+  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
+  assert_int_equal(region_reader_presence(reader), REGION_LEFT);
+  assert_int_equal(region_reader_refresh(reader), REGION_CAME);
+  assert_int_equal(region_reader_producer(reader), 2);
+  assert_return_code(percore_destroy(region), 0);
+  region_reader_close(reader);
 }
 
 static void each_slot_that_is_used_adds_to_the_total(void **state) {
@@ -568,7 +636,6 @@ static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
   /* nothing is left, but for the next one in its place */
   allowance.most = allowance.used;
   region_connection_close(&reader->connection);
-  assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
   assert_int_equal(allowance.used, allowance.most);
@@ -672,6 +739,8 @@ int main(void) {
       cmocka_unit_test(a_row_used_again_begins_an_account_of_its_own),
       cmocka_unit_test(an_account_goes_on_with_the_next_producer),
       cmocka_unit_test(a_producer_that_ends_a_connection_counts_nothing_twice),
+      cmocka_unit_test(a_region_that_nobody_can_connect_to_lives),
+      cmocka_unit_test(a_region_in_whose_place_is_another_is_gone),
       cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
       cmocka_unit_test(the_most_of_a_core_is_that_of_all_its_slots),
       cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),

@@ -2,8 +2,10 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,10 +14,12 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "region/connection.h"
 #include "region/memory.h"
+#include "region/view.h"
 #include "region/writer.h"
 #include "region_unit.h"
 
@@ -945,11 +949,57 @@ static void of_many_connections_the_oldest_is_dropped(void **state) {
   struct region_reader *readers[17];
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     readers[i] = connect_polled(region);
-  assert_int_equal(region_reader_refresh(readers[0]), REGION_WENT);
-  assert_int_equal(region_reader_refresh(readers[1]), REGION_AS_BEFORE);
-  assert_int_equal(region_reader_refresh(readers[16]), REGION_AS_BEFORE);
+  assert_false(region_connection_is_open(&readers[0]->connection));
+  assert_true(region_connection_is_open(&readers[1]->connection));
+  assert_true(region_connection_is_open(&readers[16]->connection));
   for (size_t i = 0; i < COUNT_OF(readers); i++)
     region_reader_close(readers[i]);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+/* As nobody, 40 times; what has come last stays open until the child ends. */
+static _Noreturn void connect_as_nobody(const char path[108], int done) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  strcpy(address.sun_path, path);
+  if (setgroups(0, NULL) != 0 || setgid(65534) != 0 || setuid(65534) != 0)
+    _exit(1);
+  for (int i = 0; i < 40; i++) {
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    if (connect(fd, (void *)&address, sizeof(address)) != 0 ||
+        write(done, "c", 1) != 1)
+      _exit(1);
+  }
+  pause();
+  _exit(1);
+}
+
+static void a_user_with_many_connections_loses_its_own(void **state) {
+  (void)state;
+  char path[108], byte;
+  int done[2];
+  const char *dir = getenv("PERCORE_RUNTIME_DIR");
+  if (geteuid() != 0)
+    skip();
+  snprintf(path, sizeof(path), "%s/unit.sock", dir);
+  struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
+  struct region_reader *reader = connect_polled(region);
+  assert_return_code(chmod(dir, 0711), errno);
+  assert_return_code(chmod(path, 0666), errno);
+  assert_return_code(pipe(done), errno);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0)
+    connect_as_nobody(path, done[1]);
+  for (int i = 0; i < 40; i++) {
+    assert_int_equal(read(done[0], &byte, 1), 1);
+    assert_return_code(percore_serve(region), 0);
+  }
+  assert_true(region_connection_is_open(&reader->connection));
+  assert_return_code(kill(pid, SIGKILL), errno);
+  assert_int_equal(waitpid(pid, NULL, 0), pid);
+  close(done[0]);
+  close(done[1]);
+  region_reader_close(reader);
   assert_return_code(percore_destroy(region), 0);
 }
 
@@ -1030,6 +1080,7 @@ int main(void) {
       cmocka_unit_test(huge_pages_are_all_there_or_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
+      cmocka_unit_test(a_user_with_many_connections_loses_its_own),
       cmocka_unit_test(who_only_looks_takes_the_place_of_no_reader),
       cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),
   };
