@@ -319,7 +319,8 @@ int percore_row_add_key(struct percore_region *region, uint32_t table,
 
 /* The same for callers with row numbers of their own. The name is not compared
  * with those of other rows. EEXIST: that row lives. EAGAIN: it was removed, and
- * waits as above. name may be NULL in tables without names, where key counts. */
+ * waits as above. name may be NULL in tables without names, where key counts.
+ */
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key);
 

@@ -1,5 +1,6 @@
-/* allowance.h: how much memory may be taken for what producers claim. Allowances
- * nest: use beyond `own` is also charged to the parent. Not thread-safe. */
+/* allowance.h: how much memory may be taken for what producers claim.
+ * Allowances nest: use beyond `own` is also charged to the parent. Not
+ * thread-safe. */
 #ifndef PERCORE_REGION_ALLOWANCE_H
 #define PERCORE_REGION_ALLOWANCE_H
 

@@ -233,8 +233,7 @@ static bool table_is_valid(struct parts *parts, uint32_t t,
       !strides_are_valid(table, fault))
     return false;
   if (table->birth_offset == 0 && table->reset_offset != 0)
-    return region_breaks(fault, REGION_RULE_BASES,
-                         "resets without births");
+    return region_breaks(fault, REGION_RULE_BASES, "resets without births");
   return add_table_parts(parts, t, fault);
 }
 

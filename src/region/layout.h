@@ -236,7 +236,8 @@ bool region_schema_is_valid(const char *name,
 bool region_field_texts_are_valid(const struct percore_field *field,
                                   struct region_fault *fault);
 
-/* region_schema_is_valid for producers: 0, or -1 with EINVAL or ENAMETOOLONG. */
+/* region_schema_is_valid for producers: 0, or -1 with EINVAL or ENAMETOOLONG.
+ */
 int region_schema_check(const char *name, const struct percore_table *tables,
                         uint32_t table_count);
 

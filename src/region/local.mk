@@ -27,6 +27,7 @@ libregion_la_SOURCES = \
 	src/region/poll.c \
 	src/region/provide.c \
 	src/region/reader.c src/region/reader.h \
+	src/region/reader_rows.c \
 	src/region/receiver.c src/region/receiver.h \
 	src/region/reception.c src/region/reception.h \
 	src/region/reset.c \

@@ -33,7 +33,8 @@ struct region_reader_options {
    * itself receives, which a hostile producer may hold up forever (receiver.h).
    */
   struct region_receiver *receiver;
-  bool keep_from_children; /* what is forked later does not inherit the memory */
+  bool
+      keep_from_children; /* what is forked later does not inherit the memory */
   /* Whether the producer may be one of this user; NULL: any. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;
@@ -92,9 +93,8 @@ void region_reader_leave(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Why there is no region, or no connection to it: the whole reason, its errno (0
- * if there is both), and
- * a line with the path of the socket. */
+/* Why there is no region, or no connection to it: the whole reason, its errno
+ * (0 if there is both), and a line with the path of the socket. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
@@ -181,11 +181,11 @@ struct region_tile {
   uint32_t table, want;
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
-  uint32_t in_use;       /* rows there were when it was read */
+  uint32_t in_use; /* rows there were when it was read */
   /* 0: of no one object, or never used. Totals hold the raw cells even so, as
    * they were when loaded last; births and resets do not count. */
   uint64_t *generations;
-  uint8_t *torn;         /* 1: cells may be of different moments */
+  uint8_t *torn; /* 1: cells may be of different moments */
   uint64_t *totals, *births, *resets;
   uint64_t *cores;    /* by label; cells of the shared block, and of slots
                          whose label is no core, are in no core */

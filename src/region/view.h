@@ -77,7 +77,7 @@ struct region_reader {
   char path[108];
   struct region_connection connection; /* of the view's producer */
   struct region_connection coming;     /* before it is taken */
-  uid_t listener; /* -1: nobody, or not to be seen */
+  uid_t listener;                      /* -1: nobody, or not to be seen */
   struct region_view view;
   bool left;         /* the view's producer is gone */
   bool ended;        /* and the last one that went had ended cleanly */

@@ -8,11 +8,11 @@
 /* A byte may become a replacement character of three bytes. */
 #define TEXT_GROWTH 3
 
-/* Copies bytes as valid UTF-8 that cannot steer a terminal or the order in which
- * text is shown: deceptive characters (base/utf8.h) and each byte that is not
- * part of a well-formed character become U+FFFD. Always NUL-terminated; what
- * does not fit is cut after a whole character. Returns the length without NUL.
- * size must be at least 1. */
+/* Copies bytes as valid UTF-8 that cannot steer a terminal or the order in
+ * which text is shown: deceptive characters (base/utf8.h) and each byte that is
+ * not part of a well-formed character become U+FFFD. Always NUL-terminated;
+ * what does not fit is cut after a whole character. Returns the length without
+ * NUL. size must be at least 1. */
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 
 /* The same of a whole string; returns out. */

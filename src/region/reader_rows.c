@@ -1,0 +1,165 @@
+/* reader_rows.c: which slots and rows a region has, and what they are called.
+ */
+#include "percore_config.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "reader.h"
+#include "view.h"
+
+/* ---------------------------------------------------------------------------
+ * Slots
+ */
+
+uint32_t region_reader_slots(const struct region_reader *reader) {
+  return reader->view.map != NULL ? reader->view.directory.header.slot_count
+                                  : 0;
+}
+
+static void copy_slot(const struct region_slot *slot,
+                      struct region_slot_view *view) {
+  for (int i = 0; i < REGION_TRIES; i++) {
+    /* Pairs with the store-release that ends a change, then with the release
+     * fence that begins one. */
+    uint64_t generation = region_load_acquire(&slot->generation);
+    view->state = region_state(generation);
+    view->core = __atomic_load_n(&slot->core, __ATOMIC_RELAXED);
+    view->tid = __atomic_load_n(&slot->tid, __ATOMIC_RELAXED);
+    view->since_boottime_ns = region_load(&slot->since_boottime_ns);
+    for (int w = 0; w < REGION_SLOT_NAME_WORDS; w++) {
+      uint64_t word = region_load(&slot->name[w]);
+      memcpy(view->name + 8 * w, &word, 8);
+    }
+    __atomic_thread_fence(__ATOMIC_ACQUIRE);
+    if (view->state != REGION_CHANGING &&
+        region_load(&slot->generation) == generation)
+      break;
+  }
+  view->name[sizeof(view->name) - 1] = '\0';
+}
+
+/* NULL where nobody ever was: neither the record nor the head need be memory.
+ */
+static const struct region_slot *find_slot(struct region_reader *reader,
+                                           uint32_t s) {
+  struct region_view *view = &reader->view;
+  const struct region_header *header = &view->directory.header;
+  uint64_t end = (uint64_t)(s + 1) * header->slot_size;
+  if (s >= region_reader_slots(reader) ||
+      region_view_data(view, header->slots_offset, end, &view->slots_known) <
+          end)
+    return NULL;
+  const struct region_slot *slot =
+      (const void *)(view->map + header->slots_offset + end -
+                     header->slot_size);
+  uint64_t head = sizeof(struct percore_slot_head);
+  if (region_state(region_load_acquire(&slot->generation)) == REGION_FREE ||
+      region_view_data(view, region_view_block(view, s), head,
+                       &view->slot_known[s * view->directory.table_count]) <
+          head)
+    return NULL;
+  return slot;
+}
+
+/* Slots of cores are labelled by their place; the label of an extra one is
+ * foreign and counts only if there is such a core. */
+static int core_of(const struct region_header *header, uint32_t s, int label) {
+  if (s < header->core_count)
+    return (int)s;
+  return label >= 0 && (uint32_t)label < header->core_count ? label : -1;
+}
+
+bool region_reader_slot_is_used(struct region_reader *reader, uint32_t s,
+                                int *core) {
+  const struct region_header *header = &reader->view.directory.header;
+  const struct region_slot *slot = find_slot(reader, s);
+  if (slot == NULL)
+    return false;
+  struct region_slot_view extra = {.core = -1};
+  if (s >= header->core_count)
+    copy_slot(slot, &extra);
+  *core = core_of(header, s, extra.core);
+  return true;
+}
+
+void region_reader_slot(struct region_reader *reader, uint32_t s,
+                        struct region_slot_view *slot) {
+  struct region_view *view = &reader->view;
+  const struct region_slot *record = find_slot(reader, s);
+  *slot = (struct region_slot_view){.state = REGION_FREE, .core = -1};
+  if (record == NULL)
+    return;
+  copy_slot(record, slot);
+  slot->core = core_of(&view->directory.header, s, slot->core);
+  if (slot->core < 0) {
+    slot->state = REGION_FREE;
+    return;
+  }
+  const struct percore_slot_head *head =
+      (const void *)(view->map + region_view_block(view, s));
+  slot->quiescent = region_load(&head->quiescent);
+  slot->last_tsc = region_load(&head->last_tsc);
+  slot->asleep = region_load(&head->asleep) != 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Names of rows
+ */
+
+static void write_key(uint32_t format, uint64_t key, char *name) {
+  size_t size = REGION_ROW_NAME_SIZE;
+  switch (format) {
+  case PERCORE_KEY_HEX:
+    snprintf(name, size, "%016llx", (unsigned long long)key);
+    break;
+  case PERCORE_KEY_IPV4:
+    snprintf(name, size, "%u.%u.%u.%u", (unsigned)(key >> 24 & 0xff),
+             (unsigned)(key >> 16 & 0xff), (unsigned)(key >> 8 & 0xff),
+             (unsigned)(key & 0xff));
+    break;
+  case PERCORE_KEY_MAC:
+    snprintf(name, size, "%02x:%02x:%02x:%02x:%02x:%02x",
+             (unsigned)(key >> 40 & 0xff), (unsigned)(key >> 32 & 0xff),
+             (unsigned)(key >> 24 & 0xff), (unsigned)(key >> 16 & 0xff),
+             (unsigned)(key >> 8 & 0xff), (unsigned)(key & 0xff));
+    break;
+  default:
+    snprintf(name, size, "%llu", (unsigned long long)key);
+  }
+}
+
+bool region_reader_row_name(struct region_reader *reader, uint32_t t,
+                            uint32_t row, uint64_t generation,
+                            char name[REGION_ROW_NAME_SIZE]) {
+  name[0] = '\0';
+  if (row >= region_reader_rows(reader, t))
+    return false;
+  struct region_view *view = &reader->view;
+  const struct region_table *table = &view->directory.tables[t];
+  struct region_known *known = &view->known[t];
+  uint64_t end = ((uint64_t)row + 1) * table->label_stride;
+  uint64_t words_end = 8 * ((uint64_t)row + 1);
+  if (region_view_data(view, table->generations_offset, words_end,
+                       &known->generations) < words_end ||
+      region_view_data(view, table->labels_offset, end, &known->labels) < end)
+    return false;
+  const uint64_t *label =
+      region_view_words(view, table->labels_offset + end - table->label_stride);
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
+  for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
+    words[w] = region_load(&label[w]);
+  /* Pairs with the release fence after the word said changing. */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  const uint64_t *generation_now = region_view_generations(view, t) + row;
+  if (region_incarnation(region_load(generation_now)) !=
+      region_incarnation(generation))
+    return false;
+  if (table->flags & REGION_TABLE_SINGLE)
+    return true;
+  if (table->row_name_size == 0)
+    write_key(table->key, words[0], name);
+  else
+    memcpy(name, words, table->row_name_size); /* at most 120: ended by zeros */
+  return true;
+}
