@@ -307,7 +307,7 @@ static bool show(struct choice *choice, const struct candidate *candidate) {
     return row != NULL && row->top; /* by another instance */
   row->top = true;
   row->round = row->used = sum->round;
-  memset(row->first, 0, sum->copies_made * sizeof(*row->first));
+  memset(row->first, 0, row->copies * sizeof(*row->first));
   (void)region_sum_grow(sum, row);
   sum->names_shown++;
   choice->places--;

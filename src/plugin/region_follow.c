@@ -7,9 +7,9 @@
  * Objects that are followed
  */
 
-static size_t size_of_part(const struct region_sum *sum) {
+static size_t size_of_part(const struct region_sum *sum, uint32_t copies) {
   return sizeof(struct region_part) + sizeof(struct region_part *) +
-         region_sum_cells(sum) * sizeof(uint64_t);
+         (size_t)copies * sum->columns * sizeof(uint64_t);
 }
 
 static void tie(struct region_sum *sum, struct region_part *part,
@@ -86,7 +86,7 @@ struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
                                     bool from_birth) {
   struct region_instance_table *table = reading->table;
   struct region_sum *sum = reading->sum;
-  size_t size = size_of_part(sum);
+  size_t size = size_of_part(sum, sum->copies);
   struct region_part *part = NULL;
   if (make_room(table) && region_allowance_take(sum->allowance, size)) {
     part = calloc(1, size);
@@ -97,6 +97,7 @@ struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
     sum->memory_short = true;
     return NULL;
   }
+  part->copies = sum->copies;
   part->number = reading->tile.first_row + i;
   part->incarnation = region_incarnation(reading->tile.generations[i]);
   begin_part(reading, part, i, from_birth);
@@ -121,7 +122,7 @@ void region_parts_tidy(struct region_instance_table *table) {
       untie(sum, part);
     part->hidden = false;
     if (part->ended) {
-      region_allowance_give(sum->allowance, size_of_part(sum));
+      region_allowance_give(sum->allowance, size_of_part(sum, part->copies));
       free(part);
       continue;
     }

@@ -11,23 +11,24 @@
  */
 
 /* Of the allowance; a little more than is allocated. */
-static size_t size_of_row(const struct region_sum *sum, const char *name,
-                          const char *clean) {
+static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
+                          const char *name, const char *clean) {
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
-         2 * region_sum_cells(sum) * sizeof(uint64_t) +
-         sum->copies_made * sizeof(struct region_sum_first) +
+         2 * (size_t)copies * sum->columns * sizeof(uint64_t) +
+         copies * sizeof(struct region_sum_first) +
          4 * sizeof(void *); /* in the list and the chains */
 }
 
 size_t region_sum_row_size(const struct region_sum *sum) {
-  return size_of_row(sum, "", "") + REGION_ROW_NAME_SIZE;
+  return size_of_row(sum, sum->copies, "", "") + REGION_ROW_NAME_SIZE;
 }
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name) {
   char clean[DATA_MAX_NAME_LEN - 8]; /* `_p50` follows */
   region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
-  size_t size = size_of_row(sum, name, clean);
+  size_t size = size_of_row(sum, sum->copies, name, clean);
+  size_t cells = (size_t)sum->copies * sum->columns;
   if (!region_allowance_take(sum->allowance, size))
     return NULL;
   struct region_sum_row *row = calloc(1, size);
@@ -36,9 +37,10 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
     return NULL;
   }
   row->now = (void *)(row + 1);
-  row->delta = row->now + region_sum_cells(sum);
-  row->first = (void *)(row->delta + region_sum_cells(sum));
-  row->name = (void *)(row->first + sum->copies_made);
+  row->delta = row->now + cells;
+  row->first = (void *)(row->delta + cells);
+  row->name = (void *)(row->first + sum->copies);
+  row->copies = sum->copies;
   row->clean = strcpy(row->name, name) + strlen(name) + 1;
   strcpy(row->clean, clean);
   row->used = sum->round;
@@ -48,7 +50,7 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
 void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
   if (row != NULL)
     region_allowance_give(sum->allowance,
-                          size_of_row(sum, row->name, row->clean));
+                          size_of_row(sum, row->copies, row->name, row->clean));
   free(row);
 }
 
@@ -167,9 +169,15 @@ static uint64_t combine(uint32_t kind, uint32_t aggregation, uint64_t so_far,
   return value;
 }
 
+static void clear_delta(const struct region_sum *sum,
+                        struct region_sum_row *row) {
+  memset(row->delta, 0,
+         (size_t)row->copies * sum->columns * sizeof(*row->delta));
+}
+
 uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row) {
   if (row->grown != sum->round) {
-    memset(row->delta, 0, region_sum_cells(sum) * sizeof(*row->delta));
+    clear_delta(sum, row);
     row->weight = 0;
   }
   row->grown = sum->round;
@@ -257,9 +265,8 @@ void region_sum_settle(struct region_sum *sum, const uint64_t *rest) {
 
 void region_sum_move_to_other(struct region_sum *sum,
                               struct region_sum_row *row) {
-  uint64_t *delta = region_sum_grow(sum, row);
-  region_sum_settle(sum, delta);
-  memset(delta, 0, region_sum_cells(sum) * sizeof(*delta));
+  region_sum_settle(sum, region_sum_grow(sum, row));
+  clear_delta(sum, row);
   for (uint32_t s = 0; s < sum->standing_len; s++)
     sum->scratch[s] = row->now[sum->standing[s]];
   if (row->standing_round == sum->round)
@@ -327,7 +334,7 @@ static void inherit_row(const struct region_sum *sum,
                         struct region_sum_row *row,
                         const struct region_sum *from,
                         const struct region_sum_row *old) {
-  uint32_t copies = MIN(sum->copies_made, from->copies_made);
+  uint32_t copies = MIN(row->copies, old->copies);
   row->round = old->round;
   row->used = old->used;
   memcpy(row->first, old->first, copies * sizeof(*row->first));
@@ -351,6 +358,6 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
     return;
   inherit_row(sum, sum->other, from, from->other);
   sum->other_shown |= from->other_shown;
-  for (size_t i = 0; i < region_sum_cells(sum); i++)
+  for (size_t i = 0; i < (size_t)sum->other->copies * sum->columns; i++)
     sum->balance[i] = sum->other->now[i];
 }

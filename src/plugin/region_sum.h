@@ -42,6 +42,7 @@ struct region_sum_row {
   uint64_t grown;          /* the round that delta and weight are of */
   uint64_t used;           /* the last in which it was shown, or named */
   const void *owner;       /* of what was added last */
+  uint32_t copies;         /* that it was made with */
   uint32_t parts;          /* objects of instances that are followed for it */
   bool clashes;            /* another row has the same clean name */
   bool several;            /* several instances have it now */
@@ -60,7 +61,7 @@ struct region_sum {
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
   uint32_t copies;                /* that are read: 1, or 1 + core_count */
-  uint32_t copies_made;           /* that there is memory for */
+  uint32_t copies_made;           /* that it was made with */
   uint32_t *kinds, *aggregations; /* by column */
   uint32_t *growing, *standing;   /* columns: those that grow and are wanted,
                                      and those that do not grow */

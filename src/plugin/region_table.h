@@ -21,6 +21,7 @@ struct region_part {
   struct region_sum_row *row; /* NULL: what it counts goes to `other` */
   uint32_t number;
   uint32_t incarnation;
+  uint32_t copies;     /* that it was made with */
   uint32_t challenged; /* the pass in which it wanted to be shown */
   bool ended;          /* removed, or the row holds another object */
   bool

@@ -809,6 +809,21 @@ static void another_region_is_read_whatever_the_first_takes(void **state) {
   assert_true(snapshot->values[REGION_RANK_HOST].cut > 0);
 }
 
+static void
+rows_that_are_not_told_apart_by_core_take_no_memory_for_cores(void **state) {
+  (void)state;
+  struct percore_options many = {
+      .size = sizeof(many), .serving = PERCORE_SERVE_POLLED, .cores = 256};
+  assert_int_equal(
+      percore_create(&served[0], "unit", many_core_tables, 1, &many), 0);
+  name_rows(served[0], 3000);
+  start_long_after("");
+  for (int round = 0; round < 2; round++)
+    play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f2999"));
+  assert_true(own("regions_memory") < 8 << 20);
+}
+
 static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
   (void)state;
   struct percore_options many = {
@@ -1034,6 +1049,7 @@ int main(void) {
       TEST(rows_that_clash_take_no_more_than_others),
       TEST(rows_that_are_not_wanted_need_no_name),
       TEST(another_region_is_read_whatever_the_first_takes),
+      TEST(rows_that_are_not_told_apart_by_core_take_no_memory_for_cores),
       TEST(a_claim_of_many_cores_takes_no_memory_from_others),
       TEST(a_table_that_takes_long_is_read_in_pieces),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
