@@ -178,7 +178,7 @@ void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing);
  * [copy][column] modulo 2^64. */
 void region_sum_settle(struct region_sum *sum, const uint64_t *rest);
 
-/* A row that Top no longer shows: what it brought in this round. */
+/* A row that is not shown: what it brought in this round. */
 void region_sum_move_to_other(struct region_sum *sum,
                               struct region_sum_row *row);
 

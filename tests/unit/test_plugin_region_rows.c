@@ -749,6 +749,24 @@ static void rows_that_clash_take_no_more_than_others(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
+static void what_rows_that_clash_counted_is_in_other(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a b", 100);
+  open_more(region, "a b", 3);
+  count(region, "a;b", 50); /* read later */
+  start_watch("");
+  play_round(SECOND);
+  assert_none(SUM, "all", "a_b");
+  assert_count(SUM, "all", "other", 150);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
+  count(region, "a b", 1);
+  open_more(region, "other", 4);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 151);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 7);
+}
+
 static void rows_that_are_not_wanted_need_no_name(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1008,6 +1026,7 @@ int main(void) {
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
       TEST(rows_that_clash_take_no_more_than_others),
+      TEST(what_rows_that_clash_counted_is_in_other),
       TEST(rows_that_are_not_wanted_need_no_name),
       TEST(another_region_is_read_whatever_the_first_takes),
       TEST(a_claim_of_many_cores_takes_no_memory_from_others),
