@@ -84,7 +84,7 @@ static struct {
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
   int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
-  struct series series[1000];
+  struct series series[2000];
   size_t series_len;
   bool inexact;        /* something cannot be known exactly from here on */
   bool gauges_differ;  /* in this round a row or producer has come or gone */
@@ -126,6 +126,16 @@ static struct producer *some_producer(void) {
   return producer->region != NULL ? producer : NULL;
 }
 
+/* Rows that count nothing, so that the table takes two pieces. */
+static void fill_wide_table(struct percore_region *region) {
+  char name[8];
+  uint32_t row;
+  for (int i = 0; i < MOST_ROWS - 12; i++) {
+    snprintf(name, sizeof(name), "b%d", i);
+    assert_int_equal(percore_row_add(region, WIDES, name, &row), 0);
+  }
+}
+
 static void begin_producer(unsigned place) {
   struct producer *producer = &play.producers[place];
   struct percore_table tables[ALL_TABLES];
@@ -149,6 +159,8 @@ static void begin_producer(unsigned place) {
       .region =
           create(place, play.instances > 1 ? (place ? "two" : "one") : NULL,
                  tables, play.tables)};
+  if (play.tables > WIDES)
+    fill_wide_table(producer->region);
   play.gauges_differ = true;
 }
 
@@ -342,7 +354,9 @@ static void check_counters(bool exact) {
       for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
         snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
                  field_names[f], core);
-        check_sum(prefix, play.by_core[core][f], exact && !play.few_values);
+        /* Of a core nobody knows what an object counted before it was seen. */
+        check_sum(prefix, play.by_core[core][f],
+                  exact && !play.few_values && !play.row_option);
       }
     }
 }
@@ -449,6 +463,11 @@ static void play_seed(unsigned seed) {
   play.short_of_memory = chance(8);
   play.few_values = chance(4);
   play.tables = play.pieces || play.short_of_memory ? 4 : 3;
+  fprintf(stderr,
+          "\rseed %u: instances %u top %u cores %d row %d drops %d "
+          "pieces %d memory %d values %d ",
+          seed, play.instances, play.top, play.per_core, play.row_option,
+          play.drops, play.pieces, play.short_of_memory, play.few_values);
   set_up(NULL);
   host_now_ns = play.pieces ? hours_pass : NULL;
   host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
@@ -478,7 +497,6 @@ static void what_the_stores_have_is_what_was_counted(void **state) {
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
   for (unsigned seed = first; seed < first + seeds; seed++) {
-    fprintf(stderr, "\rseed %u ", seed);
     play_seed(seed);
   }
 }

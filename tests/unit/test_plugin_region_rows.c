@@ -903,6 +903,23 @@ static void what_the_first_rows_count_at_last_is_not_lost(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
+static void
+a_successor_counts_from_0_however_long_its_predecessor_takes(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_long_after(TOP);
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  end_producer(0);
+  count(create_flows(0, NULL), "new", 50);
+  for (int round = 0; round < 6; round++)
+    play_round(SECOND);
+  assert_count(SUM, "all", "new", 0);
+  assert_count(SUM, "all", "other", 50);
+}
+
 static void names_are_not_forgotten_while_their_table_is_read(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1033,6 +1050,7 @@ int main(void) {
       TEST(a_table_that_takes_long_is_read_in_pieces),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(what_the_first_rows_count_at_last_is_not_lost),
+      TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),
       TEST(a_removed_row_is_shown_once_more),
       TEST(what_a_producer_was_refused_is_told),
