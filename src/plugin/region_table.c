@@ -47,29 +47,30 @@ static bool make_sums(struct region_instance *instance,
 }
 
 /* Memory for all rows there may be is claimed, and taken as rows come in use.
- */
-static void make_marks(struct region_instance *instance, uint32_t t) {
+ * Returns how many of those in use there is none for. */
+static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
+  uint32_t in_use = region_reader_rows(instance->reader, t);
   if (!needs_marks(table->sum))
-    return;
+    return 0;
   if (table->marks == NULL) {
     void *marks = mmap(NULL, marks_size(instance, t), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (marks == MAP_FAILED)
-      return;
+      return in_use;
     table->marks = marks;
     table->marks_size = marks_size(instance, t);
   }
-  uint32_t rows = region_reader_rows(instance->reader, t);
-  while (rows > table->marks_len) {
+  for (uint32_t rows = in_use; rows > table->marks_len;) {
     size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
     if (region_allowance_take(&instance->allowance->rows, bytes)) {
       table->bytes += bytes;
       table->marks_len = rows;
-      return;
+      break;
     }
     rows = table->marks_len + (rows - table->marks_len) / 2;
   }
+  return in_use > table->marks_len ? in_use - table->marks_len : 0;
 }
 
 void region_table_leave(struct region_instance *instance, uint32_t t) {
@@ -169,7 +170,8 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   for (uint32_t p = table->parts_len;
-       p > 0 && sum->rows_followed > sum->rows_most && sum->top_field < 0; p--)
+       p > 0 && sum->rows_followed > sum->rows_most && sum->top_field < 0;
+       p--, table->left_out++)
     region_part_let_go(sum, table->parts[p - 1]);
   region_parts_tidy(table);
 }
@@ -195,7 +197,7 @@ bool region_table_begin(struct region_watch *watch,
   }
   avoid_doubles(watch, instance, table);
   make_room_for_others(table);
-  make_marks(instance, t);
+  uint32_t unmarked = make_marks(instance, t);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;
   table->pass++;
@@ -209,6 +211,7 @@ bool region_table_begin(struct region_watch *watch,
       .number = t,
       .parts_len = table->parts_len,
       .is_final = ended,
+      .unmarked = unmarked,
       .looks_names_up =
           !table->looked || (table->names_seen != sum->names_shown &&
                              region_instance_shares(watch, sum, instance))};

@@ -54,7 +54,8 @@ struct region_instance_table {
   uint64_t round;        /* of the sum, in which its pass began */
   uint64_t round_before; /* the same of the producer before */
   uint32_t pass;
-  uint64_t left_out; /* rows that could not be followed in the last pass */
+  uint64_t left_out; /* rows that could not be followed in the last pass, or
+                        lost their place since */
   struct region_reading *reading; /* NULL: between two passes */
   uint64_t *last, *now; /* [copy][column]: the table's sum after the last pass,
                            and so far in this one */
@@ -115,8 +116,9 @@ struct region_reading {
   bool is_final;   /* its producer has ended */
   struct region_tile tile;
   uint32_t next_row, next_part, parts_len;
-  bool looks_names_up; /* rows may have names that are shown lately */
-  uint64_t live, left_out, unmarked; /* rows */
+  bool looks_names_up;     /* rows may have names that are shown lately */
+  uint64_t live, left_out; /* rows */
+  uint32_t unmarked;       /* rows in use that there is no memory for */
 };
 
 /* What the rows of a tile counted, and what becomes of them. */

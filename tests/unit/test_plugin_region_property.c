@@ -421,6 +421,10 @@ static void look(bool quiet) {
   if (!play.drops || chance(2))
     host_dispatched = snapshot->number;
   store_all();
+  /* A table that does not fit into MaxMemory, which is told; under Row, no row
+   * that does not fit is counted. */
+  play.inexact |= fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
+                  (play.row_option && play.short_of_memory);
   bool is_whole = !play.pieces && play.schema_age >= 2;
   check_counters(is_whole && !play.inexact && !play.drops);
   for (unsigned t = 0; is_whole && !gauges_differ && t < play.tables; t++)

@@ -691,6 +691,74 @@ static void a_further_region_takes_room_but_no_counts(void **state) {
   assert_non_null(find("percore_host_zone_flow_packets", "all", "f99"));
 }
 
+static int64_t sum_of_rows(const char *plugin) {
+  int64_t sum = 0;
+  const struct region_values *values = &snapshot->values[REGION_RANK_HOST];
+  for (size_t i = 0; i < values->len; i++)
+    if (strcmp(values->list[i].plugin, plugin) == 0)
+      sum += values->list[i].derive;
+  return sum;
+}
+
+static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    count(region, name, 10);
+  }
+  host_values_max = 100;
+  start_watch("");
+  play_round(SECOND);
+  assert_int_equal(sum_of_rows(SUM), 200);
+  struct percore_options small = {
+      .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
+  assert_int_equal(percore_create(&served[1], "zone", flow_tables, 1, &small),
+                   0);
+  name_rows(served[1], 20);
+  play_round(SECOND);
+  remove_rows(region, 0, 4); /* leave places to some that lose theirs now */
+  play_round(SECOND);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    if (find(SUM, "all", name) != NULL)
+      assert_count(SUM, "all", name, 10);
+  }
+}
+
+static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    count(region, name, 10);
+    open_more(region, name, 1);
+  }
+  count(region, "x", 1000);
+  host_values_max = 40;
+  start_watch("<Region \"unit\">\n<Table \"flow\">\nRow \"/^f/\"\n"
+              "</Table>\n</Region>\n");
+  play_round(SECOND);
+  assert_int_equal(sum_of_rows(SUM), 200);
+  play_round(SECOND); /* with the share that is left beside other tables */
+  int64_t other = find(SUM, "all", "other")->derive;
+  count(region, "f19", 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", other + 5);
+  assert_count(SUM, "all", "f0", 10);
+  assert_none(SUM, "all", "f19");
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 16);
+  remove_rows(region, 0, 18); /* their places are free */
+  play_round(SECOND);
+  play_round(SECOND);
+  count(region, "f19", 3);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f19", 3);
+}
+
 static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1040,6 +1108,8 @@ int main(void) {
       TEST(without_top_no_more_rows_are_kept_than_max_values),
       TEST(rows_beyond_max_values_are_counted_in_other),
       TEST(a_further_region_takes_room_but_no_counts),
+      TEST(a_row_that_loses_its_place_and_finds_one_counts_once),
+      TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
       TEST(rows_that_clash_take_no_more_than_others),
