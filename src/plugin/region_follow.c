@@ -248,18 +248,20 @@ static void challenge(struct region_reading *reading, uint32_t i,
   region_top_offer(&reading->table->challengers, &challenger);
 }
 
+/* False if the row is another by now. */
+static bool read_name(const struct region_reading *reading, uint32_t i,
+                      char name[REGION_ROW_NAME_SIZE]) {
+  const struct region_tile *tile = &reading->tile;
+  return region_reader_row_name(reading->instance->reader, reading->number,
+                                tile->first_row + i, tile->generations[i],
+                                name);
+}
+
 static struct region_sum_row *name_row(struct region_reading *reading,
                                        uint32_t i) {
   char name[REGION_ROW_NAME_SIZE];
-  const struct region_tile *tile = &reading->tile;
-  return region_reader_row_name(reading->instance->reader, reading->number,
-                                tile->first_row + i, tile->generations[i], name)
-             ? region_sum_name(reading->sum, name)
-             : NULL;
-}
-
-static bool is_full(const struct region_sum *sum) {
-  return sum->rows_followed >= sum->rows_most;
+  return read_name(reading, i, name) ? region_sum_name(reading->sum, name)
+                                     : NULL;
 }
 
 static void follow(struct region_reading *reading, struct region_part *part,
@@ -267,7 +269,7 @@ static void follow(struct region_reading *reading, struct region_part *part,
   struct region_sum *sum = reading->sum;
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
   bool ranks = sum->top_field >= 0;
-  if (part->row == NULL && is_live && !ranks && !is_full(sum))
+  if (part->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
     region_part_show(sum, part, name_row(reading, i));
   int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
@@ -329,7 +331,7 @@ static void meet_any(struct region_reading *reading, uint32_t i) {
   /* What was left out may be as old as the table. */
   bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
   struct region_sum_row *row =
-      is_full(reading->sum) ? NULL : name_row(reading, i);
+      region_sum_is_full(reading->sum) ? NULL : name_row(reading, i);
   if (row == NULL || !begin_following(reading, i, row, is_new))
     leave_out(reading, i);
 }
@@ -338,11 +340,8 @@ static void meet_any(struct region_reading *reading, uint32_t i) {
 static bool meet_shown(struct region_reading *reading, uint32_t i,
                        bool is_new) {
   char name[REGION_ROW_NAME_SIZE];
-  const struct region_tile *tile = &reading->tile;
-  if (!region_reader_row_name(reading->instance->reader, reading->number,
-                              tile->first_row + i, tile->generations[i], name))
-    return false;
-  struct region_sum_row *row = region_sum_find(reading->sum, name);
+  struct region_sum_row *row =
+      read_name(reading, i, name) ? region_sum_find(reading->sum, name) : NULL;
   return row != NULL && row->top && begin_following(reading, i, row, is_new);
 }
 
@@ -353,7 +352,7 @@ static void meet_challenger(struct region_reading *reading, uint32_t i,
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   size_t at = (size_t)i * tile->columns + sum->fields[sum->top_field].column;
-  if ((is_new || reading->looks_names_up) && meet_shown(reading, i, is_new))
+  if ((!was_seen || reading->looks_names_up) && meet_shown(reading, i, is_new))
     return;
   add_to_other(reading, i);
   uint64_t last = was_seen ? mark->weighed
@@ -364,10 +363,7 @@ static void meet_challenger(struct region_reading *reading, uint32_t i,
 
 static bool is_wanted(const struct region_reading *reading, uint32_t i) {
   char name[REGION_ROW_NAME_SIZE];
-  const struct region_tile *tile = &reading->tile;
-  return region_reader_row_name(reading->instance->reader, reading->number,
-                                tile->first_row + i, tile->generations[i],
-                                name) &&
+  return read_name(reading, i, name) &&
          region_config_wants_row(reading->sum->config, name);
 }
 
@@ -404,7 +400,9 @@ static bool meet(struct region_reading *reading, uint32_t i) {
   }
   struct region_mark *mark = &table->marks[row];
   bool was_seen = mark->incarnation == incarnation;
-  bool is_new = !was_seen && (table->looked || table->from_zero);
+  bool is_new =
+      !was_seen && (table->looked ? !region_table_passed_over(table, row)
+                                  : table->from_zero);
   if (!was_seen)
     mark->challenged = 0;
   if (!table->sum->chooses_rows) {

@@ -86,7 +86,8 @@ void region_table_leave(struct region_instance *instance, uint32_t t) {
     munmap(table->marks, table->marks_size);
   region_top_free(&table->challengers);
   region_allowance_give(&instance->allowance->rows, table->bytes);
-  *table = (struct region_instance_table){.name = table->name};
+  *table = (struct region_instance_table){.name = table->name,
+                                          .final = table->final};
 }
 
 /* ---------------------------------------------------------------------------
@@ -105,13 +106,13 @@ static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
 /* Once for a table, with what would help. */
 static void tell_left_out(const struct region_instance *instance,
                           struct region_sum *sum) {
-  if (!sum->memory_told)
+  if (!sum->left_out_told)
     WARNING("percore: region %s: table %s is left out: %s.", instance->region,
             sum->table,
             errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
                              "ReportPerCore false"
                            : "MaxMemory is too small for it");
-  sum->memory_told = true;
+  sum->left_out_told = true;
 }
 
 static void tell_short(const struct region_reading *reading) {
@@ -272,6 +273,8 @@ static void finish(struct region_reading *reading) {
   memset(table->rest, 0, region_sum_cells(sum) * sizeof(*table->rest));
   table->looked = true;
   table->left_out = reading->left_out;
+  table->rows_passed = reading->next_row;
+  table->marks_passed = table->marks_len;
   sum->left_out += reading->left_out;
   sum->live += reading->live;
   table->names_seen = sum->names_shown;

@@ -423,9 +423,9 @@ static void look(bool quiet) {
   store_all();
   /* A table that does not fit into MaxMemory, which is told; under Row, no row
    * that does not fit is counted. */
-  play.inexact |= fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
-                  (play.row_option && play.short_of_memory);
-  bool is_whole = !play.pieces && play.schema_age >= 2;
+  bool is_left_out = fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL;
+  play.inexact |= is_left_out || (play.row_option && play.short_of_memory);
+  bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;
   check_counters(is_whole && !play.inexact && !play.drops);
   for (unsigned t = 0; is_whole && !gauges_differ && t < play.tables; t++)
     if (!play.few_values)

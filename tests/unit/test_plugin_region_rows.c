@@ -971,6 +971,47 @@ static void what_the_first_rows_count_at_last_is_not_lost(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
+static void a_row_that_came_during_a_pass_counts_once(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  percore_owned_table_t flow;
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  name_rows(region, ROWS - 1); /* two pieces */
+  host_now_ns = hours_pass;
+  start_watch(TOP);
+  for (int round = 0; round < 6; round++) {
+    count(region, "f0", 10); /* shown */
+    play_round(SECOND);
+  }
+  play_round(SECOND); /* the first piece */
+  remove_row(region, "f0");
+  assert_int_equal(percore_row_add_at(region, 0, ROWS - 1, "f0", 0), 0);
+  percore_add(percore_owned_row(flow, ROWS - 1), 0, 1000);
+  for (int round = 0; round < 5; round++)
+    play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f0"));
+  assert_int_equal(sum_of_rows(SUM), 1060);
+}
+
+static void
+an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
+  (void)state;
+  struct percore_table tables[2] = {flow_tables[0], few_tables[0]};
+  tables[1].name = "few";
+  struct percore_region *region = create(0, "large", tables, 2);
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_watch(TOP);
+  for (int round = 0; round < 5; round++)
+    play_round(SECOND);
+  end_producer(0); /* takes two rounds, of which `few` needs the first */
+  tables[1].field_count--;
+  create(1, "small", &tables[1], 1);
+  for (int round = 0; round < 35; round++)
+    play_round(SECOND);
+  assert_null(fake_logged(LOG_WARNING, "could not be read to their end"));
+}
+
 static void
 a_successor_counts_from_0_however_long_its_predecessor_takes(void **state) {
   (void)state;
@@ -1120,6 +1161,8 @@ int main(void) {
       TEST(a_table_that_takes_long_is_read_in_pieces),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(what_the_first_rows_count_at_last_is_not_lost),
+      TEST(a_row_that_came_during_a_pass_counts_once),
+      TEST(an_instance_is_read_to_its_end_whatever_fields_another_has),
       TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),
       TEST(a_removed_row_is_shown_once_more),
