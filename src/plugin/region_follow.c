@@ -251,11 +251,29 @@ static void challenge(struct region_reading *reading, uint32_t i,
   region_top_offer(&reading->table->challengers, &challenger);
 }
 
+/* False if the row is another by now. */
+static bool read_name(const struct region_reading *reading, uint32_t i,
+                      char name[REGION_ROW_NAME_SIZE]) {
+  const struct region_tile *tile = &reading->tile;
+  return region_reader_row_name(reading->instance->reader, reading->number,
+                                tile->first_row + i, tile->generations[i],
+                                name);
+}
+
+static struct region_sum_row *name_row(struct region_reading *reading,
+                                       uint32_t i) {
+  char name[REGION_ROW_NAME_SIZE];
+  return read_name(reading, i, name) ? region_sum_name(reading->sum, name)
+                                     : NULL;
+}
+
 static void follow(struct region_reading *reading, struct region_part *part,
                    uint32_t i) {
   struct region_sum *sum = reading->sum;
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
   bool ranks = sum->top_field >= 0;
+  if (part->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
+    region_part_show(sum, part, name_row(reading, i));
   int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     take(reading, part, copy, cells_of(&reading->tile, copy, i));
@@ -266,6 +284,8 @@ static void follow(struct region_reading *reading, struct region_part *part,
     add_to_other(reading, i);
     if (ranks)
       challenge(reading, i, weight, part->challenged);
+    else
+      reading->left_out++;
   }
   if (!is_live) /* updates that were still in flight belong to the rest */
     region_part_let_go(sum, part);
@@ -295,20 +315,6 @@ static void end_part(struct region_reading *reading, struct region_part *part,
  * A row that is not followed
  */
 
-static struct region_sum_row *name_row(struct region_reading *reading,
-                                       uint32_t i) {
-  char name[REGION_ROW_NAME_SIZE];
-  const struct region_tile *tile = &reading->tile;
-  return region_reader_row_name(reading->instance->reader, reading->number,
-                                tile->first_row + i, tile->generations[i], name)
-             ? region_sum_name(reading->sum, name)
-             : NULL;
-}
-
-static bool is_full(const struct region_sum *sum) {
-  return sum->rows_followed >= sum->rows_most;
-}
-
 static bool begin_following(struct region_reading *reading, uint32_t i,
                             struct region_sum_row *row, bool is_new) {
   struct region_part *part = region_part_new(reading, i, row, is_new);
@@ -328,7 +334,7 @@ static void meet_any(struct region_reading *reading, uint32_t i) {
   /* What was left out may be as old as the table. */
   bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
   struct region_sum_row *row =
-      is_full(reading->sum) ? NULL : name_row(reading, i);
+      region_sum_is_full(reading->sum) ? NULL : name_row(reading, i);
   if (row == NULL || !begin_following(reading, i, row, is_new))
     leave_out(reading, i);
 }
@@ -337,11 +343,8 @@ static void meet_any(struct region_reading *reading, uint32_t i) {
 static bool meet_shown(struct region_reading *reading, uint32_t i,
                        bool is_new) {
   char name[REGION_ROW_NAME_SIZE];
-  const struct region_tile *tile = &reading->tile;
-  if (!region_reader_row_name(reading->instance->reader, reading->number,
-                              tile->first_row + i, tile->generations[i], name))
-    return false;
-  struct region_sum_row *row = region_sum_find(reading->sum, name);
+  struct region_sum_row *row =
+      read_name(reading, i, name) ? region_sum_find(reading->sum, name) : NULL;
   return row != NULL && row->top && begin_following(reading, i, row, is_new);
 }
 
@@ -352,7 +355,7 @@ static void meet_challenger(struct region_reading *reading, uint32_t i,
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   size_t at = (size_t)i * tile->columns + sum->fields[sum->top_field].column;
-  if ((is_new || reading->looks_names_up) && meet_shown(reading, i, is_new))
+  if ((!was_seen || reading->looks_names_up) && meet_shown(reading, i, is_new))
     return;
   add_to_other(reading, i);
   uint64_t last = was_seen ? mark->weighed
@@ -363,60 +366,57 @@ static void meet_challenger(struct region_reading *reading, uint32_t i,
 
 static bool is_wanted(const struct region_reading *reading, uint32_t i) {
   char name[REGION_ROW_NAME_SIZE];
-  const struct region_tile *tile = &reading->tile;
-  return region_reader_row_name(reading->instance->reader, reading->number,
-                                tile->first_row + i, tile->generations[i],
-                                name) &&
+  return read_name(reading, i, name) &&
          region_config_wants_row(reading->sum->config, name);
 }
 
-/* Under Row: followed if it is wanted, though it may be gone already; shown if
- * it is not, and there is room and no Top. */
-static void meet_wanted(struct region_reading *reading, uint32_t i,
+/* Under Row: followed if it is wanted, though it may be gone already. False if
+ * there is no memory for it. */
+static bool meet_wanted(struct region_reading *reading, uint32_t i,
                         bool is_new) {
-  struct region_sum *sum = reading->sum;
-  struct region_sum_row *row = NULL;
-  if (!is_wanted(reading, i))
-    return;
-  if (region_state(reading->tile.generations[i]) != REGION_LIVE)
-    begin_following(reading, i, NULL, is_new);
-  else if (sum->top_field >= 0)
-    (void)(meet_shown(reading, i, is_new) ||
-           begin_following(reading, i, NULL, is_new));
-  else if (is_full(sum) || (row = name_row(reading, i)) == NULL)
+  bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
+  if (!is_wanted(reading, i) ||
+      (is_live && reading->sum->top_field >= 0 &&
+       meet_shown(reading, i, is_new)) ||
+      begin_following(reading, i, NULL, is_new))
+    return true;
+  if (is_live)
     leave_out(reading, i);
-  else if (!begin_following(reading, i, row, is_new))
-    leave_out(reading, i);
+  return false;
 }
 
-/* Under Top or Row it is known of each object whether it was seen before. */
-static void meet(struct region_reading *reading, uint32_t i) {
+/* Under Top or Row it is known of each object whether it was seen before. False
+ * if this one is to be met again. */
+static bool meet(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
   const struct region_tile *tile = &reading->tile;
   uint32_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
   if (table->sum->top_field < 0 && !table->sum->chooses_rows) {
     meet_any(reading, i);
-    return;
+    return true;
   }
   if (row >= table->marks_len) {
-    reading->unmarked++;
     if (!table->sum->chooses_rows)
       add_to_other(reading, i);
-    return;
+    return false;
   }
   struct region_mark *mark = &table->marks[row];
   bool was_seen = mark->incarnation == incarnation;
-  bool is_new = !was_seen && (table->looked || table->from_zero);
+  bool is_new =
+      !was_seen && (table->looked ? !region_table_passed_over(table, row)
+                                  : table->from_zero);
   if (!was_seen)
     mark->challenged = 0;
   if (!table->sum->chooses_rows) {
     meet_challenger(reading, i, mark, is_new, was_seen);
   } else if (!was_seen) {
+    if (!meet_wanted(reading, i, is_new))
+      return false;
     reading->watch->rows_unseen +=
-        mark->incarnation != 0 && incarnation > mark->incarnation + 1;
-    meet_wanted(reading, i, is_new);
+        is_new && incarnation > mark->incarnation + 1;
   }
+  return true;
 }
 
 /* ---------------------------------------------------------------------------
@@ -467,8 +467,8 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   } else {
     if (part != NULL)
       end_part(reading, part, i);
-    if (is_live || sum->chooses_rows)
-      meet(reading, i);
+    if ((is_live || sum->chooses_rows) && !meet(reading, i))
+      return;
   }
   mark_row(reading, i);
 }

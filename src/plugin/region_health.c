@@ -122,7 +122,9 @@ void region_health_conclude(struct region_instance *instance,
     no_longer_complain(instance);
   else
     complain(instance);
-  if (!alive && (!region_instance_is_unanswered(instance) || instance->silent))
+  /* Nobody looks for a successor while a producer is read to its end. */
+  if (!alive && instance->ending_since_ns == 0 &&
+      (!region_instance_is_unanswered(instance) || instance->silent))
     instance->absent_boottime_ns = now->boottime_ns;
   if (alive || region_instance_is_unanswered(instance) ||
       (instance->complaint != 0 && instance->listed))

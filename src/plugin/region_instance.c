@@ -177,6 +177,18 @@ static void abandon(struct region_watch *watch, const struct region_sum *sum) {
         region_table_leave(instance, t);
 }
 
+/* A producer that has ended has counts for it that are still to be read. */
+static bool is_due(const struct region_watch *watch,
+                   const struct region_sum *sum) {
+  for (const struct region_instance *instance = watch->instances;
+       instance != NULL; instance = instance->next)
+    for (uint32_t t = 0; t < instance->table_count; t++)
+      if (instance->tables[t].sum == sum &&
+          instance->tables[t].final == REGION_FINAL_DUE)
+        return true;
+  return false;
+}
+
 /* A sum for table t. An old one with other fields is replaced, unless another
  * instance uses it: then this table is left out for as long as that one lives.
  */
@@ -194,7 +206,9 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
     return true;
   }
   /* The last values of the producer before are still to be put. */
-  if (entry != NULL && entry->sum->round != entry->sum->round_put &&
+  if (entry != NULL &&
+      (entry->sum->round != entry->sum->round_put ||
+       is_due(watch, entry->sum)) &&
       !region_instance_shares(watch, entry->sum, instance))
     return true;
   if (entry != NULL && region_instance_shares(watch, entry->sum, instance)) {
@@ -271,7 +285,8 @@ static bool begin_table(struct region_watch *watch,
 
 bool region_instance_is_amid(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].reading != NULL)
+    if (instance->tables[t].reading != NULL ||
+        instance->tables[t].final == REGION_FINAL_DUE)
       return true;
   return false;
 }

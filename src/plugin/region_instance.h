@@ -107,7 +107,7 @@ bool region_instance_begin(struct region_watch *watch,
                            struct region_instance *instance,
                            const struct region_moment *now, bool ended);
 
-/* Whether tables are being read. */
+/* Whether tables are being read, or are to be. */
 bool region_instance_is_amid(const struct region_instance *instance);
 
 /* Reads its tables in turns, at least some milliseconds, else until then (of

@@ -271,6 +271,7 @@ void region_sum_move_to_other(struct region_sum *sum,
     sum->scratch[s] = row->now[sum->standing[s]];
   if (row->standing_round == sum->round)
     region_sum_add_to_other(sum, sum->scratch);
+  row->standing_round = 0;
 }
 
 /* ---------------------------------------------------------------------------

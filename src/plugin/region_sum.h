@@ -97,7 +97,7 @@ struct region_sum {
   uint64_t producer_ns; /* the same: start of the youngest producer */
   uint64_t dispatched;  /* number of the last snapshot that reached stores */
   uint32_t open;        /* tables of instances that are still being read */
-  bool clash_told, memory_told;
+  bool clash_told, memory_told, left_out_told;
 };
 
 /* For table t of a directory. instance: the name of the instance that is told
@@ -144,6 +144,11 @@ struct region_sum_row *region_sum_find(const struct region_sum *sum,
 struct region_sum_row *region_sum_name(struct region_sum *sum,
                                        const char *name);
 
+/* MaxValues leaves no place for another row. */
+static inline bool region_sum_is_full(const struct region_sum *sum) {
+  return sum->rows_followed >= sum->rows_most;
+}
+
 /* Does nothing before the round before was read to its end and put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round,
                       uint64_t dispatched);
@@ -179,7 +184,7 @@ void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing);
  * [copy][column] modulo 2^64. */
 void region_sum_settle(struct region_sum *sum, const uint64_t *rest);
 
-/* A row that Top no longer shows: what it brought in this round. */
+/* A row that is not shown: what it brought in this round. */
 void region_sum_move_to_other(struct region_sum *sum,
                               struct region_sum_row *row);
 

@@ -47,29 +47,30 @@ static bool make_sums(struct region_instance *instance,
 }
 
 /* Memory for all rows there may be is claimed, and taken as rows come in use.
- */
-static void make_marks(struct region_instance *instance, uint32_t t) {
+ * Returns how many of those in use there is none for. */
+static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
+  uint32_t in_use = region_reader_rows(instance->reader, t);
   if (!needs_marks(table->sum))
-    return;
+    return 0;
   if (table->marks == NULL) {
     void *marks = mmap(NULL, marks_size(instance, t), PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (marks == MAP_FAILED)
-      return;
+      return in_use;
     table->marks = marks;
     table->marks_size = marks_size(instance, t);
   }
-  uint32_t rows = region_reader_rows(instance->reader, t);
-  while (rows > table->marks_len) {
+  for (uint32_t rows = in_use; rows > table->marks_len;) {
     size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
     if (region_allowance_take(&instance->allowance->rows, bytes)) {
       table->bytes += bytes;
       table->marks_len = rows;
-      return;
+      break;
     }
     rows = table->marks_len + (rows - table->marks_len) / 2;
   }
+  return in_use > table->marks_len ? in_use - table->marks_len : 0;
 }
 
 void region_table_leave(struct region_instance *instance, uint32_t t) {
@@ -85,7 +86,8 @@ void region_table_leave(struct region_instance *instance, uint32_t t) {
     munmap(table->marks, table->marks_size);
   region_top_free(&table->challengers);
   region_allowance_give(&instance->allowance->rows, table->bytes);
-  *table = (struct region_instance_table){.name = table->name};
+  *table = (struct region_instance_table){.name = table->name,
+                                          .final = table->final};
 }
 
 /* ---------------------------------------------------------------------------
@@ -104,13 +106,13 @@ static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
 /* Once for a table, with what would help. */
 static void tell_left_out(const struct region_instance *instance,
                           struct region_sum *sum) {
-  if (!sum->memory_told)
+  if (!sum->left_out_told)
     WARNING("percore: region %s: table %s is left out: %s.", instance->region,
             sum->table,
             errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
                              "ReportPerCore false"
                            : "MaxMemory is too small for it");
-  sum->memory_told = true;
+  sum->left_out_told = true;
 }
 
 static void tell_short(const struct region_reading *reading) {
@@ -172,7 +174,10 @@ static void make_room_for_others(struct region_instance_table *table) {
                     ? sum->rows_followed - sum->rows_most
                     : 0;
   for (uint32_t p = table->parts_len; p > 0 && many > 0; p--) {
-    many -= table->parts[p - 1]->row != NULL;
+    if (table->parts[p - 1]->row == NULL)
+      continue;
+    table->left_out++;
+    many--;
     region_part_let_go(sum, table->parts[p - 1]);
   }
   region_parts_tidy(table);
@@ -202,7 +207,7 @@ bool region_table_begin(struct region_watch *watch,
   if (!table->looked && table->from_zero)
     sum->producer_ns =
         region_reader_directory(instance->reader)->header.start_realtime_ns;
-  make_marks(instance, t);
+  uint32_t unmarked = make_marks(instance, t);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;
   table->pass++;
@@ -216,6 +221,7 @@ bool region_table_begin(struct region_watch *watch,
       .number = t,
       .parts_len = table->parts_len,
       .is_final = ended,
+      .unmarked = unmarked,
       .looks_names_up =
           !table->looked || (table->names_seen != sum->names_shown &&
                              region_instance_shares(watch, sum, instance))};
@@ -276,6 +282,8 @@ static void finish(struct region_reading *reading) {
   memset(table->rest, 0, region_sum_cells(sum) * sizeof(*table->rest));
   table->looked = true;
   table->left_out = reading->left_out;
+  table->rows_passed = reading->next_row;
+  table->marks_passed = table->marks_len;
   sum->left_out += reading->left_out;
   sum->live += reading->live;
   table->names_seen = sum->names_shown;

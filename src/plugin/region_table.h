@@ -58,15 +58,17 @@ struct region_instance_table {
   uint64_t round;        /* of the sum, in which its pass began */
   uint64_t round_before; /* the same of the producer before */
   uint32_t pass;
-  uint64_t left_out; /* rows that could not be followed in the last pass */
+  uint64_t left_out; /* rows that could not be followed in the last pass, or
+                        lost their place since */
   struct region_reading *reading; /* NULL: between two passes */
   uint64_t *last, *now; /* [copy][column]: the table's sum after the last pass,
                            and so far in this one */
   uint64_t *rest; /* [copy][column]: growth less that of shown rows, in work */
   struct region_mark *marks; /* max_rows; NULL: none are needed, or no memory */
   size_t marks_size;
-  uint32_t marks_len;         /* rows that the allowance has room for */
-  struct region_part **parts; /* by number */
+  uint32_t marks_len;                 /* rows that the allowance has room for */
+  uint32_t rows_passed, marks_passed; /* the last pass had so many */
+  struct region_part **parts;         /* by number */
   uint32_t parts_len, parts_capacity;
   struct region_top challengers; /* of the last pass */
   size_t bytes;                  /* of the allowance, without parts */
@@ -119,9 +121,19 @@ struct region_reading {
   bool is_final;   /* its producer has ended */
   struct region_tile tile;
   uint32_t next_row, next_part, parts_len;
-  bool looks_names_up; /* rows may have names that are shown lately */
-  uint64_t live, left_out, unmarked; /* rows */
+  bool looks_names_up;     /* rows may have names that are shown lately */
+  uint64_t live, left_out; /* rows */
+  uint32_t unmarked;       /* rows in use that there is no memory for */
 };
+
+/* It had no mark in the last pass, so what it counted is in `other`; under Row
+ * it is nowhere. */
+static inline bool
+region_table_passed_over(const struct region_instance_table *table,
+                         uint32_t row) {
+  return !table->sum->chooses_rows && row >= table->marks_passed &&
+         row < table->rows_passed;
+}
 
 /* What the rows of a tile counted, and what becomes of them. */
 void region_follow_tile(struct region_reading *reading);

@@ -42,7 +42,7 @@ static void grow_other(struct region_sum *sum) {
       other->now[at] = sum->balance[at];
       sum->other_shown = true;
     }
-  sum->other_shown |= sum->left_out > 0;
+  sum->other_shown |= sum->left_out > 0 || sum->other_begun;
 }
 
 static void grow_all(struct region_sum *sum) {
@@ -50,7 +50,9 @@ static void grow_all(struct region_sum *sum) {
     struct region_sum_row *row = sum->rows[i];
     if (is_shown(sum, row))
       row->used = sum->round;
-    if (row->grown == sum->round)
+    if (row->clashes) /* maybe since it was read in this round */
+      region_sum_move_to_other(sum, row);
+    else if (row->grown == sum->round)
       grow_row(sum, row);
   }
   if (sum->other != NULL)

@@ -9,6 +9,7 @@ plugin_region_tests = \
 	tests/unit/test_plugin_region_config \
 	tests/unit/test_plugin_region_dispatch \
 	tests/unit/test_plugin_region_name \
+	tests/unit/test_plugin_region_property \
 	tests/unit/test_plugin_region_rows \
 	tests/unit/test_plugin_region_sampler \
 	tests/unit/test_plugin_region_watch
@@ -27,6 +28,10 @@ tests_unit_test_plugin_region_name_SOURCES = \
 	tests/unit/test_plugin_region_name.c $(fake_collectd)
 tests_unit_test_plugin_region_name_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_region_name_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_region_property_SOURCES = \
+	tests/unit/test_plugin_region_property.c $(region_host) $(fake_collectd)
+tests_unit_test_plugin_region_property_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_region_property_LDADD = $(plugin_region_ldadd)
 tests_unit_test_plugin_region_rows_SOURCES = \
 	tests/unit/test_plugin_region_rows.c $(region_host) $(fake_collectd)
 tests_unit_test_plugin_region_rows_CPPFLAGS = $(plugin_unit_cppflags)

@@ -18,9 +18,11 @@ extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: nothing takes any time */
 extern size_t host_memory_max;          /* MaxMemory; 0: the usual */
 extern uint64_t host_interval_ns;       /* 1 at first */
-extern uint64_t host_dispatched;        /* number of the last snapshot that
-                                           reached the stores; all at first */
-extern uint64_t began_ns;               /* the watch, CLOCK_BOOTTIME */
+extern size_t host_values_max;          /* MaxValues; 0: 10000 */
+extern bool host_memory_may_be_short; /* or a snapshot asserts that it is not */
+extern uint64_t host_dispatched;      /* number of the last snapshot that
+                                         reached the stores; all at first */
+extern uint64_t began_ns;             /* the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);
 int tear_down(void **state);

@@ -714,6 +714,74 @@ static void a_further_region_takes_room_but_no_counts(void **state) {
   assert_non_null(find("percore_host_zone_flow_packets", "all", "f99"));
 }
 
+static int64_t sum_of_rows(const char *plugin) {
+  int64_t sum = 0;
+  const struct region_values *values = &snapshot->values[REGION_RANK_HOST];
+  for (size_t i = 0; i < values->len; i++)
+    if (strcmp(values->list[i].plugin, plugin) == 0)
+      sum += values->list[i].derive;
+  return sum;
+}
+
+static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    count(region, name, 10);
+  }
+  host_values_max = 100;
+  start_watch("");
+  play_round(SECOND);
+  assert_int_equal(sum_of_rows(SUM), 200);
+  struct percore_options small = {
+      .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
+  assert_int_equal(percore_create(&served[1], "zone", flow_tables, 1, &small),
+                   0);
+  name_rows(served[1], 20);
+  play_round(SECOND);
+  remove_rows(region, 0, 4); /* leave places to some that lose theirs now */
+  play_round(SECOND);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    if (find(SUM, "all", name) != NULL)
+      assert_count(SUM, "all", name, 10);
+  }
+}
+
+static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    count(region, name, 10);
+    open_more(region, name, 1);
+  }
+  count(region, "x", 1000);
+  host_values_max = 40;
+  start_watch("<Region \"unit\">\n<Table \"flow\">\nRow \"/^f/\"\n"
+              "</Table>\n</Region>\n");
+  play_round(SECOND);
+  assert_int_equal(sum_of_rows(SUM), 200);
+  play_round(SECOND); /* with the share that is left beside other tables */
+  int64_t other = find(SUM, "all", "other")->derive;
+  count(region, "f19", 5);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", other + 5);
+  assert_count(SUM, "all", "f0", 10);
+  assert_none(SUM, "all", "f19");
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 16);
+  remove_rows(region, 0, 18); /* their places are free */
+  play_round(SECOND);
+  play_round(SECOND);
+  count(region, "f19", 3);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f19", 3);
+}
+
 static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -770,6 +838,24 @@ static void rows_that_clash_take_no_more_than_others(void **state) {
   assert_int_equal(own("regions_memory"), memory);
   assert_int_equal(snapshot->values[REGION_RANK_HOST].len, 3); /* `other` */
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+}
+
+static void what_rows_that_clash_counted_is_in_other(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a b", 100);
+  open_more(region, "a b", 3);
+  count(region, "a;b", 50); /* read later */
+  start_watch("");
+  play_round(SECOND);
+  assert_none(SUM, "all", "a_b");
+  assert_count(SUM, "all", "other", 150);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
+  count(region, "a b", 1);
+  open_more(region, "other", 4);
+  play_round(SECOND);
+  assert_count(SUM, "all", "other", 151);
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 7);
 }
 
 static void rows_that_are_not_wanted_need_no_name(void **state) {
@@ -923,6 +1009,64 @@ static void what_the_first_rows_count_at_last_is_not_lost(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
+static void a_row_that_came_during_a_pass_counts_once(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  percore_owned_table_t flow;
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  name_rows(region, ROWS - 1); /* two pieces */
+  host_now_ns = hours_pass;
+  start_watch(TOP);
+  for (int round = 0; round < 6; round++) {
+    count(region, "f0", 10); /* shown */
+    play_round(SECOND);
+  }
+  play_round(SECOND); /* the first piece */
+  remove_row(region, "f0");
+  assert_int_equal(percore_row_add_at(region, 0, ROWS - 1, "f0", 0), 0);
+  percore_add(percore_owned_row(flow, ROWS - 1), 0, 1000);
+  for (int round = 0; round < 5; round++)
+    play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f0"));
+  assert_int_equal(sum_of_rows(SUM), 1060);
+}
+
+static void
+an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
+  (void)state;
+  struct percore_table tables[2] = {flow_tables[0], few_tables[0]};
+  tables[1].name = "few";
+  struct percore_region *region = create(0, "large", tables, 2);
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_watch(TOP);
+  for (int round = 0; round < 5; round++)
+    play_round(SECOND);
+  end_producer(0); /* takes two rounds, of which `few` needs the first */
+  tables[1].field_count--;
+  create(1, "small", &tables[1], 1);
+  for (int round = 0; round < 35; round++)
+    play_round(SECOND);
+  assert_null(fake_logged(LOG_WARNING, "could not be read to their end"));
+}
+
+static void
+a_successor_counts_from_0_however_long_its_predecessor_takes(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_long_after(TOP);
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  end_producer(0);
+  count(create_flows(0, NULL), "new", 50);
+  for (int round = 0; round < 6; round++)
+    play_round(SECOND);
+  assert_count(SUM, "all", "new", 0);
+  assert_count(SUM, "all", "other", 50);
+}
+
 static void names_are_not_forgotten_while_their_table_is_read(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1044,9 +1188,12 @@ int main(void) {
       TEST(without_top_no_more_rows_are_kept_than_max_values),
       TEST(rows_beyond_max_values_are_counted_in_other),
       TEST(a_further_region_takes_room_but_no_counts),
+      TEST(a_row_that_loses_its_place_and_finds_one_counts_once),
+      TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
       TEST(rows_that_clash_take_no_more_than_others),
+      TEST(what_rows_that_clash_counted_is_in_other),
       TEST(rows_that_are_not_wanted_need_no_name),
       TEST(another_region_is_read_whatever_the_first_takes),
       TEST(rows_that_are_not_told_apart_by_core_take_no_memory_for_cores),
@@ -1054,6 +1201,9 @@ int main(void) {
       TEST(a_table_that_takes_long_is_read_in_pieces),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(what_the_first_rows_count_at_last_is_not_lost),
+      TEST(a_row_that_came_during_a_pass_counts_once),
+      TEST(an_instance_is_read_to_its_end_whatever_fields_another_has),
+      TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),
       TEST(a_removed_row_is_shown_once_more),
       TEST(what_a_producer_was_refused_is_told),

@@ -1,0 +1,514 @@
+/* Whatever happens to rows, producers and snapshots, what the stores get adds
+ * up to what was counted: random events against a model that only adds.
+ *
+ * PERCORE_PROPERTY_SEED: the first seed (1). PERCORE_PROPERTY_SEEDS: how many
+ * (a few). A failure says which seed it was. */
+#include "region_host.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define PLACES 2
+#define CORES 4
+#define ROUNDS 40
+#define SEEDS 120
+#define MOST_ROWS 64
+
+enum { PORTS, FLOWS, SLOWS, WIDES, ALL_TABLES };
+enum { PACKET, BYTE, OPEN, FIELDS_COUNTED = OPEN };
+
+static const char *const table_names[] = {"port", "flow", "slow", "wide"};
+static const char *const field_names[] = {"packets", "bytes", "open"};
+static const char *const row_names[] = {"a",   "b",   "c",     "d", "e",
+                                        "o p", "o;p", "other", "x", "y"};
+#define NAMES COUNT_OF(row_names)
+
+#define COUNTERS                                                               \
+  {.name = "packets", .unit = "packets"}, { .name = "bytes", .unit = "bytes" }
+#define OPEN_GAUGE                                                             \
+  { .name = "open", .unit = "1", .kind = PERCORE_GAUGE }
+#define SIZES                                                                  \
+  {                                                                            \
+    .name = "sizes", .unit = "bytes", .kind = PERCORE_HISTOGRAM,               \
+    .sub_bits = 8, .max_bits = 20                                              \
+  }
+
+static const struct percore_field fields_one[] = {COUNTERS, OPEN_GAUGE, SIZES};
+static const struct percore_field fields_two[] = {
+    {.name = "drops", .unit = "packets"}, OPEN_GAUGE, COUNTERS, SIZES};
+
+/* Two schemas: the column of each field, and all but the histogram. */
+static const struct {
+  const struct percore_field *fields;
+  uint32_t field_count;
+  unsigned columns[OPEN + 1];
+} schemas[] = {{fields_one, 3, {0, 1, 2}}, {fields_two, 4, {2, 3, 1}}};
+
+static const struct {
+  enum percore_storage storage;
+  uint32_t rows, flags;
+} storages[] = {[PORTS] = {PERCORE_PER_CORE, 5, 0},
+                [FLOWS] = {PERCORE_OWNED, 4, PERCORE_NO_RESET},
+                [SLOWS] = {PERCORE_SHARED, 3, 0},
+                [WIDES] = {PERCORE_OWNED, MOST_ROWS, 0}};
+
+/* ---------------------------------------------------------------------------
+ * The model
+ */
+
+struct row {
+  bool live;
+  size_t name; /* of the last object */
+  int64_t open;
+  unsigned changes; /* objects since the last look */
+};
+
+struct producer {
+  struct percore_region *region;
+  unsigned schema, age; /* in rounds */
+  struct row rows[ALL_TABLES][MOST_ROWS];
+};
+
+struct series {
+  char name[3 * DATA_MAX_NAME_LEN];
+  int64_t last, base; /* base: before it was forgotten for want of memory */
+};
+
+static struct {
+  unsigned seed;
+  uint64_t state;
+  /* what is played */
+  unsigned tables, instances, top;
+  bool per_core, row_option, drops, pieces, short_of_memory, few_values;
+  /* what came of it */
+  struct producer producers[PLACES];
+  int64_t counted[ALL_TABLES][FIELDS_COUNTED];
+  int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
+  struct series series[2000];
+  size_t series_len;
+  bool inexact;        /* something cannot be known exactly from here on */
+  bool gauges_differ;  /* in this round a row or producer has come or gone */
+  unsigned schema_age; /* rounds since the schema changed */
+} play;
+
+static unsigned random_below(unsigned bound) {
+  play.state = play.state * 6364136223846793005u + 1442695040888963407u;
+  return (unsigned)(play.state >> 33) % bound;
+}
+
+static bool chance(unsigned of) { return random_below(of) == 0; }
+
+static bool is_wanted(size_t name) {
+  return !play.row_option || row_names[name][0] < 'x';
+}
+
+static void count_in_model(unsigned t, size_t name, unsigned field, int core,
+                           int64_t n) {
+  if (!is_wanted(name))
+    return;
+  play.counted[t][field] += n;
+  if (t == PORTS && core >= 0)
+    play.by_core[core][field] += n;
+}
+
+/* ---------------------------------------------------------------------------
+ * Events
+ */
+
+static uint64_t hours_pass(void *argument) {
+  static uint64_t now_ns;
+  (void)argument;
+  return now_ns += 3600 * SECOND;
+}
+
+static struct producer *some_producer(void) {
+  struct producer *producer = &play.producers[random_below(play.instances)];
+  return producer->region != NULL ? producer : NULL;
+}
+
+/* Rows that count nothing, so that the table takes two pieces. */
+static void fill_wide_table(struct percore_region *region) {
+  char name[8];
+  uint32_t row;
+  for (int i = 0; i < MOST_ROWS - 12; i++) {
+    snprintf(name, sizeof(name), "b%d", i);
+    assert_int_equal(percore_row_add(region, WIDES, name, &row), 0);
+  }
+}
+
+static void begin_producer(unsigned place) {
+  struct producer *producer = &play.producers[place];
+  struct percore_table tables[ALL_TABLES];
+  unsigned schema = chance(3);
+  for (unsigned p = 0; p < play.instances; p++)
+    if (play.producers[p].region != NULL)
+      schema = play.producers[p].schema;
+  for (unsigned t = 0; t < ALL_TABLES; t++)
+    tables[t] = (struct percore_table){
+        .name = table_names[t],
+        .storage = storages[t].storage,
+        .fields = schemas[schema].fields,
+        .field_count = schemas[schema].field_count + (t == WIDES),
+        .max_rows = storages[t].rows,
+        .row_name_size = 24,
+        .flags = storages[t].flags};
+  if (schema != producer->schema)
+    play.schema_age = 0;
+  *producer = (struct producer){
+      .schema = schema,
+      .region =
+          create(place, play.instances > 1 ? (place ? "two" : "one") : NULL,
+                 tables, play.tables)};
+  if (play.tables > WIDES)
+    fill_wide_table(producer->region);
+  play.gauges_differ = true;
+}
+
+static void end_some_producer(void) {
+  unsigned place = random_below(play.instances);
+  struct producer *producer = &play.producers[place];
+  /* One that nobody has seen yet takes what it counted with it. */
+  if (producer->region == NULL || producer->age < (play.pieces ? 12u : 3u))
+    return;
+  if (chance(2))
+    abandon_producer(place);
+  end_producer(place);
+  producer->region = NULL;
+  play.gauges_differ = true;
+  if (chance(2))
+    begin_producer(place);
+}
+
+static uint32_t row_named(const struct producer *producer, unsigned t,
+                          size_t name) {
+  for (uint32_t row = 0; row < storages[t].rows; row++)
+    if (producer->rows[t][row].live && producer->rows[t][row].name == name)
+      return row;
+  return UINT32_MAX;
+}
+
+static void add_some_row(struct producer *producer, unsigned t) {
+  uint32_t row;
+  size_t name = random_below(NAMES);
+  if (percore_row_add(producer->region, t, row_names[name], &row) != 0)
+    return; /* it is there, or there is no room */
+  struct row *into = &producer->rows[t][row];
+  *into =
+      (struct row){.live = true, .name = name, .changes = into->changes + 1};
+  if (into->changes > 1 && play.row_option)
+    play.inexact = true;
+}
+
+static void remove_some_row(struct producer *producer, unsigned t) {
+  uint32_t row = row_named(producer, t, random_below(NAMES));
+  if (row == UINT32_MAX)
+    return;
+  assert_int_equal(
+      percore_row_remove(producer->region, t, row, PERCORE_NO_UPDATE_IN_FLIGHT),
+      0);
+  producer->rows[t][row].live = false;
+  play.gauges_differ = true;
+}
+
+/* Adds to a cell; for a PER_CORE table in a slot, or without a slot (-1). */
+static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
+                        unsigned field, int core, int64_t n) {
+  unsigned column = schemas[producer->schema].columns[field];
+  percore_shared_table_t shared;
+  percore_owned_table_t owned;
+  percore_core_table_t per_core;
+  percore_slot_t slot;
+  if (storages[t].storage == PERCORE_OWNED) {
+    assert_int_equal(percore_owned_table(producer->region, t, &owned), 0);
+    percore_add(percore_owned_row(owned, row), column, (uint64_t)n);
+  } else if (storages[t].storage == PERCORE_SHARED || core < 0) {
+    assert_int_equal(percore_shared_table(producer->region, t, &shared), 0);
+    percore_shared_add(percore_shared_row(shared, row), column, (uint64_t)n);
+  } else {
+    assert_int_equal(percore_core_table(producer->region, t, &per_core), 0);
+    assert_int_equal(percore_attach(producer->region, "w", core, &slot), 0);
+    percore_add(percore_core_row(slot, per_core, row), column, (uint64_t)n);
+    assert_int_equal(percore_detach(producer->region, slot), 0);
+  }
+}
+
+static void count_somewhere(struct producer *producer, unsigned t) {
+  uint32_t row = row_named(producer, t, random_below(NAMES));
+  if (row == UINT32_MAX)
+    return;
+  unsigned field = random_below(FIELDS_COUNTED);
+  int core = (int)random_below(CORES + 1) - 1;
+  int64_t n = 1 + random_below(chance(4) ? 1000 : 10);
+  add_to_cell(producer, t, row, field, core, n);
+  count_in_model(t, producer->rows[t][row].name, field, core, n);
+}
+
+/* Updates that come after their row was removed count for the table. */
+static void count_late(struct producer *producer, unsigned t) {
+  uint32_t row = random_below(storages[t].rows);
+  if (producer->rows[t][row].live || producer->rows[t][row].name == 0 ||
+      play.row_option)
+    return;
+  add_to_cell(producer, t, row, PACKET, -1, 1);
+  count_in_model(t, 0, PACKET, -1, 1);
+}
+
+static void open_somewhere(struct producer *producer, unsigned t) {
+  uint32_t row = row_named(producer, t, random_below(NAMES));
+  if (row == UINT32_MAX)
+    return;
+  int64_t n = (int64_t)random_below(20) - 8;
+  add_to_cell(producer, t, row, OPEN, (int)random_below(CORES + 1) - 1, n);
+  producer->rows[t][row].open += n;
+}
+
+static void reset_somewhere(struct producer *producer, unsigned t) {
+  (void)percore_reset(producer->region, t, PERCORE_ALL_ROWS);
+}
+
+static void reuse_rows(struct producer *producer, unsigned t) {
+  for (unsigned n = 1 + random_below(6); n > 0; n--) {
+    remove_some_row(producer, t);
+    add_some_row(producer, t);
+    count_somewhere(producer, t);
+  }
+}
+
+static void play_events(void) {
+  static void (*const events[])(struct producer *, unsigned) = {
+      add_some_row,    add_some_row,    remove_some_row,
+      count_somewhere, count_somewhere, count_late,
+      open_somewhere,  reset_somewhere, reuse_rows};
+  for (unsigned n = random_below(16); n > 0; n--) {
+    struct producer *producer = some_producer();
+    unsigned t = random_below(play.tables);
+    if (producer != NULL)
+      events[random_below(COUNT_OF(events))](producer, t);
+  }
+  if (chance(8))
+    end_some_producer();
+  unsigned place = random_below(play.instances);
+  if (chance(6) && play.producers[place].region == NULL)
+    begin_producer(place);
+}
+
+/* ---------------------------------------------------------------------------
+ * What the stores have
+ */
+
+static struct series *series_of(const struct region_value *value) {
+  char name[sizeof(play.series[0].name)];
+  snprintf(name, sizeof(name), "%s/%s/%s", value->plugin,
+           value->plugin_instance, value->type_instance);
+  for (size_t i = 0; i < play.series_len; i++)
+    if (strcmp(play.series[i].name, name) == 0)
+      return &play.series[i];
+  assert_true(play.series_len < COUNT_OF(play.series));
+  struct series *series = &play.series[play.series_len++];
+  memcpy(series->name, name, sizeof(name));
+  return series;
+}
+
+static void store(const struct region_value *value) {
+  if (value->type != REGION_DERIVE ||
+      strcmp(value->plugin_instance, "self") == 0)
+    return;
+  struct series *series = series_of(value);
+  if (value->derive < series->last) {
+    if (!play.short_of_memory)
+      fail_msg("%s steps back from %lld to %lld", series->name,
+               (long long)series->last, (long long)value->derive);
+    series->base += series->last;
+  }
+  series->last = value->derive;
+}
+
+static void store_all(void) {
+  for (int rank = REGION_RANK_HOST; rank < REGION_RANKS; rank++)
+    for (size_t i = 0; i < snapshot->values[rank].len; i++)
+      store(&snapshot->values[rank].list[i]);
+}
+
+static int64_t sum_of(const char *prefix) {
+  int64_t sum = 0;
+  for (size_t i = 0; i < play.series_len; i++)
+    if (strncmp(play.series[i].name, prefix, strlen(prefix)) == 0)
+      sum += play.series[i].base + play.series[i].last;
+  return sum;
+}
+
+static void check_sum(const char *prefix, int64_t counted, bool exact) {
+  int64_t sum = sum_of(prefix);
+  if (sum > counted || (exact && sum != counted))
+    fail_msg("%s sums up to %lld, and %lld were counted", prefix,
+             (long long)sum, (long long)counted);
+}
+
+static void check_counters(bool exact) {
+  char prefix[128];
+  for (unsigned t = 0; t < play.tables; t++)
+    for (unsigned f = 0; f < FIELDS_COUNTED; f++) {
+      snprintf(prefix, sizeof(prefix), "percore_host_unit_%s_%s/all/",
+               table_names[t], field_names[f]);
+      check_sum(prefix, play.counted[t][f], exact);
+      for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
+        snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
+                 field_names[f], core);
+        /* Of a core nobody knows what an object counted before it was seen. */
+        check_sum(prefix, play.by_core[core][f],
+                  exact && !play.few_values && !play.row_option);
+      }
+    }
+}
+
+static void check_gauges(unsigned t) {
+  int64_t expected = 0;
+  char plugin[128];
+  double sum = 0;
+  snprintf(plugin, sizeof(plugin), "percore_host_unit_%s_open", table_names[t]);
+  for (unsigned p = 0; p < play.instances; p++)
+    for (uint32_t row = 0; row < storages[t].rows; row++) {
+      const struct row *object = &play.producers[p].rows[t][row];
+      if (play.producers[p].region != NULL && object->live &&
+          is_wanted(object->name))
+        expected += object->open;
+    }
+  const struct region_values *values = &snapshot->values[REGION_RANK_HOST];
+  for (size_t i = 0; i < values->len; i++)
+    if (strcmp(values->list[i].plugin, plugin) == 0)
+      sum += values->list[i].gauge;
+  if (sum != (double)expected)
+    fail_msg("%s sums up to %g, and %lld are open", plugin, sum,
+             (long long)expected);
+}
+
+static void check_places(void) {
+  size_t shown[ALL_TABLES] = {0};
+  const struct region_values *values = &snapshot->values[REGION_RANK_HOST];
+  for (size_t i = 0; i < values->len; i++)
+    for (unsigned t = 0; t < play.tables; t++) {
+      char plugin[128];
+      snprintf(plugin, sizeof(plugin), "percore_host_unit_%s_packets",
+               table_names[t]);
+      shown[t] += strcmp(values->list[i].plugin, plugin) == 0;
+    }
+  for (unsigned t = 0; play.top > 0 && t < play.tables; t++)
+    assert_true(shown[t] <= play.top + 1);
+  size_t most = host_values_max > 0 ? host_values_max : 10000;
+  size_t all = snapshot->values[REGION_RANK_SELF].len +
+               snapshot->values[REGION_RANK_USEFUL].len + values->len;
+  if (all > most)
+    fail_msg("%zu values, and MaxValues is %zu", all, most);
+}
+
+/* ---------------------------------------------------------------------------
+ * A play
+ */
+
+static void look(bool quiet) {
+  bool gauges_differ = play.gauges_differ;
+  play.gauges_differ = false;
+  play_round(SECOND);
+  for (unsigned p = 0; p < play.instances; p++) {
+    play.producers[p].age++;
+    for (unsigned t = 0; t < play.tables; t++)
+      for (uint32_t row = 0; !snapshot->partial && row < MOST_ROWS; row++)
+        play.producers[p].rows[t][row].changes = 0;
+  }
+  check_places();
+  if (play.drops && !quiet && chance(4))
+    return; /* nobody took the snapshot */
+  if (!play.drops || chance(2))
+    host_dispatched = snapshot->number;
+  store_all();
+  /* A table that does not fit into MaxMemory, which is told; under Row, no row
+   * that does not fit is counted. */
+  bool is_left_out = fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL;
+  play.inexact |= is_left_out || (play.row_option && play.short_of_memory);
+  bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;
+  check_counters(is_whole && !play.inexact && !play.drops);
+  for (unsigned t = 0; is_whole && !gauges_differ && t < play.tables; t++)
+    if (!play.few_values)
+      check_gauges(t);
+  play.schema_age++;
+}
+
+/* All tables alike. */
+static void configure(char *lines, size_t size) {
+  size_t used =
+      (size_t)snprintf(lines, size, "<Region \"unit\">\nReportPerCore %s\n",
+                       play.per_core ? "true" : "false");
+  for (unsigned t = 0; t < play.tables; t++) {
+    used += (size_t)snprintf(lines + used, size - used, "<Table \"%s\">\n",
+                             table_names[t]);
+    used += (size_t)snprintf(lines + used, size - used,
+                             "Field \"packets\" \"bytes\" \"open\"\n");
+    if (play.top > 0)
+      used += (size_t)snprintf(lines + used, size - used,
+                               "Top %u \"packets\"\n", play.top);
+    if (play.row_option)
+      used += (size_t)snprintf(lines + used, size - used, "Row \"/^[a-o]/\"\n");
+    used += (size_t)snprintf(lines + used, size - used, "</Table>\n");
+  }
+  snprintf(lines + used, size - used, "</Region>\n");
+}
+
+static void play_seed(unsigned seed) {
+  char lines[1024];
+  memset(&play, 0, sizeof(play));
+  play.seed = seed;
+  play.state = seed * UINT64_C(0x9e3779b97f4a7c15);
+  play.instances = 1 + chance(2);
+  play.top = chance(2) ? 1 + random_below(3) : 0;
+  play.per_core = chance(2);
+  play.row_option = chance(4);
+  play.drops = chance(4);
+  play.pieces = chance(6);
+  play.short_of_memory = chance(8);
+  play.few_values = chance(4);
+  play.tables = play.pieces || play.short_of_memory ? 4 : 3;
+  fprintf(stderr,
+          "\rseed %u: instances %u top %u cores %d row %d drops %d "
+          "pieces %d memory %d values %d ",
+          seed, play.instances, play.top, play.per_core, play.row_option,
+          play.drops, play.pieces, play.short_of_memory, play.few_values);
+  set_up(NULL);
+  host_now_ns = play.pieces ? hours_pass : NULL;
+  host_memory_max = play.short_of_memory ? (size_t)1 << 20 : 0;
+  host_memory_may_be_short = play.short_of_memory;
+  host_values_max = play.few_values ? 60 + random_below(60) : 0;
+  if (play.drops)
+    host_dispatched = 0;
+  configure(lines, sizeof(lines));
+  start_watch(lines);
+  for (unsigned round = 0; round < ROUNDS; round++) {
+    play_events();
+    look(false);
+  }
+  for (unsigned round = 0; round < (play.pieces ? 40u : 2u); round++)
+    look(true);
+  check_counters(!play.inexact && !play.drops);
+  tear_down(NULL);
+}
+
+static unsigned from_environment(const char *name, unsigned otherwise) {
+  const char *text = getenv(name);
+  return text != NULL ? (unsigned)strtoul(text, NULL, 10) : otherwise;
+}
+
+static void what_the_stores_have_is_what_was_counted(void **state) {
+  (void)state;
+  unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
+  unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
+  for (unsigned seed = first; seed < first + seeds; seed++) {
+    play_seed(seed);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(what_the_stores_have_is_what_was_counted),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
