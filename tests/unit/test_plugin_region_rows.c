@@ -152,6 +152,22 @@ static void rows_that_count_alike_do_not_take_turns(void **state) {
   }
 }
 
+static void weights_beyond_all_numbers_are_the_greatest(void **state) {
+  (void)state;
+  struct percore_region *one = create_flows(0, "one");
+  struct percore_region *two = create_flows(1, "two");
+  open_more(one, "small", 5);
+  open_more(one, "great", INT64_MAX);
+  open_more(two, "great", INT64_MAX);
+  start_watch("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"open\"\n"
+              "</Table>\n</Region>\n");
+  for (int round = 0; round < 3; round++) {
+    play_round(SECOND);
+    assert_non_null(find(SUM, "all", "great"));
+    assert_none(SUM, "all", "small");
+  }
+}
+
 static void a_row_that_leads_once_does_not_replace_another(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1126,6 +1142,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_row_goes_on_where_it_was_when_it_is_shown_again),
       TEST(rows_that_count_alike_do_not_take_turns),
+      TEST(weights_beyond_all_numbers_are_the_greatest),
       TEST(a_row_that_leads_once_does_not_replace_another),
       TEST(a_row_counts_for_itself_once_its_first_point_is_dispatched),
       TEST(a_reset_of_a_row_in_other_changes_nothing),
