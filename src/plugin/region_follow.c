@@ -117,8 +117,9 @@ void region_parts_tidy(struct region_instance_table *table) {
   bool sorted = true;
   for (uint32_t p = 0; p < table->parts_len; p++) {
     struct region_part *part = table->parts[p];
-    if (part->ended) {
+    if (part->ended || part->gone)
       untie(sum, part);
+    if (part->ended) {
       region_allowance_give(sum->allowance, size_of_part(sum));
       free(part);
       continue;
@@ -284,8 +285,10 @@ static void follow(struct region_reading *reading, struct region_part *part,
     else
       reading->left_out++;
   }
-  if (!is_live) /* updates that were still in flight belong to the rest */
-    region_part_let_go(sum, part);
+  if (!is_live) { /* updates that were still in flight belong to the rest */
+    part->gone = true;
+    part->ended = !sum->chooses_rows;
+  }
 }
 
 /* The row holds another object by now, which was born with the sum of what the

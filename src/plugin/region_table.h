@@ -22,7 +22,8 @@ struct region_part {
   uint32_t number;
   uint32_t incarnation;
   uint32_t challenged; /* the pass in which it wanted to be shown */
-  bool ended;          /* removed, or the row holds another object */
+  bool gone;           /* removed: has its place until the end of the pass */
+  bool ended;          /* not followed any more */
   uint64_t last[]; /* [copy][column]: raw, as the sum of the table has it; of a
                       gauge of a core where it began */
 };

@@ -744,6 +744,27 @@ static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
   }
 }
 
+static void rows_that_go_keep_their_places_for_their_last_values(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, 20);
+  host_values_max = 100;
+  start_watch("");
+  play_round(SECOND);
+  play_round(SECOND);
+  remove_rows(region, 0, 20);
+  for (int i = 20; i < 60; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    row_of(region, 0, name);
+  }
+  play_round(SECOND);
+  assert_true(snapshot->values[REGION_RANK_HOST].len <= host_values_max - 16);
+  assert_non_null(find(SUM, "all", "f0"));
+  play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f20"));
+}
+
 static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1167,6 +1188,7 @@ int main(void) {
       TEST(rows_beyond_max_values_are_counted_in_other),
       TEST(a_further_region_takes_room_but_no_counts),
       TEST(a_row_that_loses_its_place_and_finds_one_counts_once),
+      TEST(rows_that_go_keep_their_places_for_their_last_values),
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
