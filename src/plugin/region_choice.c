@@ -186,7 +186,7 @@ static void join_names(struct candidates *candidates) {
       first = candidate;
       continue;
     }
-    first->weight += candidate->weight;
+    first->weight = region_weights_add(first->weight, candidate->weight);
     first->again |= candidate->again;
   }
 }

@@ -219,7 +219,7 @@ static uint64_t last_weighed(const struct region_sum *sum,
 static void add_weight(struct region_sum *sum, struct region_sum_row *row,
                        int64_t weight) {
   (void)region_sum_grow(sum, row); /* of this round */
-  row->weight += weight;
+  row->weight = region_weights_add(row->weight, weight);
 }
 
 /* ---------------------------------------------------------------------------

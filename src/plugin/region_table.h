@@ -23,10 +23,9 @@ struct region_part {
   uint32_t incarnation;
   uint32_t copies;     /* that it was made with */
   uint32_t challenged; /* the pass in which it wanted to be shown */
-  bool ended;          /* removed, or the row holds another object */
-  bool
-      hidden; /* its row is shown for the last time; both until the parts are
-                 tidied up, so that no more rows are shown than there is room */
+  /* Both keep the place until the end of the pass: */
+  bool hidden;     /* its row is shown for the last time */
+  bool ended;      /* not followed any more */
   uint64_t last[]; /* [copy][column]: raw, as the sum of the table has it; of a
                       gauge of a core where it began */
 };

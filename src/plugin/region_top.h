@@ -19,6 +19,14 @@ struct region_top {
   size_t len, most;
 };
 
+/* Weights are foreign: their sum stays within what a weight can be. */
+static inline int64_t region_weights_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum))
+    return b < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
 /* False if out of memory. */
 bool region_top_init(struct region_top *top, size_t most);
 void region_top_free(struct region_top *top);

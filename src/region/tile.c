@@ -343,13 +343,26 @@ static bool is_object(const struct region_table *table, uint64_t generation) {
          (table->birth_offset != 0 || region_incarnation(generation) <= 1);
 }
 
+/* How many copies of single rows are read again for one tile, beyond those of
+ * one row: a producer that changes all of its rows all the time would otherwise
+ * hold its reader up for minutes. */
+enum { COPIES_AGAIN = 8192 };
+
+static uint32_t limit_tries(const struct region_reader *reader,
+                            const struct region_table *table) {
+  uint32_t slots = table->storage == PERCORE_PER_CORE
+                       ? reader->view.directory.header.slot_count
+                       : 0;
+  return REGION_TRIES + COPIES_AGAIN / (1 + slots);
+}
+
 static void read_again(struct region_reader *reader, struct region_tile *tile,
-                       uint32_t i) {
+                       uint32_t i, uint32_t *tries) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
   const uint64_t *word =
       region_view_generations(&reader->view, tile->table) + tile->first_row + i;
-  for (int k = 0; k < REGION_TRIES; k++) {
+  for (int k = 0; k<REGION_TRIES && * tries> 0; k++, --*tries) {
     uint64_t generation = region_load(word);
     __atomic_thread_fence(__ATOMIC_ACQUIRE);
     tile->generations[i] = generation;
@@ -394,6 +407,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
     read_rows(reader, tile, first_row, rows, 0);
   /* Pairs with the release fence after a generation word said changing. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
+  uint32_t tries = limit_tries(reader, table);
   for (uint32_t i = 0; i < rows; i++) {
     uint64_t now = region_load(&words[i]);
     if (now == generations[i] && is_object(table, now))
@@ -401,7 +415,7 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
     if (region_state(now) == REGION_FREE)
       generations[i] = 0;
     else
-      read_again(reader, tile, i);
+      read_again(reader, tile, i, &tries);
   }
 }
 

@@ -128,7 +128,7 @@ static struct producer *some_producer(void) {
 
 /* Rows that count nothing, so that the table takes two pieces. */
 static void fill_wide_table(struct percore_region *region) {
-  char name[8];
+  char name[16];
   uint32_t row;
   for (int i = 0; i < MOST_ROWS - 12; i++) {
     snprintf(name, sizeof(name), "b%d", i);
@@ -421,10 +421,11 @@ static void look(bool quiet) {
   if (!play.drops || chance(2))
     host_dispatched = snapshot->number;
   store_all();
-  /* A table that does not fit into MaxMemory, which is told; under Row, no row
-   * that does not fit is counted. */
-  bool is_left_out = fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL;
-  play.inexact |= is_left_out || (play.row_option && play.short_of_memory);
+  /* What does not fit into MaxMemory is told: a table, or under Row its rows.
+   */
+  bool is_left_out = (play.row_option && play.short_of_memory) ||
+                     fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL;
+  play.inexact |= is_left_out;
   bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;
   check_counters(is_whole && !play.inexact && !play.drops);
   for (unsigned t = 0; is_whole && !gauges_differ && t < play.tables; t++)

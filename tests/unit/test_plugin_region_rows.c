@@ -154,6 +154,22 @@ static void rows_that_count_alike_do_not_take_turns(void **state) {
   }
 }
 
+static void weights_beyond_all_numbers_are_the_greatest(void **state) {
+  (void)state;
+  struct percore_region *one = create_flows(0, "one");
+  struct percore_region *two = create_flows(1, "two");
+  open_more(one, "small", 5);
+  open_more(one, "great", INT64_MAX);
+  open_more(two, "great", INT64_MAX);
+  start_watch("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"open\"\n"
+              "</Table>\n</Region>\n");
+  for (int round = 0; round < 3; round++) {
+    play_round(SECOND);
+    assert_non_null(find(SUM, "all", "great"));
+    assert_none(SUM, "all", "small");
+  }
+}
+
 static void a_row_that_leads_once_does_not_replace_another(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -751,6 +767,27 @@ static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
   }
 }
 
+static void rows_that_go_keep_their_places_for_their_last_values(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, 20);
+  host_values_max = 100;
+  start_watch("");
+  play_round(SECOND);
+  play_round(SECOND);
+  remove_rows(region, 0, 20);
+  for (int i = 20; i < 60; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    row_of(region, 0, name);
+  }
+  play_round(SECOND);
+  assert_true(snapshot->values[REGION_RANK_HOST].len <= host_values_max - 16);
+  assert_non_null(find(SUM, "all", "f0"));
+  play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f20"));
+}
+
 static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1164,6 +1201,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_row_goes_on_where_it_was_when_it_is_shown_again),
       TEST(rows_that_count_alike_do_not_take_turns),
+      TEST(weights_beyond_all_numbers_are_the_greatest),
       TEST(a_row_that_leads_once_does_not_replace_another),
       TEST(a_row_counts_for_itself_once_its_first_point_is_dispatched),
       TEST(a_reset_of_a_row_in_other_changes_nothing),
@@ -1189,6 +1227,7 @@ int main(void) {
       TEST(rows_beyond_max_values_are_counted_in_other),
       TEST(a_further_region_takes_room_but_no_counts),
       TEST(a_row_that_loses_its_place_and_finds_one_counts_once),
+      TEST(rows_that_go_keep_their_places_for_their_last_values),
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
