@@ -25,9 +25,10 @@ extern "C" {
  * thread: a core beside a fully loaded sibling has about half its room, so look
  * at percore_load_get_sibling too.
  *
- * Hardware counters leave out time that a hypervisor stole. The source "idle"
- * on older kernels cannot tell stolen running time and counts it: the core had
- * no room. Time stolen while waking is not counted.
+ * Hardware counters leave out time that a hypervisor stole. On older kernels
+ * the source "idle" cannot tell time that was stolen from a running core from
+ * time in which it ran, and counts both: the core had no room. Time stolen
+ * while the core wakes is not counted.
  *
  *   call                            beside others on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
