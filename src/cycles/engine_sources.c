@@ -92,8 +92,8 @@ static void say_no_source(struct engine *engine) {
   engine->no_source = no_source;
 }
 
-/* Once: isolated cores are often those with much softirq work, of which `idle`
- * sees the least. */
+/* Said once: isolated cores often have much softirq work, and `idle` misses
+ * more of it than other sources. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = NULL;
   for (int i = 0; i < engine->candidates_len && better == NULL; i++)
@@ -153,9 +153,9 @@ static void say_short_of_room(struct engine *engine) {
     return;
   if (room->missing > 0 && !engine->short_of_room)
     journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "some cores are without hardware counters, for which %ld more "
-                "descriptors would be taken from what else runs in this "
-                "process; raise its limit of open files by as many "
+                "some cores have no hardware counter, because too few "
+                "descriptors would be left for the rest of this process; raise "
+                "its limit of open files by %ld "
                 "(LimitNOFILE= under systemd)",
                 room->missing);
   engine->short_of_room = room->missing > 0;
