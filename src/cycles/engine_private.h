@@ -83,7 +83,7 @@ int engine_read_stat(struct engine *engine);
 
 struct core_context engine_core_context(struct engine *engine);
 
-/* How the kernel accounts for time; nothing is known of one without BTF. */
+/* How the kernel accounts for time; unknown for a kernel without BTF. */
 void engine_find_accounting(struct engine *engine);
 
 /* Every LOADAVG_INTERVAL_NS: condemns sources that are caught lying, and has

@@ -75,9 +75,8 @@ struct region_sum {
   struct region_sum_row **by_name, **by_clean; /* chains */
   size_t chains;
   struct region_sum_row *other; /* NULL for a table of a single row */
-  uint64_t
-      *balance; /* [copy][column], signed: growth of the table less that of its
-                   rows; `other` is the greatest value that this ever had */
+  uint64_t *balance; /* [copy][column], signed: growth of the table less that of
+                        rows; `other` is its greatest value so far */
   bool other_shown;  /* from now on: something belongs there */
   bool other_begun;  /* gauges or levels are in it */
   bool other_twice;  /* gauges or levels of one instance are in it twice */

@@ -126,8 +126,8 @@ static void add_tick(struct findings *findings,
         "could not be tested: is idle time measured or sampled?");
 }
 
-/* XDP, DPDK and the like are pinned to isolated cores, and `idle` is the source
- * that sees the least of inline softirqs. */
+/* XDP, DPDK and the like are pinned to isolated cores, and `idle` misses more
+ * inline softirqs than other sources. */
 static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
