@@ -80,7 +80,7 @@ struct core_context {
 };
 
 /* Puts *core in order: closes what is stale, and picks and opens the best
- * candidate that is to be had now. allowed says which sources the core's kind
+ * candidate that is available now. allowed says which sources the core's kind
  * (isolated or not) may have, as a bit mask of sources. */
 void core_choose(struct core *core, struct engine_core *state,
                  const struct core_context *context, unsigned allowed);

@@ -49,11 +49,11 @@ static const char *reason_to_leave(const struct engine *engine, int from,
                                    int to) {
   const struct candidate *candidate = &engine->candidates[from];
   if (to >= 0 && to < from)
-    return "a better one is to be had";
+    return "a better source is available";
   if (candidate->reason[0] != '\0')
     return candidate->reason;
   return candidate->trouble[0] != '\0' ? candidate->trouble
-                                       : "it is not to be had there now";
+                                       : "it is unavailable there now";
 }
 
 static const char *candidate_name(const struct engine *engine, int candidate) {

@@ -69,8 +69,8 @@ void figures_close(struct figures *figures) {
   free(figures);
 }
 
-/* A core that is seen for the first time is marked where it stands: what it did
- * before is nobody's window. */
+/* A core that is seen for the first time is marked at its present totals: its
+ * earlier time belongs to no window. */
 static struct core_marks *marks_of(struct figures *figures,
                                    const struct engine_core *state) {
   if (state->core >= figures->marks_len) {

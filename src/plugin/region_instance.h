@@ -24,13 +24,12 @@ struct region_instance {
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  bool began_lately; /* its producer was started since the name was last
-                        unserved, and its workers were not looked at yet */
-  uint64_t
-      ending_since_ns; /* CLOCK_MONOTONIC: when the last reading of an ended
-                          producer began; 0: the producer has not ended */
-  uint32_t next_table; /* to be read */
-  uint64_t turn;       /* the last round in which it was read */
+  bool began_lately;        /* its producer was started since the name was last
+                               unserved, and its workers were not looked at yet */
+  uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when its producer was found
+                               ended; 0: it was not */
+  uint32_t next_table;      /* to be read */
+  uint64_t turn;            /* the last round in which it was read */
   enum region_health health;
   bool listed;    /* its socket is in the runtime directory */
   bool restarted; /* another producer since the round before */
@@ -38,12 +37,12 @@ struct region_instance {
   uint64_t silent_since_ns;
   uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last scan in which nobody
                                   served the name */
-  uint64_t served_ns;          /* last time anybody did, CLOCK_MONOTONIC */
+  uint64_t served_ns; /* CLOCK_MONOTONIC: the last time the name was served */
   bool drop_told;
   int complaint; /* errno: why it is not read, which has been logged */
 };
 
-/* What regions are summed in, by region, table, and instance if told apart. */
+/* Sums of regions, by region, table, and instance if told apart. */
 struct region_sums {
   struct region_sum_entry {
     char *region, *instance;
@@ -54,9 +53,9 @@ struct region_sums {
   bool grew; /* since room was shared */
 };
 
-/* What the regions may take together (MaxMemory); and what one of them may,
- * with all its instances: half of it, of which an eighth is kept for names. A
- * little is there for each in any case. */
+/* Memory of all regions together (MaxMemory), and of one region with all its
+ * instances: half of that, of which an eighth is kept for names. Each region
+ * has at least REGION_MEMORY_OWN. */
 #define REGION_MEMORY_OWN ((size_t)1 << 20)
 struct region_allowances {
   struct region_allowance all;

@@ -145,7 +145,8 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 /* Does nothing until the previous round is completely read and put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round,
                       uint64_t dispatched);
-/* All is read once more in the same round: what stands is not added twice. */
+/* Everything is read once more in the same round: gauges, levels and states are
+ * not added twice. */
 void region_sum_begin_again(struct region_sum *sum);
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
@@ -173,7 +174,7 @@ uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row);
 /* A live row that is not shown. */
 void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing);
 
-/* What a table of an instance grew by, less what of it was added to rows;
+/* Growth of a table of an instance, less the part that was added to rows;
  * [copy][column] modulo 2^64. */
 void region_sum_settle(struct region_sum *sum, const uint64_t *rest);
 

@@ -30,7 +30,7 @@ struct region_part {
                       a core: its first value */
 };
 
-/* What is kept of every row of a table under Top or Row. */
+/* Kept for every row of a table with Top or Row. */
 struct region_mark {
   uint32_t incarnation; /* 0: no object was seen here */
   uint32_t challenged;  /* the pass in which it wanted to be shown */

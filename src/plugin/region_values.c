@@ -61,7 +61,7 @@ static void grow_all(struct region_sum *sum) {
  * Values with names
  */
 
-/* What is put: one field of one copy. */
+/* The value that is put: one field of one copy. */
 struct put {
   const struct region_sum *sum;
   struct region_snapshot *snapshot;

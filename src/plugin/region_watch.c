@@ -99,7 +99,7 @@ static void take_producer(struct region_watch *watch,
                           const struct region_moment *now,
                           struct region_snapshot *snapshot) {
   instance->restarted = instance->producer != 0;
-  instance->turn = 0; /* it has one of its own */
+  instance->turn = 0; /* a new producer has its own turn */
   if (region_instance_came(watch, instance, now))
     begin_reading(watch, instance, now, snapshot, false);
   else

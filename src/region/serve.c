@@ -88,8 +88,8 @@ static struct connection *make_place(struct server *server) {
   return victim;
 }
 
-/* Who only looks whether anybody listens is sent nothing, and takes nobody's
- * place. */
+/* A reader that only checks whether anybody listens is sent nothing, and takes
+ * nobody's place. */
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};

@@ -121,7 +121,7 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
     int seals, copies;
     const char *why;
   } cases[] = {
-      {"", 4096, ALL, 0, "without memory"},
+      {"", 4096, ALL, 0, "carries no memory"},
       {"PERCORE1", 4096, 0, 1, "not a sealed memfd"},
       {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not a sealed memfd"},
       {"", 0, ALL, 1, "no size"},
