@@ -25,9 +25,10 @@ extern "C" {
  * thread: a core beside a fully loaded sibling has about half its room, so look
  * at percore_load_get_sibling too.
  *
- * Hardware counters leave out time that a hypervisor stole. The source "idle"
- * on older kernels cannot tell stolen running time and counts it: the core had
- * no room. Time stolen while waking is not counted.
+ * Hardware counters leave out time that a hypervisor stole. On older kernels
+ * the source "idle" cannot tell time that was stolen from a running core from
+ * time in which it ran, and counts both: the core had no room. Time stolen
+ * while the core wakes is not counted.
  *
  *   call                            beside others on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
@@ -58,9 +59,9 @@ struct percore_load;
  * proving it, which takes up to a second in a thread of its own. The affinity
  * of the caller is never changed. options may be NULL. Returns 0, or -1 with
  * errno: EINVAL (an option), ENOMEM, ENOENT (no cores can be found), ENOTSUP
- * (no source of loads works here). Counters take two descriptors a core. 256 of
- * the limit of open files, which is never changed, stay free; cores without one
- * have the source "idle". */
+ * (no source of loads works here). Counters take two descriptors a core. 256
+ * descriptors of the limit of open files stay free, and the limit is never
+ * changed; cores for which there is no descriptor have the source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
@@ -247,9 +248,9 @@ int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
 
-/* Tells readers that the region ends in order, which collectd then does not
- * report as a failure; removes socket and lock file, and unmaps. No handle may
- * be used afterwards. Returns 0, or -1 with EBUSY while threads that live are
+/* Tells readers that the region ends in order, so that collectd does not report
+ * a failure; removes socket and lock file, and unmaps the region. No handle may
+ * be used afterwards. Returns 0, or -1 with EBUSY while live threads are
  * attached. */
 int percore_destroy(struct percore_region *region);
 
@@ -264,7 +265,8 @@ struct percore_region_status {
   char reason[256];          /* why it is a sink, one line; else "" */
 };
 
-/* How a region fares. Any thread. Returns 0, or -1 with EINVAL (size). */
+/* Reports the state of a region. Any thread. Returns 0, or -1 with EINVAL
+ * (size). */
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status);
 
@@ -272,9 +274,9 @@ int percore_status(struct percore_region *region,
  * percore_serve has work; -1 with ENODEV for a sink or a served region. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers who connected or asked since the last call, and every two seconds
- * makes the socket anew if it was removed; never blocks. Returns 0, or -1 with
- * ENODEV. */
+/* Answers readers that connected or asked since the last call, and every two
+ * seconds recreates the socket if it was removed; never blocks. Returns 0, or
+ * -1 with ENODEV. */
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
@@ -318,8 +320,9 @@ int percore_row_add_key(struct percore_region *region, uint32_t table,
                         uint64_t key, uint32_t *row);
 
 /* The same for callers with row numbers of their own. The name is not compared
- * with those of other rows. EEXIST: that row lives. EAGAIN: it was removed, and
- * waits as above. name may be NULL in tables without names, where key counts.
+ * with those of other rows. EEXIST: that row is live. EAGAIN: the row was
+ * removed and waits as above. name may be NULL in tables without names, where
+ * key counts.
  */
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key);
@@ -352,11 +355,11 @@ int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
  * its owner died, else an extra one with the same label. core -1 is the core
  * the thread runs on; with DPDK pass -1, as rte_lcore_to_cpu_id returns a
  * number within a socket, not that of a logical CPU. A thread whose affinity
- * excludes the core gets an extra slot with the core's label while there are
- * any, and a line on stderr says so once. name (cut to 39 bytes) is shown to
- * people. *slot is always usable, by this thread. A slot's label stays: detach
- * and attach after moving to another core. Returns 0, or -1 with EINVAL (no
- * such core), ENOSPC (no slot left), ENOMEM, ENODEV; the slot is a sink then.
+ * excludes the core gets an extra slot with the core's label, if one is free,
+ * and a line on stderr says so once. name (cut to 39 bytes) is shown to people.
+ * *slot is always usable, by this thread. A slot's label stays: detach and
+ * attach after moving to another core. Returns 0, or -1 with EINVAL (no such
+ * core), ENOSPC (no slot left), ENOMEM, ENODEV; the slot is a sink then.
  */
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot);
@@ -388,17 +391,17 @@ enum percore_reader_state {
 
 /* Prepares reading of a region; instance may be NULL. It need not exist yet. A
  * region of this process is found by its name and instance alone, whichever
- * runtime directory it is in, and read without its socket: nothing waits, and
- * no thread need serve. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG,
+ * runtime directory it is in, and read without its socket: no call waits, and
+ * no thread has to serve. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG,
  * ENOMEM. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
 /* Connects where there is no connection, and learns which tables and rows there
  * are. Blocks for at most one second (connecting to a stopped producer). Forks
- * a process that receives the region, which is gone when this returns 0 or 1.
- * Returns 1 if this is another producer than at the last call, 0 if not, or -1
- * with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
+ * a process that receives the region, and which is gone when this returns 0 or
+ * 1. Returns 1 if this is another producer than at the last call, 0 if not, or
+ * -1 with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
  * EPROTO (it breaks a rule of percore-region(7)) or EFBIG (more than 4 GiB):
  * refused, percore_reader_error says why. */
 int percore_refresh(struct percore_reader *reader);

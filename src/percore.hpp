@@ -3,9 +3,10 @@
  * kind. Header only; the updates compile to the instructions of percore.h.
  * percore(3) has a worked example.
  *
- * Nothing here throws: whatever fails is a sink, as in percore.h, and error()
- * says why (an errno, 0 if nothing failed). Handles and the calls of percore.h
- * go together with these classes: region.get(), and a slot is a percore_slot_t.
+ * Nothing here throws: an object that could not be made is a sink, as in
+ * percore.h, and error() says why (an errno; 0 if nothing failed). Handles and
+ * calls of percore.h work with these classes: region.get() is the
+ * percore_region *, and a slot is a percore_slot_t.
  */
 #ifndef PERCORE_HPP
 #define PERCORE_HPP
@@ -136,8 +137,8 @@ constexpr percore_options options() noexcept {
  * Regions and slots
  */
 
-/* Ends with its scope; slots have to end before, or the region stays (EBUSY of
- * percore_destroy). */
+/* Ends with its scope. Its slots have to end before it, or the region stays
+ * (EBUSY of percore_destroy). */
 class region {
 public:
   template <std::size_t N>

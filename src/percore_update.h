@@ -328,18 +328,18 @@ static inline void percore_quiescent(percore_slot_t slot) {
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
-/* poll.c: accounts for a round that took long, of which the thread may have
- * been off the CPU for a part; takes a look at the CPU time after a sleep. */
+/* poll.c: accounts for a long round, during part of which the thread may have
+ * been off the CPU; reads the CPU time after a sleep. */
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
     __attribute__((cold));
 void percore_look_(percore_slot_t slot) __attribute__((cold));
 
 /* Ends a round of a busy-polling loop that handled n items: the time since the
- * last call was busy if n > 0. Time in which the thread was off its CPU,
- * because others had it, is never busy, as far as it makes a round longer than
- * 100 us. tsc is the time when the round ended, by percore_tsc (rte_rdtsc of
- * DPDK on x86): a loop that reads the clock at its top calls this there, with
- * the items of the round before. Is a quiescent point. */
+ * last call was busy if n > 0. Time in which other threads had the CPU is never
+ * busy if it makes the round longer than 100 us. tsc is the time when the round
+ * ended, by percore_tsc (rte_rdtsc of DPDK on x86): a loop that reads the clock
+ * at its top calls this there, with the items of the round before. Is a
+ * quiescent point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;

@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Those of /proc/self/fd but that of the directory itself. If it cannot be
- * opened, there is no descriptor left, or no /proc to tell: as many as there
- * may be. */
+/* The entries of /proc/self/fd, without the descriptor of the directory itself.
+ * If the directory cannot be opened, no descriptor is left or there is no
+ * /proc: then all descriptors count as used. */
 static long count_used(void) {
   long count = -1;
   DIR *directory = opendir("/proc/self/fd");

@@ -1,5 +1,5 @@
-/* descriptors: open files are left for what else runs in this process. Those
- * with numbers below 1024 are worth most: select(2) knows no higher ones. */
+/* descriptors: leaves file descriptors for the rest of this process, above all
+ * those below 1024, because select(2) cannot use higher numbers. */
 #ifndef PERCORE_BASE_DESCRIPTORS_H
 #define PERCORE_BASE_DESCRIPTORS_H
 
@@ -20,8 +20,8 @@ long descriptors_available(void);
  * further, because programs close every possible descriptor after a fork. */
 void descriptors_raise_limit(long need);
 
-/* Would `need` more descriptors leave fewer than DESCRIPTORS_RESERVE of the
- * numbers below DESCRIPTORS_HIGH? Then they are to be moved. */
+/* True if `need` more descriptors would leave fewer than DESCRIPTORS_RESERVE of
+ * the numbers below DESCRIPTORS_HIGH, so that they must be moved. */
 bool descriptors_crowded(long need);
 
 /* Moves a descriptor to a number from DESCRIPTORS_HIGH on. Returns its new

@@ -1,7 +1,7 @@
 /* utf8.h: foreign bytes as UTF-8.
  *
- * The folder base/ holds what every other folder may use; it includes nothing
- * of theirs.
+ * The folder base/ holds code that every other folder may use; it includes
+ * nothing from other folders.
  */
 #ifndef PERCORE_BASE_UTF8_H
 #define PERCORE_BASE_UTF8_H

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Of the figure at this offset in struct core_figures. Returns how many cores
- * have it. */
+/* The spread of the figure at this offset in struct core_figures. Returns how
+ * many cores have the figure. */
 static int spread(struct spread_figures *figures,
                   const struct snapshot *snapshot, const struct core_set *set,
                   size_t offset) {

@@ -1,5 +1,5 @@
-/* btf: which members the structures of the running kernel have, by the type
- * information that it shows in /sys/kernel/btf/vmlinux. */
+/* btf: tells which members the running kernel's structures have, from the type
+ * information in /sys/kernel/btf/vmlinux. */
 #ifndef PERCORE_BTF_H
 #define PERCORE_BTF_H
 

@@ -44,8 +44,8 @@ struct finder {
   struct perf_event tsc;
 };
 
-/* An online core that the candidate serves, an isolated one only if there is no
- * other. */
+/* An online core that the candidate serves; an isolated core only if there is
+ * no other. */
 static int core_to_disturb(const struct finder *finder,
                            const struct candidate *candidate) {
   struct core_set cores = finder->topology->online;
@@ -90,8 +90,8 @@ static int add_event(struct candidate *candidate,
   return candidate->events_len++;
 }
 
-/* Adds what is counted beside the load. Returns its place in the group, or -1
- * if there is no such event. */
+/* Adds an event that is counted beside the load. Returns its place in the
+ * group, or -1 if the event does not exist. */
 static int add_extra(struct candidate *candidate, const struct finder *finder,
                      const char *text) {
   struct perf_event event;
@@ -212,7 +212,7 @@ static struct candidate find_ref_cycles(const struct finder *finder,
                                         const char *pmu, uint64_t type) {
   struct candidate candidate = start(SOURCE_REF_CYCLES);
   if (pmu != NULL) {
-    /* Of a source that is ruled out, too: IPC goes by it. */
+    /* Set for a source that is ruled out, too, because IPC uses it. */
     snprintf(candidate.pmu, sizeof(candidate.pmu), "%s", pmu);
     candidate.pmu_type = type;
   }
@@ -264,9 +264,9 @@ struct pmu_scan {
   int len;
 };
 
-/* arm64 has a PMU for each kind of core. Those with this event count it at the
- * rate of the system counter, and only while the core is not halted; they have
- * to prove it. */
+/* arm64 has a PMU for each kind of core. PMUs that have this event count it at
+ * the rate of the system counter, and only while the core is not halted; this
+ * is proven before use. */
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct pmu_scan *scan = argument;
   const struct machine *machine = scan->finder->options->machine;
@@ -281,7 +281,8 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
   candidate->must_be_proven = true;
 }
 
-/* The configured event, or those that this kind of machine is known to have. */
+/* The configured event, or the events that this kind of machine is known to
+ * have. */
 static int find_events(const struct finder *finder,
                        struct candidate candidates[CANDIDATES_MAX], int len) {
   const struct engine_options *options = finder->options;

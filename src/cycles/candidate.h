@@ -18,8 +18,9 @@ struct candidate {
   char reason[CANDIDATE_REASON_MAX];  /* "" in good order */
   char trouble[CANDIDATE_REASON_MAX]; /* of the last core that failed */
   enum proof proof;
-  bool must_be_proven;   /* pending and unproven are not enough */
-  bool doubt_said;       /* that the kernel sees more work than this source */
+  bool must_be_proven; /* pending and unproven are not enough */
+  bool doubt_said;     /* the log says that the kernel sees more work than this
+                          source */
   bool yields_to_guests; /* while this host runs any, it is not available */
   bool yielded;
   char pmu[CANDIDATE_PMU_MAX]; /* in sysfs; "": of no particular cores */
@@ -54,13 +55,14 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
 
-/* Which cores each PMU serves, as far as the machine says now: to be called
- * when cores have come or gone, and before the first of them is served. */
+/* Reads which cores each PMU serves. Call it when cores have come or gone, and
+ * before the first core is served. */
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
-/* A counter that counts in guests, too, can keep them from starting, so that it
- * is given up when the first comes and taken again when the last has gone. */
+/* A counter that also counts in guests can keep guests from starting, so it is
+ * given up when the first guest appears and taken again when the last guest has
+ * gone. */
 void candidates_mind_guests(struct candidate candidates[], int len,
                             const struct machine *machine);
 

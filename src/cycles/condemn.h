@@ -21,10 +21,11 @@ struct condemn {
  * 1 - (idle + iowait + steal + guest) / wall and steal / wall over the same
  * time, how long the read of /proc/stat took, and whether the kernel's idle
  * time is tick-sampled (it then proves nothing). Guests that halt by themselves
- * are at work to the kernel. Windows that say nothing neither count nor break
- * the row. More than the kernel saw is never held against a counter: a core
- * that does XDP in softirq is exactly that. Returns true when the source is to
- * be condemned; the row starts anew. */
+ * are at work to the kernel. Windows that say nothing neither count nor
+ * interrupt the sequence. A counter that reads more than the kernel saw is
+ * never condemned for it: a core that does XDP in softirq looks like that.
+ * Returns true when the source is to be condemned; the sequence then starts
+ * anew. */
 bool condemn_judge(struct condemn *condemn, double hardware, double kernel,
                    double steal, uint64_t bracket_ns, bool tick_sampled);
 

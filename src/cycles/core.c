@@ -9,13 +9,13 @@
 #define REST_FIRST_NS UINT64_C(1000000000)
 #define REST_MAX_NS (UINT64_C(60) * 1000000000)
 
-/* How far the load of a counter may lie outside 0 to 1 by rounding alone. */
+/* How far rounding alone may put the load of a counter outside 0 to 1. */
 #define COUNTER_RESOLUTION 0.005
 /* Reading two counters of a group takes this long at worst; it matters only in
  * windows of a few milliseconds. */
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* Unhalted time, less what is taken off, as a share of wall time. */
+/* Unhalted time less off_ns as a share of wall time. */
 static double share_of_wall(const struct core_total *from,
                             const struct core_total *to, double off_ns) {
   double wall_ns = to->wall - from->wall;
@@ -81,7 +81,8 @@ void core_restart(struct core *core, struct engine_core *state,
   core->ipc_rests_until_ns = core->ipc_rest_ns = 0;
 }
 
-/* Lets something that failed rest, longer each time that it fails again. */
+/* Postpones the next try of something that failed, longer after each failure.
+ */
 static void rest_longer(uint64_t *until_ns, uint64_t *rest_ns,
                         uint64_t now_ns) {
   *rest_ns = *rest_ns == 0 ? REST_FIRST_NS : *rest_ns * 2;
@@ -116,7 +117,7 @@ static void ask_for_room(const struct core_context *context) {
   room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
 }
 
-/* Takes room for a group of so many counters. */
+/* Reserves descriptors for a group of this many counters. */
 static int take_room(const struct core_context *context, int counters) {
   ask_for_room(context);
   if (context->room->left < counters)
@@ -143,7 +144,7 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
   if (!context->ipc || undisturbed || core->ipc_group.events_len > 0 ||
       core->ipc_rests_until_ns > context->now_ns)
     return;
-  /* Loads come first: where there is no room for all counters, these wait. */
+  /* Loads come first: if there are too few descriptors, these counters wait. */
   ask_for_room(context);
   if (context->room->missing > 0 || take_room(context, 2) != 0)
     return;
@@ -165,8 +166,8 @@ static void open_ipc_group(struct core *core, struct engine_core *state,
   candidate_explain(why, sizeof(why), status);
   if (!*context->ipc_said)
     journal_say(context->journal, JOURNAL_WARNING,
-                "core %d has no instructions per cycle (other cores may have "
-                "none, too): %s",
+                "instructions per cycle are not available on core %d, and "
+                "perhaps on others: %s",
                 state->core, why);
   *context->ipc_said = true;
 }

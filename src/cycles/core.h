@@ -42,7 +42,7 @@ struct core {
   uint64_t row_time_ns;
   struct procstat_row row;
   uint64_t idle_ns; /* the highest idle + iowait seen: it may step back */
-  int refusals;     /* windows running that cannot be right */
+  int refusals;     /* consecutive windows that cannot be right */
 
   double enabled_ns; /* time_enabled of all windows that entered the totals */
 
@@ -52,8 +52,8 @@ struct core {
   struct core_step step;
 };
 
-/* How many counters may be opened in this sample, asked for when the first one
- * is to be opened. */
+/* How many counters may be opened in this sample; found out when the first
+ * counter is to be opened. */
 struct perf_room {
   long wanted; /* by all cores together */
   bool raise_limit;
@@ -73,14 +73,14 @@ struct core_context {
   uint64_t now_ns;
   struct engine_counts *counts;
   bool *sharing_said; /* that counters are shared: said once */
-  bool *ipc_said;     /* that IPC cannot be had: likewise */
+  bool *ipc_said;     /* that IPC is unavailable: likewise */
   bool ipc;
   struct perf_event ipc_events[2];
   struct perf_room *room;
 };
 
 /* Puts *core in order: closes what is stale, and picks and opens the best
- * candidate that is to be had now. allowed says which sources the core's kind
+ * candidate that is available now. allowed says which sources the core's kind
  * (isolated or not) may have, as a bit mask of sources. */
 void core_choose(struct core *core, struct engine_core *state,
                  const struct core_context *context, unsigned allowed);
@@ -97,9 +97,9 @@ void core_restart(struct core *core, struct engine_core *state,
 void core_read(struct core *core, struct engine_core *state,
                const struct core_context *context);
 
-/* The two parts of it that need /proc/stat: the columns, and the load that the
- * idle columns leave. A window that cannot be right is refused and its base
- * kept, so that the next one covers it. */
+/* The two parts of the sample that need /proc/stat: the columns, and the load,
+ * which is the time outside the idle columns. A window that cannot be right is
+ * refused and its base is kept, so that the next window covers it. */
 void core_read_columns(struct core *core, struct engine_core *state,
                        const struct core_context *context);
 void core_read_idle(struct core *core, const struct core_context *context);

@@ -1,19 +1,19 @@
 /* What the columns of /proc/stat say about one core between two samples. */
 #include "core.h"
 
-/* How far a column of /proc/stat may be wrong: it is cut to a tick at both ends
- * of a window. */
+/* How far a column of /proc/stat may be wrong: it is truncated to a tick at
+ * both ends of a window. */
 #define COLUMN_RESOLUTION_NS 10e6
 
-/* A shorter window is all rounding: it becomes part of the next. */
+/* A shorter window is mostly rounding and becomes part of the next. */
 #define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
 
-/* The kernel reads idle and iowait one after the other; a task that goes to
- * wait or wakes in between makes the sum wrong for this one read, by up to a
- * whole period of idleness. Kernels also let it step back by some ticks. */
+/* The kernel reads idle and iowait one after the other. If a task begins to
+ * wait or wakes in between, the sum is wrong for this read, by up to a whole
+ * period of idleness. In some kernels the sum also steps back by some ticks. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
-/* Columns that are wrong in this many windows running have begun anew. */
+/* Columns that are wrong in this many consecutive windows have begun anew. */
 #define REFUSALS_MAX 3
 
 void core_forget_columns(struct core *core, struct engine_core *state) {
@@ -21,8 +21,8 @@ void core_forget_columns(struct core *core, struct engine_core *state) {
   core->has_row = false;
 }
 
-/* Columns never fall, but for idle and iowait; a difference that is negative
- * all the same counts as nothing. */
+/* Columns other than idle and iowait never fall; if a difference is negative
+ * nevertheless, it counts as 0. */
 static double risen(uint64_t from, uint64_t to) {
   return to > from ? (double)(to - from) : 0;
 }

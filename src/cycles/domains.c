@@ -35,7 +35,8 @@ struct domains {
   const struct machine *machine;
   bool wanted[KINDS];
   bool said; /* that something cannot be opened */
-  /* Where counters are now; another set means that they are opened anew. */
+  /* The cores that have counters now; if the set changes, counters are
+   * reopened. */
   struct core_set cores;
   struct counter tsc; /* which residencies are counted in */
   size_t len;
@@ -53,7 +54,7 @@ struct scan {
   struct core_set cores; /* that the PMU is read through */
 };
 
-/* "c6-residency" -> "c6". False for what is no event. */
+/* "c6-residency" -> "c6". False if the file is not an event. */
 static bool short_name(char *name, size_t size, const struct pmu *pmu,
                        const char *event) {
   size_t length = strlen(event), prefix = strlen(pmu->prefix),
@@ -234,8 +235,8 @@ static double rate(struct counter *counter, const struct machine *machine) {
   return rate;
 }
 
-/* A package of several dies has a figure for each: energy adds up, residency is
- * that of the die that was there the least. */
+/* A package with several dies has a figure for each die: energies add up; the
+ * residency is that of the die with the least. */
 static bool join(struct domain_figure *figures, size_t at) {
   struct domain_figure *figure = &figures[at];
   for (size_t i = 0; i < at; i++) {

@@ -1,7 +1,7 @@
-/* domains: what the hardware counts for a whole package or physical core: the
- * residency of its idle states and its energy, by the PMUs cstate_core,
- * cstate_pkg and power. Each is read through the core that the PMU's cpumask
- * names, and not at all where that core is isolated.
+/* domains: figures that the hardware counts for a whole package or physical
+ * core: the residency of its idle states and its energy, from the PMUs
+ * cstate_core, cstate_pkg and power. Each counter is read through the core that
+ * the PMU's cpumask names, and not at all if that core is isolated.
  */
 #ifndef PERCORE_DOMAINS_H
 #define PERCORE_DOMAINS_H
@@ -24,7 +24,8 @@ struct domain_figure {
 
 struct domains;
 
-/* NULL if neither is wanted, or out of memory; all calls below take NULL. */
+/* NULL if neither kind is wanted, or if out of memory; all calls below accept
+ * NULL. */
 struct domains *domains_open(const struct engine *engine, bool residency,
                              bool power);
 void domains_close(struct domains *domains);

@@ -160,7 +160,7 @@ static void warn_of_named_source(const struct engine *engine) {
          candidate->source == SOURCE_EVENT && engine->options.event != NULL);
     if (named && !candidate->available)
       journal_say(&engine->options.journal, JOURNAL_WARNING,
-                  "source %s is configured, but is not to be had: %s",
+                  "source %s is configured but unavailable: %s",
                   source_name(candidate->source), candidate->reason);
   }
 }

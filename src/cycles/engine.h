@@ -1,10 +1,11 @@
 /* cycles/ answers one question: how busy is each core?
  *
  * The quantity is unhalted time over wall time of one logical CPU, whatever ran
- * on it: tasks, interrupts, softirq inline or in ksoftirqd. It does not hold
- * time that a hypervisor stole, where that can be told (engine_load_low). It is
- * learnt per core from the best source that the machine has and that has proven
- * itself (source.h), and every figure can say which one that was.
+ * on it: tasks, interrupts, softirq inline or in ksoftirqd. It does not contain
+ * time that a hypervisor stole, as far as that can be told apart
+ * (engine_load_low). Each core uses the best source that the machine has and
+ * that has proven itself (source.h), and every figure can say which source that
+ * was.
  *
  * This folder must never know collectd, regions or who uses it. It is plain C
  * over files, perf_event_open(2) and a clock, all of which come through
@@ -138,8 +139,8 @@ bool engine_tick_sampled(const struct engine *engine);
 /* This kernel counts softirq that runs inline on an idle core as idle, so that
  * loads of source `idle` lack it. */
 bool engine_softirq_is_idle(const struct engine *engine);
-/* This machine is virtual and has never been told of stolen time, so that the
- * kernel may count it as work: it is then no witness against a counter. */
+/* This machine is virtual and its hypervisor has never reported stolen time, so
+ * the kernel may count stolen time as work and cannot refute a counter. */
 bool engine_steal_is_unknown(const struct engine *engine);
 /* At least one selected core has a source (or is waited for, if none of the
  * selected is online). */
@@ -160,9 +161,10 @@ double engine_load(const struct core_total *from, const struct core_total *to);
 double engine_frequency_hz(const struct core_total *from,
                            const struct core_total *to);
 
-/* The lower bound of the load. It is the load itself but for source `idle` on
- * kernels whose idle time cannot be told from time stolen while waking: there
- * the load holds stolen running time, and the bound takes all steal off. */
+/* The lower bound of the load. It is the load itself, except for source `idle`
+ * on kernels whose idle time may contain time stolen while waking: there the
+ * load contains time stolen from a running core, and the bound subtracts all
+ * steal. */
 double engine_load_low(const struct core_total *from,
                        const struct core_total *to);
 

@@ -90,7 +90,7 @@ static void watch_tsc(struct engine *engine, const struct core *core,
     candidate->tsc_per_ns = rate;
 }
 
-/* Under a hypervisor that reports no steal the kernel may be wrong as well. */
+/* Under a hypervisor that reports no steal, the kernel may be wrong instead. */
 static void doubt(struct engine *engine, const struct engine_core *state,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(candidate->trouble, sizeof(candidate->trouble),

@@ -83,17 +83,17 @@ int engine_read_stat(struct engine *engine);
 
 struct core_context engine_core_context(struct engine *engine);
 
-/* How the kernel accounts for time; nothing is known of one without BTF. */
+/* How the kernel accounts for time; unknown for a kernel without BTF. */
 void engine_find_accounting(struct engine *engine);
 
-/* Every LOADAVG_INTERVAL_NS: condemns sources that are caught lying, and has
- * them proven again where the TSC has changed its rate. */
+/* Every LOADAVG_INTERVAL_NS: condemns sources that read wrong, and has sources
+ * proven again if the TSC has changed its rate. */
 void engine_judge(struct engine *engine);
 
 /* Waits for a proof that runs aside. */
 void engine_prove_end(struct engine *engine);
 
-/* Gives every online core the best source that is to be had now. */
+/* Gives every online core the best source that is available now. */
 void engine_choose_sources(struct engine *engine);
 
 #endif

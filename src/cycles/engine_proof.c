@@ -79,8 +79,8 @@ static void conclude(struct engine *engine, struct candidate *candidate,
     journal_say(&engine->options.journal,
                 engine->options.source == candidate->source ? JOURNAL_WARNING
                                                             : JOURNAL_INFO,
-                "source %s is not to be had: %s",
-                source_name(candidate->source), why);
+                "source %s is unavailable: %s", source_name(candidate->source),
+                why);
     snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
     return;
   }

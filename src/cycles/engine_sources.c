@@ -49,11 +49,11 @@ static const char *reason_to_leave(const struct engine *engine, int from,
                                    int to) {
   const struct candidate *candidate = &engine->candidates[from];
   if (to >= 0 && to < from)
-    return "a better one is to be had";
+    return "a better source is available";
   if (candidate->reason[0] != '\0')
     return candidate->reason;
   return candidate->trouble[0] != '\0' ? candidate->trouble
-                                       : "it is not to be had there now";
+                                       : "it is unavailable there now";
 }
 
 static const char *candidate_name(const struct engine *engine, int candidate) {
@@ -92,8 +92,8 @@ static void say_no_source(struct engine *engine) {
   engine->no_source = no_source;
 }
 
-/* Once: isolated cores are often those with much softirq work, of which `idle`
- * sees the least. */
+/* Said once: isolated cores often have much softirq work, and `idle` misses
+ * more of it than other sources. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = NULL;
   for (int i = 0; i < engine->candidates_len && better == NULL; i++)
@@ -153,9 +153,9 @@ static void say_short_of_room(struct engine *engine) {
     return;
   if (room->missing > 0 && !engine->short_of_room)
     journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "some cores are without hardware counters, for which %ld more "
-                "descriptors would be taken from what else runs in this "
-                "process; raise its limit of open files by as many "
+                "some cores have no hardware counter, because too few "
+                "descriptors would be left for the rest of this process; raise "
+                "its limit of open files by %ld "
                 "(LimitNOFILE= under systemd)",
                 room->missing);
   engine->short_of_room = room->missing > 0;

@@ -11,7 +11,7 @@ void engine_find_lxcfs(struct engine *engine) {
       machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
 }
 
-/* The rows of these cores make no sense, which costs nobody but them. */
+/* Unreadable rows affect only their own cores. */
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
   bool any = core_set_next(unreadable, -1) >= 0;
@@ -19,8 +19,8 @@ static void say_unreadable_rows(struct engine *engine) {
     char list[128];
     core_set_format(unreadable, list, sizeof(list));
     journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "/proc/stat has no readable row for %s %s: no figure that "
-                "needs it",
+                "/proc/stat has no readable row for %s %s: its figures that "
+                "need /proc/stat are missing",
                 core_set_count(unreadable) == 1 ? "core" : "cores", list);
   }
   engine->stat_unreadable = any;
@@ -37,20 +37,23 @@ static void say_withheld(const struct engine *engine) {
   core_set_format(&engine->stat.cores, rows, sizeof(rows));
   core_set_format(&engine->topology.online, cores, sizeof(cores));
   if (engine->lxcfs)
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "LXCFS makes /proc/stat and the list of cores, and may number "
-                "them anew for this container: the source idle and figures "
-                "that need /proc/stat are withheld");
+    journal_say(
+        &engine->options.journal, JOURNAL_WARNING,
+        "LXCFS provides /proc/stat and the list of cores, and may renumber "
+        "cores for this container: the source idle and figures "
+        "that need /proc/stat are withheld");
   else
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "/proc/stat tells of cores %s, while %s are online: the source "
-                "idle and figures that need /proc/stat are withheld",
-                rows, cores);
+    journal_say(
+        &engine->options.journal, JOURNAL_WARNING,
+        "/proc/stat lists cores %s, but cores %s are online: the source "
+        "idle and figures that need /proc/stat are withheld",
+        rows, cores);
 }
 
-/* In a container LXCFS may number the rows of /proc/stat anew: they do not
- * belong to the cores of sysfs, and no one can say whose they are. Where it
- * makes the list of cores, too, both may agree and be wrong. */
+/* In a container LXCFS may renumber the rows of /proc/stat: the rows then do
+ * not belong to the cores of sysfs, and there is no way to tell which cores
+ * they belong to. If LXCFS provides the list of cores, too, both may agree and
+ * be wrong. */
 static bool stat_tells_of_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (!same && !engine->stat_withheld)
@@ -92,9 +95,10 @@ static void mind_idle_source(struct engine *engine) {
     if (!engine->stat_valid)
       snprintf(candidate->reason, sizeof(candidate->reason), "%s",
                engine->stat_failed ? "/proc/stat cannot be read"
-               : engine->lxcfs ? "/proc/stat and the list of cores are made "
-                                 "by LXCFS for this container"
-                               : "/proc/stat tells of other cores");
+               : engine->lxcfs
+                   ? "LXCFS provides /proc/stat and the list of cores of this "
+                     "container"
+                   : "/proc/stat lists other cores than are online");
     else if (!was_available)
       candidate->reason[0] = '\0';
   }

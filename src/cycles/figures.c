@@ -69,8 +69,8 @@ void figures_close(struct figures *figures) {
   free(figures);
 }
 
-/* A core that is seen for the first time is marked where it stands: what it did
- * before is nobody's window. */
+/* A core that is seen for the first time is marked at its present totals: its
+ * earlier time belongs to no window. */
 static struct core_marks *marks_of(struct figures *figures,
                                    const struct engine_core *state) {
   if (state->core >= figures->marks_len) {
@@ -185,8 +185,8 @@ static void times_interval(struct core_figures *core,
     core->time[i] = between_0_and_1(time_ns[i] / wall_ns);
 }
 
-/* The load is known between two bounds; what is hidden (or, negative,
- * overrated) is how far the busy columns are outside of them. */
+/* The load is known to be between two bounds; hidden is how far the busy
+ * columns are below the lower bound, or (negative) above the upper bound. */
 static double hidden_work(double low, double load, double columns) {
   if (isnan(low) || isnan(load))
     return NAN;
@@ -277,7 +277,7 @@ static double sibling_busy(const struct snapshot *snapshot,
                            const struct topology *topology, int core) {
   double busiest = NAN;
   int sibling = core;
-  /* Round the physical core; the bound is for a map that makes no sense. */
+  /* Walks round the physical core; the bound protects against a broken map. */
   for (int i = 0; i < topology->cores_len; i++) {
     if (sibling < 0 || sibling >= topology->cores_len)
       break;

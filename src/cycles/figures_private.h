@@ -1,4 +1,4 @@
-/* figures_private: figures themselves, for the files that make them up:
+/* figures_private: the figures object, for the files that implement it:
  *
  *   figures.c        loads, averages and columns, out of the engine's totals
  *   figures_files.c  what is read of each core once in an interval
@@ -46,7 +46,7 @@ static inline double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-/* Reads what is of all cores. */
+/* Reads files that cover all cores. */
 void figures_files_read(struct figures *figures);
 
 /* Fills in idle states, counts of the scheduler and of throttling. */

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Below these lengths a window is mostly rounding: of the time between the
- * reads of two counters, and of columns that are cut to ticks of 10 ms. */
+/* A shorter window is mostly error: from the time between the reads of two
+ * counters, or from columns that are truncated to ticks of 10 ms. */
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600

@@ -7,8 +7,7 @@
 #include "percore.h"
 
 /* The result owns the engine; on failure the engine is closed. shortest_ns: no
- * window is shorter than this; 0: than its source can tell. Returns 0 or
- * -errno. */
+ * window is shorter than this; 0: the source decides. Returns 0 or -errno. */
 int load_open(struct percore_load **result, struct engine *engine,
               uint64_t shortest_ns);
 

@@ -46,9 +46,10 @@ struct machine {
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
 
-  /* How many more perf_open() may be called while this process keeps enough
-   * descriptors for others; `wanted` is how many are to come. Raises the limit
-   * of open files for them if `raise_limit` says so. May be NULL: any number.
+  /* How many more counters perf_open() may open while this process keeps enough
+   * descriptors for others; `wanted` is how many are still needed. Raises the
+   * limit of open files for them if `raise_limit` says so. May be NULL: any
+   * number.
    */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 

@@ -15,7 +15,7 @@ struct perf_event {
   uint64_t config;
   uint64_t config1;
   uint64_t config2;
-  bool exclude_guest; /* stands still while a guest of this host runs */
+  bool exclude_guest; /* does not count while a guest of this host runs */
 };
 
 /* Understands "pmu/name/", "pmu/term=value,term/" through the PMU's events and

@@ -23,8 +23,8 @@ struct schedstat {
   size_t buffer_size;
 };
 
-/* Versions 15 to 17. Of what is not as expected, nothing is taken. Returns 0,
- * -EINVAL if no core has a row, -EPROTONOSUPPORT for another version, or
+/* Parses versions 15 to 17. Rows in an unexpected format are ignored. Returns
+ * 0, -EINVAL if no core has a row, -EPROTONOSUPPORT for another version, or
  * -ENOMEM. */
 int schedstat_parse(struct schedstat *stat, const char *text);
 

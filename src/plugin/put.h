@@ -15,7 +15,7 @@ struct out {
   bool dry;
 };
 
-/* What becomes of a figure on its way out; NAN stays NAN. */
+/* How a figure is converted before it is put; NAN stays NAN. */
 enum scale {
   PERCENT, /* a share of 0 to 1, in percent and clamped: types.db says percent
               is 0 to 100, and nobody enforces it after us */
@@ -44,7 +44,7 @@ void put_derive(struct out *out, const char *type, const char *type_instance,
 
 double scaled(double figure, enum scale scale);
 
-/* What is NAN is not put. */
+/* A figure that is NAN is not put. */
 void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale);
 void put_metrics(struct out *out, const struct config *config,

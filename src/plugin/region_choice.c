@@ -1,26 +1,25 @@
-/* How many rows of a sum are shown, and which of them the option Top shows.
- * Candidates are those of each
- * instance; the choice is made by name, over all of them.
+/* How many rows of a sum are shown, and which rows the option Top shows. Each
+ * instance has candidates; the choice is made by name, over all instances.
  *
- * A store keeps every name it ever got, so names must not change with each
- * interval where many rows count alike: a row that is shown stays until it is
- * gone, or another beats it clearly for the second time within three passes.
- * For a free place once is enough. */
+ * A store keeps every name it ever got, so the shown names must not change in
+ * each interval when many rows count alike: a row that is shown stays until it
+ * is gone, or until another row beats it clearly for the second time within
+ * three passes. For a free place, once is enough. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
 
-/* The weight of a row that is shown is worth as much more. */
+/* The weight of a row that is shown is multiplied by this. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
  * Shares of MaxValues
  */
 
-/* Of percore's own, a few more than there are. */
+/* For percore's own values: a few more than there are. */
 #define VALUES_SELF 16
 #define SPARE_ROWS 16
-/* What part of the room is kept for sums that come during a round. */
+/* The part of the room that is kept for sums that appear during a round. */
 #define FOR_NEW_ONES 16
 
 static uint64_t values_of_row(const struct region_sum *sum) {
@@ -31,7 +30,7 @@ static uint64_t values_of_row(const struct region_sum *sum) {
   return MAX(1, values);
 }
 
-/* Nobody has counted its rows yet, and nothing else bounds them. */
+/* Its rows are not counted yet, and nothing else bounds their number. */
 static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->single && sum->top_field < 0;
 }
@@ -48,7 +47,7 @@ static uint64_t values_wanted(const struct region_sum *sum) {
   return (rows + !sum->single) * values_of_row(sum);
 }
 
-/* Values that the rows have that are shown, or may be at once. */
+/* Values of the rows that are shown, or may be shown at once. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
@@ -63,7 +62,8 @@ static void give_room(struct region_sum *sum, uint64_t share) {
   sum->rows_most = rows > 0 && !sum->single ? rows - 1 : rows;
 }
 
-/* Others shrink in the next round, so for now a new one gets what is left. */
+/* Other sums shrink in the next round, so for now a new sum gets what is left.
+ */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -76,7 +76,7 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i].sum, room / new);
 }
 
-/* Of the sums of one region, which come one after another. Returns how many. */
+/* The sums of one region come one after another. Returns how many there are. */
 static size_t share_region(struct region_sum_entry *list, size_t len,
                            uint64_t room) {
   size_t tables = 1;
@@ -90,7 +90,7 @@ static size_t share_region(struct region_sum_entry *list, size_t len,
   return tables;
 }
 
-/* Regions that want little come first, and their tables likewise. */
+/* Regions that want few values come first, and so do their tables. */
 static int compare_wanted(const void *a, const void *b) {
   const struct region_sum_entry *x = a, *y = b;
   if (x->allowance->wanted != y->allowance->wanted)
@@ -174,7 +174,7 @@ static int compare_names(const void *a, const void *b) {
   return order != 0 ? order : (x->weight < y->weight) - (x->weight > y->weight);
 }
 
-/* Those of one name come after one another, the first has their weight. */
+/* Candidates of one name come one after another; the first has their weight. */
 static void join_names(struct candidates *candidates) {
   struct candidate *first = candidates->list;
   if (candidates->len == 0)
@@ -191,7 +191,7 @@ static void join_names(struct candidates *candidates) {
   }
 }
 
-/* Of the tables that are added to the sum. */
+/* Candidates of all tables that are added to the sum. */
 static bool find_candidates(struct region_watch *watch,
                             const struct region_sum *sum,
                             struct candidates *candidates) {
@@ -252,7 +252,7 @@ static void hide_lightest(struct choice *choice) {
   region_sum_move_to_other(choice->sum, lightest);
 }
 
-/* Rows that are gone leave their places. */
+/* Rows that are gone free their places. */
 static bool find_shown(struct choice *choice) {
   struct region_sum *sum = choice->sum;
   choice->shown = malloc((sum->rows_len + 1) * sizeof(struct region_sum_row *));
@@ -286,7 +286,7 @@ static bool rank_names(struct choice *choice) {
   return true;
 }
 
-/* The lightest of the rows that are shown gives its place up. */
+/* The lightest of the rows that are shown gives up its place. */
 static bool beat(struct choice *choice, const struct candidate *candidate) {
   if (!candidate->again || choice->beaten == choice->shown_len)
     return false;
@@ -299,7 +299,7 @@ static bool beat(struct choice *choice, const struct candidate *candidate) {
   return true;
 }
 
-/* It begins with a point that has what it counted when it was shown before. */
+/* Its series goes on from its count when it was last shown. */
 static bool show(struct choice *choice, const struct candidate *candidate) {
   struct region_sum *sum = choice->sum;
   struct region_sum_row *row = region_sum_name(sum, candidate->name);

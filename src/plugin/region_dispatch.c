@@ -48,9 +48,9 @@ static void put_values(value_list_t *list, const struct region_value *values,
   }
 }
 
-/* A store that knows an identifier from its first point on cannot tell what was
- * counted before. All zeros go before all points: collectd's write threads keep
- * the order of what they were given, but may run far apart. */
+/* A store that knows an identifier from its first point on cannot show counts
+ * before that point. All zeros are dispatched before all points: collectd's
+ * write threads keep the order of values, but may run far apart. */
 static void put_zeros(const struct region_dispatch *dispatch,
                       value_list_t *list, const struct region_value *values,
                       size_t len) {

@@ -1,4 +1,4 @@
-/* What a pass over a table of an instance makes of each row. */
+/* What a pass over a table of an instance does with each row. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
@@ -33,8 +33,8 @@ void region_part_show(struct region_sum *sum, struct region_part *part,
   tie(sum, part, row);
 }
 
-/* Under Row alone it is followed all the same, as nobody else counts what rows
- * that are wanted count. */
+/* With Row alone it is followed nevertheless, because nothing else counts for
+ * the rows that are wanted. */
 void region_part_let_go(struct region_sum *sum, struct region_part *part) {
   part->hidden = true;
   part->ended = !sum->chooses_rows;
@@ -63,8 +63,8 @@ static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
                          (size_t)(copy - 1) * tile->capacity * tile->columns;
 }
 
-/* Where counting begins. Single cores have no birth: only the first object in a
- * row began with 0 there. */
+/* Sets where counting begins. Cells of single cores have no birth: only the
+ * first object in a row began at 0 there. */
 static void begin_part(const struct region_reading *reading,
                        struct region_part *part, uint32_t i, bool from_birth) {
   const struct region_sum *sum = reading->sum;
@@ -138,8 +138,9 @@ void region_parts_tidy(struct region_instance_table *table) {
  * Counting
  */
 
-/* A followed object has counted up to these cells. Cells that go back, which no
- * honest producer does to them, count again when they pass where they were. */
+/* A followed object has counted up to these cells. A cell that goes back, which
+ * an honest producer never causes, counts again once it exceeds its former
+ * value. */
 static void take(struct region_reading *reading, struct region_part *part,
                  uint32_t copy, const uint64_t *cells) {
   struct region_sum *sum = reading->sum;
@@ -165,7 +166,7 @@ static void take(struct region_reading *reading, struct region_part *part,
   }
 }
 
-/* Nobody knows which object counted: the table did. */
+/* It is not known which object counted, so the growth is the table's. */
 static void skip(const struct region_reading *reading, struct region_part *part,
                  uint32_t copy, uint32_t i) {
   const struct region_sum *sum = reading->sum;
@@ -197,8 +198,8 @@ static void add_to_other(const struct region_reading *reading, uint32_t i) {
                                 tile->births + (size_t)i * tile->columns));
 }
 
-/* By which Top ranks the row at place i: a counter by what it counted since
- * `last`. */
+/* The weight by which Top ranks the row at place i: of a counter, its growth
+ * since `last`. */
 static int64_t weigh(const struct region_reading *reading, uint32_t i,
                      uint64_t last) {
   const struct region_sum *sum = reading->sum;
@@ -291,9 +292,9 @@ static void follow(struct region_reading *reading, struct region_part *part,
     region_part_let_go(sum, part);
 }
 
-/* The row holds another object by now, which was born with the sum of what the
- * objects before it counted. What objects that were never seen counted belongs
- * to the rest. */
+/* The row now holds another object, whose birth is the sum of what earlier
+ * objects counted. The counts of objects that were never seen belong to the
+ * rest. */
 static void end_part(struct region_reading *reading, struct region_part *part,
                      uint32_t i) {
   struct region_sum *sum = reading->sum;
@@ -328,10 +329,10 @@ static void leave_out(struct region_reading *reading, uint32_t i) {
   add_to_other(reading, i);
 }
 
-/* Without Top and Row every row is shown for which there is room. */
+/* Without Top and Row, every row is shown as far as there is room. */
 static void meet_any(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
-  /* What was left out may be as old as the table. */
+  /* The growth that was left out may be as old as the table. */
   bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
   struct region_sum_row *row =
       region_sum_is_full(reading->sum) ? NULL : name_row(reading, i);
@@ -370,8 +371,8 @@ static bool is_wanted(const struct region_reading *reading, uint32_t i) {
          region_config_wants_row(reading->sum->config, name);
 }
 
-/* Under Row: followed if it is wanted, though it may be gone already. False if
- * there is no memory for it. */
+/* With Row: the row is followed if it is wanted, even if it is gone already.
+ * False if there is no memory for it. */
 static bool meet_wanted(struct region_reading *reading, uint32_t i,
                         bool is_new) {
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
@@ -385,8 +386,8 @@ static bool meet_wanted(struct region_reading *reading, uint32_t i,
   return false;
 }
 
-/* Under Top or Row it is known of each object whether it was seen before. False
- * if this one is to be met again. */
+/* With Top or Row, percore knows for each object whether it was seen before.
+ * False if this object is to be met again in the next pass. */
 static bool meet(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
   const struct region_tile *tile = &reading->tile;
@@ -473,8 +474,8 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   mark_row(reading, i);
 }
 
-/* Every cell, whatever object it belongs to, so that nothing is lost when rows
- * change hands. */
+/* Adds every cell, whatever object it belongs to, so that no count is lost when
+ * rows change hands. */
 static void add_to_sum(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;

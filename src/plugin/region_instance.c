@@ -47,7 +47,7 @@ static void take_over(const struct region_instance *instance,
   table->round_before = before->round;
 }
 
-/* A producer that was started since nobody served its name has counted nothing
+/* A producer that was started after its name was last unserved has no counts
  * that could have been reported before. */
 static bool has_begun_lately(const struct region_watch *watch,
                              const struct region_instance *instance,
@@ -277,7 +277,7 @@ static bool begin_table(struct region_watch *watch,
   bool is_amid = table->reading != NULL;
   if (!region_table_begin(watch, instance, t, ended))
     return true;
-  /* The first rows counted on while the last ones were waited for. */
+  /* The first rows kept counting while the last rows were being read. */
   if (ended)
     table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
   return true;
@@ -298,7 +298,7 @@ bool region_instance_is_drained(const struct region_instance *instance) {
   return true;
 }
 
-/* The next piece of one table. False if there is none. */
+/* Reads the next piece of one table. False if no piece is left. */
 static bool read_piece(struct region_watch *watch,
                        struct region_instance *instance, uint64_t *cells_left) {
   for (uint32_t n = 0; n < instance->table_count; n++) {

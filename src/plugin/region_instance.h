@@ -24,10 +24,10 @@ struct region_instance {
   struct region_instance_table *tables;
   uint32_t table_count;
   struct region_workers workers;
-  bool began_lately; /* its producer was started since nobody served the name,
-                        and its workers were not looked at yet */
-  uint64_t ending_since_ns; /* CLOCK_MONOTONIC: its producer has ended and is
-                               read for the last time; 0: it has not */
+  bool began_lately;        /* its producer was started since the name was last
+                               unserved, and its workers were not looked at yet */
+  uint64_t ending_since_ns; /* CLOCK_MONOTONIC: when its producer was found
+                               ended; 0: it was not */
   uint32_t next_table;      /* to be read */
   uint64_t turn;            /* the last round in which it was read */
   enum region_health health;
@@ -35,14 +35,14 @@ struct region_instance {
   bool restarted; /* another producer since the round before */
   bool silent;    /* somebody listens and does not answer */
   uint64_t silent_since_ns;
-  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last look that found
-                                  nobody to serve the name */
-  uint64_t served_ns;          /* last time anybody did, CLOCK_MONOTONIC */
+  uint64_t absent_boottime_ns; /* CLOCK_BOOTTIME: the last scan in which nobody
+                                  served the name */
+  uint64_t served_ns; /* CLOCK_MONOTONIC: the last time the name was served */
   bool drop_told;
   int complaint; /* errno: why it is not read, which has been logged */
 };
 
-/* What regions are summed in, by region, table, and instance if told apart. */
+/* Sums of regions, by region, table, and instance if told apart. */
 struct region_sums {
   struct region_sum_entry {
     char *region, *instance;
@@ -53,9 +53,9 @@ struct region_sums {
   bool grew; /* since room was shared */
 };
 
-/* What the regions may take together (MaxMemory); and what one of them may,
- * with all its instances: half of it, of which an eighth is kept for names. A
- * little is there for each in any case. */
+/* Memory of all regions together (MaxMemory), and of one region with all its
+ * instances: half of that, of which an eighth is kept for names. Each region
+ * has at least REGION_MEMORY_OWN. */
 #define REGION_MEMORY_OWN ((size_t)1 << 20)
 struct region_allowances {
   struct region_allowance all;
@@ -115,7 +115,7 @@ bool region_instance_is_amid(const struct region_instance *instance);
 void region_instance_read(struct region_watch *watch,
                           struct region_instance *instance, uint64_t until_ns);
 
-/* Its producer has ended and all that it counted was read. */
+/* True if its producer has ended and all of its counts were read. */
 bool region_instance_is_drained(const struct region_instance *instance);
 
 static inline bool
@@ -134,11 +134,12 @@ void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot);
 
-/* region_choice.c: how many rows of each sum are shown, so that all have their
- * share of MaxValues; sorts the sums, and those that want little come first. */
+/* region_choice.c: sets how many rows of each sum are shown, so that all sums
+ * have their share of MaxValues; sorts the sums, those that want few values
+ * first. */
 void region_share_room(struct region_watch *watch);
 
-/* Which rows of a sum are shown by the option Top. */
+/* Chooses the rows of a sum that the option Top shows. */
 void region_choose(struct region_watch *watch, struct region_sum *sum);
 
 /* Whether another instance that is alive is added to that sum. */

@@ -14,14 +14,14 @@
 #define INSTANCES_MAX 256
 #define INSTANCE_DESCRIPTORS 3           /* connection, memory, process */
 #define FORGET_NS UINT64_C(600000000000) /* kept this long unserved */
-/* Bounds of a look into a directory that others fill: files, the part of the
- * interval for sockets that are not known, and in one of how many rounds one of
- * them is tried that refused before. */
+/* Limits for a directory that others fill: files per scan, the part of the
+ * interval for sockets that are not known, and the number of rounds in which a
+ * socket that refused is tried once. */
 #define FILES_MAX 65536
 #define TRY_PART 8
 #define REFUSED_ROUNDS 32
 
-/* A look into the runtime directory. */
+/* A scan of the runtime directory. */
 struct look {
   struct region_watch *watch;
   int directory;
@@ -139,7 +139,7 @@ static void tell_crowd(struct region_watch *watch, const char *label) {
   watch->crowd_told = true;
 }
 
-/* Says once for which reason there is no place. */
+/* Logs once why there is no place. */
 static bool has_place(struct look *look, const char *region, const char *name,
                       const struct region_config *config, uid_t uid) {
   struct region_watch *watch = look->watch;
@@ -238,7 +238,7 @@ static struct region_instance *make_instance(struct look *look,
  * Sockets at which nobody listens
  */
 
-/* 0 if the file is no socket. */
+/* 0 if the file is not a socket. */
 static uint64_t mark_of(const struct look *look, const char *file) {
   struct stat status;
   if (fstatat(look->directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -264,7 +264,7 @@ static bool has_refused(const struct region_refused *refused, uint64_t mark) {
                                      sizeof(mark), compare_marks) != NULL;
 }
 
-/* Without memory it is not remembered. */
+/* If memory is short the socket is not remembered. */
 static void remember(struct region_refused *refused, uint64_t mark) {
   if (refused->len == refused->capacity) {
     size_t capacity = MAX(64, 2 * refused->capacity);
@@ -293,8 +293,9 @@ static bool has_time(struct look *look) {
  * Looking
  */
 
-/* A socket that was not known in the round before. One that refused is tried
- * again because its producer may have been between bind(2) and listen(2). */
+/* A socket that was not known in the round before. A socket that refused is
+ * tried again, because its producer may have been between bind(2) and
+ * listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const char *region, const char *name) {
   struct region_watch *watch = look->watch;
@@ -348,7 +349,7 @@ static const char *runtime_dir_of(const struct region_watch *watch) {
                                             : region_runtime_dir();
 }
 
-/* Says once what is wrong with the directory. */
+/* Logs once what is wrong with the directory. */
 static void judge_directory(const struct look *look, size_t files) {
   struct region_watch *watch = look->watch;
   struct stat status;
@@ -360,14 +361,14 @@ static void judge_directory(const struct look *look, size_t files) {
             "is %04o. Make it writable for its group only (chmod 3775).",
             runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
-    WARNING("percore: %s has more than %d files, of which the rest is not "
-            "looked at. Remove the sockets that nobody serves.",
+    WARNING("percore: %s has more than %d files; the rest is ignored. Remove "
+            "the sockets that nobody serves.",
             runtime_dir_of(watch), FILES_MAX);
   watch->directory_told = open || files > FILES_MAX;
 }
 
-/* As many as others leave, less what instances may still need that are not
- * connected. */
+/* As many as others leave, less those that instances may still need once they
+ * are connected. */
 static long count_descriptors(const struct region_watch *watch) {
   long available = descriptors_available();
   for (const struct region_instance *instance = watch->instances;

@@ -58,7 +58,8 @@ void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
  * Rows by name
  */
 
-/* Names are foreign: a producer must not know which of them share a chain. */
+/* Names come from producers: a producer must not be able to predict which names
+ * share a chain. */
 static size_t hash(const struct region_sum *sum, const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
   for (; *name != '\0'; name++)
@@ -190,7 +191,7 @@ void region_sum_begin_again(struct region_sum *sum) {
     sum->other->now[sum->standing[s]] = 0;
 }
 
-/* The rest is there in every round. It is made of many rows, so it has no
+/* `other` is live in every round. It is the sum of many rows, so it has no
  * state. */
 static void begin_other(struct region_sum *sum) {
   region_sum_grow(sum, sum->other);
@@ -295,8 +296,9 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
     mark_clashes(sum, sum->rows[i]);
 }
 
-/* Names are remembered so that a row that is shown again goes on where it was;
- * beyond so many times what is shown, the oldest go. */
+/* Names are remembered so that a row that is shown again continues from its
+ * former count; beyond this multiple of the number of shown rows, the oldest
+ * names are dropped. */
 #define REMEMBERED_TIMES 10
 #define REMEMBERED_LEAST 100
 

@@ -14,13 +14,13 @@
 struct region_sampler;
 
 /* options: without interval, wait, is_wanted, now_ns, outlet and argument,
- * which are the sampler's. What it points to must live until
+ * which are the sampler's. The objects that they point to must live until
  * region_sampler_stop. Returns 0 or -errno. */
 int region_sampler_start(struct region_sampler **sampler,
                          const struct region_watch_options *options,
                          uint64_t interval_ns);
 
-/* Joins the thread and ends the process, within 100 ms each. NULL is nothing.
+/* Joins the thread and ends the process, within 100 ms each. NULL is ignored.
  */
 void region_sampler_stop(struct region_sampler *sampler);
 
@@ -31,7 +31,7 @@ void region_sampler_free(struct region_sampler *sampler);
 /* The oldest snapshot not yet taken, now the caller's to free; or NULL. */
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler);
 
-/* What became of the snapshots that were taken. */
+/* Reports what became of the snapshots that were taken. */
 void region_sampler_tell(struct region_sampler *sampler,
                          const struct region_outlet *outlet);
 

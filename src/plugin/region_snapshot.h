@@ -26,9 +26,9 @@ struct region_value {
     int64_t derive;
     double gauge;
   };
-  /* Of a derive: number of the first snapshot with this identifier, and the
-   * time (CLOCK_REALTIME; 0: none) of a 0 to be dispatched if none of the
-   * snapshots since then was. */
+  /* For a derive: number of the first snapshot with this identifier, and the
+   * time (CLOCK_REALTIME; 0: none) of a 0 that is dispatched if no snapshot
+   * since then was dispatched. */
   uint64_t first, zero_ns;
 };
 

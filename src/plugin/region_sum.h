@@ -25,8 +25,7 @@ struct region_sum_field {
   bool cycles; /* shown in ns */
 };
 
-/* The first point of an identifier: a store can tell nothing of what was
- * counted before it. */
+/* The first point of an identifier: a store cannot show counts before it. */
 struct region_sum_first {
   uint64_t snapshot; /* number of the snapshot that has it; 0: none has */
   uint64_t zero_ns;  /* CLOCK_REALTIME of a 0 that goes before it; 0: none */
@@ -36,19 +35,19 @@ struct region_sum_first {
 struct region_sum_row {
   struct region_sum_row *next_by_name, *next_by_clean;
   char *name, *clean;
-  const char *text;        /* clean, in the snapshot in work */
-  uint64_t round;          /* the last in which it was there; 0: never */
-  uint64_t standing_round; /* the same of gauges, levels and states */
+  const char *text; /* clean name, in the snapshot that is being built */
+  uint64_t round;   /* the last round in which the row was live; 0: never */
+  uint64_t standing_round; /* the same for gauges, levels and states */
   uint64_t grown;          /* the round that delta and weight are of */
-  uint64_t used;           /* the last in which it was shown, or named */
-  const void *owner;       /* of what was added last */
+  uint64_t used;           /* the last round in which it was shown, or named */
+  const void *owner;       /* of the part that was added last */
   uint32_t copies;         /* that it was made with */
   uint32_t parts;          /* objects of instances that are followed for it */
   bool clashes;            /* another row has the same clean name */
   bool several;            /* several instances have it now */
   bool top;                /* shown by itself, where the option Top is */
   int64_t weight;          /* by which Top ranks */
-  uint64_t *now;           /* [copy][column]: what only grows, or stands now */
+  uint64_t *now;           /* [copy][column]: counts, or present values */
   uint64_t *delta;         /* [copy][column]: growth in this round */
   struct region_sum_first *first; /* [copy] */
 };
@@ -63,8 +62,8 @@ struct region_sum {
   uint32_t copies;                /* that are read: 1, or 1 + core_count */
   uint32_t copies_made;           /* that it was made with */
   uint32_t *kinds, *aggregations; /* by column */
-  uint32_t *growing, *standing;   /* columns: those that grow and are wanted,
-                                     and those that do not grow */
+  uint32_t *growing, *standing;   /* column numbers: wanted columns that only
+                                     grow, and columns that do not */
   uint32_t growing_len, standing_len;
   bool single, per_core; /* the table has one row; is PER_CORE */
   bool is_core;          /* it is the built-in one */
@@ -77,21 +76,21 @@ struct region_sum {
   struct region_sum_row **by_name, **by_clean; /* chains */
   size_t chains;
   struct region_sum_row *other; /* NULL for a table of a single row */
-  uint64_t *balance;            /* [copy][column], signed: growth of the table
-                                   less that of rows; `other` is its maximum */
-  bool other_shown;             /* from now on: something belongs there */
-  bool other_begun;             /* gauges or levels are in it */
-  bool other_twice;             /* those of one instance are in it twice */
-  uint64_t *scratch;            /* a cell of each column */
+  uint64_t *balance; /* [copy][column], signed: growth of the table less that of
+                        rows; `other` is its greatest value so far */
+  bool other_shown;  /* from now on: something belongs there */
+  bool other_begun;  /* gauges or levels are in it */
+  bool other_twice;  /* gauges or levels of one instance are in it twice */
+  uint64_t *scratch; /* a cell of each column */
   struct region_allowance *allowance;
   bool has_room;        /* by MaxValues, for a row or `other` */
   size_t rows_most;     /* to be shown besides */
   size_t rows_followed; /* rows that have parts */
   uint64_t names_shown; /* changes whenever Top shows another name */
-  uint64_t left_out; /* live rows that are in no row of ours, in this round */
-  uint64_t live;     /* live rows in this round */
-  uint64_t wanted;   /* values of the host that all rows would have */
-  bool memory_short; /* something could not be followed in this round */
+  uint64_t left_out;    /* live rows that are not shown, in this round */
+  uint64_t live;        /* live rows in this round */
+  uint64_t wanted;      /* values of the host that all rows would have */
+  bool memory_short;    /* something could not be followed in this round */
   uint64_t round, round_put;
   uint64_t put_ns;      /* CLOCK_REALTIME: stamp of the last snapshot */
   uint64_t producer_ns; /* the same: start of the youngest producer */
@@ -138,7 +137,7 @@ static inline size_t region_sum_cells(const struct region_sum *sum) {
  * counter steps back when a producer is restarted with another schema. */
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from);
 
-/* NULL: there is no row of that name; or no memory for it. */
+/* NULL if there is no row of that name, or no memory for it. */
 struct region_sum_row *region_sum_find(const struct region_sum *sum,
                                        const char *name);
 struct region_sum_row *region_sum_name(struct region_sum *sum,
@@ -149,10 +148,11 @@ static inline bool region_sum_is_full(const struct region_sum *sum) {
   return sum->rows_followed >= sum->rows_most;
 }
 
-/* Does nothing before the round before was read to its end and put. */
+/* Does nothing until the previous round is completely read and put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round,
                       uint64_t dispatched);
-/* All is read once more in the same round: what stands is not added twice. */
+/* Everything is read once more in the same round: gauges, levels and states are
+ * not added twice. */
 void region_sum_begin_again(struct region_sum *sum);
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
@@ -180,11 +180,11 @@ uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row);
 /* A live row that is not shown. */
 void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing);
 
-/* What a table of an instance grew by, less what of it was added to rows;
+/* Growth of a table of an instance, less the part that was added to rows;
  * [copy][column] modulo 2^64. */
 void region_sum_settle(struct region_sum *sum, const uint64_t *rest);
 
-/* A row that is not shown: what it brought in this round. */
+/* What a row that is not shown added in this round goes to `other`. */
 void region_sum_move_to_other(struct region_sum *sum,
                               struct region_sum_row *row);
 
@@ -194,8 +194,8 @@ size_t region_sum_row_size(const struct region_sum *sum);
 /* Forgets rows that were not shown in that round or later. */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
 
-/* Forgets the names that were shown least lately, beyond a multiple of what is
- * shown. */
+/* Forgets the names that have not been shown for longest, beyond a multiple of
+ * the number that is shown. */
 void region_sum_forget_most(struct region_sum *sum);
 
 /* That round, or the last that was put if it is earlier; none while the next is

@@ -4,10 +4,10 @@
 
 #include <sys/mman.h>
 
-/* A cell of so many slots takes as long to read as one that is told apart by
- * core. */
+/* Summing a cell over this many slots takes as long as reading one cell that is
+ * kept per core. */
 #define SLOTS_PER_CELL 16
-/* Reading slot by slot pays from so many rows at once. */
+/* Reading slot by slot is faster from this many rows on. */
 #define TILE_ROWS 16
 #define TILE_CORES_BYTES ((size_t)1 << 20)
 
@@ -46,8 +46,9 @@ static bool make_sums(struct region_instance *instance,
   return true;
 }
 
-/* Memory for all rows there may be is claimed, and taken as rows come in use.
- * Returns how many of those in use there is none for. */
+/* Address space is reserved for all possible rows; memory is used as rows come
+ * into use. Returns the number of rows in use that have no mark for want of
+ * memory. */
 static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
   uint32_t in_use = region_reader_rows(instance->reader, t);
@@ -96,14 +97,14 @@ void region_table_leave(struct region_instance *instance, uint32_t t) {
 
 #define MEBIBYTE (UINT64_C(1) << 20)
 
-/* What MaxMemory would have to be for so many bytes more: one region gets half
- * of it, and its rows seven eighths of that. */
+/* The MaxMemory that would allow this many bytes more: one region gets half of
+ * it, and its rows seven eighths of that. */
 static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
   uint64_t all = 2 * (sum->allowance->used + bytes + MEBIBYTE) / 7 * 8;
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* Once for a table, with what would help. */
+/* Logged once for each table, with the remedy. */
 static void tell_left_out(const struct region_instance *instance,
                           struct region_sum *sum) {
   if (!sum->left_out_told)
@@ -135,7 +136,7 @@ static void tell_short(const struct region_reading *reading) {
  * Beginning
  */
 
-/* A table that is read twice in one round of the sum brings its gauges twice.
+/* A table that is read twice in one round of the sum adds its gauges twice.
  */
 static void avoid_doubles(struct region_watch *watch,
                           struct region_instance *instance,
@@ -167,7 +168,7 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
   return true;
 }
 
-/* Where MaxValues leaves less room than before, the last rows are let go. */
+/* If MaxValues leaves less room than before, the last rows are dropped. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   size_t many = sum->rows_followed > sum->rows_most && sum->top_field < 0
@@ -241,8 +242,8 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* What the cells grew by since the last pass. A sum that drops is no new base:
- * what comes back was counted before. Returns how many dropped. */
+/* Growth of the cells since the last pass. A sum that drops is not a new base,
+ * because what it regains was counted before. Returns how many sums dropped. */
 static uint32_t grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
@@ -266,9 +267,9 @@ static void count_drops(struct region_reading *reading, uint32_t drops) {
   struct region_instance *instance = reading->instance;
   reading->watch->cells_back += drops;
   if (drops > 0 && !instance->drop_told)
-    WARNING("percore: region %s: counters of table %s went back, which a "
-            "producer must not let them do; they are reported again once they "
-            "have passed where they were.",
+    WARNING("percore: region %s: counters of table %s went back; a producer "
+            "must never decrease them. They are reported again once they "
+            "exceed their former values.",
             instance->region, reading->sum->table);
   instance->drop_told |= drops > 0;
 }
@@ -306,7 +307,7 @@ static uint32_t tile_rows(const struct region_sum *sum) {
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
 
-/* Of a piece, in cells. */
+/* Size of a piece in cells. */
 static uint64_t cost_of_row(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   uint64_t slots =
@@ -376,8 +377,8 @@ static struct region_part *find_part(const struct region_instance_table *table,
   return found != NULL ? *found : NULL;
 }
 
-/* The row is read once more: what it counted before now belongs to `other`, so
- * that the first interval of its series is not longer than the others. */
+/* The row is read once more: its counts before now belong to `other`, so that
+ * the first interval of its series is not longer than the others. */
 static void show_unfollowed(struct region_instance *instance, uint32_t t,
                             const struct region_challenger *challenger,
                             struct region_sum_row *row) {
@@ -419,7 +420,7 @@ void region_table_hide(struct region_instance_table *table) {
   region_parts_tidy(table);
 }
 
-/* In the next pass it wants to be shown for the second time. */
+/* If it challenges in the next pass, too, that is the second time. */
 void region_table_remember(struct region_instance_table *table,
                            const struct region_challenger *challenger) {
   struct region_part *part =

@@ -2,11 +2,11 @@
  * followed, and what they and the whole table counted since the last pass.
  *
  * A pass reads every row once, in as many rounds as it takes. It loads each
- * cell of the table once, whatever object the row holds at that moment, and
- * nobody ever zeroes a cell: the growth of the sum of all cells is what the
- * table counted, exactly, with no memory for single rows. Rows that are shown
- * are followed: what their cells grew by, by the same loads, is their own. The
- * rest goes to `other`. Private to region_watch. */
+ * cell of the table once, whatever object the row holds at that moment. Cells
+ * are never zeroed, so the growth of the sum of all cells is exactly what the
+ * table counted, with no memory for single rows. Rows that are shown are
+ * followed: the growth of their cells, from the same loads, is their own. The
+ * rest of the growth goes to `other`. Private to region_watch. */
 #ifndef PERCORE_PLUGIN_REGION_TABLE_H
 #define PERCORE_PLUGIN_REGION_TABLE_H
 
@@ -23,18 +23,19 @@ struct region_part {
   uint32_t incarnation;
   uint32_t copies;     /* that it was made with */
   uint32_t challenged; /* the pass in which it wanted to be shown */
-  /* Both keep the place until the end of the pass: */
+  /* Both keep the place until the end of the pass, so that no more rows are
+   * shown than there is room for: */
   bool hidden;     /* its row is shown for the last time */
   bool ended;      /* not followed any more */
-  uint64_t last[]; /* [copy][column]: raw, as the sum of the table has it; of a
-                      gauge of a core where it began */
+  uint64_t last[]; /* [copy][column]: raw, as in the table's sum; for a gauge of
+                      a core: its first value */
 };
 
-/* What is kept of every row of a table under Top or Row. */
+/* Kept for every row of a table with Top or Row. */
 struct region_mark {
   uint32_t incarnation; /* 0: no object was seen here */
   uint32_t challenged;  /* the pass in which it wanted to be shown */
-  uint64_t weighed;     /* of the column that Top ranks by, raw */
+  uint64_t weighed;     /* raw value of the column that Top ranks by */
 };
 
 /* The last pass over a table begins when its producer has ended. */
@@ -48,10 +49,10 @@ enum region_final {
 /* A table of the producer that is read now. */
 struct region_instance_table {
   char *name;
-  struct region_sum *sum; /* NULL: there is none that it can be added to */
-  bool from_zero;         /* all that it has counted is to be reported */
+  struct region_sum *sum; /* NULL: no sum that it can be added to */
+  bool from_zero;         /* everything that it has counted is reported */
   bool looked;            /* a pass was completed */
-  bool odd_told;          /* why it has no sum */
+  bool odd_told;          /* the log says why it has no sum */
   enum region_final final;
   uint64_t names_seen;   /* names_shown of the sum at the last pass */
   uint64_t round;        /* of the sum, in which its pass began */
@@ -73,18 +74,18 @@ struct region_instance_table {
   size_t bytes;                  /* of the allowance, without parts */
 };
 
-/* Begins a pass, unless one is under way or this round has had one. `ended`:
- * the producer has ended, so this is the last pass. False if there is none. */
+/* Begins a pass, unless a pass is under way or this round has had one. `ended`:
+ * the producer has ended, so this is the last pass. False if no pass begins. */
 bool region_table_begin(struct region_watch *watch,
                         struct region_instance *instance, uint32_t t,
                         bool ended);
 
-/* Reads rows for about so many cells, which it takes off. True if the pass is
- * complete. */
+/* Reads rows of about *cells_left cells and subtracts the cells that it read.
+ * True if the pass is complete. */
 bool region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left);
 
-/* Cells that are read in some milliseconds. */
+/* How many cells are read in a few milliseconds. */
 #define REGION_PIECE_CELLS UINT64_C(131072)
 
 /* Makes rows that have won a place into parts of the row of the sum. */
@@ -92,25 +93,26 @@ void region_table_show(struct region_instance *instance, uint32_t t,
                        const struct region_challenger *challenger,
                        struct region_sum_row *row);
 
-/* A row that wanted to be shown and is not: when it wants to the next time, it
- * is known to have wanted to before. */
+/* Notes that a row wanted to be shown and is not, so that its next attempt is
+ * the second. */
 void region_table_remember(struct region_instance_table *table,
                            const struct region_challenger *challenger);
 
-/* Lets go of the parts of rows that Top does not show any more. */
+/* Drops the parts of rows that Top no longer shows. */
 void region_table_hide(struct region_instance_table *table);
 
-/* Breaks off a pass: nothing is lost, the next one begins at the first row. */
+/* Aborts a pass: no count is lost, and the next pass begins at the first row.
+ */
 void region_table_stop(struct region_instance_table *table);
 
-/* Lets go of all that is known of the rows, and of the sum. */
+/* Drops everything that is known of the rows, and the sum. */
 void region_table_leave(struct region_instance *instance, uint32_t t);
 
 /* ---------------------------------------------------------------------------
  * Private to region_table.c, region_follow.c and region_choice.c
  */
 
-/* What is at hand during a pass. */
+/* The state of a pass. */
 struct region_reading {
   struct region_watch *watch;
   struct region_instance *instance;
@@ -120,13 +122,13 @@ struct region_reading {
   bool is_final;   /* its producer has ended */
   struct region_tile tile;
   uint32_t next_row, next_part, parts_len;
-  bool looks_names_up;     /* rows may have names that are shown lately */
+  bool looks_names_up;     /* rows may have names that were shown lately */
   uint64_t live, left_out; /* rows */
-  uint32_t unmarked;       /* rows in use that there is no memory for */
+  uint32_t unmarked; /* rows in use that have no mark for want of memory */
 };
 
-/* It had no mark in the last pass, so what it counted is in `other`; under Row
- * it is nowhere. */
+/* The row had no mark in the last pass, so its counts until then are in
+ * `other`; with Row they are nowhere. */
 static inline bool
 region_table_passed_over(const struct region_instance_table *table,
                          uint32_t row) {
@@ -134,11 +136,11 @@ region_table_passed_over(const struct region_instance_table *table,
          row < table->rows_passed;
 }
 
-/* What the rows of a tile counted, and what becomes of them. */
+/* Counts the rows of a tile and decides what becomes of them. */
 void region_follow_tile(struct region_reading *reading);
 
-/* A part for the row at place i of the tile. NULL without memory, or if the row
- * holds another object by now. */
+/* A part for the row at place i of the tile. NULL if out of memory, or if the
+ * row now holds another object. */
 struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
                                     struct region_sum_row *row,
                                     bool from_birth);
@@ -146,7 +148,7 @@ struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
 void region_part_show(struct region_sum *sum, struct region_part *part,
                       struct region_sum_row *row);
 
-/* From the next round on what it counts goes to `other`. */
+/* From the next round on its counts go to `other`. */
 void region_part_let_go(struct region_sum *sum, struct region_part *part);
 
 /* Removes parts that ended, and sorts the others. */

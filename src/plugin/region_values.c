@@ -27,8 +27,8 @@ static void grow_row(struct region_sum *sum, struct region_sum_row *row) {
     }
 }
 
-/* Where rows grew by more than the table, as with a producer whose cells go
- * back, `other` waits until the table has caught up. */
+/* If rows grew by more than the table, as with a producer whose cells go back,
+ * `other` does not grow until the table has caught up. */
 static void grow_other(struct region_sum *sum) {
   struct region_sum_row *other = sum->other;
   uint64_t *delta = region_sum_grow(sum, other);
@@ -63,7 +63,7 @@ static void grow_all(struct region_sum *sum) {
  * Values with names
  */
 
-/* What is put: one field of one copy. */
+/* The value that is put: one field of one copy. */
 struct put {
   const struct region_sum *sum;
   struct region_snapshot *snapshot;
@@ -114,7 +114,7 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
   }
 }
 
-/* The rest of several instances is not known in a round that read one of them
+/* `other` of several instances is not known in a round that read one instance
  * twice. */
 static bool other_has_meaning(const struct put *put) {
   const struct region_sum *sum = put->sum;
@@ -122,7 +122,7 @@ static bool other_has_meaning(const struct put *put) {
          (sum->top_field >= 0 || sum->other_begun);
 }
 
-/* A level or state of several that is none of them is no value. */
+/* A level or state that no single instance has is not a value. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -193,8 +193,9 @@ static void put_rows(const struct region_sum *sum,
  * Which rows are shown
  */
 
-/* When counting began of what has its first point in this snapshot: at the one
- * before, or when the producer began if that is later. */
+/* When counting began for identifiers that have their first point in this
+ * snapshot: at the previous snapshot, or at the producer's start if that is
+ * later. */
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;

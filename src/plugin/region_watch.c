@@ -15,8 +15,8 @@
 #define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
-/* How long a producer that has ended may take to be read to its end while a
- * successor may be waiting. */
+/* How long reading a producer that has ended may take, while a successor may be
+ * waiting. */
 #define ENDING_NS (30 * NS_PER_S)
 
 struct region_watch *
@@ -99,16 +99,16 @@ static void take_producer(struct region_watch *watch,
                           const struct region_moment *now,
                           struct region_snapshot *snapshot) {
   instance->restarted = instance->producer != 0;
-  instance->turn = 0; /* it has one of its own */
+  instance->turn = 0; /* a new producer has its own turn */
   if (region_instance_came(watch, instance, now))
     begin_reading(watch, instance, now, snapshot, false);
   else
     snapshot->memory_short = true;
 }
 
-/* A producer that is gone is read once more, before its successor is met. One
- * whose connection has ended is read when it is known whether the same region
- * answers. */
+/* A producer that is gone is read once more before its successor is connected.
+ * If only the connection has ended, the producer is read once it is known
+ * whether the same region answers. */
 static void look_after(struct region_watch *watch,
                        struct region_instance *instance,
                        const struct region_moment *now,
@@ -130,7 +130,7 @@ static void look_after(struct region_watch *watch,
   }
 }
 
-/* Every last count, but not at any price. */
+/* Read every last count, but within a limit. */
 static void end_producer(struct region_watch *watch,
                          struct region_instance *instance,
                          const struct region_moment *now,
@@ -142,8 +142,8 @@ static void end_producer(struct region_watch *watch,
     return;
   if (!is_drained)
     WARNING("percore: region %s: its producer ended, and its tables could not "
-            "be read to their end within %" PRIu64 " s; what it counted last "
-            "is lost.",
+            "be read completely within %" PRIu64
+            " s; its last counts are lost.",
             instance->region, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   for (uint32_t t = 0; t < instance->table_count; t++)
@@ -160,7 +160,8 @@ static void end_producers(struct region_watch *watch,
     end_producer(watch, instance, now, snapshot);
 }
 
-/* Meets producers that have answered. Returns how many are still to do so. */
+/* Takes over regions of producers that have answered. Returns how many have
+ * not. */
 static size_t meet_answered(struct region_watch *watch,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot) {
@@ -176,7 +177,7 @@ static size_t meet_answered(struct region_watch *watch,
   return left;
 }
 
-/* Gives producers that were just connected to a moment to answer. */
+/* Gives producers that were just connected a moment to answer. */
 static void await_hellos(struct region_watch *watch,
                          const struct region_moment *now,
                          struct region_snapshot *snapshot) {
@@ -195,7 +196,7 @@ static void await_hellos(struct region_watch *watch,
   }
 }
 
-/* Connected or not, their producers live. */
+/* Their producers live, whether or not they are connected. */
 static void begin_unanswered(struct region_watch *watch,
                              const struct region_moment *now,
                              struct region_snapshot *snapshot) {
@@ -330,8 +331,8 @@ static void put_self(const struct region_watch *watch,
   }
 }
 
-/* Until the moment given, in equal parts: a region that takes longer goes on in
- * the next round, and no other waits for it. */
+/* Regions share the time that is left equally: a region that takes longer
+ * continues in the next round, and no other region waits for it. */
 static void read_all(struct region_watch *watch, uint64_t end_ns) {
   const struct region_watch_options *options = &watch->options;
   uint64_t left = 0;

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "view.h"
 
-/* For all words that say changing together. */
+/* For all words in state 1 (changing) together. */
 enum { LOOKS = 200, LOOK_NS = 1000000 };
 
 struct state {
@@ -17,19 +17,19 @@ struct state {
   struct region_view *view;
   const struct region_directory *directory;
   int looks_left;
-  /* Of what is being looked at: the slots, or one table. */
+  /* What is being audited: the slots, or one table. */
   uint64_t count[REGION_RULE_COUNT];
   struct region_fault first[REGION_RULE_COUNT];
 };
 
-/* Notes a broken rule; only the first one of a kind is put into words. */
+/* Notes a broken rule; only the first case of each rule is put into words. */
 #define FOUND(state, rule, ...)                                                \
   do {                                                                         \
     if ((state)->count[rule]++ == 0)                                           \
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports what was found since the last time; t: -1 for what is of no table. */
+/* Reports faults found since the last call; t is -1 for faults of no table. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -43,7 +43,7 @@ static void report(struct state *state, int64_t t) {
   }
 }
 
-/* Whether a word keeps saying changing. */
+/* Whether a word stays in state 1. */
 static bool stays_changing(struct state *state, const uint64_t *word) {
   uint64_t before = region_load(word);
   while (region_state(region_load(word)) == REGION_CHANGING &&
@@ -76,17 +76,16 @@ static void check_start(struct state *state) {
   static const uint8_t zeros[16];
   const struct region_header *header = &state->directory->header;
   if (memcmp(header->region_id, zeros, sizeof(zeros)) == 0)
-    FOUND(
-        state, REGION_RULE_REGION_ID,
-        "the region id is 0; it must be random, since a reader takes a region "
-        "with the id of the one before for the same");
+    FOUND(state, REGION_RULE_REGION_ID,
+          "the region id is 0; it must be random, since a reader takes a "
+          "region with the id of the previous one for the same region");
   struct timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
   uint64_t now_ns =
       (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
   if (header->start_realtime_ns == 0 || header->start_boottime_ns == 0)
     FOUND(state, REGION_RULE_START_TIMES,
-          "a time of start is 0; readers tell a new producer by it");
+          "a time of start is 0; readers recognise a new producer by it");
   else if (state->audit->running && header->start_boottime_ns > now_ns)
     FOUND(state, REGION_RULE_START_TIMES,
           "it started %.3f s from now by CLOCK_BOOTTIME",
@@ -129,7 +128,7 @@ static bool copy_slot(const struct region_slot *slot,
   return false;
 }
 
-/* What a slot that nobody ever took has counted is in no sum. */
+/* Counts in a slot that was never taken are in no sum. */
 static void check_free_slot(struct state *state, uint32_t s) {
   enum { WORDS = sizeof(struct percore_slot_head) / sizeof(uint64_t) };
   uint64_t block = region_view_block(state->view, s), known = 0;
@@ -316,7 +315,7 @@ static void check_row(struct state *state, uint32_t t, uint32_t row,
   }
 }
 
-/* Of the rows that the table may have, how many have generation words. */
+/* How many of the table's rows have a generation word in memory. */
 static uint32_t rows_with_generations(struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
   return (uint32_t)(region_view_data(state->view, table->generations_offset,
@@ -335,7 +334,7 @@ static uint64_t rows_in_use(struct state *state, uint32_t t) {
       region_view_words(state->view, table->live_offset));
 }
 
-/* A row is live a moment before it is counted as in use. */
+/* A row becomes live a moment before rows in use counts it. */
 static bool stays_beyond(struct state *state, uint32_t t, uint32_t row) {
   while (rows_in_use(state, t) <= row) {
     struct timespec pause = {.tv_nsec = LOOK_NS};
@@ -375,7 +374,7 @@ static void check_rows(struct state *state, uint32_t t) {
  * Values
  */
 
-/* Counters go round at 2^64. */
+/* Counters wrap at 2^64. */
 static bool is_behind(uint64_t value, uint64_t base) {
   return base != 0 && value - base > INT64_MAX;
 }

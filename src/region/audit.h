@@ -11,13 +11,13 @@
 #include "reader.h"
 
 struct region_audit {
-  /* A rule that `count` slots, rows or cells of one table break; the fault is
-   * that of the first. Without a rule: there was no memory to look at the
-   * table's values. */
+  /* A rule that `count` slots, rows or cells of one table break; `fault`
+   * describes the first of them. REGION_NO_RULE: there was no memory to check
+   * the table's values. */
   void (*report)(void *context, const struct region_fault *fault,
                  uint64_t count);
   void *context;
-  /* Its producer may be running: a word that says changing gets some time. */
+  /* The producer may be running, so a word in state 1 gets time to change. */
   bool running;
 };
 

@@ -131,18 +131,18 @@ int region_fail(enum region_offence fault, const char **why) {
     int error;
     const char *why;
   } faults[] = {
-      [REGION_NO_MESSAGE] = {EPROTO, "its producer sends something else than "
-                                     "messages"},
-      [REGION_NO_HELLO] = {EPROTO, "its producer does not say hello"},
-      [REGION_NO_MEMORY] = {EPROTO, "it came without memory"},
+      [REGION_NO_MESSAGE] =
+          {EPROTO, "its producer sends something that is not a message"},
+      [REGION_NO_HELLO] = {EPROTO, "its producer's first message is not HELLO"},
+      [REGION_NO_MEMORY] = {EPROTO, "its producer's HELLO carries no memory"},
       [REGION_NOT_SEALED] = {EPROTO, "its memory is not a sealed memfd"},
-      [REGION_SENDS_MORE] = {EPROTO, "its producer sends more than hello and "
-                                     "its memory"},
-      [REGION_HELD_UP] = {EBUSY, "processes that received what it sent before "
-                                 "are held up, perhaps by a file system that "
-                                 "does not answer"},
+      [REGION_SENDS_MORE] =
+          {EPROTO, "its producer sends more than HELLO and its memory"},
+      [REGION_HELD_UP] =
+          {EBUSY, "processes that received what its producer sent before are "
+                  "held up, perhaps by a file system that does not answer"},
       [REGION_TOO_MANY] = {EUSERS, "too many processes wait for producers, or "
-                                   "no process can be made"},
+                                   "no process could be started"},
   };
   *why = faults[fault].why;
   errno = faults[fault].error;
@@ -169,8 +169,9 @@ enum region_offence region_judge_hello(int status,
                                           : REGION_NOT_SEALED;
 }
 
-/* An empty message looks like the end, but brings its sender's credentials, for
- * which there is no room here. ECONNRESET is told once, before what is queued.
+/* An empty message looks like the end of the connection, but carries its
+ * sender's credentials, for which there is no room here. ECONNRESET is reported
+ * once, before messages that are queued.
  */
 bool region_socket_is_empty(int socket) {
   static const int on = 1;

@@ -25,12 +25,12 @@ void region_connection_close(struct region_connection *connection);
 int region_connection_open(struct region_connection *connection,
                            const char *path);
 
-/* Learns who listens, by a connection through which nothing can come and that
- * is closed again. The same result. */
+/* Learns which process listens, by a connection through which nothing can be
+ * received and that is closed again. The same result. */
 int region_connection_probe(struct region_connection *connection,
                             const char *path);
 
-/* Learns who listens on the other side of the socket. */
+/* Learns which process listens on the other side of the socket. */
 void region_connection_learn_peer(struct region_connection *connection);
 
 /* Waits for HELLO for at most this many milliseconds. 0 when the memory is
@@ -66,7 +66,7 @@ int region_fail(enum region_offence fault, const char **why);
 /* Whether a descriptor is memory with every seal of a region. */
 bool region_is_sealed(int fd);
 
-/* Judges what came instead of HELLO, or with it. status is that of
+/* Judges what was received in place of HELLO, or with it. status is that of
  * region_message_receive. */
 enum region_offence region_judge_hello(int status,
                                        const struct region_message *message,

@@ -382,7 +382,7 @@ int percore_destroy(struct percore_region *region) {
     return -1;
   }
   unlink_region(region);
-  /* Before the connections end, so that readers find it then. */
+  /* Set before the connections end, so that readers find it then. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

@@ -31,10 +31,11 @@ static bool sizes_are_valid(const struct region_header *header,
         header->header_size, header->table_size, header->field_size,
         header->slot_size, MAX_RECORD_SIZE);
   if (header->region_size != region_size)
-    return region_breaks(fault, REGION_RULE_REGION_SIZE,
-                         "it claims %llu bytes, but its memory has %llu",
-                         (unsigned long long)header->region_size,
-                         (unsigned long long)region_size);
+    return region_breaks(
+        fault, REGION_RULE_REGION_SIZE,
+        "its header claims %llu bytes, but its memory has %llu",
+        (unsigned long long)header->region_size,
+        (unsigned long long)region_size);
   if (region_size > max_size)
     return region_fails(fault, EFBIG, "it is larger than allowed");
   if (header->directory_size < header->header_size ||
@@ -58,9 +59,10 @@ static bool header_is_valid(const struct region_header *header,
     return region_breaks(fault, REGION_RULE_BYTE_ORDER,
                          "its byte order or word size is not this machine's");
   if (header->major != REGION_MAJOR)
-    return region_breaks(fault, REGION_RULE_VERSION,
-                         "its format has major version %u; this is for %u",
-                         header->major, REGION_MAJOR);
+    return region_breaks(
+        fault, REGION_RULE_VERSION,
+        "its format has major version %u; this reader needs %u", header->major,
+        REGION_MAJOR);
   return sizes_are_valid(header, region_size, max_size, fault);
 }
 
@@ -107,8 +109,8 @@ static bool take_string(struct region_directory *directory, uint32_t offset,
   size_t length = strnlen(*string, directory->strings_left);
   if (length == directory->strings_left)
     return region_breaks(fault, REGION_RULE_STRING_SUM,
-                         "all strings, each as often as it is used, are longer "
-                         "than %u bytes",
+                         "all strings, each counted as often as it is used, "
+                         "are longer than %u bytes",
                          REGION_MAX_STRINGS);
   directory->strings_left -= length + 1;
   return true;

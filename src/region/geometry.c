@@ -6,7 +6,8 @@
 
 #include "directory.h"
 
-/* The most that a stride may be: twice what the library would ever choose. */
+/* The largest stride that is allowed: twice the largest that the library
+ * chooses. */
 enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS, MAX_LABEL_STRIDE = 512 };
 
 enum { NO_TABLE = UINT16_MAX, PARTS_OF_TABLE = 6, SLOT_PARTS = 2 };

@@ -57,7 +57,7 @@ static uint64_t now_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* A block that nobody was ever attached to is no memory. */
+/* A block to which no thread ever attached has no memory. */
 static uint64_t quiescent_points(const struct percore_region *region,
                                  uint32_t s) {
   if (region->slots[s].tid == 0)
@@ -79,7 +79,7 @@ static void begin(struct percore_region *region) {
   grace->begun_ns = now_ns();
 }
 
-/* Whether the thread of a slot holds nothing now. */
+/* Whether the thread of a slot holds no row now. */
 static bool is_idle(const struct percore_region *region, uint32_t s) {
   const struct region_slot *slot = &region->slots[s];
   return slot->tid == 0 ||

@@ -24,7 +24,7 @@
 #define REGION_MAJOR 2
 #define REGION_MINOR 0
 
-/* What both sides hold to; a region beyond is not made and not read. */
+/* Limits for both sides: a region beyond them is neither made nor read. */
 #define REGION_MAX_TABLES 256u
 #define REGION_MAX_FIELDS 16384u /* of all tables */
 #define REGION_MAX_TABLE_FIELDS 1024u

@@ -1,4 +1,4 @@
-/* name.c: who may serve a name, and where readers find it.
+/* name.c: ownership of a name, and the socket at which readers find it.
  *
  * A name belongs to the process that holds an exclusive flock on its lock file,
  * as long as that file is the one at its path. Under the lock a socket that is
@@ -51,8 +51,8 @@ static int open_lock(const char *path) {
   return fd;
 }
 
-/* Whoever gives a name back removes the file, which others may have opened
- * before: they try the next one. */
+/* A process that gives a name back removes the file. Others may have opened it
+ * before; they try the next file. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
     name->lock = open_lock(name->lock_path);
@@ -74,8 +74,7 @@ static int take_lock(struct region_name *name) {
   return -1;
 }
 
-/* The mode settles who may connect, the group of the directory, before anybody
- * can. */
+/* The mode is set before anybody can connect: the directory's group may. */
 static int bind_and_listen(struct region_name *name, int fd) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct stat file;

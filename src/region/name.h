@@ -23,11 +23,11 @@ struct region_name {
 int region_name_take(struct region_name *name, const char *region,
                      const struct percore_options *options);
 
-/* Whether readers who come now find the listener. */
+/* True if readers that connect now reach the listener. */
 bool region_name_is_found(const struct region_name *name);
 
-/* Makes a socket where there is none any more. 0 and another listener, or -1
- * with everything as before. */
+/* Recreates a socket that was removed. 0 and a new listener, or -1 with
+ * everything as before. */
 int region_name_restore(struct region_name *name);
 
 /* Gives the name back. */

@@ -1,8 +1,8 @@
-/* poll.c: rounds of a polling loop that took long. A round takes microseconds.
- * While a thread is off its CPU its packets wait, so that a round in which that
+/* poll.c: long rounds of a polling loop. A round normally takes microseconds.
+ * While a thread is off its CPU its packets wait, so the round in which that
  * happened handles something and would count as busy. After a long round the
- * kernel is asked how much CPU time the thread got since the last look; what is
- * missing was not work.
+ * kernel is asked how much CPU time the thread got since the last look; the
+ * rest of the time was not work.
  *
  * A look is a system call (about 0.5 us), so that loops whose rounds all take
  * long pay less than 1 % for it. Absences of less than a long round are
@@ -51,9 +51,9 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
   percore_quiescent((percore_slot_t){head});
 }
 
-/* How long the thread was off its CPU, awake, from the last look to tsc. What
- * comes between tsc and this call is the next look's: the CPU time does not
- * grow in an absence. */
+/* How long the thread was awake and off its CPU from the last look to tsc. An
+ * absence between tsc and this call counts for the next look, because the CPU
+ * time does not grow in an absence. */
 static uint64_t look(struct percore_slot_head *head, uint64_t tsc) {
   struct timespec cpu;
   /* A sink, or a system call filter that refuses. */

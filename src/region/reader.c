@@ -148,8 +148,8 @@ static void take_connection(struct region_reader *reader) {
   reader->text[0] = '\0';
 }
 
-/* The new region takes the place of the one that is gone, in the allowance,
- * too, lest there is no room for both. */
+/* The new region replaces the one that is gone, in the allowance, too, because
+ * there may be no room for both. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
@@ -242,8 +242,8 @@ static bool is_same_region(const struct region_reader *reader) {
          memcmp(id, header->region_id, sizeof(id)) == 0;
 }
 
-/* Whether an error of connecting tells that nobody serves the region. Others
- * come of a producer that has too many connections or of limits of this
+/* Whether an error of connecting means that nobody serves the region. Other
+ * errors come from a producer with too many connections or from limits of this
  * process. */
 static bool is_nobody_there(int error) {
   return error == ENOENT || error == ECONNREFUSED || error == ENOTSOCK ||

@@ -80,8 +80,8 @@ uid_t region_reader_listener(const struct region_reader *reader);
 /* Looks whether the producer lives; connects where there is none. A producer
  * ends a connection if it has too many, so the end of the connection alone does
  * not mean that it is gone: its process has ended, nobody listens, or another
- * region answers. Until one of these is known, or it is connected again, it is
- * alive, and the errno is that of connecting. */
+ * region answers. Until one of these is known, or the reader is connected
+ * again, the producer counts as alive, and the errno is that of connecting. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
 /* For a region of this process, without a connection: takes its memory over,

@@ -39,7 +39,7 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* NULL where nobody ever was: neither the record nor the head need be memory.
+/* NULL if no thread ever attached: neither record nor head may have memory.
  */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {

@@ -27,17 +27,17 @@ enum {
   END_MS = 100
 };
 
-/* As fork(2), but neither SIGCHLD nor waitpid(-1) of the host tell of the
- * child's end, and no lock that another thread holds is waited for. The child
+/* Like fork(2), but the host gets no SIGCHLD, its waitpid(-1) does not see the
+ * child, and the call waits for no lock that another thread holds. The child
  * may only call what is async-signal-safe. The arguments are zeros so that
  * their order, which depends on the architecture, does not matter. */
 static pid_t fork_unseen(void) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
-/* Closes all other descriptors: nobody's port, pipe, lock or connection may
- * wait for the end of a process that is held up. Returns the descriptor's new
- * number. */
+/* Closes all other descriptors: no port, pipe, lock or connection of the host
+ * may depend on the end of a process that is held up. Returns the descriptor's
+ * new number. */
 static int keep_only(int fd) {
   if (fd != 0 && dup2(fd, 0) < 0)
     _exit(1);
@@ -95,8 +95,8 @@ static bool reap(struct receiver *receiver) {
   return any;
 }
 
-/* Where to note another process. NULL and a fault if there are too many: one
- * user's processes leave as many places for others'. */
+/* A place to note another process. NULL and a fault if there are too many: one
+ * user takes no more places than are left for others. */
 static struct process *find_place(struct receiver *receiver,
                                   const struct region_request *request,
                                   enum region_offence *fault) {
@@ -196,8 +196,9 @@ static void serve_one(struct receiver *receiver) {
   region_passed_close(&passed);
 }
 
-/* Whether a shared reception may have the descriptors that it needs. Those of a
- * message that find no room are dropped, for which it might wait (SO_LINGER).
+/* Whether the limit allows the descriptors that a shared reception needs. The
+ * kernel closes descriptors of a message for which there is no room, which
+ * might block (SO_LINGER).
  */
 static bool has_descriptors(void) {
   struct rlimit limit;
@@ -265,8 +266,8 @@ int region_receiver_start(struct region_receiver *receiver) {
   return 0;
 }
 
-/* Waits by the pidfd where there is one: a pid may be another's after a wait
- * with __WALL by the host. */
+/* Waits by the pidfd if there is one: after the host waits with __WALL, the pid
+ * may belong to another process. */
 void region_receiver_rest(struct region_receiver *receiver) {
   struct pollfd end = {.fd = receiver->pidfd, .events = POLLIN};
   siginfo_t info;

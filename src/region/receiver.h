@@ -3,10 +3,10 @@
  *
  * Closing a received descriptor can block forever: a FUSE server may never
  * answer FLUSH, no signal ends that wait, and the process cannot exit either.
- * So a reader looks who listens by a connection through which nothing can come,
- * and a reception connects, receives HELLO and forwards memory that is a sealed
- * memfd, which is safe to close, with the connection, after which nothing can
- * be received any more.
+ * So a reader learns which process listens by a connection through which
+ * nothing can be received. A reception then connects, receives HELLO, and
+ * forwards two descriptors: memory that is a sealed memfd, which is safe to
+ * close, and the connection, through which nothing more can be received.
  *
  *   reader --- receiver        forked while the reader is small; holds nothing
  *      |          \            that a producer sent
@@ -41,9 +41,9 @@ void region_receiver_rest(struct region_receiver *receiver);
 void region_receiver_free(struct region_receiver *receiver);
 
 /* As region_connection_hello, by a reception; path is that of the probe. It
- * never blocks in fork(2) but where a receiver was killed. errno also EBUSY or
- * EUSERS (processes hold what the same user sent, or there are too many of
- * them), and those of connect(2). */
+ * blocks in fork(2) only if a receiver was killed. errno also EBUSY or EUSERS
+ * (processes hold what the same user sent, or there are too many of them), and
+ * those of connect(2). */
 int region_receiver_hello(struct region_receiver *receiver,
                           struct region_connection *connection,
                           const char *path, int wait_ms, const char **why);

@@ -113,7 +113,7 @@ static void take_hello(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Answers that nobody asked for are ignored. */
+/* Answers without a question are ignored. */
 static void take_answer(struct reception *reception, struct pending *one,
                         struct region_message *answer) {
   if (answer->request != one->request.question.request)

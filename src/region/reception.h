@@ -1,5 +1,5 @@
-/* reception.h: the process that connects to producers and awaits HELLO, and how
- * it is asked to. Private to receiver.c. */
+/* reception.h: the process that connects to producers and awaits HELLO, and the
+ * requests to it. Private to receiver.c. */
 #ifndef PERCORE_REGION_RECEPTION_H
 #define PERCORE_REGION_RECEPTION_H
 
@@ -31,9 +31,9 @@ enum {
   REGION_RECEPTION_FDS = 2 * REGION_MAX_PENDING + REGION_MOST_PASSED + 16
 };
 
-/* Serves requests that come from the socket until it ends and no connection is
- * pending, or until something has to be refused. The request that led to that
- * is sent back. */
+/* Serves requests from the socket until the socket ends and no connection is
+ * pending, or until something has to be refused. The refused request is sent
+ * back. */
 _Noreturn void region_reception_run(int socket);
 
 #endif

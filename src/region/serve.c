@@ -23,7 +23,7 @@
 
 enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
 
-/* How long until it is looked again whether the socket is still there. */
+/* How often to check that the socket is still there. */
 enum { LOOK_AGAIN_MS = 2000 };
 
 struct connection {
@@ -88,8 +88,8 @@ static struct connection *make_place(struct server *server) {
   return victim;
 }
 
-/* Who only looks whether anybody listens is sent nothing, and takes nobody's
- * place. */
+/* A reader that only checks whether anybody listens is sent nothing, and takes
+ * nobody's place. */
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
@@ -150,8 +150,8 @@ static bool handle_message(struct percore_region *region, int fd) {
   return region_message_send(fd, &message, NULL, 0);
 }
 
-/* Somebody may clean the directory up, or make it anew. Not at every turn: an
- * application may take one in each round of its loop. */
+/* The directory may be cleaned up or recreated. Not checked at every turn: an
+ * application may take a turn in each round of its loop. */
 static void stay_found(struct percore_region *region) {
   struct server *server = region->server;
   int64_t now_ms = region_now_ms();
@@ -278,7 +278,7 @@ static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
   CPU_XOR(cpus, cpus, &taken);
 }
 
-/* Every core of the process that is no attached slot's; if nothing is left,
+/* Every core of the process that belongs to no attached slot; if none is left,
  * every core of the process. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;

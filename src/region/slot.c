@@ -135,7 +135,7 @@ static int attach(struct percore_region *region, const char *name, int core,
   return 0;
 }
 
-/* What percore_this_slot looks at first: a slot that this thread holds. Threads
+/* A slot that this thread holds; percore_this_slot looks at it first. Threads
  * rarely have two. */
 static __thread struct {
   const struct percore_region *region;

@@ -1,4 +1,4 @@
-/* status.c: how a region fares, and why one is a sink. */
+/* status.c: the state of a region, and why a region is a sink. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -17,7 +17,7 @@ static const struct {
 } advices[] = {
     {ENOENT, "the runtime directory is missing; percore(3), DEPLOYMENT"},
     {EACCES,
-     "this user may not make files in the runtime directory; percore(3), "
+     "this user may not create files in the runtime directory; percore(3), "
      "DEPLOYMENT"},
     {EPERM, "another user's socket or lock file of that name is in the way; "
             "percore(3), DEPLOYMENT"},
@@ -38,8 +38,9 @@ static const char *advice_for(int error) {
   return "percore(3), DEPLOYMENT";
 }
 
-/* A program that tries again and again must neither take memory nor repeat
- * itself: of more sinks than these the oldest tells the reason of the newest.
+/* A program that retries forever must neither use up memory nor repeat its
+ * message: beyond this number of sinks, the oldest sink is used again and gets
+ * the newest reason.
  */
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options) {

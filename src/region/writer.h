@@ -14,7 +14,7 @@
 #include "layout.h"
 #include "row_index.h"
 
-/* What the writer remembers of a removed row; a list through the array. */
+/* The writer's record of a removed row; a list through the array. */
 struct removed_row {
   uint32_t older, newer; /* row + 1; 0 at the ends */
   uint64_t grace;        /* the period that frees it; 0: free at once */
@@ -126,7 +126,6 @@ static inline uint64_t *region_single(const struct percore_region *region,
 
 /* create.c: cells that nobody reads, a slot block with spare space. */
 extern struct percore_region region_sink;
-struct percore_slot_head *region_sink_head(void);
 unsigned char *region_sink_cells(void);
 
 /* handles.c: from the application's number of a table to the directory's, where

@@ -31,7 +31,7 @@ static const char help[] =
     "  -h, --help     print this help\n"
     "  -V, --version  print the version\n";
 
-/* A fault, and how many slots, rows or cells of its table have it. */
+/* A fault, and the number of slots, rows or cells of its table that have it. */
 struct found {
   struct region_fault fault;
   uint64_t count;

@@ -126,8 +126,8 @@ static void add_tick(struct findings *findings,
         "could not be tested: is idle time measured or sampled?");
 }
 
-/* XDP, DPDK and the like are pinned to isolated cores, and `idle` is the source
- * that sees the least of inline softirqs. */
+/* XDP, DPDK and the like are pinned to isolated cores, and `idle` misses more
+ * inline softirqs than other sources. */
 static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
@@ -152,8 +152,8 @@ static void add_proc_stat(struct findings *findings,
                      "host's /proc and /sys and name them with SysRoot"
                    : NULL,
       "%s",
-      facts->lxcfs ? "made by LXCFS, as is the list of cores: which cores its "
-                     "rows belong to cannot be told"
+      facts->lxcfs ? "provided by LXCFS, like the list of cores: its rows may "
+                     "belong to other cores"
                    : "of the kernel");
 }
 
@@ -168,7 +168,7 @@ static void add_machine(struct findings *findings,
   add(findings, "machine", "hypervisor",
       facts->steal_unknown ? VERDICT_NOTE : VERDICT_OK,
       facts->steal_unknown ? "nothing: a counter that disagrees with the "
-                             "kernel's idle time is warned of, and kept"
+                             "kernel's idle time is kept, with a warning"
                            : NULL,
       "%s%s", facts->hypervisor ? "yes" : "no",
       facts->steal_unknown ? ": it has reported no stolen time so far" : "");

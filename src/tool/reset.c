@@ -98,7 +98,8 @@ int reset_main(int argc, char **argv) {
   if (count < 2)
     return say_usage(COMMAND, "which region and table? REGION TABLE [ROW]");
   if (count > 3)
-    return say_usage(COMMAND, "'%s' is too much: one row at a time", words[3]);
+    return say_usage(COMMAND, "unexpected argument '%s': give one row",
+                     words[3]);
   stop_catch();
   status = target_open(COMMAND, words[0], &reader);
   if (status != TOOL_OK)

@@ -13,8 +13,8 @@
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
-/* The same, but a reader without a region is left to the caller, who may say
- * why by target_say_why. */
+/* The same, but returns a reader without a region, too; the caller may report
+ * the reason with target_say_why. */
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader);
 

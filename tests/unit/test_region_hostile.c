@@ -121,15 +121,15 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
     int seals, copies;
     const char *why;
   } cases[] = {
-      {"", 4096, ALL, 0, "without memory"},
+      {"", 4096, ALL, 0, "carries no memory"},
       {"PERCORE1", 4096, 0, 1, "not a sealed memfd"},
       {"PERCORE1", 4096, F_SEAL_SHRINK | F_SEAL_GROW, 1, "not a sealed memfd"},
       {"", 0, ALL, 1, "no size"},
       {"PERCORE1", 100, ALL, 1, "too short"},
       {"VARNISH4", 4096, ALL, 1, "bad magic"},
       {"PERCORE1", 4096, ALL, 1, "byte order"},
-      {"PERCORE1", 4096, ALL, MOST_PASSED, "more than hello"},
-      {"PERCORE1", 4096, 0, MOST_PASSED, "more than hello"},
+      {"PERCORE1", 4096, ALL, MOST_PASSED, "more than HELLO"},
+      {"PERCORE1", 4096, 0, MOST_PASSED, "more than HELLO"},
       {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
   };
   struct region_reader_options options = {.hello_wait_ms = 1,
@@ -436,7 +436,7 @@ static void who_sends_more_than_hello_is_refused(void **state) {
     assert_int_equal(
         region_receiver_hello(*state, &connection, path, 60000, &why), -1);
     assert_int_equal(errno, EPROTO);
-    assert_non_null(strstr(why, "more than hello"));
+    assert_non_null(strstr(why, "more than HELLO"));
     close_both(&connection, peer);
   }
   assert_return_code(percore_destroy(region), 0);
