@@ -56,10 +56,12 @@ static uint64_t values_used(const struct region_sum *sum) {
              : (sum->rows_followed + !sum->single) * values_of_row(sum);
 }
 
-static void give_room(struct region_sum *sum, uint64_t share) {
+/* Returns how much of its share the sum can use. */
+static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   uint64_t rows = share / values_of_row(sum);
   sum->has_room = rows > 0;
   sum->rows_most = rows > 0 && !sum->single ? rows - 1 : rows;
+  return rows * values_of_row(sum);
 }
 
 /* Other sums shrink in the next round, so for now a new sum gets what is left.
@@ -76,16 +78,18 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i].sum, room / new);
 }
 
-/* The sums of one region come one after another. Returns how many there are. */
+/* Shares among the sums of one region, which come one after another, and takes
+ * what they can use off the room. Returns how many sums there are. */
 static size_t share_region(struct region_sum_entry *list, size_t len,
-                           uint64_t room) {
+                           uint64_t share, uint64_t *room) {
   size_t tables = 1;
   while (tables < len && list[tables].allowance == list[0].allowance)
     tables++;
   for (size_t i = 0; i < tables; i++) {
-    uint64_t share = MIN(list[i].sum->wanted, room / (tables - i));
-    give_room(list[i].sum, share);
-    room -= share;
+    uint64_t used =
+        give_room(list[i].sum, MIN(list[i].sum->wanted, share / (tables - i)));
+    share -= used;
+    *room -= used;
   }
   return tables;
 }
@@ -126,8 +130,7 @@ void region_share_room(struct region_watch *watch) {
   qsort(sums->list, sums->len, sizeof(*sums->list), compare_wanted);
   for (size_t i = 0; i < sums->len; regions--) {
     uint64_t share = MIN(sums->list[i].allowance->wanted, room / regions);
-    i += share_region(&sums->list[i], sums->len - i, share);
-    room -= share;
+    i += share_region(&sums->list[i], sums->len - i, share, &room);
   }
   give_rest(watch, all);
 }

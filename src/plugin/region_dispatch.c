@@ -3,6 +3,8 @@
 #include "globals.h"
 #include "utils/common/common.h"
 
+#include <time.h>
+
 #define PLUGIN_HOST "percore_host"
 #define INSTANCE_SELF "self"
 
@@ -49,12 +51,13 @@ static void put_values(value_list_t *list, const struct region_value *values,
 }
 
 /* A store that knows an identifier from its first point on cannot show counts
- * before that point. All zeros are dispatched before all points: collectd's
- * write threads keep the order of values, but may run far apart. */
-static void put_zeros(const struct region_dispatch *dispatch,
-                      value_list_t *list, const struct region_value *values,
-                      size_t len) {
+ * before that point. All zeros are dispatched before all points. Returns how
+ * many there are. */
+static size_t put_zeros(const struct region_dispatch *dispatch,
+                        value_list_t *list, const struct region_value *values,
+                        size_t len) {
   cdtime_t time = list->time;
+  size_t zeros = 0;
   for (size_t i = 0; i < len; i++) {
     struct region_value zero = values[i];
     if (zero.type != REGION_DERIVE || zero.zero_ns == 0 ||
@@ -63,14 +66,23 @@ static void put_zeros(const struct region_dispatch *dispatch,
     list->time = NS_TO_CDTIME_T(zero.zero_ns);
     zero.derive = 0;
     put_values(list, &zero, 1);
+    zeros++;
   }
   list->time = time;
+  return zeros;
+}
+
+/* collectd's write threads, of which there are five by default, take values in
+ * order but write them at the same time: one that comes right after its 0 may
+ * overtake it, and collectd then drops the 0. */
+static void let_zeros_pass(void) {
+  nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
 /* Values of no rank fit whose room is used up by those before. */
 static void put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
-  size_t wanted = 0, room = values_max, len[REGION_RANKS];
+  size_t wanted = 0, room = values_max, zeros = 0, len[REGION_RANKS];
   dispatch->values_dropped = 0;
   for (int rank = 0; rank < REGION_RANKS; rank++) {
     const struct region_values *values = &snapshot->values[rank];
@@ -78,8 +90,10 @@ static void put_all(struct region_dispatch *dispatch, value_list_t *list,
     room -= len[rank];
     wanted += values->len + values->cut;
     dispatch->values_dropped += values->len - len[rank] + values->cut;
-    put_zeros(dispatch, list, values->list, len[rank]);
+    zeros += put_zeros(dispatch, list, values->list, len[rank]);
   }
+  if (zeros > 0)
+    let_zeros_pass();
   for (int rank = 0; rank < REGION_RANKS; rank++)
     put_values(list, snapshot->values[rank].list, len[rank]);
   if (dispatch->values_dropped == 0 && snapshot->partial)

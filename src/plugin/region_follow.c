@@ -4,137 +4,6 @@
 #include "utils/common/common.h"
 
 /* ---------------------------------------------------------------------------
- * Objects that are followed
- */
-
-static size_t size_of_part(const struct region_sum *sum, uint32_t copies) {
-  return sizeof(struct region_part) + sizeof(struct region_part *) +
-         (size_t)copies * sum->columns * sizeof(uint64_t);
-}
-
-static void tie(struct region_sum *sum, struct region_part *part,
-                struct region_sum_row *row) {
-  part->row = row;
-  if (row == NULL)
-    return;
-  row->used = sum->round;
-  sum->rows_followed += row->parts++ == 0;
-}
-
-static void untie(struct region_sum *sum, struct region_part *part) {
-  if (part->row != NULL)
-    sum->rows_followed -= --part->row->parts == 0;
-  part->row = NULL;
-}
-
-void region_part_show(struct region_sum *sum, struct region_part *part,
-                      struct region_sum_row *row) {
-  untie(sum, part);
-  tie(sum, part, row);
-}
-
-/* With Row alone it is followed nevertheless, because nothing else counts for
- * the rows that are wanted. */
-void region_part_let_go(struct region_sum *sum, struct region_part *part) {
-  part->hidden = true;
-  part->ended = !sum->chooses_rows;
-}
-
-static bool make_room(struct region_instance_table *table) {
-  if (table->parts_len < table->parts_capacity)
-    return true;
-  uint32_t capacity =
-      table->parts_capacity > 0 ? 2 * table->parts_capacity : 16;
-  struct region_part **parts =
-      realloc(table->parts, capacity * sizeof(struct region_part *));
-  if (parts == NULL)
-    return false;
-  table->parts = parts;
-  table->parts_capacity = capacity;
-  return true;
-}
-
-/* Cells of a copy of the row at place i. */
-static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
-                                uint32_t i) {
-  size_t at = (size_t)i * tile->columns;
-  return copy == 0 ? tile->totals + at
-                   : tile->cores + at +
-                         (size_t)(copy - 1) * tile->capacity * tile->columns;
-}
-
-/* Sets where counting begins. Cells of single cores have no birth: only the
- * first object in a row began at 0 there. */
-static void begin_part(const struct region_reading *reading,
-                       struct region_part *part, uint32_t i, bool from_birth) {
-  const struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  const uint64_t *total = from_birth ? tile->births : tile->totals;
-  memcpy(part->last, total + (size_t)i * tile->columns,
-         sum->columns * sizeof(*part->last));
-  for (uint32_t copy = 1; copy < sum->copies; copy++)
-    for (uint32_t c = 0; c < sum->columns; c++) {
-      bool at_0 = part->incarnation <= 1 &&
-                  (from_birth || !region_sum_grows(sum->kinds[c]));
-      part->last[(size_t)copy * sum->columns + c] =
-          at_0 ? 0 : cells_of(tile, copy, i)[c];
-    }
-}
-
-struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
-                                    struct region_sum_row *row,
-                                    bool from_birth) {
-  struct region_instance_table *table = reading->table;
-  struct region_sum *sum = reading->sum;
-  size_t size = size_of_part(sum, sum->copies);
-  struct region_part *part = NULL;
-  if (make_room(table) && region_allowance_take(sum->allowance, size)) {
-    part = calloc(1, size);
-    if (part == NULL)
-      region_allowance_give(sum->allowance, size);
-  }
-  if (part == NULL) {
-    sum->memory_short = true;
-    return NULL;
-  }
-  part->copies = sum->copies;
-  part->number = reading->tile.first_row + i;
-  part->incarnation = region_incarnation(reading->tile.generations[i]);
-  begin_part(reading, part, i, from_birth);
-  tie(sum, part, row);
-  table->parts[table->parts_len++] = part;
-  return part;
-}
-
-static int compare_parts(const void *a, const void *b) {
-  const struct region_part *x = *(struct region_part *const *)a;
-  const struct region_part *y = *(struct region_part *const *)b;
-  return (x->number > y->number) - (x->number < y->number);
-}
-
-void region_parts_tidy(struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
-  uint32_t kept = 0;
-  bool sorted = true;
-  for (uint32_t p = 0; p < table->parts_len; p++) {
-    struct region_part *part = table->parts[p];
-    if (part->ended || part->hidden)
-      untie(sum, part);
-    part->hidden = false;
-    if (part->ended) {
-      region_allowance_give(sum->allowance, size_of_part(sum, part->copies));
-      free(part);
-      continue;
-    }
-    sorted &= kept == 0 || table->parts[kept - 1]->number < part->number;
-    table->parts[kept++] = part;
-  }
-  table->parts_len = kept;
-  if (!sorted)
-    qsort(table->parts, kept, sizeof(struct region_part *), compare_parts);
-}
-
-/* ---------------------------------------------------------------------------
  * Counting
  */
 
@@ -170,7 +39,7 @@ static void take(struct region_reading *reading, struct region_part *part,
 static void skip(const struct region_reading *reading, struct region_part *part,
                  uint32_t copy, uint32_t i) {
   const struct region_sum *sum = reading->sum;
-  const uint64_t *cells = cells_of(&reading->tile, copy, i);
+  const uint64_t *cells = region_tile_cells(&reading->tile, copy, i);
   uint64_t *last = part->last + (size_t)copy * sum->columns;
   for (uint32_t g = 0; g < sum->growing_len; g++) {
     uint32_t c = sum->growing[g];
@@ -194,7 +63,7 @@ static const uint64_t *standing_of(const struct region_sum *sum,
 static void add_to_other(const struct region_reading *reading, uint32_t i) {
   const struct region_tile *tile = &reading->tile;
   region_sum_add_to_other(
-      reading->sum, standing_of(reading->sum, cells_of(tile, 0, i),
+      reading->sum, standing_of(reading->sum, region_tile_cells(tile, 0, i),
                                 tile->births + (size_t)i * tile->columns));
 }
 
@@ -233,11 +102,11 @@ static void show(struct region_reading *reading, const struct region_part *part,
   const struct region_tile *tile = &reading->tile;
   bool replace =
       region_sum_add(sum, part->row, reading->instance,
-                     standing_of(sum, cells_of(tile, 0, i),
+                     standing_of(sum, region_tile_cells(tile, 0, i),
                                  tile->births + (size_t)i * tile->columns));
   for (uint32_t copy = 1; copy < sum->copies; copy++)
     region_sum_add_core(sum, part->row, copy - 1,
-                        standing_of(sum, cells_of(tile, copy, i),
+                        standing_of(sum, region_tile_cells(tile, copy, i),
                                     part->last + (size_t)copy * sum->columns),
                         replace);
 }
@@ -277,7 +146,7 @@ static void follow(struct region_reading *reading, struct region_part *part,
     region_part_show(sum, part, name_row(reading, i));
   int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    take(reading, part, copy, cells_of(&reading->tile, copy, i));
+    take(reading, part, copy, region_tile_cells(&reading->tile, copy, i));
   if (part->row != NULL) {
     show(reading, part, i);
     add_weight(sum, part->row, weight);
@@ -329,13 +198,25 @@ static void leave_out(struct region_reading *reading, uint32_t i) {
   add_to_other(reading, i);
 }
 
+/* The row of a name that another instance shows. */
+static struct region_sum_row *find_row(struct region_reading *reading,
+                                       uint32_t i) {
+  char name[REGION_ROW_NAME_SIZE];
+  struct region_sum_row *row =
+      read_name(reading, i, name) ? region_sum_find(reading->sum, name) : NULL;
+  return row != NULL && row->parts > 0 ? row : NULL;
+}
+
 /* Without Top and Row, every row is shown as far as there is room. */
 static void meet_any(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
   /* The growth that was left out may be as old as the table. */
   bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
-  struct region_sum_row *row =
-      region_sum_is_full(reading->sum) ? NULL : name_row(reading, i);
+  struct region_sum_row *row = NULL;
+  if (!region_sum_is_full(reading->sum))
+    row = name_row(reading, i);
+  else if (reading->sum->shared)
+    row = find_row(reading, i);
   if (row == NULL || !begin_following(reading, i, row, is_new))
     leave_out(reading, i);
 }
@@ -484,7 +365,7 @@ static void add_to_sum(const struct region_reading *reading) {
     if (copy > 0 && !tile->core_used[copy - 1])
       continue;
     for (uint32_t i = 0; i < tile->rows; i++) {
-      const uint64_t *cells = cells_of(tile, copy, i);
+      const uint64_t *cells = region_tile_cells(tile, copy, i);
       for (uint32_t g = 0; g < sum->growing_len; g++)
         now[sum->growing[g]] += cells[sum->growing[g]];
     }

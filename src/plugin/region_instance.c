@@ -203,6 +203,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
       find_entry(&watch->sums, instance, name, table->name);
   if (entry != NULL && region_sum_fits(entry->sum, directory, t)) {
     table->sum = entry->sum;
+    table->sum->shared |= region_instance_shares(watch, entry->sum, instance);
     return true;
   }
   /* The last values of the producer before are still to be put. */

@@ -68,6 +68,7 @@ struct region_sum {
   bool single, per_core; /* the table has one row; is PER_CORE */
   bool is_core;          /* it is the built-in one */
   bool chooses_rows;     /* by the option Row */
+  bool shared;           /* by several instances, at some time */
   int top_field;         /* -1: no Top */
   char **labels;         /* by copy: the plugin instance */
   uint8_t *core_used;    /* in this round */
@@ -92,10 +93,9 @@ struct region_sum {
   uint64_t wanted;      /* values of the host that all rows would have */
   bool memory_short;    /* something could not be followed in this round */
   uint64_t round, round_put;
-  uint64_t put_ns;      /* CLOCK_REALTIME: stamp of the last snapshot */
-  uint64_t producer_ns; /* the same: start of the youngest producer */
-  uint64_t dispatched;  /* number of the last snapshot that reached stores */
-  uint32_t open;        /* tables of instances that are still being read */
+  uint64_t put_ns;     /* CLOCK_REALTIME: stamp of the last snapshot */
+  uint64_t dispatched; /* number of the last snapshot that reached stores */
+  uint32_t open;       /* tables of instances that are still being read */
   bool clash_told, memory_told, left_out_told;
 };
 
@@ -145,7 +145,7 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 
 /* MaxValues leaves no place for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
-  return sum->rows_followed >= sum->rows_most;
+  return sum->single ? !sum->has_room : sum->rows_followed >= sum->rows_most;
 }
 
 /* Does nothing until the previous round is completely read and put. */

@@ -205,9 +205,6 @@ bool region_table_begin(struct region_watch *watch,
   }
   avoid_doubles(watch, instance, table);
   make_room_for_others(table);
-  if (!table->looked && table->from_zero)
-    sum->producer_ns =
-        region_reader_directory(instance->reader)->header.start_realtime_ns;
   uint32_t unmarked = make_marks(instance, t);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;

@@ -136,6 +136,15 @@ region_table_passed_over(const struct region_instance_table *table,
          row < table->rows_passed;
 }
 
+/* Cells of a copy of the row at place i. */
+static inline const uint64_t *region_tile_cells(const struct region_tile *tile,
+                                                uint32_t copy, uint32_t i) {
+  size_t at = (size_t)i * tile->columns;
+  return copy == 0 ? tile->totals + at
+                   : tile->cores + at +
+                         (size_t)(copy - 1) * tile->capacity * tile->columns;
+}
+
 /* Counts the rows of a tile and decides what becomes of them. */
 void region_follow_tile(struct region_reading *reading);
 

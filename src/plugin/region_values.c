@@ -193,16 +193,15 @@ static void put_rows(const struct region_sum *sum,
  * Which rows are shown
  */
 
-/* When counting began for identifiers that have their first point in this
- * snapshot: at the previous snapshot, or at the producer's start if that is
- * later. */
+/* When counting began, for identifiers that have their first point in this
+ * snapshot: at the snapshot before. The producer may have started later, but a
+ * snapshot is read a little after its stamp, so a 0 at that start would make a
+ * spike of the first rate. */
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
   if (sum->put_ns != 0 && sum->put_ns < now_ns)
     zero_ns = sum->put_ns;
-  if (sum->producer_ns > zero_ns && sum->producer_ns < now_ns)
-    zero_ns = sum->producer_ns;
   return zero_ns;
 }
 

@@ -13,7 +13,6 @@ bool host_memory_may_be_short;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 uint64_t host_dispatched;
-uint64_t host_interval_ns;
 
 static struct config config;
 static struct region_watch *watch;
@@ -58,7 +57,7 @@ void start_watch(const char *lines) {
   fake_config_free(block);
   options = (struct region_watch_options){
       .configs = &config.regions,
-      .interval_ns = host_interval_ns,
+      .interval_ns = 1,
       .values_max = host_values_max > 0 ? host_values_max : 10000,
       .memory_max = host_memory_max,
       .wait = serve_all,
@@ -71,8 +70,6 @@ void start_watch(const char *lines) {
   watch = region_watch_new(&options, &now);
   assert_non_null(watch);
 }
-
-void host_set_stamp(uint64_t stamp_ns) { now.stamp_ns = stamp_ns; }
 
 void play_round(uint64_t after_ns) {
   now.boottime_ns = boottime_ns();
@@ -100,7 +97,6 @@ int set_up(void **state) {
   host_memory_max = host_values_max = 0;
   host_memory_may_be_short = false;
   host_dispatched = UINT64_MAX;
-  host_interval_ns = 1;
   host_now_ns = NULL;
   return 0;
 }

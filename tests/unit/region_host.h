@@ -17,7 +17,6 @@ extern struct region_snapshot *snapshot; /* of the last round */
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: nothing takes any time */
 extern size_t host_memory_max;          /* MaxMemory; 0: the usual */
-extern uint64_t host_interval_ns;       /* 1 at first */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern bool host_memory_may_be_short; /* or a snapshot asserts that it is not */
 extern uint64_t host_dispatched;      /* number of the last snapshot that
@@ -33,7 +32,6 @@ uint64_t boottime_ns(void);
  * it sets began_ns. */
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
-void host_set_stamp(uint64_t stamp_ns); /* of the round before the next one */
 
 /* A round whose moment is that of the one before, whatever began since. */
 void play_round_begun_before(uint64_t after_ns);

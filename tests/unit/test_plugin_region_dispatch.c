@@ -61,6 +61,49 @@ static void each_value_has_its_identifier_time_and_interval(void **state) {
   assert_true(value->values[0].gauge == 30);
 }
 
+static void put_counter(struct region_snapshot *snapshot, const char *row,
+                        int64_t count, uint64_t first) {
+  struct region_value value = {.plugin = "percore_gtpu_port_packets",
+                               .plugin_instance = "3",
+                               .type_instance = row,
+                               .type = REGION_DERIVE,
+                               .derive = count,
+                               .first = first,
+                               .zero_ns = 990 * SECOND};
+  region_snapshot_put(snapshot, REGION_RANK_CORE, &value);
+}
+
+static void zeros_of_new_counters_go_before_all_points(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  put_counter(snapshot, "eth0", 5, 1000);
+  put_counter(snapshot, "eth1", 7, 1000);
+  dispatch_and_free(snapshot, 100);
+  assert_int_equal(fake.values_len, 4);
+  for (size_t i = 0; i < 4; i++) {
+    assert_true(fake.values[i].list.time ==
+                TIME_T_TO_CDTIME_T_STATIC(i < 2 ? 990 : 1000));
+    assert_int_equal(fake.values[i].values[0].derive, i < 2    ? 0
+                                                      : i == 2 ? 5
+                                                               : 7);
+  }
+}
+
+static void a_counter_that_was_dispatched_before_needs_no_zero(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  put_counter(snapshot, "eth0", 5, 1000);
+  dispatch_and_free(snapshot, 100);
+  snapshot = snapshot_at(1010);
+  put_counter(snapshot, "eth0", 6, 1000);
+  put_counter(snapshot, "eth1", 1,
+              1005); /* first in a snapshot that was lost */
+  dispatch_and_free(snapshot, 100);
+  assert_int_equal(fake.values_len, 2 + 3);
+  assert_int_equal(fake.values[2].values[0].derive, 0);
+  assert_int_equal(fake.values[3].values[0].derive, 6);
+}
+
 static void a_gauge_that_is_no_number_is_left_out(void **state) {
   (void)state;
   struct region_snapshot *snapshot = snapshot_at(1000);
@@ -163,6 +206,8 @@ int main(void) {
   cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(each_value_has_its_identifier_time_and_interval),
+      TEST(zeros_of_new_counters_go_before_all_points),
+      TEST(a_counter_that_was_dispatched_before_needs_no_zero),
       TEST(a_gauge_that_is_no_number_is_left_out),
       TEST(beyond_max_values_single_cores_go_first),
       TEST(values_that_a_snapshot_did_not_keep_are_counted),

@@ -2,8 +2,6 @@
  * count is neither lost nor counted twice. */
 #include "region_host.h"
 
-#include <time.h>
-
 #define ROWS 60000
 #define TOP                                                                    \
   "<Region \"unit\">\n<Table \"flow\">\nTop 2 \"packets\"\n</Table>\n"         \
@@ -367,27 +365,6 @@ static void a_counter_that_is_new_was_0_at_the_round_before(void **state) {
   count(region, "b", 5);
   play_round(10 * SECOND);
   assert_int_equal(find(SUM, "all", "b")->first, snapshot->number - 1);
-}
-
-static uint64_t realtime_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_REALTIME, &time);
-  return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
-
-static void a_counter_of_a_new_producer_was_0_at_its_start(void **state) {
-  (void)state;
-  host_interval_ns = 10 * SECOND;
-  start_watch("");
-  host_set_stamp(realtime_ns());
-  play_round(0);
-  uint64_t before = realtime_ns();
-  count(create_flows(0, NULL), "a", 10);
-  uint64_t after = realtime_ns();
-  play_round(10 * SECOND);
-  const struct region_value *a = find(SUM, "all", "a");
-  assert_int_equal(a->derive, 10);
-  assert_in_range(a->zero_ns, before, after);
 }
 
 static void a_counter_under_top_needs_no_0_before_it(void **state) {
@@ -819,6 +796,78 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   assert_count(SUM, "all", "f19", 3);
 }
 
+static void the_single_rows_of_all_instances_are_counted(void **state) {
+  (void)state;
+  static const struct percore_table one_row[] = {
+      {.name = "flow",
+       .storage = PERCORE_OWNED,
+       .fields = flow_fields,
+       .field_count = COUNT_OF(flow_fields)},
+  };
+  struct percore_region *regions[] = {create(0, "east", one_row, 1),
+                                      create(1, "west", one_row, 1)};
+  start_watch("");
+  for (int round = 1; round <= 3; round++) {
+    for (size_t i = 0; i < COUNT_OF(regions); i++) {
+      percore_owned_table_t flow;
+      assert_int_equal(percore_owned_table(regions[i], 0, &flow), 0);
+      percore_add(percore_owned_row(flow, 0), 0, 10);
+    }
+    play_round(SECOND);
+    assert_count(SUM, "all", "all", 20 * round);
+    assert_int_equal(snapshot->values[REGION_RANK_HOST].cut, 0);
+  }
+}
+
+static void
+a_name_is_one_row_over_instances_though_there_is_no_room(void **state) {
+  (void)state;
+  struct percore_region *east = create_flows(0, "east");
+  struct percore_region *west = create_flows(1, "west");
+  name_rows(east, 4000);
+  row_of(west, 0, "f3");
+  start_long_after("");
+  play_round(SECOND);
+  play_round(SECOND);
+  count(east, "f3", 1);
+  count(west, "f3", 10);
+  play_round(SECOND);
+  assert_count(SUM, "all", "f3", 11);
+}
+
+static void room_that_one_table_cannot_use_goes_to_another(void **state) {
+  (void)state;
+  static const struct percore_table two[] = {
+      {.name = "one",
+       .storage = PERCORE_OWNED,
+       .fields = flow_fields,
+       .field_count = COUNT_OF(flow_fields),
+       .max_rows = 100,
+       .row_name_size = 24},
+      {.name = "two",
+       .storage = PERCORE_OWNED,
+       .fields = flow_fields,
+       .field_count = COUNT_OF(flow_fields),
+       .max_rows = 100,
+       .row_name_size = 24},
+  };
+  struct percore_region *region = create(0, NULL, two, 2);
+  for (int i = 0; i < 20; i++) {
+    char name[16];
+    snprintf(name, sizeof(name), "f%d", i);
+    row_of(region, 0, name);
+    row_of(region, 1, name);
+  }
+  host_values_max = 16 + 5; /* enough for the 3 values of one `other` */
+  start_long_after("");
+  for (int round = 0; round < 3; round++)
+    play_round(SECOND);
+  bool one = find("percore_host_unit_one_packets", "all", "other") != NULL;
+  bool other_one =
+      find("percore_host_unit_two_packets", "all", "other") != NULL;
+  assert_true(one != other_one);
+}
+
 static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1212,7 +1261,6 @@ int main(void) {
       TEST(without_top_other_has_what_came_and_went_unseen),
       TEST(without_top_there_is_no_other_while_nothing_is_in_it),
       TEST(a_counter_that_is_new_was_0_at_the_round_before),
-      TEST(a_counter_of_a_new_producer_was_0_at_its_start),
       TEST(a_counter_under_top_needs_no_0_before_it),
       TEST(a_cell_that_goes_back_takes_nothing_from_other),
       TEST(other_goes_on_with_the_next_producer),
@@ -1229,6 +1277,9 @@ int main(void) {
       TEST(a_row_that_loses_its_place_and_finds_one_counts_once),
       TEST(rows_that_go_keep_their_places_for_their_last_values),
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
+      TEST(the_single_rows_of_all_instances_are_counted),
+      TEST(a_name_is_one_row_over_instances_though_there_is_no_room),
+      TEST(room_that_one_table_cannot_use_goes_to_another),
       TEST(what_was_left_out_begins_when_there_is_room_for_it),
       TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
       TEST(rows_that_clash_take_no_more_than_others),
