@@ -469,8 +469,8 @@ static void play_seed(unsigned seed) {
   play.few_values = chance(4);
   play.tables = play.pieces || play.short_of_memory ? 4 : 3;
   fprintf(stderr,
-          "\rseed %u: instances %u top %u cores %d row %d drops %d "
-          "pieces %d memory %d values %d ",
+          "seed %u: instances %u top %u cores %d row %d drops %d "
+          "pieces %d memory %d values %d\n",
           seed, play.instances, play.top, play.per_core, play.row_option,
           play.drops, play.pieces, play.short_of_memory, play.few_values);
   set_up(NULL);
@@ -501,9 +501,8 @@ static void what_the_stores_have_is_what_was_counted(void **state) {
   (void)state;
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
-  for (unsigned seed = first; seed < first + seeds; seed++) {
+  for (unsigned seed = first; seed < first + seeds; seed++)
     play_seed(seed);
-  }
 }
 
 int main(void) {
