@@ -132,7 +132,8 @@ static int add_named(struct percore_region *region, uint32_t t,
     return -1;
   }
   if (find_room(region, t, &found) != 0) {
-    region_live(region, &region->tables[t])->adds_refused++;
+    if (errno != EAGAIN) /* else there will be room in a moment */
+      region_live(region, &region->tables[t])->adds_refused++;
     return -1;
   }
   begin_row(region, &region->tables[t], found, name);

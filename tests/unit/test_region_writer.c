@@ -275,6 +275,30 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
+static void an_add_that_only_has_to_wait_is_not_refused(void **state) {
+  (void)state;
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  struct percore_region_status status = {.size = sizeof(status)};
+  percore_slot_t slot;
+  uint32_t row, rows[2];
+  assert_return_code(percore_attach(region, NULL, 0, &slot), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 1, &rows[0]), 0);
+  assert_return_code(percore_row_add_key(region, FLOW, 2, &rows[1]), 0);
+  assert_return_code(percore_row_remove(region, FLOW, rows[0], 0), 0);
+  assert_int_equal(percore_row_add_key(region, FLOW, 3, &row), -1);
+  assert_int_equal(errno, EAGAIN);
+  assert_return_code(percore_status(region, &status), 0);
+  assert_int_equal(status.adds_refused, 0);
+  percore_quiescent(slot);
+  assert_return_code(percore_row_add_key(region, FLOW, 3, &row), 0);
+  assert_int_equal(percore_row_add_key(region, FLOW, 4, &row), -1);
+  assert_int_equal(errno, ENOSPC);
+  assert_return_code(percore_status(region, &status), 0);
+  assert_int_equal(status.adds_refused, 1);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
 static void a_sleeping_worker_holds_up_no_row(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
@@ -1056,6 +1080,7 @@ int main(void) {
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
       cmocka_unit_test(a_name_that_lives_is_not_added_twice),
       cmocka_unit_test(a_removed_row_is_free_only_after_a_quiescent_point),
+      cmocka_unit_test(an_add_that_only_has_to_wait_is_not_refused),
       cmocka_unit_test(a_sleeping_worker_holds_up_no_row),
       cmocka_unit_test(the_caller_may_say_that_no_update_is_in_flight),
       cmocka_unit_test(the_oldest_removed_row_is_used_first),
