@@ -17,7 +17,7 @@ struct region_instance {
   char name[64]; /* "" for a region without instances */
   const struct region_config *config;
   struct region_reader *reader;
-  uid_t uid; /* who listened when it was met; -1: nobody knows */
+  uid_t uid; /* of the listener when it was first seen; -1: unknown */
   struct region_allowance_entry *allowance;
   uint64_t attaches_refused, adds_refused; /* at the last look */
   uint64_t producer;

@@ -20,7 +20,7 @@
 static const char help[] =
     "Usage: percore check NAME|FILE [OPTION]...\n"
     "Checks whether a region keeps every rule of percore-region(7), and names\n"
-    "those that it breaks: for authors of producers that do not use "
+    "the rules that it breaks; for authors of producers that do not use "
     "libpercore.\n"
     "NAME or NAME@INSTANCE is a region that is served; anything else is a "
     "file\n"
