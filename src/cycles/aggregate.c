@@ -10,7 +10,7 @@
 static int spread(struct spread_figures *figures,
                   const struct snapshot *snapshot, const struct core_set *set,
                   size_t offset) {
-  double mean = 0, squares = 0, least = INFINITY, most = -INFINITY;
+  double mean = 0, squares = 0, min = INFINITY, max = -INFINITY;
   int len = 0;
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
@@ -21,13 +21,13 @@ static int spread(struct spread_figures *figures,
     double off = value - mean;
     mean += off / ++len;
     squares += off * (value - mean);
-    least = fmin(least, value);
-    most = fmax(most, value);
+    min = fmin(min, value);
+    max = fmax(max, value);
   }
   *figures = (struct spread_figures){NAN, NAN, NAN, NAN};
   if (len > 0)
-    *figures = (struct spread_figures){mean, least, most,
-                                       sqrt(fmax(squares / len, 0))};
+    *figures =
+        (struct spread_figures){mean, min, max, sqrt(fmax(squares / len, 0))};
   return len;
 }
 
@@ -43,8 +43,8 @@ void aggregate_cores(struct aggregate_figures *aggregate,
       spread(&busy, snapshot, set, offsetof(struct core_figures, busy));
   aggregate->cores_without_value = online - aggregate->cores_len;
   aggregate->mean = busy.mean;
-  aggregate->least = busy.least;
-  aggregate->most = busy.most;
+  aggregate->min = busy.min;
+  aggregate->max = busy.max;
   aggregate->stddev = busy.stddev;
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,

@@ -84,7 +84,7 @@ struct core_figures {
 
 /* Over those cores of a set that have the figure; NAN if none has. */
 struct spread_figures {
-  double mean, least, most, stddev; /* population standard deviation */
+  double mean, min, max, stddev; /* population standard deviation */
 };
 
 /* Busy over a set of cores, 0 to 1 each. Cores without a value count in
@@ -93,7 +93,7 @@ struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* with a value */
   int cores_without_value;
-  double mean, least, most, stddev;  /* of busy, as spread_figures */
+  double mean, min, max, stddev;     /* of busy, as spread_figures */
   struct spread_figures time[TIMES]; /* of what the tick saw */
 };
 

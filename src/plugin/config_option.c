@@ -61,8 +61,8 @@ const char *config_one_string(const oconfig_item_t *item) {
 static bool is_number(const oconfig_value_t *value,
                       const struct config_option *option) {
   return value->type == OCONFIG_TYPE_NUMBER && isfinite(value->value.number) &&
-         value->value.number >= option->least &&
-         value->value.number <= option->most;
+         value->value.number >= option->min &&
+         value->value.number <= option->max;
 }
 
 bool config_is_whole(const oconfig_value_t *value,

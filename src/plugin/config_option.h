@@ -15,7 +15,7 @@ struct config_option {
               const oconfig_item_t *item);
   const char *allowed;               /* completes the sentence "must be ..." */
   size_t offset;                     /* in that struct, of the readers below */
-  double least, most;                /* of a number */
+  double min, max;                   /* of a number */
   const struct config_option *block; /* the options within, of config_block */
 };
 
@@ -58,7 +58,7 @@ bool config_has_values(const oconfig_item_t *item, int values);
 /* The one string of an option, or NULL. */
 const char *config_one_string(const oconfig_item_t *item);
 
-/* A whole number between the option's least and most. */
+/* A whole number between the option's min and max. */
 bool config_is_whole(const oconfig_value_t *value,
                      const struct config_option *option);
 

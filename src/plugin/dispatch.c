@@ -169,8 +169,8 @@ static void for_each_core(struct out *out, const struct config *config,
 
 static const struct metric aggregate_metrics[] = {
     {"percent", "cores_mean", PERCENT, AGGREGATE(mean), WHEN(report_host)},
-    {"percent", "cores_least", PERCENT, AGGREGATE(least), WHEN(report_host)},
-    {"percent", "cores_most", PERCENT, AGGREGATE(most), WHEN(report_host)},
+    {"percent", "cores_min", PERCENT, AGGREGATE(min), WHEN(report_host)},
+    {"percent", "cores_max", PERCENT, AGGREGATE(max), WHEN(report_host)},
     {"percent", "cores_stddev", PERCENT, AGGREGATE(stddev), WHEN(report_host)},
 };
 
@@ -231,8 +231,8 @@ static void put_time_spreads(struct out *out, const struct config *config,
     size_t figure;
   } spread[] = {
       {"mean", offsetof(struct spread_figures, mean)},
-      {"least", offsetof(struct spread_figures, least)},
-      {"most", offsetof(struct spread_figures, most)},
+      {"min", offsetof(struct spread_figures, min)},
+      {"max", offsetof(struct spread_figures, max)},
       {"stddev", offsetof(struct spread_figures, stddev)},
   };
   if (!config->load.report_time || !config->load.report_host)

@@ -60,7 +60,7 @@ static uint64_t values_used(const struct region_sum *sum) {
 static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   uint64_t rows = share / values_of_row(sum);
   sum->has_room = rows > 0;
-  sum->rows_most = rows > 0 && !sum->single ? rows - 1 : rows;
+  sum->rows_max = rows > 0 && !sum->single ? rows - 1 : rows;
   return rows * values_of_row(sum);
 }
 
@@ -269,7 +269,7 @@ static bool find_shown(struct choice *choice) {
   }
   qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
         compare_rows);
-  size_t most = MIN(sum->config->top, sum->rows_most);
+  size_t most = MIN(sum->config->top, sum->rows_max);
   while (choice->shown_len - choice->beaten > most)
     hide_lightest(choice);
   choice->places = most - (choice->shown_len - choice->beaten);

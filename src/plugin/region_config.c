@@ -145,8 +145,8 @@ static const struct config_option table_options[] = {
      .read = read_top,
      .allowed = "a whole number from 1 to 1000000 without quotes and the name "
                 "of a field in quotes, such as 100 \"rx_bytes\"",
-     .least = 1,
-     .most = 1e6},
+     .min = 1,
+     .max = 1e6},
     {.key = NULL},
 };
 
@@ -235,8 +235,8 @@ static const struct config_option region_options[] = {
      .read = read_max_region_size,
      .allowed =
          "a whole number of bytes from 4096 to 70368744177664, without quotes",
-     .least = 4096,
-     .most = 70368744177664.},
+     .min = 4096,
+     .max = 70368744177664.},
     {.key = "Table",
      .read = read_table,
      .allowed =

@@ -244,7 +244,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
     return table->sum != NULL;
   }
   region_sum_inherit(sum, entry->sum);
-  sum->rows_most = entry->sum->rows_most;
+  sum->rows_max = entry->sum->rows_max;
   sum->has_room = entry->sum->has_room;
   sum->round = sum->round_put = entry->sum->round_put;
   abandon(watch, entry->sum);

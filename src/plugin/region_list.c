@@ -194,11 +194,11 @@ static struct region_allowance_entry *find_allowance(struct region_watch *watch,
   if (entry == NULL)
     return NULL;
   sstrncpy(entry->name, region, sizeof(entry->name));
-  size_t most = MAX(allowances->all.most / 2, REGION_MEMORY_OWN);
+  size_t most = MAX(allowances->all.max / 2, REGION_MEMORY_OWN);
   entry->region = (struct region_allowance){
-      .whole = &allowances->all, .own = REGION_MEMORY_OWN, .most = most};
+      .whole = &allowances->all, .own = REGION_MEMORY_OWN, .max = most};
   entry->rows =
-      (struct region_allowance){.whole = &entry->region, .most = most / 8 * 7};
+      (struct region_allowance){.whole = &entry->region, .max = most / 8 * 7};
   entry->next = allowances->list;
   allowances->list = entry;
   return entry;

@@ -85,7 +85,7 @@ struct region_sum {
   uint64_t *scratch; /* a cell of each column */
   struct region_allowance *allowance;
   bool has_room;        /* by MaxValues, for a row or `other` */
-  size_t rows_most;     /* to be shown besides */
+  size_t rows_max;      /* to be shown besides */
   size_t rows_followed; /* rows that have parts */
   uint64_t names_shown; /* changes whenever Top shows another name */
   uint64_t left_out;    /* live rows that are not shown, in this round */
@@ -145,7 +145,7 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 
 /* MaxValues leaves no place for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
-  return sum->single ? !sum->has_room : sum->rows_followed >= sum->rows_most;
+  return sum->single ? !sum->has_room : sum->rows_followed >= sum->rows_max;
 }
 
 /* Does nothing until the previous round is completely read and put. */

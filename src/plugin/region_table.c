@@ -171,8 +171,8 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
 /* If MaxValues leaves less room than before, the last rows are dropped. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  size_t many = sum->rows_followed > sum->rows_most && sum->top_field < 0
-                    ? sum->rows_followed - sum->rows_most
+  size_t many = sum->rows_followed > sum->rows_max && sum->top_field < 0
+                    ? sum->rows_followed - sum->rows_max
                     : 0;
   for (uint32_t p = table->parts_len; p > 0 && many > 0; p--) {
     if (table->parts[p - 1]->row == NULL)

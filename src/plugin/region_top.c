@@ -2,9 +2,9 @@
 
 #include <stdlib.h>
 
-bool region_top_init(struct region_top *top, size_t most) {
-  *top = (struct region_top){.most = most};
-  top->heap = malloc((most > 0 ? most : 1) * sizeof(*top->heap));
+bool region_top_init(struct region_top *top, size_t max) {
+  *top = (struct region_top){.max = max};
+  top->heap = malloc((max > 0 ? max : 1) * sizeof(*top->heap));
   return top->heap != NULL;
 }
 
@@ -39,7 +39,7 @@ static void rise(struct region_challenger *heap, size_t at) {
 
 void region_top_offer(struct region_top *top,
                       const struct region_challenger *challenger) {
-  if (top->len < top->most) {
+  if (top->len < top->max) {
     top->heap[top->len] = *challenger;
     rise(top->heap, top->len++);
   } else if (top->len > 0 && challenger->weight > top->heap[0].weight) {

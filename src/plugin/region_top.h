@@ -16,7 +16,7 @@ struct region_challenger {
 
 struct region_top {
   struct region_challenger *heap;
-  size_t len, most;
+  size_t len, max;
 };
 
 /* Weights are foreign: their sum stays within what a weight can be. */
@@ -28,7 +28,7 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
 }
 
 /* False if out of memory. */
-bool region_top_init(struct region_top *top, size_t most);
+bool region_top_init(struct region_top *top, size_t max);
 void region_top_free(struct region_top *top);
 
 /* Among equals those that were offered first stay. */

@@ -28,7 +28,7 @@ region_watch_new(const struct region_watch_options *options,
   watch->options = *options;
   watch->last = *now;
   watch->mark_ns = now->monotonic_ns;
-  watch->allowances.all.most =
+  watch->allowances.all.max =
       options->memory_max != 0 ? options->memory_max : MEMORY_MAX_DEFAULT;
   watch->useful = calloc(1, sizeof(*watch->useful));
   if (watch->useful == NULL) {

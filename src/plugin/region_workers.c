@@ -140,10 +140,10 @@ static void put_aggregate(struct region_snapshot *snapshot,
     return;
   put_percent(snapshot, "percore_host", name, "cores_useful_mean",
               aggregate->mean);
-  put_percent(snapshot, "percore_host", name, "cores_useful_least",
-              aggregate->least);
-  put_percent(snapshot, "percore_host", name, "cores_useful_most",
-              aggregate->most);
+  put_percent(snapshot, "percore_host", name, "cores_useful_min",
+              aggregate->min);
+  put_percent(snapshot, "percore_host", name, "cores_useful_max",
+              aggregate->max);
   put_percent(snapshot, "percore_host", name, "cores_useful_stddev",
               aggregate->stddev);
 }

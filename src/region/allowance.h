@@ -10,7 +10,7 @@
 struct region_allowance {
   struct region_allowance *whole; /* NULL: not a part */
   size_t own;
-  size_t most, used;
+  size_t max, used;
 };
 
 static inline size_t
@@ -21,7 +21,7 @@ region_allowance_shared(const struct region_allowance *allowance, size_t used) {
 /* False, and nothing taken, where less is left. */
 static inline bool region_allowance_take(struct region_allowance *allowance,
                                          size_t bytes) {
-  if (bytes > allowance->most - allowance->used)
+  if (bytes > allowance->max - allowance->used)
     return false;
   size_t used = allowance->used + bytes;
   if (allowance->whole != NULL &&

@@ -43,8 +43,8 @@ static void put_aggregate(struct json *json,
   json_integer(json, "cores", aggregate->cores_len);
   json_integer(json, "cores_without_value", aggregate->cores_without_value);
   json_number(json, "mean", aggregate->mean);
-  json_number(json, "least", aggregate->least);
-  json_number(json, "most", aggregate->most);
+  json_number(json, "min", aggregate->min);
+  json_number(json, "max", aggregate->max);
   json_number(json, "stddev", aggregate->stddev);
   json_close_object(json);
 }

@@ -253,12 +253,12 @@ static void write_title(FILE *out, const struct snapshot *snapshot) {
 }
 
 static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
-  char mean[CELL_SIZE], least[CELL_SIZE], most[CELL_SIZE], stddev[CELL_SIZE];
+  char mean[CELL_SIZE], min[CELL_SIZE], max[CELL_SIZE], stddev[CELL_SIZE];
   put_cell(mean, "%.1f", 100 * group->mean);
-  put_cell(least, "%.1f", 100 * group->least);
-  put_cell(most, "%.1f", 100 * group->most);
+  put_cell(min, "%.1f", 100 * group->min);
+  put_cell(max, "%.1f", 100 * group->max);
   put_cell(stddev, "%.1f", 100 * group->stddev);
-  fprintf(out, "%-14.14s %6s %6s %6s %6s %6d", group->name, mean, least, most,
+  fprintf(out, "%-14.14s %6s %6s %6s %6s %6d", group->name, mean, min, max,
           stddev, group->cores_len);
   if (group->cores_without_value > 0)
     fprintf(out, "  (%d without value)", group->cores_without_value);
@@ -277,8 +277,8 @@ static void write_host(FILE *out, const struct host_figures *host) {
 
 static int write_below(FILE *out, const struct snapshot *snapshot,
                        size_t aggregates) {
-  fprintf(out, "%-14s %6s %6s %6s %6s %6s\n", "load % of", "mean", "least",
-          "most", "stddev", "cores");
+  fprintf(out, "%-14s %6s %6s %6s %6s %6s\n", "load % of", "mean", "min", "max",
+          "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
     write_aggregate(out, &snapshot->aggregates[i]);
   write_host(out, &snapshot->host);

@@ -52,7 +52,7 @@ def _core_metrics(core):
 
 
 def _set_metrics(name):
-    for index, figure in enumerate(('mean', 'least', 'most', 'stddev')):
+    for index, figure in enumerate(('mean', 'min', 'max', 'stddev')):
         yield Metric('percore_host', name, 'percent', f'cores_{figure}',
                      lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
         yield Metric('percore_host', name, 'percent', f'cores_useful_{figure}',

@@ -62,8 +62,8 @@ def real_values():
             for name in ("percent-busy", "percent-busy_max", "load"):
                 check(collectd.of(f"percore-{core}/{name}"),
                       f"core {core} has no {name}")
-        for name in ("percent-cores_mean", "percent-cores_least",
-                     "percent-cores_most", "percent-cores_stddev", "load",
+        for name in ("percent-cores_mean", "percent-cores_min",
+                     "percent-cores_max", "percent-cores_stddev", "load",
                      "load-runqueue"):
             check(collectd.of(f"percore_host-all/{name}"), f"no {name}")
         collectd.check_grid(1)

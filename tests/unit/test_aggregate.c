@@ -38,8 +38,8 @@ static void mean_least_most_and_stddev_are_those_of_the_loads(void **state) {
   aggregate_cores(&all, snapshot, &set);
   assert_int_equal(all.cores_len, 8);
   assert_near(all.mean, 0.5, 1e-12);
-  assert_near(all.least, 0.2, 0);
-  assert_near(all.most, 0.9, 0);
+  assert_near(all.min, 0.2, 0);
+  assert_near(all.max, 0.9, 0);
   assert_near(all.stddev, 0.2, 1e-12); /* of the population: /n, not /(n-1) */
   snapshot_free(snapshot);
 }
@@ -69,7 +69,7 @@ static void cores_without_value_are_counted_and_left_out(void **state) {
   assert_int_equal(all.cores_len, 2);
   assert_int_equal(all.cores_without_value, 1);
   assert_near(all.mean, 0.4, 1e-12);
-  assert_near(all.most, 0.6, 0);
+  assert_near(all.max, 0.6, 0);
   snapshot_free(snapshot);
 }
 
@@ -84,8 +84,8 @@ static void without_any_value_nothing_is_known(void **state) {
   assert_int_equal(all.cores_len, 0);
   assert_int_equal(all.cores_without_value, 2);
   assert_nan(all.mean);
-  assert_nan(all.least);
-  assert_nan(all.most);
+  assert_nan(all.min);
+  assert_nan(all.max);
   assert_nan(all.stddev);
   snapshot_free(snapshot);
 }
@@ -124,9 +124,9 @@ static void isolated_and_housekeeping_cores_stand_apart(void **state) {
   struct topology topology = read_topology(fake);
   struct snapshot *snapshot = make(eighths, 8);
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
-  assert_near(find(snapshot, "isolated")->least, 0.75, 1e-12);
+  assert_near(find(snapshot, "isolated")->min, 0.75, 1e-12);
   assert_int_equal(find(snapshot, "isolated")->cores_len, 2);
-  assert_near(find(snapshot, "housekeeping")->most, 0.625, 1e-12);
+  assert_near(find(snapshot, "housekeeping")->max, 0.625, 1e-12);
   assert_int_equal(find(snapshot, "housekeeping")->cores_len, 6);
   snapshot_free(snapshot);
   topology_free(&topology);

@@ -306,8 +306,8 @@ what_the_tick_saw_is_in_shares_of_wall_time_without_overlap(void **state) {
   const struct spread_figures *softirq =
       &snapshot->aggregates[0].time[TIME_SOFTIRQ];
   assert_near(softirq->mean, 0.22, 1e-6);
-  assert_near(softirq->least, 0.04, 1e-6);
-  assert_near(softirq->most, 0.4, 1e-6);
+  assert_near(softirq->min, 0.04, 1e-6);
+  assert_near(softirq->max, 0.4, 1e-6);
   assert_near(softirq->stddev, 0.18, 1e-6);
   snapshot_free(snapshot);
   figures_play_end(&it);

@@ -39,8 +39,8 @@ static struct fixture *machine_of(size_t cores) {
   fixture->aggregate[0] = (struct aggregate_figures){.name = "all",
                                                      .cores_len = (int)cores,
                                                      .mean = 0.5,
-                                                     .least = 0.25,
-                                                     .most = 0.75,
+                                                     .min = 0.25,
+                                                     .max = 0.75,
                                                      .stddev = 0.1};
   fixture->snapshot = (struct snapshot){
       .time_ns = UINT64_C(1795214532000000000),
@@ -96,7 +96,7 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
            "idle\n"
            "    1    87.3   43.7   87.3   0.87   0.87    0.87    -0.5    0.0  "
            "idle\n"
-           "load % of        mean  least   most stddev  cores\n"
+           "load % of        mean    min    max stddev  cores\n"
            "all              50.0   25.0   75.0   10.0      2\n"
            "busy cores, 1/5/15 min: 1.50 1.25 1.00   run queue: - - -\n");
   free(out);

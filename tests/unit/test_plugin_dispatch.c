@@ -54,11 +54,8 @@ static void fill_core(struct core_figures *core, int number) {
 
 static void fill_aggregate(struct aggregate_figures *aggregate,
                            const char *name) {
-  *aggregate = (struct aggregate_figures){.cores_len = 1,
-                                          .mean = 0.5,
-                                          .least = 0.25,
-                                          .most = 0.75,
-                                          .stddev = 0.125};
+  *aggregate = (struct aggregate_figures){
+      .cores_len = 1, .mean = 0.5, .min = 0.25, .max = 0.75, .stddev = 0.125};
   for (int i = 0; i < TIMES; i++)
     aggregate->time[i] = (struct spread_figures){0.2, 0.1, 0.4, 0.05};
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
@@ -174,8 +171,8 @@ by_default_the_host_has_aggregates_averages_and_itself(void **state) {
   (void)state;
   dispatch_host(2, 0);
   assert_value("percore_host-all/percent-cores_mean", 50);
-  assert_value("percore_host-node0/percent-cores_least", 25);
-  assert_value("percore_host-node1/percent-cores_most", 75);
+  assert_value("percore_host-node0/percent-cores_min", 25);
+  assert_value("percore_host-node1/percent-cores_max", 75);
   assert_value("percore_host-node1/percent-cores_stddev", 12.5);
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
@@ -236,8 +233,8 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore-0/percent-guest", 30);
   assert_value("percore-0/percent-iowait", 5);
   assert_value("percore_host-all/percent-cores_user_mean", 20);
-  assert_value("percore_host-node0/percent-cores_softirq_least", 10);
-  assert_value("percore_host-node1/percent-cores_irq_most", 40);
+  assert_value("percore_host-node0/percent-cores_softirq_min", 10);
+  assert_value("percore_host-node1/percent-cores_irq_max", 40);
   assert_value("percore_host-node1/percent-cores_iowait_stddev", 5);
   assert_value("percore-0/gauge-waiting", 0.75);
   assert_value("percore-0/contextswitch", 12345);
@@ -404,9 +401,9 @@ static void what_is_not_known_is_not_dispatched(void **state) {
   assert_value("percore-0/operations-cstate_C1E", 100);
   assert_absent("percore_host-all/load");
   assert_absent("percore_host-all/gauge-hidden");
-  assert_absent("percore_host-node0/percent-cores_least");
+  assert_absent("percore_host-node0/percent-cores_min");
   assert_absent("percore_host-node1/percent-cores_mean");
-  assert_value("percore_host-node1/percent-cores_least", 25);
+  assert_value("percore_host-node1/percent-cores_min", 25);
   assert_absent("percore_host-self/duration-lateness");
   assert_value("percore-1/percent-busy", 50);
 }

@@ -620,7 +620,7 @@ static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
   struct percore_region *region;
   struct region_reader *reader;
   size_t claim = (size_t)MANY_SLOTS * (TABLES + 1) * sizeof(uint64_t);
-  struct region_allowance allowance = {.most = claim};
+  struct region_allowance allowance = {.max = claim};
   assert_return_code(
       percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
   assert_return_code(region_reader_open(&reader, "unit", NULL, &reading),
@@ -630,21 +630,21 @@ static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
   assert_non_null(strstr(region_reader_error(reader), "more memory"));
   assert_int_equal(allowance.used, 0);
   claim += (size_t)MANY_SLOTS * 64; /* for who follows each slot */
-  allowance.most = claim + DIRECTORY_TWICE;
+  allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_in_range(allowance.used, claim, allowance.most);
+  assert_in_range(allowance.used, claim, allowance.max);
   /* nothing is left, but for the next one in its place */
-  allowance.most = allowance.used;
+  allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_int_equal(region_reader_presence(reader), REGION_ALIVE);
-  assert_int_equal(allowance.used, allowance.most);
+  assert_int_equal(allowance.used, allowance.max);
   assert_return_code(percore_destroy(region), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_return_code(
       percore_create(&region, "unit", unit_tables, TABLES, &options), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  assert_int_equal(allowance.used, allowance.most);
+  assert_int_equal(allowance.used, allowance.max);
   region_reader_close(reader);
   assert_int_equal(allowance.used, 0);
   assert_return_code(percore_destroy(region), errno);
@@ -659,7 +659,7 @@ static void the_same_states_of_many_fields_are_taken_from_it(void **state) {
   struct percore_table table = {
       .name = "state", .fields = fields, .field_count = FIELDS};
   struct region_reader_options reading = {.hello_wait_ms = 30000};
-  struct region_allowance allowance = {.most = 100 << 20};
+  struct region_allowance allowance = {.max = 100 << 20};
   struct percore_region *region;
   struct region_reader *reader;
   for (int i = 0; i < STATES; i++)
