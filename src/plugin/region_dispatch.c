@@ -6,7 +6,6 @@
 #include <time.h>
 
 #define PLUGIN_HOST "percore_host"
-#define INSTANCE_SELF "self"
 
 /* Copies a name into one of the arrays of a value list. They are as long as a
  * name of ours can be and longer. */
@@ -133,7 +132,7 @@ static void tell(const struct region_dispatch *dispatch,
   sstrncpy(note.message, event->text, sizeof(note.message));
   sstrncpy(note.host, hostname_g, sizeof(note.host));
   sstrncpy(note.plugin, PLUGIN_HOST, sizeof(note.plugin));
-  sstrncpy(note.plugin_instance, INSTANCE_SELF, sizeof(note.plugin_instance));
+  sstrncpy(note.plugin_instance, event->region, sizeof(note.plugin_instance));
   sstrncpy(note.type, "gauge", sizeof(note.type));
   sstrncpy(note.type_instance, "regions", sizeof(note.type_instance));
   plugin_dispatch_notification(&note);

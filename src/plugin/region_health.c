@@ -14,6 +14,12 @@ static const char *label(const struct region_instance *instance, char *text,
   return text;
 }
 
+static const char *remedy_of(int error) {
+  return error == ENOMEM  ? "; raise MaxMemory"
+         : error == EFBIG ? "; raise MaxRegionSize"
+                          : "";
+}
+
 /* Once, until it is read, and once more where it holds up processes: a refusal
  * comes before that. c_complain is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
@@ -28,7 +34,7 @@ static void complain(struct region_instance *instance) {
             label(instance, name, sizeof(name)),
             error == ETIMEDOUT ? "its producer listens and does not answer"
                                : region_reader_error(instance->reader),
-            error == ENOMEM ? "; a larger MaxMemory would do" : "");
+            remedy_of(error));
     instance->complaint = error;
   }
 }
@@ -66,13 +72,13 @@ static void tell_workers(const struct region_instance *instance,
   char list[64];
   if (region_workers_changed(&instance->workers, false, &cores)) {
     core_set_format(&cores, list, sizeof(list));
-    region_snapshot_tell(snapshot, REGION_WARNING,
+    region_snapshot_tell(snapshot, REGION_WARNING, name,
                          "Workers of region %s stand still on cores %s.", name,
                          list);
   }
   if (region_workers_changed(&instance->workers, true, &cores)) {
     core_set_format(&cores, list, sizeof(list));
-    region_snapshot_tell(snapshot, REGION_OKAY,
+    region_snapshot_tell(snapshot, REGION_OKAY, name,
                          "Workers of region %s no longer stand still on cores "
                          "%s.",
                          name, list);
@@ -91,24 +97,25 @@ static void tell(struct region_instance *instance,
   bool ended = region_reader_ended(instance->reader);
   if (now == REGION_DEAD && before != REGION_DEAD)
     region_snapshot_tell(
-        snapshot, ended ? REGION_OKAY : REGION_FAILURE,
+        snapshot, ended ? REGION_OKAY : REGION_FAILURE, name,
         ended ? "Region %s has ended: its producer closed it."
               : "Region %s is gone: its producer died or did not close it.",
         name);
   else if (before == REGION_DEAD && now != REGION_DEAD)
-    region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is back.", name);
+    region_snapshot_tell(snapshot, REGION_OKAY, name, "Region %s is back.",
+                         name);
   else if (restarted)
-    region_snapshot_tell(snapshot, ended ? REGION_OKAY : REGION_WARNING,
+    region_snapshot_tell(snapshot, ended ? REGION_OKAY : REGION_WARNING, name,
                          "Region %s is gone and back: its producer was started "
                          "again.",
                          name);
   else if (now == REGION_STALE && before != REGION_STALE)
-    region_snapshot_tell(snapshot, REGION_WARNING,
+    region_snapshot_tell(snapshot, REGION_WARNING, name,
                          "Region %s is stale: all of its workers stand still.",
                          name);
   else if (now == REGION_WELL && before == REGION_STALE)
-    region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is no longer stale.",
-                         name);
+    region_snapshot_tell(snapshot, REGION_OKAY, name,
+                         "Region %s is no longer stale.", name);
   else if (now == REGION_WELL)
     tell_workers(instance, name, snapshot);
 }

@@ -104,8 +104,8 @@ void region_snapshot_put(struct region_snapshot *snapshot,
 }
 
 void region_snapshot_tell(struct region_snapshot *snapshot,
-                          enum region_severity severity, const char *format,
-                          ...) {
+                          enum region_severity severity, const char *region,
+                          const char *format, ...) {
   struct region_notice *events =
       realloc(snapshot->events, (snapshot->events_len + 1) * sizeof(*events));
   if (events == NULL) {
@@ -115,6 +115,7 @@ void region_snapshot_tell(struct region_snapshot *snapshot,
   snapshot->events = events;
   struct region_notice *event = &events[snapshot->events_len++];
   event->severity = severity;
+  snprintf(event->region, sizeof(event->region), "%s", region);
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(event->text, sizeof(event->text), format, arguments);

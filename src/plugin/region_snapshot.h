@@ -43,6 +43,7 @@ enum region_severity { REGION_OKAY, REGION_WARNING, REGION_FAILURE };
 
 struct region_notice {
   enum region_severity severity;
+  char region[128]; /* with its instance: gtpu@east */
   char text[192];
 };
 
@@ -78,7 +79,8 @@ void region_snapshot_put(struct region_snapshot *snapshot,
                          const struct region_value *value);
 
 void region_snapshot_tell(struct region_snapshot *snapshot,
-                          enum region_severity severity, const char *format,
-                          ...) __attribute__((format(printf, 3, 4)));
+                          enum region_severity severity, const char *region,
+                          const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
 
 #endif

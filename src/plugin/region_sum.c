@@ -18,6 +18,36 @@ static char *name_of(const char *format, const char *a, const char *b,
   return strdup(text);
 }
 
+/* A value in cycles is put in nanoseconds, so that its name must not end with
+ * `cycles`. */
+static bool is_named_cycles(const struct percore_field *field) {
+  static const char suffix[] = "cycles";
+  size_t length = strlen(field->name), end = strlen(suffix);
+  return field->unit != NULL && strcmp(field->unit, suffix) == 0 &&
+         length >= end && strcmp(field->name + length - end, suffix) == 0 &&
+         (length == end || field->name[length - end - 1] == '_');
+}
+
+/* The name of a field in identifiers: busy_cycles is busy_ns, unless the table
+ * has another field of that name. */
+static void name_field(char *name, size_t size, const struct region_sum *sum,
+                       const struct percore_table *table,
+                       const struct percore_field *field) {
+  snprintf(name, size, "%s", field->name);
+  if (sum->tsc_hz == 0 || !is_named_cycles(field))
+    return;
+  snprintf(name + strlen(name) - strlen("cycles"), sizeof("ns"), "ns");
+  for (uint32_t f = 0; f < table->field_count; f++)
+    if (strcmp(table->fields[f].name, name) == 0) {
+      WARNING("percore: table %s: field %s keeps its name, although its values "
+              "are nanoseconds, because there is a field %s; rename one of "
+              "them in the producer.",
+              table->name, field->name, name);
+      snprintf(name, size, "%s", field->name);
+      return;
+    }
+}
+
 static bool describe_field(struct region_sum *sum,
                            const struct region_directory *directory, uint32_t t,
                            uint32_t f) {
@@ -27,12 +57,14 @@ static bool describe_field(struct region_sum *sum,
       &directory->fields[directory->tables[t].first_field + f];
   struct region_sum_field *field = &sum->fields[f];
   const char *unit = described->unit != NULL ? described->unit : "";
+  char name[PLUGIN_SIZE];
+  name_field(name, sizeof(name), sum, table, described);
   *field = (struct region_sum_field){
       .name = strdup(described->name),
-      .plugin_core = name_of("percore_%s_%s_%s", directory->name, table->name,
-                             described->name),
-      .plugin_host = name_of("percore_host_%s_%s_%s", directory->name,
-                             table->name, described->name),
+      .plugin_core =
+          name_of("percore_%s_%s_%s", directory->name, table->name, name),
+      .plugin_host =
+          name_of("percore_host_%s_%s_%s", directory->name, table->name, name),
       .kind = record->kind,
       .aggregation = record->aggregation,
       .column = record->column,

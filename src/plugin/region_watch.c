@@ -289,12 +289,24 @@ static int know_topology(struct region_watch *watch, uint64_t now_ns) {
 static void put_useful(struct region_watch *watch,
                        const struct region_moment *now,
                        struct region_snapshot *snapshot) {
+  if (watch->options.cores != NULL)
+    region_useful_restrict(watch->useful, watch->options.cores);
   if (!region_useful_any(watch->useful) ||
       know_topology(watch, now->monotonic_ns) != 0)
     return;
   if (region_useful_put(watch->useful, &watch->topology, watch->options.groups,
                         watch->options.groups_len, snapshot) != 0)
     snapshot->memory_short = true;
+}
+
+/* Includes each region's first REGION_MEMORY_OWN bytes, which MaxMemory does
+ * not limit. */
+static size_t memory_used(const struct region_watch *watch) {
+  size_t used = 0;
+  for (const struct region_allowance_entry *entry = watch->allowances.list;
+       entry != NULL; entry = entry->next)
+    used += entry->region.used;
+  return used;
 }
 
 /* From the first region on, so that a host without any pays for no series. */
@@ -309,7 +321,7 @@ static void put_self(const struct region_watch *watch,
       {"regions_silent", REGION_GAUGE, (uint64_t)snapshot->regions_silent},
       {"regions_stale", REGION_GAUGE, (uint64_t)snapshot->regions_stale},
       {"workers_stuck", REGION_GAUGE, (uint64_t)snapshot->workers_stuck},
-      {"regions_memory", REGION_GAUGE, watch->allowances.all.used},
+      {"regions_memory", REGION_GAUGE, memory_used(watch)},
       {"attaches_refused", REGION_DERIVE, watch->attaches_refused},
       {"row_adds_refused", REGION_DERIVE, watch->adds_refused},
       {"rows_torn", REGION_DERIVE, watch->rows_torn},

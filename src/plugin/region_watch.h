@@ -17,8 +17,9 @@ struct region_outlet {
 /* All must live as long as the watch. */
 struct region_watch_options {
   const struct region_configs *configs;
-  const char *runtime_dir; /* NULL: the usual one */
-  const char *sys_root;    /* NULL: "/"; where the topology is */
+  const char *runtime_dir;      /* NULL: the usual one */
+  const char *sys_root;         /* NULL: "/"; where the topology is */
+  const struct core_set *cores; /* that have useful loads; NULL: all */
   const struct figures_group *groups;
   size_t groups_len;
   uint64_t interval_ns;

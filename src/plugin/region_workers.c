@@ -116,6 +116,15 @@ static double useful_load(const struct region_useful *useful, int core) {
   return useful->asleep[core] ? 0 : NAN;
 }
 
+void region_useful_restrict(struct region_useful *useful,
+                            const struct core_set *cores) {
+  for (int core = 0; core < CORES_MAX; core++)
+    if (!core_set_has(cores, core)) {
+      useful->total[core] = 0;
+      useful->asleep[core] = false;
+    }
+}
+
 bool region_useful_any(const struct region_useful *useful) {
   for (int core = 0; core < CORES_MAX; core++)
     if (!isnan(useful_load(useful, core)))

@@ -53,6 +53,10 @@ int region_workers_look(struct region_workers *workers,
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 
+/* Forgets what other cores did. */
+void region_useful_restrict(struct region_useful *useful,
+                            const struct core_set *cores);
+
 /* Puts useful loads of cores, and of the sets of cores that the topology and
  * the groups make, into the snapshot. Returns 0 or -ENOMEM. */
 int region_useful_put(const struct region_useful *useful,

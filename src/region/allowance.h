@@ -34,6 +34,18 @@ static inline bool region_allowance_take(struct region_allowance *allowance,
   return true;
 }
 
+/* How many bytes more can be taken. */
+static inline size_t
+region_allowance_left(const struct region_allowance *allowance) {
+  size_t left = allowance->max - allowance->used;
+  if (allowance->whole == NULL)
+    return left;
+  size_t own =
+      allowance->used < allowance->own ? allowance->own - allowance->used : 0;
+  size_t whole = own + region_allowance_left(allowance->whole);
+  return whole < left ? whole : left;
+}
+
 static inline void region_allowance_give(struct region_allowance *allowance,
                                          size_t bytes) {
   size_t used = allowance->used - bytes;

@@ -37,7 +37,7 @@ static bool sizes_are_valid(const struct region_header *header,
         (unsigned long long)header->region_size,
         (unsigned long long)region_size);
   if (region_size > max_size)
-    return region_fails(fault, EFBIG, "it is larger than allowed");
+    return region_exceeds(fault, EFBIG, "it has", region_size, max_size);
   if (header->directory_size < header->header_size ||
       header->directory_size > region_size ||
       header->directory_size > MAX_DIRECTORY)

@@ -1,6 +1,7 @@
 #include "percore_config.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -114,6 +115,15 @@ bool region_breaks(struct region_fault *fault, enum region_rule rule,
 bool region_fails(struct region_fault *fault, int error, const char *text) {
   *fault = (struct region_fault){.error = error};
   snprintf(fault->text, sizeof(fault->text), "%s", text);
+  return false;
+}
+
+bool region_exceeds(struct region_fault *fault, int error, const char *what,
+                    uint64_t bytes, uint64_t most) {
+  *fault = (struct region_fault){.error = error};
+  snprintf(fault->text, sizeof(fault->text),
+           "%s %" PRIu64 " bytes, and at most %" PRIu64 " are allowed", what,
+           bytes, most);
   return false;
 }
 

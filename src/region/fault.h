@@ -118,6 +118,10 @@ bool region_breaks(struct region_fault *fault, enum region_rule rule,
     __attribute__((format(printf, 3, 4)));
 bool region_fails(struct region_fault *fault, int error, const char *text);
 
+/* The same for a limit: "it has 8192 bytes, and at most 4096 are allowed". */
+bool region_exceeds(struct region_fault *fault, int error, const char *what,
+                    uint64_t bytes, uint64_t most);
+
 /* Adds who is to blame; name may be NULL. Both return false. */
 bool region_blame_table(struct region_fault *fault, const char *name,
                         uint32_t number);

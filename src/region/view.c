@@ -47,13 +47,13 @@ static bool fill_huge_pages(struct region_view *view,
          region_fails(fault, errno, "its huge pages are not all there");
 }
 
-static const char TOO_LARGE[] = "it would take more memory than is left for it";
-
-static bool take(struct region_view *view, size_t bytes) {
+static bool take(struct region_view *view, size_t bytes,
+                 struct region_fault *fault) {
   if (view->allowance == NULL)
     return true;
   if (!region_allowance_take(view->allowance, bytes))
-    return false;
+    return region_exceeds(fault, ENOMEM, "reading it takes", bytes,
+                          region_allowance_left(view->allowance));
   view->bytes += bytes;
   return true;
 }
@@ -83,8 +83,8 @@ static bool parse_directory(struct region_view *view, uint64_t max_size,
   if (region_view_data(view, 0, size, &known) < size)
     return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
                          "its directory has holes");
-  if (!take(view, 2 * size)) /* as copied, and parsed */
-    return region_fails(fault, ENOMEM, TOO_LARGE);
+  if (!take(view, 2 * size, fault)) /* as copied, and parsed */
+    return false;
   unsigned char *copy = malloc(size);
   if (copy == NULL)
     return region_fails(fault, ENOMEM, "no memory for its directory");
@@ -119,8 +119,8 @@ static bool has_only_sums(const struct region_directory *directory,
 
 static bool make_room(struct region_view *view, struct region_fault *fault) {
   const struct region_directory *directory = &view->directory;
-  if (!take(view, size_of_claims(directory)))
-    return region_fails(fault, ENOMEM, TOO_LARGE);
+  if (!take(view, size_of_claims(directory), fault))
+    return false;
   view->known = calloc(directory->table_count, sizeof(*view->known));
   view->slot_known =
       calloc((size_t)directory->table_count * directory->header.slot_count,
@@ -144,7 +144,7 @@ static bool open_view(struct region_view *view, uint64_t max_size,
     return region_breaks(fault, REGION_RULE_REGION_SIZE,
                          "it is too short for a header");
   if (view->size > max_size)
-    return region_fails(fault, EFBIG, "it is larger than allowed");
+    return region_exceeds(fault, EFBIG, "it has", view->size, max_size);
   void *map = region_memory_map(view->memfd, view->size, PROT_READ);
   if (map == NULL)
     return region_fails(fault, errno, "its memory cannot be mapped");
@@ -173,8 +173,9 @@ size_t region_view_lend(struct region_view *view) {
 }
 
 void region_view_take_back(struct region_view *view, size_t bytes) {
+  struct region_fault ignored;
   if (bytes > 0)
-    (void)take(view, bytes);
+    (void)take(view, bytes, &ignored);
 }
 
 void region_view_close(struct region_view *view) {

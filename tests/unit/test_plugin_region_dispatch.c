@@ -180,22 +180,39 @@ static void no_time_is_dispatched_twice_or_backwards(void **state) {
 static void an_event_is_logged_and_notified_of_once(void **state) {
   (void)state;
   struct region_snapshot *snapshot = snapshot_at(1000);
-  region_snapshot_tell(snapshot, REGION_FAILURE, "Region %s is gone.", "gtpu");
-  region_snapshot_tell(snapshot, REGION_OKAY, "Region %s is back.", "gtpu");
+  region_snapshot_tell(snapshot, REGION_FAILURE, "gtpu@east",
+                       "Region %s is gone.", "gtpu@east");
+  region_snapshot_tell(snapshot, REGION_OKAY, "gtpu", "Region %s is back.",
+                       "gtpu");
   dispatch_and_free(snapshot, 10);
   assert_int_equal(fake.notifications_len, 2);
-  assert_string_equal(fake.notifications[0].message, "Region gtpu is gone.");
+  assert_string_equal(fake.notifications[0].message,
+                      "Region gtpu@east is gone.");
   assert_int_equal(fake.notifications[0].severity, NOTIF_FAILURE);
   assert_int_equal(fake.notifications[1].severity, NOTIF_OKAY);
-  assert_non_null(fake_logged(LOG_WARNING, "gtpu is gone"));
+  assert_non_null(fake_logged(LOG_WARNING, "gtpu@east is gone"));
   assert_non_null(fake_logged(LOG_NOTICE, "gtpu is back"));
+}
+
+static void the_plugin_instance_of_a_notification_is_the_region(void **state) {
+  (void)state;
+  struct region_snapshot *snapshot = snapshot_at(1000);
+  region_snapshot_tell(snapshot, REGION_FAILURE, "gtpu@east",
+                       "Region gtpu@east is gone.");
+  dispatch_and_free(snapshot, 10);
+  assert_int_equal(fake.notifications_len, 1);
+  assert_string_equal(fake.notifications[0].plugin, "percore_host");
+  assert_string_equal(fake.notifications[0].plugin_instance, "gtpu@east");
+  assert_string_equal(fake.notifications[0].type, "gauge");
+  assert_string_equal(fake.notifications[0].type_instance, "regions");
 }
 
 static void without_send_notifications_an_event_is_logged_alone(void **state) {
   (void)state;
   config.send_notifications = false;
   struct region_snapshot *snapshot = snapshot_at(1000);
-  region_snapshot_tell(snapshot, REGION_WARNING, "Region gtpu is stale.");
+  region_snapshot_tell(snapshot, REGION_WARNING, "gtpu",
+                       "Region gtpu is stale.");
   dispatch_and_free(snapshot, 10);
   assert_int_equal(fake.notifications_len, 0);
   assert_non_null(fake_logged(LOG_WARNING, "gtpu is stale"));
@@ -215,6 +232,7 @@ int main(void) {
       TEST(without_a_table_that_takes_long_nothing_is_taken_back),
       TEST(no_time_is_dispatched_twice_or_backwards),
       TEST(an_event_is_logged_and_notified_of_once),
+      TEST(the_plugin_instance_of_a_notification_is_the_region),
       TEST(without_send_notifications_an_event_is_logged_alone),
   };
   return cmocka_run_group_tests_name("plugin_region_dispatch", tests, NULL,

@@ -3,11 +3,14 @@
 #include "region_host.h"
 
 #include <fcntl.h>
+#include <inttypes.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "region/writer.h"
 
 static int bind_at(const char *path) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -298,6 +301,56 @@ static void a_state_of_several_instances_is_no_value(void **state) {
   assert_count(HOST "slow_requests", "all", "gate", 9);
 }
 
+static const struct percore_field cycles_fields[] = {
+    {.name = "work_cycles", .unit = "cycles"},
+    {.name = "cycles", .unit = "cycles"},
+    {.name = "bicycles", .unit = "1"},
+    {.name = "latency", .unit = "cycles"},
+    {.name = "spin_cycles", .unit = "operations"},
+};
+static const struct percore_table cycles_tables[] = {
+    {.name = "time", .fields = cycles_fields, .field_count = 5},
+};
+
+static void fields_in_cycles_are_named_ns(void **state) {
+  (void)state;
+  create(0, NULL, cycles_tables, 1);
+  start_watch("");
+  play_round(SECOND);
+  assert_count(HOST "time_work_ns", "all", "all", 0);
+  assert_count(HOST "time_ns", "all", "all", 0);
+  assert_count(HOST "time_bicycles", "all", "all", 0);
+  assert_count(HOST "time_latency", "all", "all", 0);
+  assert_count(HOST "time_spin_cycles", "all", "all", 0);
+  assert_none(HOST "time_work_cycles", "all", "all");
+  assert_none(HOST "time_cycles", "all", "all");
+}
+
+static const struct percore_field clashing_fields[] = {
+    {.name = "work_cycles", .unit = "cycles"},
+    {.name = "work_ns", .unit = "ns"},
+    {.name = "idle_cycles", .unit = "cycles"},
+};
+static const struct percore_table clashing_tables[] = {
+    {.name = "time", .fields = clashing_fields, .field_count = 3},
+};
+
+static void
+two_fields_that_would_share_a_name_keep_theirs_with_one_warning(void **state) {
+  (void)state;
+  create(0, NULL, clashing_tables, 1);
+  start_watch("");
+  play_round(SECOND);
+  end_producer(0);
+  create(0, NULL, clashing_tables, 1);
+  play_round(SECOND);
+  assert_count(HOST "time_work_cycles", "all", "all", 0);
+  assert_count(HOST "time_work_ns", "all", "all", 0);
+  assert_count(HOST "time_idle_ns", "all", "all", 0);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "work_cycles"));
+}
+
 /* ---------------------------------------------------------------------------
  * Choosing
  */
@@ -434,6 +487,43 @@ static void a_worker_that_sleeps_is_not_stuck_and_of_no_use(void **state) {
   assert_none("percore", "1", "useful");
 }
 
+static void cores_that_are_not_measured_have_no_useful_load(void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  percore_slot_t busy, idle;
+  assert_int_equal(percore_attach(region, "busy", 0, &busy), 0);
+  assert_int_equal(percore_attach(region, "idle", 1, &idle), 0);
+  start_watch("Cores \"0\"\n");
+  for (int round = 0; round < 2; round++) {
+    poll_round(busy, 1);
+    poll_round(idle, 0);
+    play_round(SECOND);
+  }
+  percore_detach(region, busy);
+  percore_detach(region, idle);
+  assert_true(gauge("percore", "0", "useful") == 100);
+  assert_none("percore", "1", "useful");
+  assert_true(gauge("percore_host", "all", "cores_useful_mean") == 100);
+}
+
+/* ---------------------------------------------------------------------------
+ * Memory
+ */
+
+static void the_memory_of_every_region_that_is_read_is_counted(void **state) {
+  (void)state;
+  start_watch("<Region \"*\">\n</Region>\n");
+  play_round(SECOND);
+  assert_true(gauge("percore_host", "self", "regions_memory") == 0);
+  create_usual(0, "east");
+  play_round(SECOND);
+  double one = gauge("percore_host", "self", "regions_memory");
+  assert_true(one > 0);
+  create_usual(1, "west");
+  play_round(SECOND);
+  assert_true(gauge("percore_host", "self", "regions_memory") > one);
+}
+
 /* ---------------------------------------------------------------------------
  * What goes wrong
  */
@@ -465,6 +555,19 @@ static void a_region_that_is_too_large_is_refused_once(void **state) {
   assert_int_equal(snapshot->regions, 0);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "unit is not read"));
+}
+
+static void a_refusal_names_the_size_and_the_limit(void **state) {
+  (void)state;
+  struct percore_region *region = create_usual(0, NULL);
+  char expected[160];
+  snprintf(expected, sizeof(expected),
+           "it has %" PRIu64 " bytes, and at most 8192 are allowed; "
+           "raise MaxRegionSize",
+           region->header->region_size);
+  start_watch("<Region \"*\">\nMaxRegionSize 8192\n</Region>\n");
+  play_round(SECOND);
+  assert_non_null(fake_logged(LOG_WARNING, expected));
 }
 
 static void socket_path(char *path, size_t size, int number) {
@@ -689,14 +792,19 @@ int main(void) {
       TEST(a_clean_restart_within_a_round_is_no_warning),
       TEST(percentiles_are_of_the_interval_alone),
       TEST(a_state_of_several_instances_is_no_value),
+      TEST(fields_in_cycles_are_named_ns),
+      TEST(two_fields_that_would_share_a_name_keep_theirs_with_one_warning),
       TEST(top_puts_each_count_into_one_row),
       TEST(a_top_field_that_is_not_there_reports_all_rows),
       TEST(rows_that_are_not_wanted_are_left_out),
       TEST(rows_that_fall_together_are_told_once_and_left_out),
       TEST(a_worker_that_stands_still_for_two_seconds_is_stuck),
       TEST(a_worker_that_sleeps_is_not_stuck_and_of_no_use),
+      TEST(cores_that_are_not_measured_have_no_useful_load),
+      TEST(the_memory_of_every_region_that_is_read_is_counted),
       TEST(who_does_not_answer_for_a_second_is_silent),
       TEST(a_region_that_is_too_large_is_refused_once),
+      TEST(a_refusal_names_the_size_and_the_limit),
       TEST(sockets_that_nobody_serves_take_no_places),
       TEST(a_socket_that_refuses_is_tried_in_few_rounds),
       TEST(a_socket_in_place_of_one_that_refused_is_tried_at_once),

@@ -130,7 +130,7 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
       {"PERCORE1", 4096, ALL, 1, "byte order"},
       {"PERCORE1", 4096, ALL, MOST_PASSED, "more than HELLO"},
       {"PERCORE1", 4096, 0, MOST_PASSED, "more than HELLO"},
-      {"", (size_t)1 << 40, ALL, 1, "larger than allowed"},
+      {"", (size_t)1 << 40, ALL, 1, "are allowed"},
   };
   struct region_reader_options options = {.hello_wait_ms = 1,
                                           .receiver = *state};
