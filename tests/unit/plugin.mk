@@ -21,7 +21,8 @@ tests_unit_test_plugin_config_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_config_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_dispatch_SOURCES = \
 	tests/unit/test_plugin_dispatch.c $(fake_collectd)
-tests_unit_test_plugin_dispatch_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_dispatch_CPPFLAGS = $(plugin_unit_cppflags) \
+	-DTEST_SOURCE='"$(abs_top_srcdir)"'
 tests_unit_test_plugin_dispatch_LDADD = $(plugin_unit_ldadd)
 tests_unit_test_plugin_life_SOURCES = \
 	tests/unit/test_plugin_life.c $(fake_collectd)
