@@ -25,8 +25,8 @@ static int replace_string(char **member, const char *text) {
  * Options of the plugin
  */
 
-/* Adds the list in item->values[at] to *cores. A single core may stand there
- * as a number. */
+/* Adds the list in item->values[at] to *cores. A single core may be written as
+ * a number. */
 static int add_cores(struct core_set *cores, const struct config_option *option,
                      const oconfig_item_t *item, int at) {
   const oconfig_value_t *value = &item->values[at];
@@ -42,12 +42,11 @@ static int add_cores(struct core_set *cores, const struct config_option *option,
   struct core_set added;
   int status = core_set_parse(&added, list);
   if (status == -ERANGE)
-    return config_option_refuse(option, item,
-                                "there is no core of 8192 or more");
+    return config_option_refuse(option, item, "core numbers end at 8191");
   if (status != 0)
-    return config_option_refuse(option, item, "that is no list of cores");
+    return config_option_refuse(option, item, "not a list of cores");
   if (core_set_count(&added) == 0)
-    return config_option_refuse(option, item, "that list is empty");
+    return config_option_refuse(option, item, "the list is empty");
   core_set_union(cores, &added);
   return 0;
 }
@@ -63,7 +62,7 @@ static int read_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-/* The name becomes a whole part of an identifier. */
+/* The name becomes the plugin instance of identifiers. */
 static bool is_group_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length >= FIGURES_NAME_MAX ||
@@ -75,7 +74,7 @@ static bool is_group_name(const char *name) {
   return true;
 }
 
-/* Names that percore gives to aggregates of its own. */
+/* The names of percore's own aggregates. */
 static bool is_reserved_name(const char *name) {
   static const char *const whole[] = {"all", "isolated", "housekeeping",
                                       "self"};
@@ -92,7 +91,7 @@ static bool is_reserved_name(const char *name) {
   return false;
 }
 
-/* The group of that name, made if there is none; NULL if out of memory. */
+/* Finds or makes the group. NULL if out of memory. */
 static struct figures_group *find_group(struct config *config,
                                         const char *name) {
   for (size_t i = 0; i < config->groups_len; i++)
@@ -119,10 +118,9 @@ static int read_group(void *into, const struct config_option *option,
     return config_option_refuse(option, item, NULL);
   const char *name = item->values[0].value.string;
   if (!is_group_name(name))
-    return config_option_refuse(option, item, "that is no name for a group");
+    return config_option_refuse(option, item, "not a name for a group");
   if (is_reserved_name(name))
-    return config_option_refuse(option, item,
-                                "percore has a group of that name itself");
+    return config_option_refuse(option, item, "percore uses that name itself");
   struct core_set cores;
   core_set_clear(&cores);
   if (add_cores(&cores, option, item, 1) != 0)
@@ -198,8 +196,8 @@ static int read_also_isolated(void *into, const struct config_option *option,
   return add_cores(&config->load.also_isolated, option, item, 0);
 }
 
-/* Only the form is looked at: whether this host has such a PMU is found out in
- * operation, because one file serves many hosts. */
+/* Checks only the syntax: one file serves many hosts, and not all of them need
+ * to have this PMU. */
 static bool is_event(const char *text) {
   const char *digits = NULL;
   if (text[0] == 'r')
@@ -245,8 +243,7 @@ static int read_period(void *into, const struct config_option *option,
     if (!config_is_whole(value, option))
       return config_option_refuse(option, item, NULL);
     if (add_period(config, value->value.number) != 0)
-      return config_option_refuse(option, item,
-                                  "that is more than 13 further periods");
+      return config_option_refuse(option, item, "more than 13 further periods");
   }
   return 0;
 }
@@ -350,7 +347,7 @@ static const struct config_option plugin_options[] = {
 };
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * The whole configuration
  */
 
 void config_init(struct config *config) {
@@ -382,8 +379,8 @@ int config_read(struct config *config, const oconfig_item_t *block) {
   if (config_options_read(config, plugin_options, block) != 0)
     return -1;
   if (config->load.source == SOURCE_EVENT && config->load.event == NULL) {
-    ERROR("percore: Source \"event\": needs the option Event, before it or in "
-          "the same <Plugin percore> block, to say which.");
+    ERROR("percore: Source \"event\": no event is given; set Event in the same "
+          "<Plugin percore> block or an earlier one.");
     return -1;
   }
   return 0;

@@ -1,17 +1,22 @@
-/* plugin/ is the face that percore shows collectd: options in, values and
- * notifications out. It is the only folder that includes collectd's headers,
- * and no other folder knows it. How a load is learnt is none of its business;
- * it takes snapshots of figures from cycles/ and gives them names.
+/* plugin/ connects percore to collectd: options in, values and notifications
+ * out. Only this folder includes collectd's headers, and no other folder knows
+ * it. It does not measure: cycles/ and region/ supply figures, and plugin/
+ * gives them names.
  *
- *   config    the options of <Plugin percore>, read before collectd forks;
- *             config_option: how tables of options are read
+ *   config    the options of <Plugin percore>; config_option reads them by
+ *             tables
  *   plugin    the life cycle: module_register, init, read, shutdown
- *   dispatch  a snapshot becomes value lists; put: one of them
- *   notify    what changed since the last snapshot becomes notifications
- *   region_*  the same for regions: config, dispatch, and a thread of its own
- *             (sampler) that finds producers (watch, meet, instance, health),
- *             reads tables (read, parts, candidates) into sums over instances
- *             (sum, rows, top) and makes values of them (values, workers)
+ *   dispatch  turns a snapshot into value lists; put dispatches one value
+ *   notify    turns changes since the last snapshot into notifications
+ *   region_*  the same for regions: their options (config), value lists
+ *             (dispatch), and a thread of their own (sampler) that watches
+ *             producers (watch, list, instance, health), reads tables (table,
+ *             follow, part) into sums over instances (sum, rows, top, choice)
+ *             and makes values of them (values, workers, snapshot)
+ *
+ * Errors: functions that read options and callbacks of collectd return 0, or -1
+ * after they have logged the error; all others return 0 or -errno, or false or
+ * NULL if the only possible reason is lack of memory.
  */
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
@@ -27,13 +32,13 @@
 /* Load averages are always kept over 60, 300 and 900 s (type `load`). */
 #define CONFIG_PERIODS_STANDARD 3
 
-/* All of <Plugin percore>; one block of options is one struct. */
+/* The options of <Plugin percore>; each block is a struct. */
 struct config {
-  bool cores_given; /* else: all, looked up anew at each sample */
+  bool cores_given; /* false: all cores, looked up at each sample */
   struct core_set cores;
   struct figures_group *groups;
   size_t groups_len;
-  char *sys_root; /* absolute, without a slash at its end; NULL: "/" */
+  char *sys_root; /* absolute, without a trailing slash; NULL: "/" */
   bool host_perf;
   int max_values;
   double max_memory; /* bytes, of the regions */
@@ -46,7 +51,7 @@ struct config {
     struct core_set also_isolated;
     double sample_interval_s; /* 0: the sampler's default */
     char *event;
-    double base_frequency_hz; /* 0: find out */
+    double base_frequency_hz; /* 0: measured */
     bool report_per_core;
     bool report_host;
     bool report_minimum;
@@ -76,15 +81,13 @@ struct config {
 void config_init(struct config *config);
 void config_free(struct config *config);
 
-/* Takes one <Plugin percore> block; further blocks add to it. Unknown options
- * are warned of and left alone.
- * Returns 0, or -1 after an error that names the option, its value and what is
- * allowed. */
+/* Reads one <Plugin percore> block; several blocks add up. Unknown options are
+ * ignored with a warning. The error for a bad value names the option, the value
+ * and what is allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
 
-/* What the sampler needs to know; pointers into *config, which must live as
- * long as *options is used. interval_ns, machine and journal are left to the
- * caller. */
+/* The options of the sampler but for interval_ns, machine and journal. *options
+ * points into *config. */
 void config_sampler_options(const struct config *config,
                             struct sampler_options *options);
 

@@ -11,7 +11,7 @@
  * Errors
  */
 
-/* Writes the values of an option as they stand in the file. */
+/* Writes the values of an option as in the configuration file. */
 static void format_values_of(const oconfig_item_t *item, char *text,
                              size_t size) {
   size_t used = 0;
@@ -133,7 +133,7 @@ int config_options_read(void *into, const struct config_option *options,
     const oconfig_item_t *item = &block->children[i];
     const struct config_option *option = find_option(options, item->key);
     if (option == NULL) {
-      WARNING("percore: there is no option \"%s\" in <%s>; it is ignored.",
+      WARNING("percore: unknown option \"%s\" in <%s>; it is ignored.",
               item->key, block->key);
       continue;
     }

@@ -1,5 +1,5 @@
-/* config_option: options as tables, so that each is described once: its name,
- * who reads it, and the end of the sentence that refuses a bad value. */
+/* config_option: options in tables. Each entry has the name of an option, the
+ * function that reads it, and the values that are allowed, for the error. */
 #ifndef PERCORE_PLUGIN_CONFIG_OPTION_H
 #define PERCORE_PLUGIN_CONFIG_OPTION_H
 
@@ -9,18 +9,19 @@
 
 struct config_option {
   const char *key;
-  /* Takes the values of `item` into the struct that the table is of. Returns 0,
-   * or -1 after an error (config_option_refuse). */
+  /* Stores the values of `item` in the struct that the table describes. Returns
+   * 0, or -1 after config_option_refuse. */
   int (*read)(void *into, const struct config_option *option,
               const oconfig_item_t *item);
-  const char *allowed;               /* completes the sentence "must be ..." */
-  size_t offset;                     /* in that struct, of the readers below */
-  double min, max;                   /* of a number */
-  const struct config_option *block; /* the options within, of config_block */
+  const char *allowed; /* completes the sentence "must be ..." */
+  size_t offset;       /* of the member, for the readers below */
+  double min, max;     /* of a number */
+  const struct config_option
+      *block; /* options of the block, for config_block */
 };
 
-/* Reads a block by a table that ends with an option without key. Unknown
- * options are warned of and left alone. Returns 0, or -1 after an error. */
+/* Reads a block by a table, which ends with an option without key. Unknown
+ * options are ignored with a warning. */
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block);
 
@@ -32,7 +33,8 @@ int config_number(void *into, const struct config_option *option,
                   const oconfig_item_t *item); /* a double */
 int config_integer(void *into, const struct config_option *option,
                    const oconfig_item_t *item); /* an int */
-/* As collectd's own options: true, yes and on, quoted or not; a bool. */
+/* A bool: true, yes, on and so forth, quoted or not, as everywhere in collectd.
+ */
 int config_boolean(void *into, const struct config_option *option,
                    const oconfig_item_t *item);
 #define CONFIG_BOOLEAN(name, type, member)                                     \
@@ -44,18 +46,18 @@ int config_block(void *into, const struct config_option *option,
                  const oconfig_item_t *item);
 
 /* ---------------------------------------------------------------------------
- * For readers
+ * Helpers of readers
  */
 
-/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>." Reason may be
- * NULL. Returns -1. */
+/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>." The reason may
+ * be NULL. Returns -1. */
 int config_option_refuse(const struct config_option *option,
                          const oconfig_item_t *item, const char *reason);
 
-/* Exactly so many values, and no block. */
+/* Exactly this many values, and no block. */
 bool config_has_values(const oconfig_item_t *item, int values);
 
-/* The one string of an option, or NULL. */
+/* The value of an option with exactly one string, or NULL. */
 const char *config_one_string(const oconfig_item_t *item);
 
 /* A whole number between the option's min and max. */

@@ -6,20 +6,13 @@
 
 #include <math.h>
 
-/* What is per core begins with `percore`, what is about the host with
- * `percore_host`, so that no sum over a wildcard counts anything twice. */
-#define PLUGIN_CORE "percore"
-#define PLUGIN_HOST "percore_host"
-#define INSTANCE_ALL "all"
-#define INSTANCE_SELF "self"
-
 #define WHEN(member) offsetof(struct config, load.member)
 #define CORE(member) offsetof(struct core_figures, member)
 #define AGGREGATE(member) offsetof(struct aggregate_figures, member)
 #define HOST(member) offsetof(struct host_figures, member)
 
-/* The standard periods as one value of three, further ones each by name. With
- * a ceiling for what cannot be more than so many cores. */
+/* The standard periods are one value with three data sources; each further
+ * period is a value of its own. */
 static void put_load_averages(struct out *out, const struct snapshot *snapshot,
                               const double *average, const char *name,
                               double ceiling) {
@@ -47,7 +40,6 @@ static void put_load_averages(struct out *out, const struct snapshot *snapshot,
  * Cores
  */
 
-/* The one figure that percore is for. */
 static const struct metric core_load_metrics[] = {
     {"percent", "busy", PERCENT, CORE(busy), WHEN(report_per_core)},
 };
@@ -80,8 +72,8 @@ static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
   return false;
 }
 
-/* The time in POLL, where the core spins, is called idle_poll: it is in the
- * load and never taken from it. */
+/* The time in POLL, where the core spins, is called idle_poll. It is part of
+ * the load. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
   char names[FIGURES_CSTATES_MAX][DATA_MAX_NAME_LEN];
   size_t names_len = 0;
@@ -93,7 +85,7 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
     else
       snprintf(name, DATA_MAX_NAME_LEN, "cstate_%s", cstate->name);
     if (cstate_is_known(names, names_len, name))
-      continue; /* two states of one name cannot be told apart */
+      continue; /* an identifier must be unique */
     names_len++;
     put_gauge(out, "percent", name, cstate->residency, PERCENT);
     put_derive(out, "operations", name, cstate->entries);
@@ -186,7 +178,7 @@ static const struct metric host_hypervisor_metrics[] = {
     {"percent", "steal", PERCENT, HOST(steal), WHEN(report_host)},
 };
 
-/* Of the source idle alone `unaccounted` is the same figure as `hidden`. */
+/* If the source idle serves all cores, `unaccounted` equals `hidden`. */
 static bool shows_unaccounted(const struct config *config,
                               const struct self_figures *self) {
   for (int source = 0; source < SOURCES; source++)
@@ -328,8 +320,8 @@ static void put_self_metric(struct out *out, const struct self_metric *metric,
   }
 }
 
-/* How many cores each source serves: of those that served one since start, so
- * that a host pays for the series of the sources that it has. */
+/* How many cores each source serves. Only sources that have served a core since
+ * start are reported, to save series. */
 static void put_sources(struct out *out, const struct dispatch *dispatch,
                         const struct self_figures *self) {
   for (int source = 0; source < SOURCES; source++) {
@@ -375,8 +367,8 @@ static size_t put_all(struct out *out, const struct dispatch *dispatch,
   return out->values;
 }
 
-/* Counts what MaxValues leaves out before anything is dispatched, so that the
- * figure `values_dropped` tells of the interval that it belongs to. */
+/* Counts what MaxValues leaves out before anything is dispatched, so that
+ * `values_dropped` includes this interval. */
 static void count_dropped(struct dispatch *dispatch,
                           const struct snapshot *snapshot) {
   struct out counter = {.dry = true};
@@ -390,8 +382,9 @@ static void count_dropped(struct dispatch *dispatch,
   }
   dispatch->values_dropped += values - values_max;
   c_complain_once(LOG_WARNING, &dispatch->too_many,
-                  "percore: %zu values in one interval are more than MaxValues "
-                  "%zu; the least important are left out.",
+                  "percore: %zu values in one interval exceed MaxValues %zu; "
+                  "the least important are left out. Raise MaxValues or report "
+                  "less.",
                   values, values_max);
 }
 
@@ -401,8 +394,8 @@ size_t dispatch_snapshot(struct dispatch *dispatch,
   if (time <= dispatch->last) {
     dispatch->snapshots_withheld++;
     c_complain_once(LOG_WARNING, &dispatch->backwards,
-                    "percore: the clock was set back; values are withheld "
-                    "until it has caught up.");
+                    "percore: values are withheld because the clock was set "
+                    "back, until it has caught up.");
     return 0;
   }
   c_release(LOG_INFO, &dispatch->backwards,

@@ -1,5 +1,5 @@
-/* dispatch: a snapshot becomes value lists. Every identifier of percore is in
- * the tables of dispatch.c and nowhere else. */
+/* dispatch: turns a snapshot of the cores into value lists. The tables of
+ * dispatch.c have the identifiers of everything but regions. */
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 
@@ -7,25 +7,25 @@
 
 #include "utils_complain.h"
 
-/* Zeroed, but for config and interval, before the first snapshot. */
+/* Zeroed before the first snapshot, but for config and interval. */
 struct dispatch {
   const struct config *config;
   cdtime_t interval;           /* of every value */
-  cdtime_t last;               /* time of the newest snapshot dispatched */
+  cdtime_t last;               /* time of the last snapshot dispatched */
   uint64_t values_dropped;     /* beyond MaxValues, since start */
   uint64_t snapshots_withheld; /* not newer than `last`, since start */
-  bool source_seen[SOURCES];   /* served a core since start */
+  bool source_seen[SOURCES];   /* has served a core since start */
   c_complain_t too_many;
   c_complain_t backwards;
 };
 
-/* Dispatches all that is known and asked for, once. What is not known is left
- * out; nothing is dispatched whose time is not after that of the snapshot
- * before, because collectd would refuse it and writers would not.
+/* Dispatches the values that are known and configured. A snapshot that is not
+ * newer than the last one is withheld: collectd's cache would refuse its
+ * values, but some writers would not.
  *
- * Beyond MaxValues the least important go first: the loads of the cores are
- * the last to be left out. Returns how many more values the caller may
- * dispatch in this interval. */
+ * Beyond MaxValues the least important values are left out; the loads of the
+ * cores are the last to go. Returns how many more values may be dispatched in
+ * this interval. */
 size_t dispatch_snapshot(struct dispatch *dispatch,
                          const struct snapshot *snapshot);
 

@@ -1,5 +1,5 @@
-# The collectd plugin. It is a library of its own so that the unit tests can
-# link it with a collectd of theirs; percore.so is that and cycles/ in one file.
+# The collectd plugin is a library so that the unit tests can link it with a fake
+# collectd. percore.so contains this library, region/ and cycles/.
 EXTRA_DIST += src/plugin/collectd-percore.pod
 
 if PLUGIN
@@ -40,8 +40,8 @@ percore_la_LDFLAGS = -module -avoid-version -shared \
 man_MANS += src/plugin/collectd-percore.5
 CLEANFILES += src/plugin/collectd-percore.5
 
-# collectd loads percore.so; the .la would only stand beside it. Without the .la
-# libtool no longer knows what to uninstall.
+# collectd does not need the .la file. Without it libtool does not know what to
+# uninstall.
 install-data-hook: remove-plugin-la
 remove-plugin-la:
 	rm -f $(DESTDIR)$(plugindir)/percore.la

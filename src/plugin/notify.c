@@ -1,5 +1,7 @@
 #include "notify.h"
 
+#include "put.h"
+
 #include "globals.h"
 #include "utils/common/common.h"
 
@@ -7,7 +9,7 @@ static uint8_t code_of(enum source source) {
   return (uint8_t)(source - SOURCE_AUTO);
 }
 
-/* Sources are numbered from the best on. */
+/* The best source has the smallest number. */
 static int severity_of(enum source from, enum source to) {
   if (to == SOURCE_NONE)
     return NOTIF_FAILURE;
@@ -16,7 +18,7 @@ static int severity_of(enum source from, enum source to) {
   return NOTIF_WARNING;
 }
 
-/* As long a list as there is room for. */
+/* Returns what to append if the list does not fit. */
 static const char *format_cores(const struct core_set *cores, char *list,
                                 size_t size) {
   struct core_set written;
@@ -39,14 +41,14 @@ static void send_change(const struct core_set *cores, enum source from,
            count, count == 1 ? "" : "s", source_name(from), source_name(to),
            count == 1 ? "" : "s", list, more);
   sstrncpy(note.host, hostname_g, sizeof(note.host));
-  sstrncpy(note.plugin, "percore_host", sizeof(note.plugin));
-  sstrncpy(note.plugin_instance, "self", sizeof(note.plugin_instance));
+  sstrncpy(note.plugin, PLUGIN_HOST, sizeof(note.plugin));
+  sstrncpy(note.plugin_instance, INSTANCE_SELF, sizeof(note.plugin_instance));
   sstrncpy(note.type, "gauge", sizeof(note.type));
   sstrncpy(note.type_instance, "source", sizeof(note.type_instance));
   plugin_dispatch_notification(&note);
 }
 
-/* All cores that went from the one source to the other. */
+/* One notification for all cores that went from one source to another. */
 static void notify_change(const struct notify *notify,
                           const struct snapshot *snapshot, enum source from,
                           enum source to) {

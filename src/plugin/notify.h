@@ -1,5 +1,5 @@
-/* notify: what changed since the last snapshot becomes notifications: one for
- * an event, however many cores it befell, and none while nothing changes. */
+/* notify: turns changes of the source of cores into notifications, one for each
+ * change, however many cores it affects. */
 #ifndef PERCORE_PLUGIN_NOTIFY_H
 #define PERCORE_PLUGIN_NOTIFY_H
 
@@ -7,13 +7,13 @@
 
 /* Zeroed before the first snapshot. */
 struct notify {
-  /* By core: its last source less SOURCE_AUTO, or 0 if it never had one. */
+  /* For each core: its last source less SOURCE_AUTO; 0: it never had one. */
   uint8_t last[CORES_MAX];
 };
 
-/* Compares with the snapshots before and notifies of each change of source. A
- * core's first source is no change, and neither is its going offline.
- * With `send` false it only takes note. */
+/* Notifies of each change of source since earlier snapshots. A core's first
+ * source is not a change, nor is going offline. Without `send`, only remembers.
+ */
 void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,
                      bool send);
 

@@ -1,5 +1,5 @@
-/* The life of the plugin in collectd. Options are read before collectd forks,
- * so nothing is opened and no thread is made until init. */
+/* The life of the plugin in collectd. collectd forks after it has read the
+ * options, so files are opened and threads are started in init, not before. */
 #include "config.h"
 #include "dispatch.h"
 #include "notify.h"
@@ -13,20 +13,20 @@
 #define RETRY_FIRST TIME_T_TO_CDTIME_T_STATIC(1)
 #define RETRY_LAST TIME_T_TO_CDTIME_T_STATIC(60)
 
-/* All state there is. Config and init are called by collectd's main thread
- * before any read; reads never overlap; shutdown comes after the last one. */
+/* The whole state. collectd's main thread calls config and init before any
+ * read; reads never overlap; shutdown comes after the last read. */
 static struct {
   struct config config;
   struct machine *machine;
-  struct sampler *sampler; /* NULL: could not be started, tried again */
+  struct sampler *sampler; /* NULL: not started yet, will be tried again */
   struct dispatch dispatch;
   struct notify notify;
   struct region_sampler *region_sampler; /* NULL: as above */
   /* Not freed: that could take seconds, and the process ends here. */
   struct region_sampler *ended_region_sampler;
   struct region_dispatch region_dispatch;
-  size_t region_room; /* what MaxValues left for regions last */
-  bool regions_told;  /* that they cannot be read */
+  size_t region_room; /* values that MaxValues left for regions last time */
+  c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
   cdtime_t retry_delay;
@@ -47,8 +47,8 @@ static void write_journal(__attribute__((unused)) void *context,
   plugin_log(severity[level], "percore: %s", line);
 }
 
-/* collectd keeps times in units of 2^-30 s; the grid is one of whole
- * microseconds, so that 0.1 s stays a tenth of a second. */
+/* collectd's unit of time is 2^-30 s, in which 0.1 s is not exact. Rounded to
+ * microseconds it is a tenth of a second again. */
 static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
@@ -83,8 +83,7 @@ static void stop_sampler(void) {
   plugin.machine = NULL;
 }
 
-/* Tries to start it, and on failure says when it will be tried again: after 1,
- * 2, 4 ... 60 s. */
+/* If the start fails, it is tried again after 1, 2, 4 ... 60 s. */
 static void try_to_start(void) {
   int status = start_sampler();
   if (status == 0)
@@ -93,8 +92,8 @@ static void try_to_start(void) {
                            ? RETRY_FIRST
                            : MIN(2 * plugin.retry_delay, RETRY_LAST);
   plugin.retry_time = cdtime() + plugin.retry_delay;
-  ERROR("percore: cannot watch any core under \"%s\": %s; trying again in %.0f "
-        "s.",
+  ERROR("percore: no core can be measured under \"%s\": %s; trying again in "
+        "%.0f s.",
         plugin.config.sys_root != NULL ? plugin.config.sys_root : "/",
         STRERROR(-status), CDTIME_T_TO_DOUBLE(plugin.retry_delay));
 }
@@ -103,8 +102,7 @@ static void try_to_start(void) {
  * Regions
  */
 
-/* Only a host that can make no more threads or processes has none; the next
- * read tries again. */
+/* Fails only where the host allows no more threads or processes. */
 static void start_region_sampler(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
@@ -117,14 +115,16 @@ static void start_region_sampler(void) {
   };
   int status = region_sampler_start(&plugin.region_sampler, &options,
                                     interval_ns(plugin.dispatch.interval));
-  if (status != 0) {
-    plugin.region_sampler = NULL;
-    if (!plugin.regions_told)
-      ERROR("percore: regions are not read, a thread or a process for them "
-            "cannot be made: %s; trying again at each read.",
-            STRERROR(-status));
+  if (status == 0) {
+    c_release(LOG_INFO, &plugin.regions_unread,
+              "percore: regions are read again.");
+    return;
   }
-  plugin.regions_told = status != 0;
+  plugin.region_sampler = NULL;
+  c_complain_once(LOG_ERR, &plugin.regions_unread,
+                  "percore: regions are not read: their thread or process "
+                  "cannot be started: %s; trying again at each read.",
+                  STRERROR(-status));
 }
 
 static void dispatch_regions(void) {
@@ -145,8 +145,8 @@ static void dispatch_regions(void) {
  * Callbacks
  */
 
-/* Everything that is new, the oldest first: a read that comes late or early
- * loses no interval and repeats none. */
+/* Dispatches all new snapshots, the oldest first, so that a read that comes
+ * early or late neither loses nor repeats an interval. */
 static void dispatch_new(void) {
   struct snapshot *snapshot;
   while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
@@ -156,10 +156,9 @@ static void dispatch_new(void) {
   }
 }
 
-/* Fails at most once in a life, namely the first time if there is nothing to
- * learn a load from: `collectd -T` reads once and then tells. In service a
- * failure would suspend the plugin for longer and longer, so it stays, without
- * values, until a source turns up. */
+/* Only the first read may fail, if no source of load works: `collectd -T` reads
+ * once and reports the failure. Later failures would make collectd call the
+ * plugin less and less often, so the plugin waits for a source instead. */
 static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   bool first = !plugin.has_read;
   plugin.has_read = true;
@@ -174,13 +173,13 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
 
   if (!first || (plugin.sampler != NULL && sampler_has_source(plugin.sampler)))
     return 0;
-  ERROR("percore: there is no source of load here; the plugin stays and goes "
-        "on looking for one.");
+  ERROR("percore: no source of load works on this machine; the plugin keeps "
+        "looking for one. `percore doctor` says what is missing.");
   return -1;
 }
 
-/* An init that fails would make collectd unload the plugin for good, so what
- * can get better is tried again by the reads. */
+/* If init failed, collectd would unload the plugin for good; so reads try again
+ * whatever could not be started here. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
                                       .interval = plugin_get_interval()};
@@ -188,6 +187,7 @@ static int percore_init(void) {
   plugin.region_dispatch = (struct region_dispatch){
       .config = &plugin.config, .interval = plugin.dispatch.interval};
   plugin.region_room = (size_t)plugin.config.max_values;
+  plugin.regions_unread = (c_complain_t)C_COMPLAIN_INIT_STATIC;
   plugin.has_read = false;
   plugin.retry_delay = 0;
   try_to_start();

@@ -1,13 +1,21 @@
-/* put: one figure becomes one value of collectd. */
+/* put: turns one figure into one value of collectd. */
 #ifndef PERCORE_PLUGIN_PUT_H
 #define PERCORE_PLUGIN_PUT_H
 
 #include "config.h"
 
-/* Beyond any figure that means something, and far within derive_t. */
+/* Plugin and plugin instance of identifiers: values of single cores begin with
+ * `percore`, values of the host with `percore_host`, so that no sum over a
+ * wildcard counts anything twice. */
+#define PLUGIN_CORE "percore"
+#define PLUGIN_HOST "percore_host"
+#define INSTANCE_ALL "all"
+#define INSTANCE_SELF "self"
+
+/* Larger than any meaningful figure, and far below the limit of derive_t. */
 #define GAUGE_MAX 1e18
 
-/* Where values go. With `dry` they are only counted. */
+/* Where values go. If `dry`, they are only counted. */
 struct out {
   value_list_t list;
   size_t values; /* so far */
@@ -15,17 +23,18 @@ struct out {
   bool dry;
 };
 
-/* How a figure is converted before it is put; NAN stays NAN. */
+/* How a figure is converted; NAN stays NAN. */
 enum scale {
-  PERCENT, /* a share of 0 to 1, in percent and clamped: types.db says percent
-              is 0 to 100, and nobody enforces it after us */
+  PERCENT, /* a share of 0 to 1; clamped, because collectd does not enforce the
+              limits of 0 and 100 that types.db declares */
   POINTS,  /* a difference of shares, in percentage points; may be negative */
-  PLAIN,   /* as it is, never negative */
-  COUNT,   /* a counter, put as DERIVE */
+  PLAIN,   /* unchanged; negative figures become NAN */
+  COUNT,   /* a counter, dispatched as DERIVE */
 };
 
-/* A double of struct core_figures, aggregate_figures or host_figures.
- * `when` is the bool of struct config that asks for it. */
+/* `figure` is the offset of a double in struct core_figures, aggregate_figures
+ * or host_figures; `when` that of the bool in struct config that asks for it.
+ */
 struct metric {
   const char *type;
   const char *type_instance;
@@ -44,7 +53,7 @@ void put_derive(struct out *out, const char *type, const char *type_instance,
 
 double scaled(double figure, enum scale scale);
 
-/* A figure that is NAN is not put. */
+/* Does nothing if the figure is NAN. */
 void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale);
 void put_metrics(struct out *out, const struct config *config,

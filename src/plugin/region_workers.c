@@ -82,7 +82,7 @@ int region_workers_look(struct region_workers *workers,
     region_workers_reset(workers);
     workers->list = calloc(slots, sizeof(*workers->list));
     if (workers->list == NULL)
-      return -1;
+      return -ENOMEM;
     workers->len = slots;
   }
   workers->polling = workers->stuck = 0;

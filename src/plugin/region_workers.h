@@ -42,7 +42,7 @@ void region_workers_reset(struct region_workers *workers);
 
 /* Looks at every slot and adds what it did since the last look. What a slot
  * holds at the first look counts only with `count`. `ended`: the producer is
- * gone, so nobody is stuck. Returns 0, or -1 if out of memory. */
+ * gone, so nobody is stuck. Returns 0 or -ENOMEM. */
 int region_workers_look(struct region_workers *workers,
                         struct region_reader *reader, uint64_t now_ns,
                         bool count, bool ended, bool per_core,

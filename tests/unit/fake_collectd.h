@@ -1,5 +1,5 @@
-/* fake_collectd: as much of collectd as the plugin calls, which keeps what it
- * is told so that a test can look at it. */
+/* fake_collectd: the functions of collectd that the plugin calls. They record
+ * their arguments for the tests. */
 #ifndef PERCORE_FAKE_COLLECTD_H
 #define PERCORE_FAKE_COLLECTD_H
 
@@ -38,8 +38,8 @@ extern struct fake_collectd fake;
 /* Forgets everything but the callbacks. */
 void fake_reset(void);
 
-/* The value of that identifier ("percore-0/percent-busy", without a host) that
- * was dispatched last, or NULL. */
+/* The last value dispatched with this identifier ("percore-0/percent-busy",
+ * without the host), or NULL. */
 const struct fake_value *fake_find(const char *identifier);
 void fake_identifier(const struct fake_value *value, char *text, size_t size);
 
@@ -47,8 +47,8 @@ void fake_identifier(const struct fake_value *value, char *text, size_t size);
 const char *fake_logged(int level, const char *text);
 size_t fake_count_logged(int level);
 
-/* A <Plugin percore> block with these lines in it, in the syntax of
- * collectd.conf(5) as far as percore needs it. Free with fake_config_free. */
+/* A <Plugin percore> block with these lines. Understands as much of the syntax
+ * of collectd.conf(5) as percore needs. Free with fake_config_free. */
 oconfig_item_t *fake_config(const char *lines);
 void fake_config_free(oconfig_item_t *item);
 

@@ -1,4 +1,4 @@
-# Unit tests of src/plugin: linked with a collectd that keeps what it is told.
+# Unit tests of src/plugin, linked with a fake collectd.
 if TESTS_ENABLED
 if PLUGIN
 plugin_unit_tests = \

@@ -1,5 +1,4 @@
-/* plugin_unit: the options that a test of src/plugin reads, on the fake
- * collectd. */
+/* plugin_unit: reads options for tests of src/plugin. */
 #ifndef PERCORE_PLUGIN_UNIT_H
 #define PERCORE_PLUGIN_UNIT_H
 
@@ -13,7 +12,7 @@
 
 extern struct config config;
 
-/* For each test: defaults, and nothing told to collectd yet. */
+/* For each test: default options and an empty fake collectd. */
 int plugin_unit_set_up(void **state);
 int plugin_unit_tear_down(void **state);
 
@@ -21,7 +20,8 @@ int plugin_unit_tear_down(void **state);
 int read_lines(const char *lines);
 void assert_accepted(const char *lines);
 
-/* In one line: the option, its value as written, and what is allowed. */
+/* Asserts that the error names the option, its value as written, and what is
+ * allowed. */
 void assert_refused(const char *lines, const char *option, const char *value,
                     const char *allowed);
 

@@ -1,4 +1,4 @@
-/* From snapshots to value lists. */
+/* Snapshots become value lists. */
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
@@ -167,8 +167,8 @@ static void by_default_each_core_has_busy_busy_max_and_load(void **state) {
   assert_three("percore-1/load", 0.1, 0.2, 0.3);
 }
 
-static void
-by_default_the_host_has_aggregates_averages_and_itself(void **state) {
+static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
+    void **state) {
   (void)state;
   dispatch_host(2, 0);
   assert_value("percore_host-all/percent-cores_mean", 50);
@@ -195,9 +195,10 @@ by_default_the_host_has_aggregates_averages_and_itself(void **state) {
   assert_value("percore_host-self/percent-sampler_cpu", 0.05);
 }
 
-static void hidden_and_unaccounted_are_not_the_same_series_twice(void **state) {
+static void
+the_host_has_unaccounted_only_if_it_may_differ_from_hidden(void **state) {
   (void)state;
-  dispatch_host(2, 0); /* all cores by idle */
+  dispatch_host(2, 0); /* the source idle serves all cores */
   assert_value("percore_host-all/gauge-hidden", 10);
   assert_absent("percore_host-all/gauge-unaccounted");
   struct snapshot *snapshot = make_snapshot(2, 1);
@@ -208,14 +209,14 @@ static void hidden_and_unaccounted_are_not_the_same_series_twice(void **state) {
   assert_value("percore_host-all/gauge-unaccounted", 20);
 }
 
-static void unaccounted_of_the_host_comes_if_it_is_asked_for(void **state) {
+static void report_hidden_includes_unaccounted_of_the_host(void **state) {
   (void)state;
   report_everything();
   dispatch_host(2, 0);
   assert_value("percore_host-all/gauge-unaccounted", 20);
 }
 
-static void what_is_asked_for_comes_under_its_name(void **state) {
+static void every_option_adds_its_values(void **state) {
   (void)state;
   report_everything();
   struct snapshot *snapshot = make_snapshot(1, 0);
@@ -256,8 +257,7 @@ static void what_is_asked_for_comes_under_its_name(void **state) {
   assert_value("percore_host-all/gauge-runqueue_1800s", 5);
 }
 
-static void
-residencies_and_power_come_under_their_core_or_package(void **state) {
+static void residencies_and_power_belong_to_a_core_or_a_package(void **state) {
   (void)state;
   struct domain_figure domains[] = {
       {DOMAIN_CORE_RESIDENCY, "c6", 2, 0, 0.25},
@@ -312,7 +312,7 @@ static void with_every_option_on_identifiers_are_still_distinct(void **state) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(256, 0);
   snapshot->periods_len = 5;
-  strcpy(snapshot->cores[3].cstate[2].name, "C1E"); /* twice the same */
+  strcpy(snapshot->cores[3].cstate[2].name, "C1E"); /* two of one name */
   snapshot->cores[4].cstate[1].poll = true;         /* two that spin */
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
@@ -464,7 +464,7 @@ static void the_table_of_the_fleet_page_is_what_is_dispatched(void **state) {
  * Values
  */
 
-static void what_is_not_known_is_not_dispatched(void **state) {
+static void unknown_figures_are_not_dispatched(void **state) {
   (void)state;
   report_everything();
   struct snapshot *snapshot = make_snapshot(2, 0);
@@ -541,7 +541,8 @@ static void a_core_that_is_offline_has_no_values(void **state) {
   assert_value("percore-1/percent-busy", 50);
 }
 
-static void steal_of_the_host_is_told_under_a_hypervisor_only(void **state) {
+static void
+steal_of_the_host_is_reported_only_under_a_hypervisor(void **state) {
   (void)state;
   struct snapshot *snapshot = make_snapshot(1, 0);
   snapshot->hypervisor = false;
@@ -550,7 +551,7 @@ static void steal_of_the_host_is_told_under_a_hypervisor_only(void **state) {
   assert_absent("percore_host-all/percent-steal");
 }
 
-static void parts_that_are_switched_off_are_left_out(void **state) {
+static void values_that_are_switched_off_are_left_out(void **state) {
   (void)state;
   report_everything();
   config.load.report_per_core = false;
@@ -574,7 +575,7 @@ static void parts_that_are_switched_off_are_left_out(void **state) {
  * Time and number
  */
 
-static void no_time_is_dispatched_twice_nor_gone_back_to(void **state) {
+static void the_time_of_values_always_increases(void **state) {
   (void)state;
   dispatch_host(1, 1);
   size_t values_len = fake.values_len;
@@ -636,7 +637,7 @@ beyond_max_values_details_go_before_averages_before_the_host(void **state) {
   assert_true(last_load < first_detail);
 }
 
-static void what_max_values_leaves_out_is_counted_and_said_once(void **state) {
+static void values_beyond_max_values_are_counted_and_logged_once(void **state) {
   (void)state;
   dispatch_host(8, 0);
   size_t whole = fake.values_len;
@@ -654,7 +655,7 @@ static void what_max_values_leaves_out_is_counted_and_said_once(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
-static void what_is_left_of_max_values_is_handed_on(void **state) {
+static void the_rest_of_max_values_is_returned(void **state) {
   (void)state;
   struct snapshot *snapshot = make_snapshot(1, 0);
   config.max_values = 1000;
@@ -668,28 +669,28 @@ int main(void) {
   cmocka_unit_test_setup_teardown(test, set_up, plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(by_default_each_core_has_busy_busy_max_and_load),
-      TEST(by_default_the_host_has_aggregates_averages_and_itself),
-      TEST(hidden_and_unaccounted_are_not_the_same_series_twice),
-      TEST(unaccounted_of_the_host_comes_if_it_is_asked_for),
-      TEST(what_is_asked_for_comes_under_its_name),
-      TEST(residencies_and_power_come_under_their_core_or_package),
+      TEST(by_default_the_host_has_spreads_averages_and_percores_own_figures),
+      TEST(the_host_has_unaccounted_only_if_it_may_differ_from_hidden),
+      TEST(report_hidden_includes_unaccounted_of_the_host),
+      TEST(every_option_adds_its_values),
+      TEST(residencies_and_power_belong_to_a_core_or_a_package),
       TEST(a_host_of_256_cores_has_distinct_identifiers),
       TEST(with_every_option_on_identifiers_are_still_distinct),
       TEST(every_identifier_has_a_plugin_an_instance_and_a_stock_type),
       TEST(a_source_is_counted_from_the_first_time_it_serves_a_core),
       TEST(the_documents_say_what_a_host_costs),
       TEST(the_table_of_the_fleet_page_is_what_is_dispatched),
-      TEST(what_is_not_known_is_not_dispatched),
+      TEST(unknown_figures_are_not_dispatched),
       TEST(shares_are_clamped_to_0_and_100_percent),
       TEST(hidden_may_be_negative),
       TEST(a_core_that_is_offline_has_no_values),
-      TEST(steal_of_the_host_is_told_under_a_hypervisor_only),
-      TEST(parts_that_are_switched_off_are_left_out),
-      TEST(no_time_is_dispatched_twice_nor_gone_back_to),
+      TEST(steal_of_the_host_is_reported_only_under_a_hypervisor),
+      TEST(values_that_are_switched_off_are_left_out),
+      TEST(the_time_of_values_always_increases),
       TEST(beyond_max_values_the_loads_of_the_cores_are_the_last_to_go),
       TEST(beyond_max_values_details_go_before_averages_before_the_host),
-      TEST(what_max_values_leaves_out_is_counted_and_said_once),
-      TEST(what_is_left_of_max_values_is_handed_on),
+      TEST(values_beyond_max_values_are_counted_and_logged_once),
+      TEST(the_rest_of_max_values_is_returned),
   };
   return cmocka_run_group_tests_name("plugin_dispatch", tests, NULL, NULL);
 }

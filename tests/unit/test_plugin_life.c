@@ -1,5 +1,5 @@
-/* The life of the plugin: config, init, read, shutdown; with a sampler of the
- * test's own in place of the thread. */
+/* The life of the plugin: config, init, read, shutdown. Stubs replace the
+ * samplers and their threads. */
 #include "fake_collectd.h"
 
 #include "cycles/sampler.h"
@@ -55,7 +55,7 @@ struct snapshot *sampler_take(struct sampler *sampler) {
 
 void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 
-/* The same for the regions. */
+/* The same for regions. */
 static struct {
   int start_status;
   unsigned starts, stops;
@@ -141,7 +141,7 @@ static int read_once(void) {
   return fake.read(&none);
 }
 
-static void no_thread_is_made_before_init(void **state) {
+static void no_thread_is_started_before_init(void **state) {
   (void)state;
   oconfig_item_t *block = fake_config("Cores \"0\"");
   assert_int_equal(fake.config(block), 0);
@@ -174,7 +174,7 @@ static void the_first_read_without_history_succeeds(void **state) {
   assert_int_equal(fake.values_len, 0);
 }
 
-static void a_read_dispatches_all_that_is_new_the_oldest_first(void **state) {
+static void a_read_dispatches_all_new_snapshots_the_oldest_first(void **state) {
   (void)state;
   assert_int_equal(fake.init(), 0);
   queue_snapshot(1000);
@@ -189,7 +189,7 @@ static void a_read_dispatches_all_that_is_new_the_oldest_first(void **state) {
   assert_int_equal(fake.values_len, values_len);
 }
 
-static void without_a_source_the_first_read_fails_and_no_other(void **state) {
+static void without_a_source_only_the_first_read_fails(void **state) {
   (void)state;
   stub.has_source = false;
   assert_int_equal(fake.init(), 0);
@@ -200,8 +200,7 @@ static void without_a_source_the_first_read_fails_and_no_other(void **state) {
   assert_int_equal(fake_count_logged(LOG_ERR), 1);
 }
 
-static void
-a_start_that_fails_is_tried_again_after_1_2_4_to_60_s(void **state) {
+static void a_failed_start_is_tried_again_after_1_2_4_to_60_s(void **state) {
   (void)state;
   static const unsigned delays_s[] = {1, 2, 4, 8, 16, 32, 60, 60};
   stub.start_status = -ENOENT;
@@ -239,7 +238,7 @@ static void regions_are_read_by_a_thread_of_their_own(void **state) {
   assert_int_equal(region_stub.stops, 1);
 }
 
-static void regions_that_could_not_start_are_tried_by_each_read(void **state) {
+static void each_read_tries_again_to_start_regions(void **state) {
   (void)state;
   region_stub.start_status = -EAGAIN;
   assert_int_equal(fake.init(), 0);
@@ -251,7 +250,7 @@ static void regions_that_could_not_start_are_tried_by_each_read(void **state) {
   assert_int_equal(region_stub.starts, 3);
 }
 
-static void values_of_regions_have_the_room_that_loads_leave(void **state) {
+static void regions_get_the_values_that_loads_leave(void **state) {
   (void)state;
   oconfig_item_t *block = fake_config("MaxValues 30");
   assert_int_equal(fake.config(block), 0);
@@ -261,7 +260,7 @@ static void values_of_regions_have_the_room_that_loads_leave(void **state) {
   queue_region_values(1000, 50);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 30);
-  /* Before the next loads come, as much as they left last time. */
+  /* Before the next loads, regions get what the last loads left. */
   fake_reset();
   queue_region_values(1010, 50);
   assert_int_equal(read_once(), 0);
@@ -276,7 +275,7 @@ static void values_of_regions_have_the_room_that_loads_leave(void **state) {
   assert_int_equal(dropped->values[0].derive, 2 * (50 - room));
 }
 
-static void what_the_sampler_says_goes_to_the_log_at_its_level(void **state) {
+static void messages_of_the_sampler_are_logged_at_their_level(void **state) {
   (void)state;
   assert_int_equal(fake.init(), 0);
   const struct journal *journal = &stub.options.engine.journal;
@@ -287,18 +286,18 @@ static void what_the_sampler_says_goes_to_the_log_at_its_level(void **state) {
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(no_thread_is_made_before_init),
+      TEST(no_thread_is_started_before_init),
       TEST(a_bad_value_makes_the_config_callback_fail),
       TEST(the_sampler_runs_at_the_interval_of_the_plugin),
       TEST(the_first_read_without_history_succeeds),
-      TEST(a_read_dispatches_all_that_is_new_the_oldest_first),
-      TEST(without_a_source_the_first_read_fails_and_no_other),
-      TEST(a_start_that_fails_is_tried_again_after_1_2_4_to_60_s),
+      TEST(a_read_dispatches_all_new_snapshots_the_oldest_first),
+      TEST(without_a_source_only_the_first_read_fails),
+      TEST(a_failed_start_is_tried_again_after_1_2_4_to_60_s),
       TEST(shutdown_stops_the_sampler),
       TEST(regions_are_read_by_a_thread_of_their_own),
-      TEST(regions_that_could_not_start_are_tried_by_each_read),
-      TEST(values_of_regions_have_the_room_that_loads_leave),
-      TEST(what_the_sampler_says_goes_to_the_log_at_its_level),
+      TEST(each_read_tries_again_to_start_regions),
+      TEST(regions_get_the_values_that_loads_leave),
+      TEST(messages_of_the_sampler_are_logged_at_their_level),
   };
   return cmocka_run_group_tests_name("plugin_life", tests, NULL, NULL);
 }

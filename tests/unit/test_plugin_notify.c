@@ -1,4 +1,4 @@
-/* From snapshots to notifications. */
+/* Changes between snapshots become notifications. */
 #include "fake_collectd.h"
 
 #include "plugin/notify.h"
@@ -85,7 +85,7 @@ a_change_of_source_is_notified_once_for_all_its_cores(void **state) {
   assert_int_equal(fake.notifications[3].severity, NOTIF_OKAY);
 }
 
-static void a_first_source_and_hotplug_are_no_change(void **state) {
+static void a_first_source_and_hotplug_are_not_changes(void **state) {
   (void)state;
   notify_sources((enum source[]){SOURCE_NONE, SOURCE_IDLE}, 2, 0);
   notify_sources((enum source[]){SOURCE_IDLE, SOURCE_IDLE}, 2, 1);
@@ -99,7 +99,8 @@ static void a_first_source_and_hotplug_are_no_change(void **state) {
   assert_int_equal(fake.notifications_len, 0);
 }
 
-static void without_send_notifications_changes_are_only_noted(void **state) {
+static void
+without_send_notifications_changes_are_only_remembered(void **state) {
   (void)state;
   sending = false;
   notify_sources((enum source[]){SOURCE_MPERF}, 1, 0);
@@ -129,8 +130,8 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
       TEST(a_change_of_source_is_notified_once_for_all_its_cores),
-      TEST(a_first_source_and_hotplug_are_no_change),
-      TEST(without_send_notifications_changes_are_only_noted),
+      TEST(a_first_source_and_hotplug_are_not_changes),
+      TEST(without_send_notifications_changes_are_only_remembered),
       TEST(a_list_of_cores_that_is_too_long_ends_after_a_whole_range),
   };
   return cmocka_run_group_tests_name("plugin_notify", tests, NULL, NULL);
