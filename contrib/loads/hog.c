@@ -2,11 +2,11 @@
  *
  * The kernel charges a whole tick to whatever runs at the moment of the tick.
  * This program runs for most of every tick and sleeps while the tick comes, so
- * that accounts kept by the tick show a core at rest. It writes down how long
- * it was really busy, and ends by itself.
+ * accounts kept by the tick show an idle core. It reports how long it was
+ * really busy.
  *
- * Ticks come at the multiples of their period on CLOCK_MONOTONIC (unless the
- * kernel was booted with skew_tick=1). */
+ * Ticks come at multiples of their period on CLOCK_MONOTONIC (unless the kernel
+ * was booted with skew_tick=1). */
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -23,9 +23,11 @@
 
 static const char help[] =
     "Usage: hog CORE SECONDS [EVERY]\n"
-    "Keeps a core busy for most of each timer tick, and asleep while the tick "
-    "comes.\nSays at the end how busy it was; with EVERY also at each "
-    "multiple of so many\nseconds of the clock, as lines 'hog TIME PERCENT'.\n";
+    "Keeps a core busy for most of each timer tick and sleeps while the tick "
+    "comes.\nPrints at the end how busy the core was. With EVERY, also prints "
+    "a "
+    "line\n'hog TIME PERCENT' whenever the clock is at a multiple of EVERY "
+    "seconds.\n";
 
 static int64_t now_ns(clockid_t clock) {
   struct timespec time;
@@ -48,10 +50,10 @@ static int64_t tick_period_ns(void) {
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* Busy time since the last line, and when the next line is due. */
+/* Busy time since the last line. */
 struct report {
   int64_t every_ns; /* 0: none */
-  int64_t due_ns;   /* CLOCK_REALTIME */
+  int64_t due_ns;   /* of the next line, CLOCK_REALTIME */
   int64_t since_ns; /* CLOCK_MONOTONIC */
   int64_t busy_ns;
 };
@@ -83,18 +85,19 @@ static bool pin(int core) {
   CPU_ZERO(&cores);
   CPU_SET(core, &cores);
   if (sched_setaffinity(0, sizeof(cores), &cores) != 0) {
-    fprintf(stderr, "hog: core %d: %s\n", core, strerror(errno));
+    fprintf(stderr, "hog: cannot run on core %d: %s\n", core, strerror(errno));
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* Where permitted, nothing else runs while this is busy. */
+  /* May fail; if permitted, no other task runs while this one is busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;
 }
 
-/* From a little after each tick until well before the next: waking takes some
- * ten microseconds, and being early costs the disguise. */
+/* Runs from a little after each tick until well before the next. Waking up
+ * takes some ten microseconds; if the program ran too early or too late, the
+ * tick would see it. */
 static double burn(int64_t duration_ns, int64_t every_ns) {
   int64_t tick_ns = tick_period_ns();
   int64_t after_ns = least(150 * MICROSECOND, tick_ns / 16);
