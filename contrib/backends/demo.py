@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
-"""percore on this machine, with a real Graphite or InfluxDB behind it and a
-dashboard in front, until Ctrl-C. contrib/demo --graphite and --influxdb build
-what is needed and call it:
+"""Runs percore with a real Graphite or InfluxDB and a dashboard until Ctrl-C.
+contrib/demo --graphite and --influxdb build what is needed and call it:
 
     demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
             [--simulate CORES] [--seconds N] [--pictures DIR]
@@ -55,12 +54,12 @@ def collectd_folder():
     return next(line.split()[-1] for line in text.splitlines() if 'Plugin directory' in line)
 
 
-# -- something to see -----------------------------------------------------------
+# -- loads to show ----------------------------------------------------------------
 
 
 def wave(core, cores):
-    """Keeps a core busy for a share of the time that goes up and down in two
-    minutes; each core is a little later than the one before."""
+    """Keeps a core busy for a share of the time that rises and falls every two
+    minutes; each core is a little later than the previous core."""
     os.sched_setaffinity(0, [core])
     os.nice(19)
     slice_s = 0.05
@@ -73,8 +72,8 @@ def wave(core, cores):
 
 
 def start_loads(hog, producer_cores):
-    """A wave on each core without a fast path, and on the last one now and then
-    a load that the timer tick never sees."""
+    """Starts a wave on each core without a fast path, and on the last core every
+    40 s a load that the timer tick never sees."""
     cores = sorted(os.sched_getaffinity(0))
     waves = [multiprocessing.Process(target=wave, args=(core, len(cores)), daemon=True)
              for core in cores if core not in producer_cores]
@@ -131,7 +130,7 @@ class Demo:
             stack.program('producer', producer, env)
 
     def graphite_address(self, refresh_s=5):
-        """Puts the dashboard there, for the last minutes."""
+        """Saves the dashboard in Graphite, and returns its address."""
         state = graphite_dashboard.of_host(HOST)
         state['timeConfig']['relativeStartQuantity'] = str(MINUTES)
         state['defaultGraphParams']['from'] = f'-{MINUTES}minutes'
@@ -139,7 +138,7 @@ class Demo:
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
-        """Whether a load has arrived in each store."""
+        """Whether each store has received a load."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
                                         f'collectd.{HOST}.percore.*.percent.busy') as answer:
@@ -157,7 +156,7 @@ class Demo:
         deadline = time.monotonic() + patience_s
         while not self.has_values():
             if time.monotonic() > deadline or self.collectd.process.poll() is not None:
-                raise RuntimeError('no values arrive; collectd says:\n' + self.collectd.tail())
+                raise RuntimeError('no values arrive; the log of collectd:\n' + self.collectd.tail())
             time.sleep(0.2)
 
 
@@ -166,7 +165,7 @@ def say(text=''):
 
 
 def describe(demo, serve):
-    """Prints what to open."""
+    """Prints the addresses to open."""
     if demo.graphite:
         say(f'\n  Graphite:  {demo.graphite_address()}')
     if demo.influxdb:
@@ -175,14 +174,14 @@ def describe(demo, serve):
             'and\n             database, and import contrib/dashboards/grafana-influxdb.json.')
         missing = panels.missing()
         if missing:
-            say(f'             Without Grafana there is nothing to see here: {missing}.')
+            say(f'             Its panels cannot be shown without Grafana: {missing}.')
         else:
-            say('             Preparing its panels without a Grafana (npm, once: 500 MB) ...')
+            say('             Preparing its panels without Grafana (npm, once: 500 MB) ...')
             try:
                 say(f'\n  Panels:    {serve(panels.build())}')
             except subprocess.CalledProcessError:
-                say('             npm could not install them; the values are there all the same.')
-    say('\nAll of it is on loopback and ends at Ctrl-C.')
+                say('             npm could not install them; use Grafana instead.')
+    say('\nEverything listens on loopback only and ends at Ctrl-C.')
 
 
 def main():
@@ -193,7 +192,7 @@ def main():
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
     parser.add_argument('--simulate', type=int, metavar='CORES',
-                        help='not this machine, but a made-up one of at least 8 cores')
+                        help='show a simulated host with at least 8 cores instead')
     parser.add_argument('--seconds', type=float, default=math.inf)
     parser.add_argument('--pictures', help='draw pictures into this directory, then end')
     options = parser.parse_args()
@@ -228,7 +227,7 @@ def main():
             deadline = began + options.seconds
             while time.monotonic() < deadline:
                 if demo.collectd.process.poll() is not None:
-                    raise RuntimeError('collectd has ended:\n' + demo.collectd.tail())
+                    raise RuntimeError('collectd has ended; its log:\n' + demo.collectd.tail())
                 time.sleep(0.5)
     except KeyboardInterrupt:
         say()

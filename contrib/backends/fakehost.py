@@ -1,5 +1,5 @@
-"""A host made of files, for percore's SysRoot: as many cores as wanted, each
-with a load that is known because this module makes it."""
+"""A simulated host for percore's SysRoot: files of /proc and /sys for any number
+of cores with known loads."""
 import ctypes
 import math
 import multiprocessing
@@ -13,14 +13,14 @@ TICKS_PER_S = 100
 
 
 class Core:
-    """Shares of wall time, 0 to 1, each a number or a function of the seconds
-    since the start: `user` is in the columns of /proc/stat, and `hidden` in
-    none, though the core is not idle."""
+    """A core with shares of wall time, 0 to 1, each a number or a function of the
+    seconds since the start. `user` is in the columns of /proc/stat; `hidden` is
+    in no column, although the core is not idle."""
 
     def __init__(self, user, hidden=0, deep=0.5):
         self.user, self.hidden = map(self._function, (user, hidden))
         self.deep = deep  # share of the idle time in the deeper C-state
-        # In seconds, since the machine was started, which is a while ago.
+        # Seconds since boot.
         self.user_s = self.idle_s = 1000.0
 
     @staticmethod
@@ -37,7 +37,7 @@ class Core:
 
 class FakeHost:
     def __init__(self, cores, nodes=1):
-        # In memory: a file system on a disk may make a rename wait for it.
+        # In memory, because on a disk a rename may have to wait.
         memory = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
         self.root = tempfile.mkdtemp(prefix='percore-host-', dir=memory)
         self.cores, self.nodes = cores, nodes
@@ -57,7 +57,7 @@ class FakeHost:
         shutil.rmtree(self.root, ignore_errors=True)
 
     def _write(self, path, text):
-        """As a whole or not at all: readers open it at any time."""
+        """Replaces the file atomically, because readers open it at any time."""
         path = self.root + path
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path + '.new', 'w') as file:
@@ -109,9 +109,9 @@ class FakeHost:
                 self._write(f'{folder}/usage', f'{self.usage if share else 0}\n')
 
     def _drive(self):
-        """A process of its own: /proc/stat as often as its unit changes, and on
-        time whatever else runs, for what is late is wrong. C-states are many
-        files, and may be a little late."""
+        """Runs in a process of its own, with priority: an update of /proc/stat
+        that comes late makes loads wrong. C-states are many files, and may be a
+        little late."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         try:
@@ -128,15 +128,15 @@ class FakeHost:
 
 
 def pollers(cores):
-    """Those of example(cores) on which a fast path polls."""
+    """The cores of example(cores) on which a fast path polls."""
     return range(cores - 4 - cores // 4, cores - 4)
 
 
 def example(cores=16):
-    """A host such as one with a packet gateway: two cores for housekeeping,
-    workers whose load goes up and down, a quarter that poll and so are always
-    busy, one that is full, some with nothing to do, and on the last one a load
-    that the timer tick does not see."""
+    """The cores of a packet gateway: two for housekeeping, workers whose load
+    rises and falls, a quarter of all cores that poll and so are always busy, one
+    that is overloaded, one that is busy now and then, one that is idle, and one
+    with a load that the timer tick does not see."""
 
     def wave(middle, swing, period_s, phase):
         return lambda t: middle + swing * math.sin(2 * math.pi * (t / period_s + phase))

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Puts contrib/dashboards/graphite-web.json into a graphite-web, for the hosts
-that are named as Graphite has them, with `_` for their dots:
+"""Saves contrib/dashboards/graphite-web.json in a graphite-web, once for each
+host. Give the names of hosts as Graphite has them, with `_` for dots:
 
     graphite_dashboard.py URL HOST [HOST ...]
 
-The dashboard of a host is then at URL/dashboard/percore-HOST. (One template for
-all hosts would do, too, but graphite-web 1.1.8 cannot open a template: it
-escapes the quotes of its JSON.)
+The dashboard of a host is then at URL/dashboard/percore-HOST. (There is no template
+for all hosts because graphite-web 1.1.8 cannot open a template: it escapes the
+quotes of its JSON.)
 """
 import json
 import os
@@ -16,7 +16,7 @@ import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILE = os.path.join(HERE, os.pardir, 'dashboards', 'graphite-web.json')
-# The word in the file that stands for a host.
+# The placeholder for the host in the file.
 HOST = 'PERCORE_HOST'
 
 
@@ -31,7 +31,7 @@ def save(url, name, state):
     with urllib.request.urlopen(f'{url}/dashboard/save/{name}', data, timeout=60) as answer:
         result = json.load(answer)
     if not result.get('success'):
-        raise RuntimeError(f'{url} does not save the dashboard: {result}')
+        raise RuntimeError(f'{url}: the dashboard was not saved: {result}')
     return f'{url}/dashboard/{name}'
 
 

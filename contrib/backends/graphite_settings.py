@@ -1,9 +1,9 @@
-"""graphite-web's settings for a copy that lives in one directory, PERCORE_GRAPHITE."""
+"""Settings of a graphite-web whose files are all in the directory PERCORE_GRAPHITE."""
 import os
 
 _ROOT = os.environ['PERCORE_GRAPHITE']
 
-SECRET_KEY = 'this copy listens on loopback and holds nothing of worth'
+SECRET_KEY = 'not a secret: this server listens on loopback only'
 ALLOWED_HOSTS = ['127.0.0.1', 'localhost']
 TIME_ZONE = 'UTC'
 
@@ -17,17 +17,17 @@ LOG_DIR = os.path.join(_ROOT, 'log')
 INDEX_FILE = os.path.join(_ROOT, 'search_index')
 LOG_ROTATION = False
 
-# What carbon has not written yet is asked of carbon itself.
+# Values that carbon has not written to disk yet are fetched from carbon.
 CARBONLINK_HOSTS = ['127.0.0.1:' + os.environ['PERCORE_CARBONLINK_PORT']]
 CARBONLINK_TIMEOUT = 2.0
 
-# New metrics and new values show at once.
+# Show new metrics and values at once.
 DEFAULT_CACHE_DURATION = 0
 FIND_CACHE_DURATION = 0
 FIND_TOLERANCE = 0
 DEFAULT_XFILES_FACTOR = 0
 
-# Whoever opens the page may save a dashboard; it is gone with the directory.
+# Anybody may save a dashboard.
 DASHBOARD_REQUIRE_AUTHENTICATION = False
 
 DATABASES = {

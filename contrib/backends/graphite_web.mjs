@@ -1,9 +1,9 @@
-/* Opens a dashboard of graphite-web in headless Chromium and looks at it.
+/* Opens a dashboard of graphite-web in headless Chromium and checks its graphs.
  *
  *   node graphite_web.mjs CONFIG
  *
- * CONFIG is JSON: modules, url, graphs (how many there are to be), picture
- * (where a screenshot goes, or null), width, height. Prints {faults, drawn}.
+ * CONFIG is JSON: modules, url, graphs (the expected number), picture (the path
+ * of a screenshot, or null), width, height. Prints {faults, drawn}.
  */
 import { createRequire } from 'node:module';
 
@@ -35,8 +35,8 @@ try {
     const context = canvas.getContext('2d');
     context.drawImage(image, 0, 0);
     const { data } = context.getImageData(0, 0, canvas.width, canvas.height);
-    // Text, grid and background are grey; curves and their names are not. In
-    // the middle there may be "No Data" in red, which is no curve.
+    // Text, grid and background are grey; curves and their names are not. Skip
+    // the middle, where "No Data" may be written in red.
     let coloured = 0;
     for (let i = 0; i < data.length; i += 4) {
       const x = (i / 4) % canvas.width;
@@ -53,11 +53,11 @@ try {
     if (drawn.length >= config.graphs && drawn.every((p) => p.coloured !== -1)) break;
     await page.waitForTimeout(200);
   }
-  if (drawn.length !== config.graphs) faults.push(`${drawn.length} pictures and not ${config.graphs}`);
+  if (drawn.length !== config.graphs) faults.push(`${drawn.length} graphs instead of ${config.graphs}`);
   for (const { source, coloured } of drawn)
-    if (coloured < 100) faults.push(`nothing is drawn (${coloured}) in ${source}`);
+    if (coloured < 100) faults.push(`no curve (${coloured} coloured pixels) in ${source}`);
   if (config.picture) {
-    // Each has a frame until a while after it was loaded.
+    // Each image keeps a frame for a while after it was loaded.
     for (let i = 0; i < 25 && await page.$('.graph-img-loading'); i++) await page.waitForTimeout(200);
     await page.screenshot({ path: config.picture });
   }

@@ -2,12 +2,12 @@
 
 Debian 12's package needs three things to show a dashboard:
 
-* graphite/wsgi.py asks whitenoise for __version__, which whitenoise 6 does not
-  have, takes it for an old one and fails; so whitenoise is put around it here;
-* STATICFILES_DIRS names a folder that Debian has moved, and the dashboard then
-  says "Invalid theme 'default'";
-* dashboard.js calls htmlEncode, which nobody defines, so no dashboard opens; it
-  is served with a definition before it.
+* graphite/wsgi.py reads whitenoise.__version__, which whitenoise 6 lacks, assumes
+  an old version and fails; so this module wraps the application itself;
+* STATICFILES_DIRS names a folder that Debian has moved, and the dashboard says
+  "Invalid theme 'default'";
+* dashboard.js calls htmlEncode, which is not defined, so no dashboard opens; this
+  module prepends a definition.
 """
 import os
 
@@ -17,7 +17,7 @@ from django.conf import settings  # noqa: E402
 
 STATIC = settings.STATIC_ROOT
 settings.STATICFILES_DIRS = (STATIC,)
-settings.STATIC_ROOT = '/nonexistent'  # it may not be one of STATICFILES_DIRS
+settings.STATIC_ROOT = '/nonexistent'  # must not be one of STATICFILES_DIRS
 
 from django.core.wsgi import get_wsgi_application  # noqa: E402
 from whitenoise import WhiteNoise  # noqa: E402

@@ -2,7 +2,7 @@
 # Installs packages of servers without starting their services, now or at the
 # next boot. To be sourced after contrib/setup.sh.
 
-# Of the packages in tests/backends/packages.
+# The services of the packages in tests/backends/packages.
 SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)
 
 is_missing() {
@@ -11,8 +11,8 @@ is_missing() {
   return 1
 }
 
-# Debian asks this file before it starts anything. Who may end in the midst of an
-# installation calls allow_services at its end.
+# Debian runs this file before it starts a service. A script that may be interrupted
+# during an installation must call allow_services when it exits.
 services_policy=/usr/sbin/policy-rc.d
 services_forbidden=0
 

@@ -1,5 +1,5 @@
-"""npm's packages, exactly those of a package-lock.json, outside the tree in
-${PERCORE_CACHE:-~/.cache/percore}; made once for each version of the lock."""
+"""Installs the npm packages of a package-lock.json outside the source tree, in
+${PERCORE_CACHE:-~/.cache/percore}, once for each version of the lock file."""
 import hashlib
 import os
 import shutil
@@ -7,8 +7,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Why npm's packages are not to be had, or None. With a package, installs
-    it to find out."""
+    """Why npm packages are not available, or None. Installs those of `source`, if
+    given, to find out."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'
@@ -16,7 +16,7 @@ def missing(source=None, name=None):
         if source:
             install(source, name)
     except subprocess.CalledProcessError:
-        return f'npm cannot install what {os.path.basename(source)}/package.json names'
+        return f'npm cannot install the packages of {os.path.basename(source)}/package.json'
     return None
 
 
@@ -25,13 +25,13 @@ def cache():
 
 
 def install(source, name):
-    """The folder that holds node_modules for the package of folder `source`."""
+    """Returns the folder with node_modules for `source`."""
     with open(os.path.join(source, 'package-lock.json'), 'rb') as lock:
         version = hashlib.sha256(lock.read()).hexdigest()[:16]
     folder = os.path.join(cache(), 'npm', f'{name}-{version}')
     if os.path.isdir(folder):
         return folder
-    # Under another name until it is complete: nobody ever sees half of it.
+    # It has another name until it is complete.
     partial = f'{folder}.{os.getpid()}'
     shutil.rmtree(partial, ignore_errors=True)
     os.makedirs(partial)
@@ -41,6 +41,6 @@ def install(source, name):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         os.rename(partial, folder)
-    except OSError:  # someone else was faster
+    except OSError:  # another process was faster
         shutil.rmtree(partial)
     return folder

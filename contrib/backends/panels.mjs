@@ -1,10 +1,10 @@
 /* Opens the page of contrib/dashboards/panels in headless Chromium, waits until
- * all its panels are drawn, and takes pictures of some of its rows.
+ * all panels are drawn, and takes pictures of some rows.
  *
  *   node panels.mjs CONFIG
  *
- * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, without
- * (titles of panels that have no data here). Prints {faults, panels}.
+ * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}. Prints
+ * {faults, panels}.
  */
 import { createRequire } from 'node:module';
 
@@ -26,7 +26,7 @@ try {
       faults.push(`console: ${message.text().slice(0, 300)}`);
   });
   page.on('response', (response) => {
-    // Grafana's server brings its own font; any other will do.
+    // Only Grafana's own server has its fonts; others will do.
     if (response.status() >= 400 && !response.url().includes('/public/fonts/')) faults.push(`${response.status()} ${response.url()}`);
   });
   await page.goto(config.url);
@@ -53,7 +53,7 @@ try {
   for (const [path, wanted] of Object.entries(config.pictures)) {
     const tops = size.rows.filter((row) => wanted.includes(row.title)).map((row) => row.top);
     if (tops.length !== wanted.length) {
-      faults.push(`${path}: ${tops.length} of ${wanted.length} rows are there`);
+      faults.push(`${path}: the page has ${tops.length} of ${wanted.length} rows`);
       continue;
     }
     const top = Math.min(...tops);

@@ -1,6 +1,6 @@
-"""The panels of contrib/dashboards/grafana-influxdb.json in a browser, drawn by
-Grafana's own components without a Grafana: for a look at the demonstration and
-for the pictures of the README. The page is contrib/dashboards/panels."""
+"""Shows the panels of contrib/dashboards/grafana-influxdb.json in a browser, drawn
+by Grafana's own components but without Grafana: for the demo and for the pictures
+of the README. The page is contrib/dashboards/panels."""
 import hashlib
 import http.server
 import json
@@ -32,7 +32,8 @@ def missing():
 
 
 def build():
-    """The folder of the page, made once for each version of its source."""
+    """Returns the folder of the page, which is built once for each version of its
+    source."""
     modules = node_packages.install(SOURCE, 'panels')
     digest = hashlib.sha256()
     for name in sorted(os.listdir(SOURCE)):
@@ -41,7 +42,7 @@ def build():
     page = os.path.join(modules, 'site-' + digest.hexdigest()[:16])
     if os.path.isdir(page):
         return page
-    # Under another name until it is complete.
+    # It has another name until it is complete.
     partial = f'{page}.{os.getpid()}'
     subprocess.run([os.path.join(modules, 'node_modules/.bin/esbuild'),
                     os.path.join(SOURCE, 'main.jsx'), *ESBUILD, f'--outdir={partial}'],
@@ -50,13 +51,13 @@ def build():
     shutil.copy(os.path.join(SOURCE, 'index.html'), partial)
     try:
         os.rename(partial, page)
-    except OSError:  # someone else was faster
+    except OSError:  # another process was faster
         shutil.rmtree(partial)
     return page
 
 
 class Server:
-    """Serves the page, what it is to show, and the store, on loopback."""
+    """Serves the page, its configuration and the store on loopback."""
 
     def __init__(self, page, store, host, minutes, refresh_ms=5000, open_rows=True):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
@@ -72,7 +73,7 @@ class Server:
                 super().__init__(*arguments, directory=page)
 
             def translate_path(self, path):
-                # Where Grafana's server has what its components ask for.
+                # Grafana's components load their icons from this path.
                 prefix = '/public/build/img/'
                 if path.startswith(prefix):
                     return os.path.join(icons, os.path.normpath('/' + path[len(prefix):])[1:])
@@ -101,7 +102,7 @@ class Server:
                 try:
                     self.wfile.write(body)
                 except ConnectionError:
-                    pass  # the browser has gone elsewhere
+                    pass  # the browser has closed the connection
 
             def log_message(self, *unused):
                 pass
@@ -120,7 +121,7 @@ class Server:
 
 
 def look(script, config):
-    """Runs one of the browser scripts here. Returns what it found."""
+    """Runs a browser script of this folder and returns its result."""
     modules = node_packages.install(BROWSER_PACKAGES, 'backends')
     process = subprocess.run(['node', os.path.join(HERE, script),
                               json.dumps({**config, 'modules': modules})],
@@ -144,7 +145,7 @@ def take_pictures(demo, serve, folder, minutes):
         raise RuntimeError(reason)
     os.makedirs(folder, exist_ok=True)
     began = time.monotonic()
-    print('Preparing the panels, and waiting until there are curves to show ...', flush=True)
+    print('Preparing the panels, and waiting for enough values ...', flush=True)
     page = build()
     time.sleep(max(0, minutes * 60 - (time.monotonic() - began)))
     faults = []
@@ -158,7 +159,7 @@ def take_pictures(demo, serve, folder, minutes):
     faults += found['faults']
     if faults:
         raise RuntimeError('\n'.join(faults))
-    # A page of curves has few colours: a third of the size.
+    # Reducing the number of colours makes the files a third as large.
     subprocess.run(['pngquant', '--force', '--ext', '.png', '--speed', '1', '--strip',
                     *(os.path.join(folder, name) for name in ('graphite-web.png', *PICTURES))],
                    check=True)

@@ -1,12 +1,11 @@
-"""Real databases out of Debian's packages, each a child of this process, on
-loopback, with a directory of its own below one directory. No service is
-started and nothing is read from or written to /var or /etc. The demonstration
-and the tests use it alike.
+"""Runs real databases from Debian's packages for the demo and the tests. Each is a
+child of this process, listens on loopback only, and has a directory of its own
+below one directory. No service is started, and /var and /etc are not used.
 
     with Stack(directory) as stack:
         carbon = stack.carbon()
         ...
-    # all have ended, in the reverse order
+    # here all have ended, in reverse order
 """
 import ctypes
 import os
@@ -18,10 +17,10 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLLECTD_SAMPLES = os.path.join(HERE, os.pardir, 'collectd')
-DEBIAN_PYTHON = '/usr/bin/python3'  # the one that graphite is installed for
+DEBIAN_PYTHON = '/usr/bin/python3'  # graphite is installed for this one
 TYPES_DB = '/usr/share/collectd/types.db'
 
-# What each server is, and the Debian package that has it.
+# The program of each server, and the Debian package that contains it.
 PROGRAMS = {
     'collectd': ('/usr/sbin/collectd', 'collectd-core'),
     'carbon': ('/usr/bin/carbon-cache', 'graphite-carbon'),
@@ -38,20 +37,20 @@ PROGRAMS = {
 
 
 def missing_package(program):
-    """The package to install for a program, or None if it is there."""
+    """The package to install for a program, or None if it is installed."""
     path, package = PROGRAMS[program]
     return None if os.access(path, os.X_OK) else package
 
 
 def sample(name, changes=None):
     """The text of a file of contrib/collectd, with each key of `changes`
-    replaced by its value. A key that does not stand there exactly once is an
-    error: what is tested must be what is shipped."""
+    replaced by its value. The text must contain each key exactly once, so that
+    the tests use the sample that is shipped."""
     with open(os.path.join(COLLECTD_SAMPLES, name)) as file:
         text = file.read()
     for old, new in (changes or {}).items():
         if text.count(old) != 1:
-            raise ValueError(f'{name}: {old!r} stands there {text.count(old)} times')
+            raise ValueError(f'{name} contains {old!r} {text.count(old)} times instead of once')
         text = text.replace(old, new)
     return text
 
@@ -75,23 +74,23 @@ def free_port():
 
 
 def is_udp_bound(port):
-    """Whether somebody would get what is sent to this port of loopback."""
+    """Whether a process receives datagrams on this port of loopback."""
     with open('/proc/net/udp') as table:
         return any(line.split()[1] == f'0100007F:{port:04X}' for line in list(table)[1:])
 
 
 def end_with_parent():
-    """In the child: end when the parent does, even if it is killed."""
+    """Called in the child: ends it when the parent ends, even by a kill."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
 class Server:
-    """One child process with a log, and how to wait for it."""
+    """A child process with a log."""
 
     def __init__(self, name, directory, argv, port=None, env=None, patience=120,
                  stdin=subprocess.DEVNULL):
         self.name, self.port, self.directory = name, port, directory
-        self.udp_ports = ()  # that ready() waits for, too
+        self.udp_ports = ()  # ready() waits for these, too
         self.log = os.path.join(directory, name + '.log')
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
@@ -114,7 +113,7 @@ class Server:
                                + self.tail())
 
     def ready(self):
-        """Waits until all its ports are there."""
+        """Waits until all its ports are open."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             self.check_alive()
@@ -142,7 +141,7 @@ class Server:
             return
         if self.process.stdin:
             self.process.stdin.close()
-        # One that is stopped (SIGSTOP) would not hear of it.
+        # A stopped process (SIGSTOP) would not handle SIGTERM.
         self.process.send_signal(signal.SIGCONT)
         self.process.terminate()
 
@@ -153,8 +152,8 @@ class Server:
         self.stop()
 
     def stop(self):
-        """What is stored does not matter any more: after `patience_at_end`
-        seconds it is killed, with whatever it has started."""
+        """Ends the process. After `patience_at_end` seconds kills it and its
+        children: its data are not needed any more."""
         self.terminate()
         try:
             self.process.wait(self.patience_at_end)
@@ -197,8 +196,8 @@ class Stack:
     # -- Graphite ---------------------------------------------------------
 
     def carbon(self, schemas, aggregation):
-        """carbon-cache with these rule files; .port takes lines, .link_port
-        answers graphite-web about what is not on disk yet."""
+        """carbon-cache with these rules. .port accepts lines; on .link_port
+        graphite-web fetches values that are not on disk yet."""
         folder = self._folder('carbon')
         port, pickle_port, link_port = free_port(), free_port(), free_port()
         self._write(folder, 'storage-schemas.conf', schemas)
@@ -254,7 +253,7 @@ class Stack:
         server = self._start('influxdb', [PROGRAMS['influxdb'][0], 'run', '-config', config],
                              port=port)
         server.collectd_port, server.udp_port = collectd_port, udp_port
-        # What is sent before they are open is lost, and HTTP may come first.
+        # The HTTP port may open first, and earlier datagrams would be lost.
         server.udp_ports = collectd_port, udp_port
         # Closing the collectd listener hangs in 1.6.7.
         server.patience_at_end = 1
@@ -276,7 +275,7 @@ class Stack:
             f'--web.listen-address=127.0.0.1:{port}'], port=port)
 
     def victoria_metrics(self, *exporter_ports):
-        """It scrapes as Prometheus does; .graphite_port takes Graphite lines."""
+        """Scrapes as Prometheus does; .graphite_port accepts Graphite lines."""
         folder, port, graphite_port = self._folder('victoria-metrics'), free_port(), free_port()
         config = self._scrape_config(folder, exporter_ports)
         server = self._start('victoria-metrics', [
@@ -291,27 +290,27 @@ class Stack:
     # -- Kafka ------------------------------------------------------------
 
     def kafka(self):
-        """A Kafka broker as far as clients can tell: librdkafka's own mock of
-        one, which lives inside an idle producer. .brokers is its address."""
+        """librdkafka's mock of a Kafka broker, which runs inside an idle producer.
+        .brokers is its address."""
         server = self._start('kafka', [
             PROGRAMS['kcat'][0], '-P', '-b', 'unused', '-t', 'unused', '-d', 'mock',
             '-X', 'test.mock.num.brokers=1'], stdin=subprocess.PIPE)
         deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             server.check_alive()
-            # With what comes after the port, which may be half written.
+            # Match a character after the port: the line may be incomplete.
             found = re.search(r'bootstrap.servers=(127\.0\.0\.1:\d+)\D', server.tail())
             if found:
                 server.brokers = found.group(1)
                 return server
             time.sleep(0.05)
-        raise RuntimeError('kcat names no broker:\n' + server.tail())
+        raise RuntimeError('kcat printed no broker address within 60 s; its log:\n' + server.tail())
 
     # -- collectd ---------------------------------------------------------
 
     def collectd(self, body, host='percore-test', interval=1, name='collectd', env=None):
-        """collectd with what every configuration here needs, then `body`.
-        .socket is its unixsock."""
+        """collectd with a common configuration and `body`. .socket is the path of
+        its unixsock."""
         folder = self._folder(name)
         config = self._write(folder, 'collectd.conf', COLLECTD_CONF.format(
             folder=folder, host=host, interval=interval, types=TYPES_DB) + body)
@@ -322,7 +321,7 @@ class Stack:
     # -- fast paths -------------------------------------------------------
 
     def runtime_folder(self, name='regions'):
-        """Where regions are found, for PERCORE_RUNTIME_DIR."""
+        """A directory for regions, for PERCORE_RUNTIME_DIR."""
         return self._folder(name)
 
     def program(self, name, argv, env):
@@ -338,12 +337,12 @@ CONF_DIR = {folder}
 LOG_DIR = {folder}/log
 PID_DIR = {folder}
 ENABLE_LOGROTATION = False
-# Do not become another user.
+# Do not change to another user.
 USER =
 DATABASE = whisper
 MAX_CACHE_SIZE = inf
 MAX_UPDATES_PER_SECOND = inf
-# The default of 50 new files per minute takes a quarter of an hour for one host.
+# With the default of 50 new files per minute, one host takes a quarter of an hour.
 MAX_CREATES_PER_MINUTE = inf
 MIN_TIMESTAMP_RESOLUTION = 1
 LINE_RECEIVER_INTERFACE = 127.0.0.1
