@@ -156,7 +156,8 @@ class Demo:
         deadline = time.monotonic() + patience_s
         while not self.has_values():
             if time.monotonic() > deadline or self.collectd.process.poll() is not None:
-                raise RuntimeError('no values arrive; the log of collectd:\n' + self.collectd.tail())
+                raise RuntimeError('no values arrive; the log of collectd:\n'
+                                   + self.collectd.tail())
             time.sleep(0.2)
 
 

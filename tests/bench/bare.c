@@ -1,7 +1,7 @@
-/* bare: a collectd plugin of the benches. It takes all values and forgets them,
- * so that no output is in the figures, and it can dispatch values by itself, as
- * cheaply as it can be done, to compare with. To SIGUSR1 it logs how many it
- * took so far.
+/* bare: a collectd plugin for benchmarks. It accepts all values and discards
+ * them, so that the figures contain no output plugin. It can also dispatch
+ * values itself, as cheaply as possible, for comparison. On SIGUSR1 it logs how
+ * many values it has received.
  *
  *   LoadPlugin "bare"
  *   <Plugin "bare">

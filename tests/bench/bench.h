@@ -1,5 +1,5 @@
-/* bench.h: what the benches share: a clock that others on the machine do not
- * move, medians, and the length of a core cycle. */
+/* bench.h: helpers for benchmarks: a clock of CPU time, medians, and the length
+ * of a core cycle. */
 #ifndef PERCORE_BENCH_H
 #define PERCORE_BENCH_H
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* CPU time of this thread, so that others on the machine do not count. */
+/* CPU time of this thread, so that other tasks do not count. */
 static inline uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -33,7 +33,7 @@ static inline void pin(int core) {
   sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
-/* Nanoseconds of one dependent add: a core cycle, on what is built today. */
+/* Nanoseconds of one dependent add, which takes one cycle on current cores. */
 static inline double cycle_ns(void) {
   enum { ADDS = 1000000 };
   double best = 1e9;

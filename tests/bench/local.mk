@@ -1,6 +1,6 @@
-# `make bench` prints the figures of the README and the manual pages, as ratios
-# of what runs side by side. Not part of `make check`: it wants a quiet machine.
-# The quick ones come first; the last, bench-plugin, takes a minute.
+# `make bench` prints the figures of the README and the manual pages, as ratios of
+# variants that run side by side. It is not part of `make check` because it needs a
+# quiet machine. The last benchmark, bench-plugin, takes a minute.
 BENCHES =
 include tests/bench/region.mk
 include tests/bench/plugin.mk

@@ -1,11 +1,11 @@
-/* What the usual patterns of fast-path statistics cost a worker, each with four
- * counters a packet, in the same run: beside other work, packet after packet,
- * and packet after packet in two workers that count for common rows.
- * SHARED, PER_CORE and sections are percore's; the others are written out
+/* The cost of the usual patterns of fast-path statistics, with four counters
+ * per packet, measured in one run: with other work for each packet, packets
+ * only, and packets only in two workers that count in common rows. SHARED,
+ * PER_CORE and sections are percore's; the other patterns are implemented
  * below.
  *
- * A figure is the median, over blocks, of what a pattern takes beyond the block
- * without counters just before it. */
+ * A figure is the median, over blocks, of the time that a pattern takes beyond
+ * the preceding block without counters. */
 #include "percore_config.h"
 
 #include <math.h>
@@ -21,11 +21,11 @@
 enum {
   ROWS = 4,
   COUNTERS = 4,
-  PACKETS = 1000, /* of a block beside other work */
+  PACKETS = 1000, /* per block with other work */
   TIGHT_PACKETS = 20000,
   BLOCKS = 201,
   TRIES = 1001,
-  BURST = 32, /* packets that a buffer holds back */
+  BURST = 32, /* packets in a buffer */
   WORKERS = 2
 };
 
@@ -40,9 +40,9 @@ static struct {
 
 struct worker {
   pthread_t thread;
-  int core, of, way; /* of so many workers */
-  uint64_t met;      /* how many have arrived when all have */
-  uint64_t work[4];  /* the other work's */
+  int core, of, way; /* `of`: number of workers */
+  uint64_t met;      /* the value of `arrived` when all have */
+  uint64_t work[4];  /* state of the other work */
   percore_slot_t slot;
   percore_core_table_t core_table;
   percore_shared_table_t shared_table;
@@ -55,14 +55,14 @@ struct worker {
 };
 
 /* ---------------------------------------------------------------------------
- * The work of a packet: some 1000 cycles at two to three instructions a cycle.
- * Work that fills every port of the core takes now 20 % less, now 20 % more,
- * whatever stands beside it. Without a loop, whose end is foreseen or not; and
- * not inline, or it would be compiled to something else beside each pattern.
+ * The work of a packet: about 1000 cycles at two to three instructions per
+ * cycle. Work that filled every port of the core would vary by 20 %. There is
+ * no loop, because the prediction of its end would vary, too; and the function
+ * is not inline, so that it is compiled in the same way for each pattern.
  */
 
 #define STEP                                                                   \
-  a *= 0x9e3779b97f4a7c15u; /* each waits for the one before */                \
+  a *= 0x9e3779b97f4a7c15u; /* each depends on the last */                     \
   b += 3, c ^= 5, d -= 7;                                                      \
   __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
 #define STEPS_4 STEP STEP STEP STEP
@@ -76,7 +76,7 @@ static __attribute__((noinline)) void other_work(uint64_t *work) {
 }
 
 /* ---------------------------------------------------------------------------
- * Patterns: a packet of so many bytes counts for a row
+ * Patterns: each counts a packet of `bytes` in a row
  */
 
 #define INLINE static inline __attribute__((always_inline))
@@ -172,7 +172,7 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
               each(per_core_section, "per core, sequence counter")             \
                   each(per_core_lock, "per core, lock")
 
-/* The count of packets after each other, and beside the other work. */
+/* Counts packets only, and packets with other work. */
 #define BLOCKS_OF(pattern, title)                                              \
   static                                                                       \
       __attribute__((noinline)) void tight_##pattern(struct worker *worker) {  \
@@ -205,7 +205,8 @@ enum { CORE_TABLE, SHARED_TABLE };
 static struct percore_region *region;
 static uint64_t arrived;
 
-/* Waits for the others without sleep, so that all go on at the same moment. */
+/* Spins until all workers are here, so that they continue at the same moment.
+ */
 static void meet(struct worker *worker) {
   worker->met += (uint64_t)worker->of;
   __atomic_add_fetch(&arrived, 1, __ATOMIC_ACQ_REL);
@@ -221,8 +222,8 @@ static uint64_t wall_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether all workers ran for most of the block at once: one that waited for
- * its core disturbed nobody. The same answer for all. */
+/* Whether all workers ran at the same time for most of the block: a worker that
+ * waited for its core would not disturb the others. All get the same answer. */
 static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
   static uint64_t begins[WORKERS], ends[WORKERS];
   begins[worker->core] = begin;
@@ -235,7 +236,7 @@ static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
     both_from = begins[w] > both_from ? begins[w] : both_from;
     both_to = ends[w] < both_to ? ends[w] : both_to;
   }
-  meet(worker); /* they may be changed again */
+  meet(worker); /* all have read the arrays */
   return both_to > both_from && (both_to - both_from) * 5 > (last - first) * 4;
 }
 
@@ -243,7 +244,7 @@ static uint64_t length_of(const struct worker *worker) {
   return worker->way == TIGHT ? TIGHT_PACKETS : PACKETS;
 }
 
-/* Nanoseconds of a packet. */
+/* Returns nanoseconds per packet. */
 static double time_block(struct worker *worker, int pattern, bool *alike) {
   meet(worker);
   uint64_t begin = wall_ns(), start = now_ns();
@@ -253,7 +254,7 @@ static double time_block(struct worker *worker, int pattern, bool *alike) {
   return ns;
 }
 
-/* Returns the number of blocks with counters. */
+/* Returns how many blocks with counters it ran. */
 static uint64_t measure_pattern(struct worker *worker, int pattern) {
   static _Thread_local double extra[BLOCKS], without[BLOCKS];
   size_t count = 0;
@@ -285,11 +286,11 @@ static void *run(void *argument) {
 
 struct result {
   double packet;       /* cycles without counters */
-  double extra[COUNT]; /* cycles of a counter */
-  double lost;         /* percent */
+  double extra[COUNT]; /* cycles for each counter */
+  double lost;         /* percent of the counts */
 };
 
-/* The means of the workers. */
+/* Returns means over the workers. */
 static struct result measure(int workers, int way, double cycle) {
   static struct worker all[WORKERS];
   struct result result = {0};
@@ -342,7 +343,7 @@ static bool create_region(void) {
     made = percore_row_add(region, CORE_TABLE, name, &added) == 0 &&
            percore_row_add(region, SHARED_TABLE, name, &added) == 0;
   }
-  for (int i = 0; i < 2; i++) { /* nobody reads it */
+  for (int i = 0; i < 2; i++) { /* the region has no readers */
     snprintf(path, sizeof(path), "%s/bench.%s", dir, i == 0 ? "lock" : "sock");
     unlink(path);
   }

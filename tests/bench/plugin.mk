@@ -1,4 +1,4 @@
-# The plugin in the real collectd, against a plugin that only dispatches.
+# The plugin in the real collectd, compared with a plugin that only dispatches.
 EXTRA_DIST += tests/bench/region_dispatch.py
 if PLUGIN
 EXTRA_LTLIBRARIES += bare.la

@@ -1,8 +1,8 @@
-"""What 100 000 values of a region cost in collectd, against a plugin that does
-nothing but dispatch the same values. Both run side by side, half an interval
-apart, so that whatever slows the machine down slows both. Prints the CPU time
-of the daemons, and the median of its ratios over the turns. A turn counts as a
-whole: a large table may have its values in every second interval."""
+"""The cost of 100 000 values of a region in collectd, compared with a plugin
+that only dispatches the same values. Both run side by side, half an interval
+apart, so that a slow machine slows both. Prints the CPU time of the daemons
+and the median of its ratios over the turns. Each turn is measured as a whole,
+because a large table may have values only in every second interval."""
 
 import contextlib
 import os
@@ -21,13 +21,13 @@ from producers import SESSION, Producer, RuntimeDir  # noqa: E402
 
 ROWS, FIELDS = 25000, 4
 SKIPPED, MEASURED = 2, 9  # intervals of a second
-TURNS = 5  # each with daemons of its own: how fast one is is partly chance
+TURNS = 5  # each with new daemons, because their speed varies
 COUNTED = re.compile(r"bare: (\d+) values")
 MOST = 1.1  # times the CPU time of the bare plugin
 
 
 class Daemon(Collectd):
-    """With the plugin `bare` to take the values in place of csv."""
+    """collectd with the plugin `bare` instead of csv as the output."""
 
     def copy_plugin(self, name):
         if name == "csv":
@@ -48,11 +48,11 @@ class Daemon(Collectd):
             file.write(text)
 
     def cpu_s(self):
-        """By the CPU clock of the process: clock_getcpuclockid(3)."""
+        """The CPU time of the process; see clock_getcpuclockid(3)."""
         return time.clock_gettime(~self.process.pid << 3 | 2)
 
     def count_values(self):
-        """How many there were so far."""
+        """The number of values dispatched so far."""
         seen = len(COUNTED.findall(self.log()))
         self.process.send_signal(signal.SIGUSR1)
         self.wait_for(lambda: len(COUNTED.findall(self.log())) > seen, 5,
@@ -61,14 +61,15 @@ class Daemon(Collectd):
 
 
 def sleep_to(phase):
-    """To that part of a second."""
+    """Sleeps until this fraction of a second."""
     time.sleep((phase - time.time()) % 1)
 
 
 def start_both(stack):
-    """The one with regions reads 0.1 s after regions are, at full seconds: a
-    read at that very moment takes nothing and the next one twice as much. The
-    other one reads half a second later; before both there is time to look."""
+    """Starts both daemons. Regions are read at full seconds, and their daemon
+    dispatches 0.1 s later: if it did so at the same moment, it might find no
+    snapshot and then two at once. The other daemon dispatches half a second
+    later."""
     region = stack.enter_context(Daemon("MaxValues 200000", 1, ("bare",)))
     extra = f"<Plugin bare>\n  Rows {ROWS}\n</Plugin>"
     bare = stack.enter_context(Daemon(None, 1, ("bare",), extra))
@@ -80,7 +81,7 @@ def start_both(stack):
 
 
 def measure(daemons):
-    """For each daemon: CPU microseconds for a value, values in an interval."""
+    """For each daemon: CPU microseconds per value, values per interval."""
     time.sleep(SKIPPED)
     sleep_to(0.05)
     values = [-daemon.count_values() for daemon in daemons]

@@ -1,8 +1,8 @@
-/* What reading a region costs the reader, and what it costs the writer.
+/* The cost of reading a region, for the reader and for the writer.
  *
- * 1e7 cells, read in tiles as the plugin does (totals only, as for sums and
- * rates): OWNED rows of four and of sixteen counters, and PER_CORE rows of
- * sixteen in sixteen slots. The writer adds to random rows all the while, alone
+ * 1e7 cells are read in tiles as the plugin does (totals only, as for sums and
+ * rates): OWNED rows with four and with sixteen counters, and PER_CORE rows
+ * with sixteen counters in sixteen slots. The writer adds to random rows, alone
  * and beside a reader that reads everything ten times a second. */
 #include "percore_config.h"
 
@@ -19,12 +19,13 @@ enum {
   CELLS = 10000000,
   COLUMNS = 16,
   SLOTS = 16,
-  PASSES = 61, /* caches get faster for the first 20 to 40 */
+  PASSES = 61, /* the first 20 to 40 are slower */
   AHEAD = 2048,
   BLOCKS = 40
 };
 
-/* In four lanes: one would wait for itself longer than for the memory. */
+/* Four lanes, because the additions of a single lane would be the bottleneck.
+ */
 static uint64_t sum_of(const uint64_t *cells, uint32_t count, bool prefetch) {
   uint64_t a = 0, b = 0, c = 0, d = 0;
   for (uint32_t i = 0; i + 4 <= count; i += 4) {
@@ -38,7 +39,7 @@ static uint64_t sum_of(const uint64_t *cells, uint32_t count, bool prefetch) {
   return a + b + c + d;
 }
 
-/* One pass over all rows, from the region into a tile; ns. */
+/* Reads all rows once. Returns ns. */
 static double read_all(struct region_reader *reader, struct region_tile *tile) {
   uint64_t start = now_ns();
   for (uint32_t row = 0; tile->rows > 0 || row == 0; row += tile->rows)
@@ -93,7 +94,7 @@ static double write_beside(struct region_reader *reader,
   return median(writing.ns, BLOCKS);
 }
 
-/* The least that can be: every cell loaded and summed, in order. */
+/* The lower bound: loads and sums every cell, in order. */
 static double load_all(const uint64_t *cells, uint32_t blocks, size_t stride,
                        bool prefetch) {
   uint64_t start = now_ns(), sum = 0;
@@ -143,16 +144,16 @@ static const char *const names[COLUMNS] = {"a", "b", "c", "d", "e", "f",
                                            "g", "h", "i", "j", "k", "l",
                                            "m", "n", "o", "p"};
 
-/* A region of one table with all its rows in use, and a reader of it. */
+/* A region with one table, all rows of which are in use, and its reader. */
 struct bench {
   struct percore_region *region;
   struct region_reader *reader;
   struct region_tile tile;
   uint32_t rows, copies;
-  percore_slot_t slots[SLOTS]; /* of PER_CORE rows */
+  percore_slot_t slots[SLOTS]; /* PER_CORE rows only */
 };
 
-/* Before memory is reserved, so that theirs can lie in huge pages. */
+/* Called before memory is reserved, so that the rows can be in huge pages. */
 static int attach_slots(struct bench *bench) {
   for (uint32_t s = 0; bench->copies > 1 && s < bench->copies; s++)
     if (percore_attach(bench->region, NULL, (int)s, &bench->slots[s]) != 0)

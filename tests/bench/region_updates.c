@@ -1,4 +1,4 @@
-/* What updates of a region cost, beside the same done by hand in the same run.
+/* The cost of updates of a region, compared with hand-written code in one run.
  *
  *   percore_add          a hand-written relaxed load, add and store
  *   begin, 4 adds, end   four adds
@@ -50,7 +50,7 @@ struct bench {
   percore_slot_t slot;
   percore_core_row_t row;
   percore_owned_table_t flows;
-  uint32_t *order; /* of flows */
+  uint32_t *order; /* in which the flows are updated */
 };
 
 enum { ROUNDS = 200000, ADDS_PER_ROUND = 4 };
@@ -60,7 +60,7 @@ static inline void add_by_hand(uint64_t *cell, uint64_t n) {
                    __ATOMIC_RELAXED);
 }
 
-/* One by one: compilers do not unroll a loop over atomic accesses. */
+/* Written out, because compilers do not unroll loops over atomic accesses. */
 static void by_hand(struct bench *bench) {
   uint64_t *cells = bench->row.core_cells;
   for (uint64_t i = 0; i < ROUNDS; i++) {
@@ -71,7 +71,7 @@ static void by_hand(struct bench *bench) {
   }
 }
 
-/* A handle is kept in a local variable, as a worker does: behind a pointer it
+/* Keeps the handle in a local variable, as workers do: through a pointer it
  * would be loaded again after each store. */
 static void by_add(struct bench *bench) {
   percore_core_row_t row = bench->row;
@@ -97,7 +97,8 @@ static void in_sections(struct bench *bench) {
 }
 
 /* ---------------------------------------------------------------------------
- * Rounds of a loop that reads the clock, as most do, and handles one packet
+ * Rounds of a loop that reads the clock, as most loops do, and handles one
+ * packet
  */
 
 static uint64_t handle_packet(uint64_t x) {
@@ -143,7 +144,7 @@ static void by_poll_at(struct bench *bench) {
 }
 
 /* ---------------------------------------------------------------------------
- * Random flows beside some 1000 cycles of other work
+ * Random flows with about 1000 cycles of other work
  */
 
 static uint64_t other_work(uint64_t x) {
@@ -195,13 +196,13 @@ static void with_prefetch(struct bench *bench) {
 
 typedef void (*variant)(struct bench *bench);
 
-/* Medians of each variant, run in turn; ns per step. */
+/* Runs the variants in turn. Writes the median of each in ns per step. */
 static void measure(struct bench *bench, const variant *variants, int count,
                     double steps, double *medians) {
   static double times[4][BLOCKS];
   for (int block = 0; block < BLOCKS; block++)
     for (int v = 0; v < count; v++) {
-      /* rows not seen for long: their place in the cache is not left over */
+      /* other rows each time, so that they are not in the cache */
       if (bench->order != NULL)
         for (uint32_t p = 0; p < PACKETS + AHEAD; p++)
           bench->order[p] = (bench->order[p] * 1103515245u + 12345u) % FLOWS;

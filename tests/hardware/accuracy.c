@@ -1,6 +1,6 @@
-/* Loads from this machine's own counters against known duty cycles, as a table
- * that can be kept as a record. On a machine without such counters: one line
- * that says so. */
+/* Compares loads from this machine's counters with known duty cycles, and
+ * prints a table for the record. On a machine without counters it prints one
+ * line that says so. */
 #include "testbed/duty_cycles.h"
 #include "testbed/report.h"
 #include "testbed/watch.h"
@@ -41,7 +41,7 @@ static int cores_for_us(void) {
   return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
-/* The last core that we may use is the least likely to be disturbed. */
+/* The last allowed core is the least likely to be disturbed. */
 static int last_core(void) {
   cpu_set_t set;
   int core = 0;
@@ -52,7 +52,7 @@ static int last_core(void) {
   return core;
 }
 
-/* Returns whether there was something to measure. */
+/* Returns whether the source serves the core. */
 static bool measure(size_t way, int core) {
   struct watch watch;
   int status = watch_open(&watch, (struct engine_options){
@@ -83,11 +83,11 @@ int main(void) {
   name_machine();
   if (cores_for_us() < 2) {
     skipped("loads from this machine's own counters", "%s",
-            "who looks would take time from the burner: there is one core");
+            "the burner needs a core of its own, and there is only one");
     printf("1..%d\n", results());
     return 77;
   }
-  /* Rounds are to be late only where the machine is. */
+  /* Otherwise the kernel may delay timers of this thread by 50 us. */
   prctl(PR_SET_TIMERSLACK, 1);
   for (size_t way = 0; way < sizeof(ways) / sizeof(ways[0]); way++)
     any |= measure(way, last_core());

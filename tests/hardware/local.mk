@@ -1,4 +1,4 @@
-# Needs a machine with counters; says so and is skipped on any other.
+# Skipped, with a message, on a machine without hardware counters.
 check_PROGRAMS += tests/hardware/accuracy
 tests_hardware_accuracy_SOURCES = \
 	tests/hardware/accuracy.c \

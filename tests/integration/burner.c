@@ -1,23 +1,22 @@
-/* burner: a load whose true size is known. It runs on one core, alternately
- * busy and asleep, and writes down when exactly it was busy.
+/* burner: a load of known size. It runs on one core, alternately busy and
+ * asleep, and logs exactly when it was busy.
  *
  *   burner CORE PATTERN SECONDS LOG
  *
- * PATTERN is BUSY/PERIOD in microseconds (37000/61000), or one of these, which
- * go by the kernel's timer tick:
- *   tick     1 ms busy, 1 ms asleep, asleep whenever the tick comes
- *   hog      busy for all of each tick but 0.5 ms around its end
- *   antihog  busy for 0.3 ms around the end of each tick
- *   wakes    busy for a moment, 500 times per second, never at a tick
+ * PATTERN is BUSY/PERIOD in microseconds (37000/61000), or one of these
+ * patterns, which follow the kernel's timer tick: tick     1 ms busy, 1 ms
+ * asleep, and always asleep when the tick comes hog      busy except for 0.5 ms
+ * around the end of each tick antihog  busy for 0.3 ms around the end of each
+ * tick wakes    busy for a moment, 500 times per second, never at a tick
  *
- * It wakes as much earlier as it has been late of late: a guest that was halted
- * may take 0.1 ms to come back, which is a large part of some of these.
+ * It wakes earlier by the delay of recent wake-ups: a halted guest may take 0.1
+ * ms to wake, which is a large part of some patterns.
  *
- * The log has one line "begin end" for each busy span, in nanoseconds of
- * CLOCK_REALTIME, after lines "# key value": fifo, 1 if it had a real-time
- * priority; ticks_busy, how many ticks came while it was busy, of so many
- * ticks; cpu_ns. Work that the kernel does on its behalf (waking it, putting it
- * to sleep) is not in there. */
+ * The log has a line "begin end" for each busy span, in nanoseconds of
+ * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
+ * priority), ticks_busy (ticks that came while it was busy), ticks (all of
+ * them), cpu_ns. The log does not include the kernel's work to wake it and put
+ * it to sleep. */
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -84,8 +83,8 @@ static bool parse_pattern(struct pattern *pattern, const char *text) {
   return true;
 }
 
-/* A real-time priority keeps all else off the core while this is busy; without
- * the right to have one it is a thread like any other. */
+/* A real-time priority keeps other tasks off the core while this is busy.
+ * Setting it may fail for lack of permission. */
 static bool prepare(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -105,8 +104,8 @@ struct log {
   int64_t ticks_busy, ticks;
 };
 
-/* Goes after the median by small steps, so that a single halt of the machine
- * does not count, and stays below what these patterns sleep before a tick. */
+/* Follows the median in small steps, so that a single pause of the machine has
+ * little effect, up to what the patterns sleep before a tick. */
 static int64_t next_lateness(int64_t late_ns, int64_t seen_ns) {
   enum { STEP = 2000, MOST = 120000 };
   late_ns += seen_ns > late_ns ? STEP : -STEP;
@@ -163,7 +162,8 @@ int main(int argc, char **argv) {
     perror("burner");
     return 1;
   }
-  memset(log.spans, 1, log.max * sizeof(*log.spans)); /* no page faults later */
+  memset(log.spans, 1,
+         log.max * sizeof(*log.spans)); /* avoids page faults later */
   mlockall(MCL_CURRENT);
   bool fifo = prepare(atoi(argv[1]));
   int64_t realtime_ns = now_ns(CLOCK_REALTIME) - now_ns(CLOCK_MONOTONIC);

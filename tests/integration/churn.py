@@ -1,5 +1,5 @@
-"""Producers whose rows change hands, what they counted, and what arrived of
-it: the numbers that tests compare."""
+"""Producers whose rows change hands, what they counted, and what collectd
+dispatched."""
 
 import bisect
 import mmap
@@ -14,15 +14,15 @@ from producers import Producer
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PACKET = 100  # bytes
 WORKERS = 64
-WORDS = 8  # of truth for each worker, see churn_producer.c
-STEP_S = 0.005  # between two looks at the truth
-STAMP_S = 0.02  # how far a snapshot may be from its stamp,
-ROW_S = 2e-7  # and a row of a large table from its snapshot
-EXACT = 0.001  # of the truth: what rates may be off besides
+WORDS = 8  # of struct truth for each worker, see churn_producer.c
+STEP_S = 0.005  # between two readings of the truth
+STAMP_S = 0.02  # a snapshot may differ from its stamp by this much,
+ROW_S = 2e-7  # for each row of a large table by this much more,
+EXACT = 0.001  # and rates from the truth by this share in addition
 
 
 class Churner(Producer):
-    """A churn_producer with its truth: options are those of the program."""
+    """A churn_producer with its options, and what it really counted."""
 
     PROGRAM = f"{BUILD}/tests/integration/churn_producer"
 
@@ -39,22 +39,23 @@ class Churner(Producer):
         return struct.unpack_from("=6Qq", self.memory, number * WORDS * 8)
 
     def begun(self, core=None):
-        """Packets that were counted or about to be, when it was killed."""
+        """Packets that were counted, or were about to be when it was
+        killed."""
         return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
 
     def done(self, core=None):
-        """Packets that were surely counted, of one worker or all."""
+        """Packets that were certainly counted, by one worker or all."""
         return sum(sum(self.worker(w)[2:4]) for w in self.workers(core))
 
     def done_even(self):
-        """The same of objects with even keys."""
+        """The same for objects with even keys."""
         return sum(self.worker(w)[3] for w in self.workers(None))
 
     def reuses(self):
         return sum(self.worker(w)[4] for w in self.workers(None))
 
     def refused(self):
-        """Rows that could not be added at first."""
+        """Rows that could not be added at the first try."""
         return sum(self.worker(w)[5] for w in self.workers(None))
 
     def held(self):
@@ -70,7 +71,7 @@ class Churner(Producer):
 
 
 class TruthLog:
-    """What a producer had counted when: a thread that looks every 5 ms."""
+    """Records every 5 ms, in a thread, what a producer has counted."""
 
     def __init__(self, producer):
         self.producer = producer
@@ -105,19 +106,20 @@ class TruthLog:
 
 
 class Arrived:
-    """The points of all series of one counter: by row, (time, count)."""
+    """The points (time, count) of each row's series of one counter."""
 
     def __init__(self, series):
         self.series = series
 
     def total(self):
-        """What all series came to; one that falls has begun at 0 again."""
+        """The growth of all series; a series that drops has restarted at 0."""
         return sum(points[-1][1] + sum(a for (_, a), (_, b)
                                        in zip(points, points[1:]) if b < a)
                    for points in self.series.values())
 
     def grown(self):
-        """By time: how much all series grew from the point before."""
+        """For each time: how much all series grew since their previous
+        points."""
         grown = {}
         for points in self.series.values():
             for (_, a), (when, b) in zip(points, points[1:]):
@@ -125,7 +127,7 @@ class Arrived:
         return grown
 
     def two_point(self):
-        """What rates made of two points each come to."""
+        """The sum of what rates of two points each amount to."""
         return sum(self.grown().values())
 
     def times(self):
@@ -133,8 +135,9 @@ class Arrived:
                        for when, _ in points})
 
     def rates_off(self, log, lateness, interval, begin, end):
-        """By which share of the truth all that grew between two times is off,
-        and by which it may be: a snapshot is not quite of its stamp."""
+        """The relative error of the growth between two times, and the error
+        that is allowed, because snapshots differ a little from their
+        stamps."""
         truth = log.at(end) - log.at(begin)
         got = sum(count for when, count in self.grown().items()
                   if begin < when <= end)
@@ -146,7 +149,7 @@ class Arrived:
 
 
 def arrived(collectd, region, field="packets", where="all"):
-    """What the csv plugin of a collectd has printed."""
+    """The values that collectd's csv plugin has printed."""
     plugin = "percore_host" if where == "all" else "percore"
     prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
     series = {}

@@ -1,41 +1,41 @@
-/* A producer whose rows change hands, and whose counts are known to the packet.
+/* A producer whose rows change hands, and whose counts are known exactly.
  *
  *   churn_producer REGION[@INSTANCE] TRUTH [OPTION=NUMBER ...]
  *
- * The table `session` has `live` objects, each in a place of one worker. A
- * worker that ends an object counts a last packet for it, removes its row,
- * passes a quiescent point, adds the row of another object and counts its first
+ * The table `session` has `live` objects, each in a place of one worker. To
+ * replace an object, its worker counts a last packet for it, removes its row,
+ * passes a quiescent point, adds the row of a new object and counts the first
  * packet. A packet has 100 bytes.
  *
  *   rows=1000     rows of the table
  *   live=900      objects at a time
  *   workers=1     threads; worker k counts for core k, or in the single copy
- *   reuses=0      objects per second that give way to others, by all workers
- *   packets=0     packets per second besides first and last ones
+ *   reuses=0      objects that all workers together replace per second
+ *   packets=0     packets per second in addition to first and last packets
  *   hot=0         this many places of each worker take half of the packets
- *   pool=0        keys 0 to pool - 1 in turn; 0: no key comes twice
- *   percore=0     1: a PER_CORE table, and workers count in the places of
- *                 others, too; 0: an OWNED one
- *   shared=0      1: one more thread, without a slot, counts in the copy that a
- *                 PER_CORE table has for such threads, and cares for no row
+ *   pool=0        use keys 0 to pool - 1 in turn; 0: never repeat a key
+ *   percore=0     1: the table is PER_CORE, and workers also count in places of
+ *                 other workers; 0: it is OWNED
+ *   shared=0      1: another thread, without a slot, counts in the copy that a
+ *                 PER_CORE table has for such threads; it has no places
  *   named=0       1: rows have the names s<KEY>
  *   noreset=0     1: PERCORE_NO_RESET
  *   schema=1      2: other columns, without `held` and `latency`
  *   tick=1000     microseconds between two rounds of a worker
  *   seed=1
  *
- * Commands come by standard input, one in a line; each is answered by a line.
- * Places are those of the first worker. All but reset need stopped workers.
+ * Commands are read from standard input, one per line; each is answered by a
+ * line. Places belong to the first worker. The workers must be stopped, except
+ * for reset.
  *
- *   run | stop               the workers
- *   count PLACE N VALUE      N packets, each with a latency of VALUE
- *   reuse PLACE              without the last and the first packet
- *   reset                    the table
+ *   run | stop               start or stop the workers
+ *   count PLACE N VALUE      count N packets, each with a latency of VALUE
+ *   reuse PLACE              replace an object without a last and a first
+ * packet reset                    reset the table
  *
- * TRUTH is a file that outlives the producer: 8 words for each of 64 workers,
- * see struct truth, then for each key of a pool what was counted for it.
- * Whoever kills the producer finds in `begun` and `done` what was counted, but
- * for one update of each worker.
+ * TRUTH is a file that outlives the producer: a struct truth for each of 64
+ * workers, then what was counted for each key of the pool. If the producer is
+ * killed, `begun` and `done` differ by at most one update for each worker.
  */
 #include "percore.h"
 
@@ -54,7 +54,7 @@
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 enum { MAX_WORKERS = 64, MOST_LATE_US = 50000, PACKET = 100, MOST_TRIES = 10 };
-/* Whichever columns they have. */
+/* Fields of both schemas; their columns differ. */
 enum { PACKETS, BYTES, HELD, LATENCY, FIELDS };
 
 static const struct percore_field fields_1[] = {
@@ -98,18 +98,18 @@ static const struct {
     {"tick", &options.tick},       {"seed", &options.seed},
 };
 
-/* What a worker is about to count, and what it has counted: packets for odd
- * keys, packets for even keys. */
+/* What a worker is about to count, and what it has counted: packets of odd
+ * keys, packets of even keys. */
 struct truth {
   uint64_t begun[2];
   uint64_t done[2];
   uint64_t reuses;
   uint64_t refused; /* rows that had to be added again */
-  int64_t held;     /* by live objects */
+  int64_t held;     /* sum over live objects */
   uint64_t spare;
 };
 
-/* An object: its row in the upper half, its key in the lower one. */
+/* An object: its row in the upper half, its key in the lower half. */
 typedef _Atomic uint64_t place_t;
 #define NO_OBJECT UINT64_MAX
 
@@ -119,7 +119,7 @@ struct worker {
   percore_slot_t slot;
   uint64_t random;
   uint64_t next_key;
-  uint64_t reuse_credit, packet_credit; /* millionths */
+  uint64_t reuse_credit, packet_credit; /* in millionths */
   place_t *places;
   uint64_t place_count;
   struct truth *truth;
@@ -162,7 +162,7 @@ static void add_shared(uint32_t row, uint64_t n) {
   percore_shared_add(handle, columns[BYTES], PACKET * n);
 }
 
-/* The signal fences keep the compiler from moving what a killer looks at. */
+/* The signal fences keep the compiler from reordering updates of the truth. */
 static void count(struct worker *worker, uint64_t object, uint64_t n,
                   uint64_t value) {
   uint32_t row = (uint32_t)(object >> 32), key = (uint32_t)object;
@@ -209,8 +209,8 @@ static int add_row(uint64_t key, uint32_t *row) {
   return percore_row_add(region, 0, name, row);
 }
 
-/* Returns -1 with errno EAGAIN while another worker may still count in all rows
- * that are free. Keys of a pool that still live are left out. */
+/* Returns -1 with errno EAGAIN while other workers may still count in every
+ * free row. Skips keys of the pool that are alive. */
 static int begin_object(struct worker *worker, place_t *place) {
   uint64_t key = next_key(worker);
   uint32_t row;
@@ -233,7 +233,7 @@ static int end_object(struct worker *worker, place_t *place) {
   uint64_t object = atomic_exchange(place, NO_OBJECT);
   if (object == NO_OBJECT)
     return 0;
-  /* Of an OWNED row its worker knows that nobody counts in it. */
+  /* Only its worker counts in an OWNED row. */
   if (percore_row_remove(region, 0, (uint32_t)(object >> 32),
                          options.percore ? 0 : PERCORE_NO_UPDATE_IN_FLIGHT) !=
       0)
@@ -343,7 +343,7 @@ static int do_stop(const char *line) {
 }
 
 /* ---------------------------------------------------------------------------
- * By hand
+ * Commands
  */
 
 static place_t *place_of(const char *line) {
@@ -362,7 +362,7 @@ static int do_count(const char *line) {
   return percore_detach(region, workers[0].slot);
 }
 
-/* As often as it takes until the row that was just removed is free. */
+/* Tries until the row that was just removed is free. */
 static int begin_soon(struct worker *worker, place_t *place) {
   for (int i = 0; i < MOST_TRIES; i++) {
     if (begin_object(worker, place) == 0)
@@ -473,7 +473,7 @@ static int make_worker(uint64_t w, struct truth *truth) {
   worker->next_key = w;
   worker->truth = truth;
   worker->place_count = options.live / options.workers;
-  if (w == options.workers) { /* it counts in the places of others */
+  if (w == options.workers) { /* the shared thread */
     worker->core = -1;
     return 0;
   }

@@ -1,4 +1,4 @@
-"""What the tests of percore(1) without regions share."""
+"""Helpers for tests of percore(1) without regions."""
 
 import json
 import subprocess

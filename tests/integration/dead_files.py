@@ -1,10 +1,10 @@
-"""A producer that passes, in place of its memory, a file of a file system of
-its own that never answers FLUSH: whoever closes that file waits until the file
-system ends. Needs root, for the mount, in a mount namespace of its own.
+"""A producer that sends, instead of its memory, a file on its own file system,
+which never answers FLUSH: closing the file blocks until the file system ends.
+Needs root to mount it, in a mount namespace of its own.
 
     dead_files.py SOCKET DIRECTORY
 
-Prints "ok" when it serves, or why it may not mount; its file system ends with
+Prints "ok" when it serves, or why it cannot mount. Its file system ends with
 it."""
 
 import array
@@ -33,7 +33,7 @@ def must(status, what):
 
 
 def mount(directory):
-    """Returns the descriptor of the file system's server."""
+    """Returns the descriptor on which the file system is served."""
     must(LIBC.unshare(CLONE_NEWNS), "unshare")
     must(LIBC.mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None), "mount /")
     device = os.open("/dev/fuse", os.O_RDWR)
@@ -44,14 +44,14 @@ def mount(directory):
 
 
 def attributes(node):
-    """struct fuse_attr: the directory, or the one file in it."""
+    """struct fuse_attr of the directory or of its only file."""
     mode = stat.S_IFDIR | 0o755 if node == 1 else stat.S_IFREG | 0o666
     return struct.pack("=6Q10I", node, 4096, 8, 0, 0, 0, 0, 0, 0, mode, 1, 0, 0,
                        0, 4096, 0)
 
 
 def answer_to(opcode, node):
-    """What comes after the header, or None for ENOSYS. linux/fuse.h"""
+    """The answer without its header, or None for ENOSYS; see linux/fuse.h."""
     if opcode == INIT:
         return struct.pack("=4I2H2I2H8I", 7, 31, 4096, 0, 8, 8, 4096, 1, 1, 0,
                            *[0] * 8)
@@ -77,7 +77,7 @@ def serve_files(device):
 
 
 def serve_region(path, file):
-    """What would close the file is never reached."""
+    """Serves until it is killed, and never closes the file."""
     fd = os.open(file, os.O_RDWR)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     listener.bind(path)
@@ -98,7 +98,7 @@ def main():
     device = mount(directory)
     if os.fork() == 0:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.close(device)  # or it would not end with its server
+        os.close(device)  # or the file system would outlive its server
         serve_region(path, f"{directory}/file")
     serve_files(device)
 

@@ -1,18 +1,19 @@
-/* deployed: a producer that does what services do to themselves, in the order
- * of its arguments.
+/* deployed: a producer that sandboxes itself as services do, in the order of
+ * its arguments:
  *
- *   create              makes the region `deployed`
- *   serve-on N          the same, served on core N alone
- *   attach CORE         the thread takes a slot
- *   pin CORE            the thread runs there alone
- *   drop UID GID        no supplementary groups, then this group, then this
- * user fork                goes on in a child, as after daemon(3) chroot DIR
+ *   create              make the region `deployed`
+ *   serve-on N          the same, served on core N only
+ *   attach CORE         take a slot for the core
+ *   pin CORE            run on this core only
+ *   drop UID GID        drop all supplementary groups, then set group and user
+ *   fork                continue in a child, as after daemon(3)
+ *   chroot DIR
  *   filter              from now on every system call but clock_gettime, write
  *                       and exit_group ends the process
- *   count               all update paths, and a round of 0.2 ms
- *   rows                adds, removes and resets rows
- *   status              prints SERVED ERROR SLOTS_ATTACHED
- *   wait                prints `ready` and waits for the end of stdin
+ *   count               use all update paths, and poll for a round of 0.2 ms
+ *   rows                add, remove and reset rows
+ *   status              print SERVED ERROR SLOTS_ATTACHED
+ *   wait                print `ready` and wait for the end of stdin
  */
 #include "percore_config.h"
 
@@ -66,7 +67,7 @@ static void must(int status, const char *what) {
   exit(1);
 }
 
-/* Failures are sinks: on they go. */
+/* Failures are ignored: a region that could not be made is a sink. */
 static void do_create(const int *serve_cpu) {
   struct percore_options options = {.size = sizeof(options),
                                     .serve_cpus = serve_cpu,
@@ -112,7 +113,8 @@ static void do_filter(void) {
   };
   struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
                                .filter = filter};
-  printf("filtered\n"); /* what a first output needs is done before */
+  printf("filtered\n"); /* the first output makes system calls that the filter
+                           forbids */
   fflush(stdout);
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "PR_SET_SECCOMP");
@@ -201,5 +203,5 @@ int main(int argc, char **argv) {
     }
   }
   fflush(stdout);
-  _exit(0); /* what a filter allows */
+  _exit(0); /* exit_group is allowed by the filter */
 }

@@ -1,5 +1,6 @@
-"""What the integration tests share: the real collectd in directories of its
-own, what it prints, and test results in lines that can be counted."""
+"""Helpers for the integration tests: the real collectd in a temporary
+directory, the values it prints, and test results with one line for each
+test."""
 
 import atexit
 import math
@@ -15,8 +16,8 @@ import time
 
 BUILD = os.environ.get("PERCORE_BUILD", os.getcwd())
 TYPES_DB = "/usr/share/collectd/types.db"
-SKIPPED = 77  # the exit status that automake knows
-TRIES = 3  # a virtual machine may be halted in the middle of any of them
+SKIPPED = 77  # the exit status of automake for a skipped test
+TRIES = 3  # a virtual machine may be paused during any of them
 
 
 # ---------------------------------------------------------------------------
@@ -24,24 +25,24 @@ TRIES = 3  # a virtual machine may be halted in the middle of any of them
 
 
 class Skip(Exception):
-    """Raised by a test that this machine cannot do; says why."""
+    """Raised with the reason by a test that this machine cannot run."""
 
 
 class Results:
-    """Runs tests and prints one line for each: its sentence and what came."""
+    """Runs tests and prints the sentence and the result of each."""
 
     def __init__(self):
         self.passed = self.failed = self.skipped = 0
 
     def run(self, test):
-        """The sentence that a test proves is its docstring."""
+        """The docstring of a test is the sentence that it proves."""
         sentence = " ".join(test.__doc__.split()).rstrip(".")
         try:
             test()
         except Skip as reason:
             self.skipped += 1
             print(f"ok - {sentence} # SKIP {reason}", flush=True)
-        except Exception as error:  # one test must not take the others along
+        except Exception as error:  # the other tests must still run
             self.failed += 1
             for line in f"{type(error).__name__}: {error}".splitlines():
                 say(line)
@@ -57,7 +58,7 @@ class Results:
 
 
 def clean_up_when_ended():
-    """Ended by a signal, a test ends what it started, too."""
+    """On SIGTERM, exits normally, so that child processes are ended, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
 
 
@@ -75,11 +76,11 @@ def run_all(tests):
 
 
 def run_tests(names, what, *programs):
-    """Runs what is called test_... among the names of a module, if these
-    programs were built."""
+    """Runs the functions test_... of a module, if these programs were
+    built."""
     for program in programs:
         if not os.path.exists(program):
-            print(f"ok - {what} # SKIP there is no {program}")
+            print(f"ok - {what} # SKIP {program} was not built")
             sys.exit(SKIPPED)
     clean_up_when_ended()
     results = Results()
@@ -99,7 +100,7 @@ def check(condition, message):
 
 
 def least_of_tries(limit, measure):
-    """The least of what TRIES of them measure, or of fewer if one is below the
+    """The least of up to TRIES measurements; stops at the first one below the
     limit."""
     measured = []
     while len(measured) < TRIES and min(measured, default=limit) >= limit:
@@ -112,7 +113,7 @@ def least_of_tries(limit, measure):
 
 
 class Child(subprocess.Popen):
-    """A process that does not outlive its block, however that is left."""
+    """A process that is killed at the end of its `with` block."""
 
     def __exit__(self, *error):
         if self.poll() is None:
@@ -133,9 +134,9 @@ def collectd_plugins():
 
 def need_collectd():
     if find_collectd() is None:
-        raise Skip("there is no collectd here: apt-get install collectd-core")
+        raise Skip("collectd is not installed: apt-get install collectd-core")
     if not os.path.exists(f"{BUILD}/.libs/percore.so"):
-        raise Skip(f"there is no percore.so in {BUILD}/.libs")
+        raise Skip(f"percore.so was not built in {BUILD}/.libs")
 
 
 def online_cores():
@@ -147,28 +148,29 @@ def is_root():
 
 
 def wait_until_caught(process, number, seconds=30):
-    """Waits until a process has a handler of its own for a signal: one that
-    came earlier would end it another way."""
+    """Waits until a process has installed a handler for a signal, which would
+    otherwise end the process."""
     end = time.monotonic() + seconds
     caught = 0
     while not caught >> (number - 1) & 1:
-        check(time.monotonic() < end, f"it never caught signal {number}")
+        check(time.monotonic() < end,
+              f"no handler for signal {number} within {seconds} s")
         with open(f"/proc/{process.pid}/status", encoding="ascii") as file:
             caught = int(re.search(r"SigCgt:\s*(\w+)", file.read())[1], 16)
         time.sleep(0.01)
 
 
 class Lateness:
-    """How late this machine is, be it that others use it or that it is halted:
-    a thread that wants to sleep for 10 ms at a time, and writes down when it
-    slept for much longer. What was to be done in time may be as late."""
+    """Measures how late this machine is, because it is busy or paused: a
+    thread sleeps for 10 ms at a time and records when it slept for much
+    longer. Other processes may be as late."""
 
     STEP_S = 0.01
-    LEAST_S = 0.02  # threads of Python wait that long for one another
+    LEAST_S = 0.02  # Python's threads may wait this long for each other
 
     def __init__(self, cores=None):
         """cores: where the thread may run, or None for anywhere."""
-        self.spans = []  # begin and end of what was overslept
+        self.spans = []  # begin and end of each delay
         self.seen = 0.0
         self.ended = threading.Event()
         self.thread = threading.Thread(target=self.run, args=[cores],
@@ -177,10 +179,10 @@ class Lateness:
 
     def run(self, cores):
         if cores is not None:
-            os.sched_setaffinity(0, cores)  # of this thread alone
+            os.sched_setaffinity(0, cores)  # of this thread only
         ended = False
         while not ended:
-            # Once more after the end, so that all before it is known.
+            # One round more after the end, so that all delays before it count.
             ended = self.ended.is_set()
             due = time.monotonic() + self.STEP_S
             time.sleep(self.STEP_S)
@@ -200,14 +202,14 @@ class Lateness:
         self.end()
 
     def within(self, begin, end):
-        """Seconds between two times of time.monotonic()."""
+        """Seconds of delay between two times of time.monotonic()."""
         while self.seen < end and not self.ended.is_set():
             time.sleep(self.STEP_S)
         return sum(max(0.0, min(span[1], end) - max(span[0], begin))
                    for span in self.spans)
 
     def of_clock(self, begin, end):
-        """The same of time.time(), as values have it."""
+        """The same for times of time.time(), which values have."""
         ahead = time.time() - time.monotonic()
         return self.within(begin - ahead, end - ahead)
 
@@ -234,14 +236,13 @@ class Value:
 
 
 class Collectd:
-    """collectd with a configuration of its own, in a temporary directory that
-    goes away with it. Values are read while it runs."""
+    """collectd in a temporary directory. Its values are read while it runs."""
 
     def __init__(self, percore="", interval=1, plugins=(), extra="",
                  to_files=False, read_threads=5):
-        """percore: lines of <Plugin percore>, or None for no percore at all.
-        plugins: names of further plugins in the order of loading; "before" and
-        "after" are copies of the probe, loaded around percore."""
+        """percore: lines of <Plugin percore>, or None not to load percore.
+        plugins: further plugins in the order of loading; "before" and "after"
+        are copies of the probe, loaded before and after percore."""
         self.directory = tempfile.mkdtemp(prefix="percore-test-")
         atexit.register(self.remove)
         os.chmod(self.directory, 0o755)
@@ -261,7 +262,7 @@ class Collectd:
                           read_threads)
 
     def copy_plugin(self, name):
-        """A regular file: collectd refuses links."""
+        """Copies the plugin, because collectd refuses symbolic links."""
         source = {"percore": f"{BUILD}/.libs/percore.so",
                   "before": f"{BUILD}/.libs/probe.so",
                   "after": f"{BUILD}/.libs/probe.so"}.get(
@@ -310,7 +311,8 @@ class Collectd:
         return [*before, find_collectd(), "-C", self.config_file, *options]
 
     def log(self):
-        """What it logged, and what it wrote to stderr before it could."""
+        """Its log file, and what it wrote to stderr before it opened the
+        log."""
         text = ""
         for path in (self.log_file, f"{self.directory}/stderr"):
             if os.path.exists(path):
@@ -319,14 +321,14 @@ class Collectd:
         return text
 
     def run(self, *options, before=(), timeout=60):
-        """Runs it to its end. Returns the exit status."""
+        """Runs it until it ends and returns the exit status."""
         with open(f"{self.directory}/stderr", "wb") as stderr:
             return subprocess.run(
                 self.command(*options, before=before), stdout=stderr,
                 stderr=stderr, timeout=timeout, check=False).returncode
 
     def start(self, before=()):
-        """Starts it in the foreground, on no particular core."""
+        """Starts it in the foreground."""
         with open(f"{self.directory}/stderr", "wb") as stderr:
             self.process = subprocess.Popen(
                 self.command("-f", before=before), stdout=subprocess.PIPE,
@@ -343,8 +345,8 @@ class Collectd:
                 self.values.append(Value(match))
 
     def stop(self, seconds=20):
-        """Kills it after so many seconds. Returns how long it took, but for
-        what the machine was late."""
+        """Ends it, and kills it after this many seconds. Returns how long it
+        took to end, less the machine's delays."""
         if self.process is None:
             return 0
         begin = time.monotonic()
@@ -363,11 +365,11 @@ class Collectd:
         return end - begin - late
 
     def own_shutdown(self):
-        """After stop(): how long percore's own part of it took, of which the
-        probes "before" and "after" tell, but for what the machine was late."""
+        """After stop(): how long percore's shutdown took according to the
+        probes "before" and "after", less the machine's delays."""
         times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", self.log()))
         before, after = float(times["before"]), float(times["after"])
-        check(after >= before, "the probes are in another order")
+        check(after >= before, "the probes are in the wrong order")
         return after - before - self.lateness.within(before, after)
 
     def remove(self):
@@ -380,15 +382,15 @@ class Collectd:
     def __exit__(self, *_):
         self.remove()
 
-    # ---- looking at values
+    # ---- values
 
     def check_grid(self, interval, unknown=lambda time_s: False):
-        """Each series of percore has each multiple of the interval once, from
-        its first to the last. A snapshot that was taken late by more than 1 %
-        of the interval bears its true time, and lateness must say so; one that
-        is nearly an interval late stands for the next multiple, too.
-        unknown(time): whether there may be no load then. Returns how many
-        intervals there were."""
+        """Checks that each series of percore has a value for each multiple of
+        the interval, from its first to the last. A snapshot that was taken
+        late by more than 1 % of the interval has its true time, and `lateness`
+        must say so; a snapshot that is nearly an interval late also replaces
+        the next one. unknown(time): whether loads may be missing at that time.
+        Returns the number of intervals."""
         lateness = self.of("percore_host-self/duration-lateness")
         late = {value.time for value in lateness
                 if value.value > 0.0099 * interval}
@@ -406,7 +408,7 @@ class Collectd:
             if value.identifier.startswith("percore"):
                 of_series.setdefault(value.identifier, []).append(value.time)
         check(of_series, "no values at all")
-        # Stopped while it wrote, collectd may not have come to the lateness.
+        # collectd may have been stopped before it wrote the last lateness.
         newest = max(max(times) for times in of_series.values())
         if newest not in {value.time for value in lateness}:
             late.add(newest)
@@ -421,7 +423,7 @@ class Collectd:
                                     range(a + 1, b)),
                       f"{identifier} steps by {b - a}: {times}")
             ends[identifier] = points[-1]
-        # The same with the last value itself, which may be left out.
+        # The last value may be missing for the same reasons.
         last = max(ends.values())
         for identifier, end in ends.items():
             check(all(may_lack(identifier, each) for each in
@@ -430,12 +432,12 @@ class Collectd:
         return max(len(times) for times in of_series.values())
 
     def check_gaps(self, values, most):
-        """No two values are further apart, but for what the machine was
-        late."""
+        """Checks that no two values are further apart, less the machine's
+        delays."""
         for a, b in zip(values, values[1:]):
             late = self.lateness.of_clock(a.time, b.time)
             check(b.time - a.time - late < most,
-                  f"a gap of {b.time - a.time:.2f} s, {late:.2f} s of it late, "
+                  f"a gap of {b.time - a.time:.2f} s, {late:.2f} s of it delays, "
                   f"at {a.time} in {[value.time for value in values]}")
 
     def of(self, identifier):
@@ -443,7 +445,7 @@ class Collectd:
                 if value.identifier == identifier]
 
     def wait_for(self, condition, seconds, what):
-        """Waits until condition() is true, but never for ever."""
+        """Waits until condition() is true, at most for this many seconds."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             if condition():
@@ -451,12 +453,11 @@ class Collectd:
             if self.process is not None and self.process.poll() is not None:
                 break
             time.sleep(0.05)
-        check(condition(), f"{what} did not come in {seconds} s; the log:\n"
+        check(condition(), f"{what} did not happen within {seconds} s; the log:\n"
               f"{self.log()}")
 
     def wait_for_reads(self, count):
-        """Waits until collectd has read percore so many times more, however
-        busy the machine is."""
+        """Waits until collectd has read percore this many times more."""
         reads = "percore_host-self/gauge-cores_online"
         self.wait_for_value(reads, count=len(self.of(reads)) + count)
 
@@ -471,7 +472,7 @@ class Collectd:
 
 
 class Burner:
-    """A load of known size on one core, in the background."""
+    """A known load on one core, in the background."""
 
     def __init__(self, core, pattern, seconds, directory):
         self.log_file = f"{directory}/burner-{pattern.replace('/', '-')}"
@@ -484,13 +485,13 @@ class Burner:
         self.facts = {}
 
     def own_cpu_ns(self):
-        """CPU time so far, with what the kernel does for it."""
+        """CPU time so far, including the kernel's."""
         with open(f"/proc/{self.process.pid}/schedstat",
                   encoding="ascii") as file:
             return int(file.read().split()[0])
 
     def finish(self):
-        check(self.process.wait() == 0, "the burner failed")
+        check(self.process.wait() == 0, "the burner has failed")
         with open(self.log_file, encoding="ascii") as file:
             for line in file:
                 words = line.split()
@@ -505,7 +506,7 @@ class Burner:
             self.process.wait()
 
     def busy(self, begin_s, end_s):
-        """Share of that time for which it was busy, in percent."""
+        """The share of time for which it was busy, in percent."""
         begin, end = int(begin_s * 1e9), int(end_s * 1e9)
         busy = sum(max(0, min(span[1], end) - max(span[0], begin))
                    for span in self.spans)
@@ -517,7 +518,7 @@ class Burner:
 
 
 def find_cpuacct():
-    """The file that tells how long tasks ran on each core, or None."""
+    """The file with the CPU time of tasks on each core, or None."""
     with open("/proc/mounts", encoding="utf8") as file:
         for line in file:
             words = line.split()
@@ -531,14 +532,14 @@ CPUACCT = find_cpuacct()
 
 
 def task_time_ns():
-    """How long tasks ran on each core since boot; needs CPUACCT."""
+    """CPU time of tasks on each core since boot; needs CPUACCT."""
     with open(CPUACCT, encoding="ascii") as file:
         return [int(word) for word in file.read().split()]
 
 
 def stolen_s(core):
-    """For how long a hypervisor has kept a core waiting since boot. That is no
-    load, but for whoever was to run there it is no different from one."""
+    """Time stolen from a core since boot. It is not load, but it keeps tasks
+    from running just as load does."""
     with open("/proc/stat", encoding="ascii") as file:
         for line in file:
             if line.startswith(f"cpu{core} "):
@@ -547,8 +548,8 @@ def stolen_s(core):
 
 
 def wait_for_quiet(core, limit, seconds=20):
-    """Waits until others use less than `limit` percent of the core for a
-    second, but no longer than `seconds`."""
+    """Waits until other tasks use less than `limit` percent of the core for a
+    second, at most for `seconds`."""
     if CPUACCT is None:
         return
     end = time.monotonic() + seconds
@@ -560,7 +561,7 @@ def wait_for_quiet(core, limit, seconds=20):
         if used / (time.monotonic() - begin) * 100 < limit:
             return
     if seconds > 0:
-        say(f"others went on using core {core} for {seconds:.0f} s")
+        say(f"other tasks have used core {core} for {seconds:.0f} s")
 
 
 def root_mean_square(numbers):

@@ -1,13 +1,13 @@
 #!/usr/bin/python3
-"""Serves regions that cost their readers much, until it is killed:
+"""Serves regions that are expensive to read, until it is killed:
 
     hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
 
 MODEL is a region of churn_producer that is served in DIRECTORY. The regions
-have its description and, in place of its table, `tables` OWNED ones of `rows`
-rows of `counters` counters, all of them live. With overlap=1 all tables claim
-the same memory, with overlap=0 each has its own. The cells are a hole but for
-one word in each `touch` bytes (8: all of them are memory). Prints `ok`."""
+are described like it, but instead of its table they have `tables` OWNED tables
+of `rows` live rows with `counters` counters. With overlap=1 all tables claim
+the same memory; with overlap=0 each has its own. The cells are a hole except
+for one word in each `touch` bytes (8: no hole). Prints `ok`."""
 
 import array
 import fcntl
@@ -22,7 +22,7 @@ from test_region_hostile import SEALS, Region, region_of
 
 PAGE = 4096
 HEADER = 256
-LIVE = 1 << 32 | 2  # a generation word: the first object
+LIVE = 1 << 32 | 2  # a generation word: live, first object
 
 
 def aligned(size, unit=PAGE):
@@ -30,7 +30,7 @@ def aligned(size, unit=PAGE):
 
 
 def changed(record, kind, numbers):
-    """A record with other numbers at these offsets."""
+    """The record with these numbers at these offsets."""
     record = bytearray(record)
     for offset, number in numbers.items():
         struct.pack_into(f"={kind}", record, offset, number)
@@ -52,14 +52,13 @@ class Model:
         self.counter = content[region.field(number):region.field(number + 1)]
         self.strings = content[region.get(144):
                                region.get(144) + region.get(152)]
-        # Slots and the rows of `core`: from the page after the directory on.
+        # Slots and rows of `core` begin on the page after the directory.
         self.rest_at = aligned(region.directory_size)
         self.rest = content[self.rest_at:]
 
 
 class Forgery:
-    """A region after percore-region(7): its directory, and where its tables
-    have their parts."""
+    """A region according to percore-region(7)."""
 
     def __init__(self, model, name, tables=250, rows=20, counters=4, overlap=0):
         self.model, self.rows = model, rows
@@ -105,12 +104,14 @@ class Forgery:
         return len(self.strings) - len(text) - 1
 
     def moved(self, record, *offsets):
-        """Where parts of the model are now that the directory is larger."""
+        """The new offsets of parts of the model, behind the larger
+        directory."""
         return {at: struct.unpack_from("=Q", record, at)[0] + self.rest_at -
                 self.model.rest_at for at in offsets}
 
     def place(self):
-        """Of the cells there is one more row, for updates without a row."""
+        """Reserves the parts of a table. The cells have one row more, for
+        updates without a row."""
         live = self.size
         generations = live + 64
         labels = generations + 8 * self.rows

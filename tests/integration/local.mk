@@ -1,5 +1,5 @@
-# The real collectd, with the plugin of this build. What measures time, or has
-# many processes of its own, waits for the one before, if that is asked for, too.
+# Tests with the real collectd and the plugin of this build. Tests that measure time
+# or have many processes wait for each other.
 EXTRA_DIST += \
 	tests/integration/churn.py \
 	tests/integration/command.py \
@@ -47,20 +47,20 @@ check_PROGRAMS += tests/integration/churn_producer
 tests_integration_churn_producer_SOURCES = tests/integration/churn_producer.c
 tests_integration_churn_producer_LDADD = libregion.la
 
-# A plugin that is never installed; without -rpath there would be no shared one.
+# This plugin is not installed; without -rpath libtool makes no shared library.
 check_LTLIBRARIES += probe.la
 probe_la_SOURCES = tests/integration/probe.c
 probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
-# percore(1), without any daemon.
+# Tests of percore(1) without collectd.
 EXTRA_DIST += tests/integration/test_command.py tests/integration/test_compare.py
 if TOOL
 TESTS += tests/integration/test_command.py tests/integration/test_compare.py
 endif
 
-# What these measure needs a core for itself: they run last, one by one.
+# These tests need a core for themselves: they run last, one after the other.
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
 $(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))

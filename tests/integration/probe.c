@@ -1,7 +1,7 @@
-/* probe: a collectd plugin of the tests. It says when its init and shutdown are
- * called, so that two copies, loaded before and after percore, tell how long
- * percore's took; and it can block a read thread for random times, as a plugin
- * that waits for a slow device does.
+/* probe: a collectd plugin for the tests. It logs when its init and shutdown
+ * are called, so that two copies, loaded before and after percore, show how
+ * long percore's took. It can also block a read thread for random times, like a
+ * plugin that waits for a slow device.
  *
  *   LoadPlugin "probe"
  *   <Plugin "probe">
@@ -54,7 +54,7 @@ static int probe_config(oconfig_item_t *block) {
   return 0;
 }
 
-/* Each copy goes by the name that it is loaded as. */
+/* Each copy has the name under which it was loaded. */
 void module_register(void) {
   plugin_ctx_t context = plugin_get_ctx();
   sstrncpy(name, context.name, sizeof(name));

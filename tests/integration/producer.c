@@ -1,30 +1,30 @@
-/* A producer that does what a test tells it.
+/* A producer that takes commands from a test.
  *
  *   producer REGION[@INSTANCE] SCHEMA [polled]
  *
- * Commands come by standard input, one in a line; each is answered by a line.
- * Tables are numbered as in the schema; rows by what `row` answered; a core of
- * -1 is a table with a single copy.
+ * Commands are read from standard input, one per line; each is answered by a
+ * line. Tables have the numbers of the schema, and rows those that `row`
+ * answered. Core -1 means a table with a single copy.
  *
  *   core CORE                          attach a slot for the core
- *   row TABLE HEX                      add the row of that name
+ *   row TABLE HEX                      add the row with this name
  *   remove TABLE ROW
  *   rows TABLE FIRST COUNT             add rows s<FIRST> ...
  *   keys TABLE FIRST COUNT             the same with keys from FIRST on
  *   places TABLE FIRST COUNT           the same at these numbers
- *   adds TABLE FIRST COUNT COLUMN N    to so many rows of a single copy
- *   add TABLE ROW COLUMN N CORE        a counter or a gauge
- *   set TABLE ROW COLUMN N CORE        a level
+ *   adds TABLE FIRST COUNT COLUMN N    add to COUNT rows of a single copy
+ *   add TABLE ROW COLUMN N CORE        add to a counter or gauge
+ *   set TABLE ROW COLUMN N CORE        set a level
  *   hist TABLE ROW FIELD VALUE TIMES CORE
- *   poll CORE BUSY IDLE [TIMES]        rounds with and without work, 1 ms each
+ *   poll CORE BUSY IDLE [TIMES]        poll rounds with and without work, 1 ms
+ *                                      each
  *   sleep CORE | wake CORE
- *   reset                              all tables
- *   tally FILE                         where runners say what they are about to
- *                                      count: a file of 64 words
- *   run CORE SLEEP_US                  a thread: one packet a round, for ever
- *   begin CORE                         a section that never ends
- *   serve                              where it is polled
- *   end                                detaches and destroys the region
+ *   reset                              reset all tables
+ *   tally FILE                         a file of 64 words, in which runners
+ * write what they are about to count run CORE SLEEP_US                  start a
+ * thread that counts one packet per round for ever begin CORE begin a section
+ * and never end it serve                              serve once, if the region
+ * is polled end                                detach and destroy the region
  */
 #include "percore.h"
 
@@ -62,7 +62,7 @@ static const struct percore_field port_fields[] = {
      .max_bits = 20},
 };
 
-/* The same names in another order, and others. */
+/* The same names in another order, and further names. */
 static const struct percore_field port_fields_2[] = {
     {.name = "errors", .unit = "errors"},
     {.name = "bytes", .unit = "bytes"},
@@ -119,7 +119,7 @@ static const struct percore_table schema_keys[] = {
      .key = PERCORE_KEY_IPV4},
 };
 
-/* As many rows as go into the 4 GiB that a reader takes by default. */
+/* As many rows as fit into the 4 GiB that readers allow by default. */
 static const struct percore_table schema_huge[] = {
     GLOBALS,
     {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
@@ -213,7 +213,7 @@ static int do_hist(const char *line) {
   return 0;
 }
 
-/* A round by a clock of ours: waiting is not work. */
+/* A round on a clock of our own, because waiting is not work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -229,7 +229,7 @@ static int do_poll(const char *line) {
   return 0;
 }
 
-/* A round: a packet of 100 bytes, read together or not at all. */
+/* A round: a packet of 100 bytes, whose cells are read together. */
 static void *run(void *argument) {
   int core = ((int *)argument)[0], sleep_us = ((int *)argument)[1];
   percore_slot_t slot;

@@ -1,5 +1,4 @@
-"""Producers of regions for the integration tests, and what they make of
-sockets."""
+"""Producers of regions for the integration tests, real and hostile."""
 
 import array
 import atexit
@@ -21,7 +20,7 @@ ROUNDS, QUEUE, TIME = range(3)  # fields of `globals`
 
 
 class RuntimeDir:
-    """A runtime directory of a test's own, for all that it starts."""
+    """A temporary runtime directory for all processes of a test."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="percore-run-")
@@ -38,7 +37,7 @@ class RuntimeDir:
 
 
 class Producer:
-    """A process that serves a region and does what it is told."""
+    """A process that serves a region and takes commands."""
 
     PROGRAM = f"{BUILD}/tests/integration/producer"
 
@@ -56,7 +55,7 @@ class Producer:
         return line
 
     def do(self, *lines):
-        """Returns the answer to the last one."""
+        """Sends commands. Returns the answer to the last."""
         answer = ""
         for line in lines:
             self.process.stdin.write(f"{line}\n")
@@ -65,7 +64,7 @@ class Producer:
         return answer
 
     def add_row(self, table, name):
-        """name: bytes. Returns its number."""
+        """Returns the number of the row."""
         name = name.encode() if isinstance(name, str) else name
         return int(self.do(f"row {table} {name.hex()}").split()[0])
 
@@ -91,8 +90,8 @@ class Producer:
 
 
 class Tally:
-    """What runners of a producer were about to count, whatever became of
-    them."""
+    """What the threads of a producer were about to count, even if they were
+    killed."""
 
     def __init__(self, path):
         self.path = path
@@ -122,9 +121,8 @@ def memory_of(content, seal):
 
 
 class Server:
-    """Listens as a producer and does to each who connects what `treat` does,
-    in a thread, for as long as the connection bears it; without that nobody is
-    even accepted."""
+    """Listens as a producer and calls `treat` for each connection, in a
+    thread. Without `treat`, no connection is accepted."""
 
     def __init__(self, path, treat):
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -159,8 +157,8 @@ class Server:
 
 
 class Impostor(Server):
-    """Answers everyone with the same message and descriptor; with no message at
-    all if that is None."""
+    """Answers each connection with the same message and descriptor. Accepts
+    none if the message is None."""
 
     def __init__(self, path, message, fd=None):
         self.message, self.fd = message, fd

@@ -1,5 +1,5 @@
-# Producers and readers of regions in processes of their own; what the update
-# paths compile to.
+# Tests with producers and readers in separate processes, and of the machine code of
+# the update paths.
 EXTRA_DIST += tests/integration/test_update_code.py \
 	tests/integration/update_code.c \
 	tests/integration/update_code.cc \

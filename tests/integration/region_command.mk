@@ -1,4 +1,4 @@
-# percore(1) and its regions, with producers and without any daemon.
+# Tests of percore(1) with producers, without collectd.
 EXTRA_DIST += \
 	tests/integration/region_format.py \
 	tests/integration/region_harness.py \

@@ -1,5 +1,5 @@
-"""A producer of regions written from percore-region(7) alone: what an author in
-another language would write, for the tests of percore check."""
+"""A producer of regions written from percore-region(7) alone, as an author in
+another language would write it, for the tests of percore check."""
 
 import array
 import fcntl
@@ -58,13 +58,13 @@ def columns(field):
 
 
 class Region:
-    """The bytes of a region, and where its parts lie."""
+    """The bytes of a region and the places of its parts."""
 
     def __init__(self):
         self.build()
 
     def build(self, name="format", tables=None, size=1 << 16):
-        """Everything anew."""
+        """Rebuilds all bytes."""
         self.tables = tables or TABLES
         self.pool = bytearray(1)
         self.bytes = bytearray(size)
@@ -240,8 +240,8 @@ class Region:
         self.bytes[at + 24:at + 64] = b"worker".ljust(40, b"\0")
 
     def begin(self):
-        """A thread on core 0 and one more on core 1, and some counts in these
-        tables, if it has them."""
+        """Adds a thread on core 0 and another on core 1, and counts in these
+        tables, if the region has them."""
         for slot in range(SLOTS):
             self.set(self.slot(slot) + 12, -1, 4)
         self.take_slot(0, 0)
@@ -267,7 +267,7 @@ class Region:
 
 
 class Served:
-    """A region of these bytes that is served at a path."""
+    """Serves a region of these bytes at a path."""
 
     def __init__(self, path, content, seals=SEALS, hello=None):
         self.fd = os.memfd_create("format",
@@ -293,7 +293,7 @@ class Served:
                     socket.SOL_SOCKET, socket.SCM_RIGHTS,
                     array.array("i", [self.fd]))])
             except OSError:
-                pass  # who only looks cannot receive
+                pass  # the peer has already closed the connection
             self.peers.append(peer)
 
     def __enter__(self):

@@ -1,5 +1,5 @@
-"""What the tests of percore(1) and regions share: a runtime directory of their
-own, and producers that do as they are told."""
+"""Helpers for tests of percore(1) with regions: a runtime directory and
+producers that take commands."""
 
 import json
 import os
@@ -17,7 +17,7 @@ TIMEOUT = 60
 
 
 class RuntimeDir:
-    """A runtime directory of our own, and what ran in it, gone at the end."""
+    """A temporary runtime directory and its producers."""
 
     def __init__(self):
         self.path = tempfile.mkdtemp(prefix="percore-test-")
@@ -71,7 +71,7 @@ class RuntimeDir:
 
 
 class Producer:
-    """Obeys lines, answers each with one."""
+    """Takes commands as lines, and answers each with a line."""
 
     def __init__(self, command, environment, **options):
         # pylint: disable=consider-using-with
@@ -90,7 +90,7 @@ class Producer:
         self.process.stdin.flush()
 
     def log(self):
-        """What it had counted on port 0, and when."""
+        """The counts of port 0, and their time."""
         return [(float(when), int(packets)) for when, packets in
                 (look.split() for look in self.ask("log").split(","))]
 
@@ -103,7 +103,7 @@ class Producer:
 
     def end(self):
         self.process.stdin.close()
-        check(self.process.wait(TIMEOUT) == 0, "the producer failed")
+        check(self.process.wait(TIMEOUT) == 0, "the producer has failed")
 
     def kill(self):
         if self.process.poll() is None:

@@ -1,24 +1,20 @@
-/* region_producer: a fast path whose counts are known, for the tests of who
- * reads regions.
+/* region_producer: a fast path with known counts, for tests of percore(1).
  *
  * Usage: region_producer NAME[@INSTANCE] [OPTION]...
- *   --rows N      so many rows in the table `session`, row k with 3 k packets
- *                 and 1000 k bytes (default 4)
- *   --workers N   so many threads that poll (default 1), on the cores allowed
- *   --polled      does not serve, until it is told `serve`
- *   --hostile     names of rows and threads, units and states with bytes that
- *                 would steer a terminal or break JSON
+ *   --rows N      rows of the table `session`; row k has 3 k packets and 1000 k
+ *                 bytes (default 4)
+ *   --workers N   threads that poll (default 1), on the cores allowed
+ *   --polled      serve only on the command `serve`
+ *   --hostile     use names of rows and threads, units and states with bytes
+ * that would control a terminal or break JSON
  *
- * Prints `ready`, then obeys lines of stdin, answering each with one line:
- *   port        what it has counted on port 0: packets, bytes
- *   log         "SECONDS PACKETS,..." of all looks at port 0 so far, one every
- *               10 ms, by CLOCK_REALTIME
- *   stop        the workers end
- *   serve       serves for 1 s
- *   stick, go   the last worker stops polling without saying so, and goes on
- *   sleep, wake the same, but it says so
- *   remove K, add K  a row of `session`
- * Ends at the end of stdin.
+ * Prints `ready`, then reads commands from stdin and answers each with one
+ * line: port        print packets and bytes counted on port 0 log         print
+ * "SECONDS PACKETS,..." for port 0, every 10 ms so far, by CLOCK_REALTIME stop
+ * end the workers serve       serve for 1 s stick, go   let the last worker
+ * stop polling without percore_sleep, and go on sleep, wake the same with
+ * percore_sleep and percore_wake remove K, add K  remove or add a row of
+ * `session` Ends at the end of stdin.
  */
 #include "percore_config.h"
 
@@ -37,14 +33,14 @@
 
 enum { MAX_WORKERS = 16, MAX_LOOKS = 1 << 16, PORTS = 2 };
 enum { PORT, SESSION, ODD, WORKER };
-enum { RX_PACKETS, RX_BYTES, IN_FLIGHT, LATENCY }; /* of PORT */
-enum { QUEUE, LINK };                              /* of WORKER */
+enum { RX_PACKETS, RX_BYTES, IN_FLIGHT, LATENCY }; /* fields of PORT */
+enum { QUEUE, LINK };                              /* fields of WORKER */
 
 static const char *const links[] = {"down", "up"};
 static const char *const hostile_links[] = {"do\xe2\x80\xaewn", "u\"p\\"};
 
 static struct percore_field port_fields[] = {
-    {.name = "rx_packets", .unit = "packets", .help = "what came in"},
+    {.name = "rx_packets", .unit = "packets", .help = "received packets"},
     {.name = "rx_bytes", .unit = "bytes"},
     {.name = "in_flight", .unit = "packets", .kind = PERCORE_GAUGE},
     {.name = "latency",
@@ -110,7 +106,7 @@ static percore_core_table_t port_table, worker_table;
 static percore_histogram_t latency;
 static uint32_t port_rows[PORTS];
 static atomic_bool stop, stuck, asleep;
-static pthread_barrier_t attached; /* workers and main() */
+static pthread_barrier_t attached; /* the workers and main() */
 
 struct worker {
   pthread_t thread;
@@ -132,7 +128,7 @@ static void sleep_ns(long ns) {
  * Workers
  */
 
-/* 64 packets of 100 bytes in every second round. */
+/* 64 packets of 100 bytes, every second round. */
 static void poll_once(struct worker *worker, percore_slot_t slot,
                       uint64_t round) {
   percore_core_row_t row = percore_core_row(slot, port_table, port_rows[0]);
@@ -145,7 +141,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     percore_hist_add(row, latency, round % 1000);
     atomic_store(&worker->packets, worker->packets + n);
   }
-  /* A round by a clock of ours: sleeping is not work. */
+  /* A round on a clock of our own, because sleeping is not work. */
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
   sleep_ns(200000);
 }
@@ -220,7 +216,7 @@ static uint64_t packets_so_far(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * A log of what was counted when
+ * The log of counts
  */
 
 static struct look {

@@ -1,6 +1,5 @@
-"""Trees of /proc and /sys as the plugin's SysRoot option takes them. They are
-files of invented machines: what is tested with them is parsing, arithmetic and
-naming, never a measurement."""
+"""Trees of /proc and /sys for the option SysRoot. The machines are invented:
+these files test parsing, arithmetic and naming, not measurement."""
 
 import os
 import shutil
@@ -11,13 +10,13 @@ TICK_HZ = os.sysconf("SC_CLK_TCK")
 
 class SysRoot:
     def __init__(self, cores, nodes=1):
-        # In memory: what a disk needs for files that are written 500 times a
-        # second is work on whatever core is free.
+        # In memory, because writing files to a disk 500 times a second would
+        # load a core.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.directory = tempfile.mkdtemp(prefix="percore-sysroot-",
                                           dir=memory)
         os.chmod(self.directory, 0o755)
-        self.path = f"{self.directory}/root"  # a link to one of the trees
+        self.path = f"{self.directory}/root"  # a link to the current tree
         self.trees = 0
         os.mkdir(self.next_tree())
         self.switch()
@@ -37,14 +36,14 @@ class SysRoot:
         return f"{self.directory}/{self.trees + 1}"
 
     def switch(self):
-        """To the next tree. Who reads in the last one may go on."""
+        """Switches to the next tree. Readers may still use the last tree."""
         link = f"{self.directory}/link"
         os.symlink(self.next_tree(), link)
         os.rename(link, self.path)
         self.trees += 1
 
     def write(self, path, text, tree=None):
-        """Replaces a file as a whole, so that no reader sees half of it."""
+        """Replaces a file atomically, so that no reader sees a part of it."""
         path = (tree or self.path) + path
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(f"{path}.new", "w", encoding="ascii") as file:
@@ -52,8 +51,8 @@ class SysRoot:
         os.rename(f"{path}.new", path)
 
     def write_machine(self):
-        """All that is needed for a load of each core. The loads come first:
-        who looks meanwhile finds no core that has none."""
+        """Writes the files for a load of each core. The loads are written
+        first, so that a reader never finds a core without a load."""
         self.write_stat({core: 0 for core in range(self.cores)})
         everyone = f"0-{self.cores - 1}\n"
         for name in ("online", "possible", "present"):
@@ -77,8 +76,8 @@ class SysRoot:
                            for core in range(self.cores)))
 
     def write_online(self, cores):
-        """Files that tell of the same cores at any moment, as those of a
-        kernel do."""
+        """Writes files that always agree on the set of cores, as a kernel's
+        do."""
         tree = self.next_tree()
         shutil.copytree(self.path, tree)
         self.write("/sys/devices/system/cpu/online", f"0-{cores - 1}\n", tree)
@@ -91,7 +90,7 @@ class SysRoot:
 
     @staticmethod
     def stat(idle_s):
-        """idle_s: seconds of idleness since boot, by core."""
+        """idle_s: idle seconds since boot, by core."""
         rows = [f"cpu{core} 100 0 50 {int(idle * TICK_HZ)} 10 0 5 0 0 0\n"
                 for core, idle in idle_s.items()]
         return (f"cpu  100 0 50 1000 10 0 5 0 0 0\n{''.join(rows)}"
@@ -99,7 +98,7 @@ class SysRoot:
                 "procs_running 3\nprocs_blocked 1\n")
 
     def write_cstate(self, core, entries, time_us):
-        """One idle state of one core."""
+        """Writes one idle state of a core."""
         at = f"/sys/devices/system/cpu/cpu{core}/cpuidle/state0"
         self.write(f"{at}/name", "C1\n")
         self.write(f"{at}/desc", "HALT\n")

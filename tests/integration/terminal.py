@@ -1,4 +1,4 @@
-"""A terminal, for commands that look different on one."""
+"""A terminal, for commands that print something else to a terminal."""
 
 import fcntl
 import os
@@ -21,7 +21,8 @@ HOME = b"\033[H"  # where each page begins
 
 
 def read_some(terminal, seconds):
-    """What comes in that time, or None; nothing if the other end is closed."""
+    """Data that arrive within that time, or None; b"" if the other end is
+    closed."""
     if not select.select([terminal], [], [], seconds)[0]:
         return None
     try:
@@ -31,10 +32,11 @@ def read_some(terminal, seconds):
 
 
 def on_terminal(command, seconds, environment=None, halfway=None):
-    """Everything that a command writes to a terminal of 24 lines until Ctrl-C
-    after so many seconds and a page for each, its exit status, and how long it
-    took to end, but for what the machine was late. halfway(terminal) is called
-    after half of the time, and a page that begins after it is waited for."""
+    """Runs a command on a terminal of 24 lines, and sends Ctrl-C after this
+    many seconds and one page for each second. Returns all of its output, its
+    exit status, and how long it took to end, less the machine's delays.
+    halfway(terminal) is called after half of the time; Ctrl-C then waits for a
+    page that begins afterwards."""
     pid, terminal = pty.fork()
     if pid == 0:
         resize(0, 24, 80)
@@ -44,7 +46,7 @@ def on_terminal(command, seconds, environment=None, halfway=None):
     lateness = Lateness()
     begin = time.monotonic()
     interrupted = None
-    pages = seconds  # that are too few
+    pages = seconds  # Ctrl-C waits for more pages than this
     while True:
         passed = time.monotonic() - begin
         if halfway is not None and passed > seconds / 2:
@@ -52,7 +54,7 @@ def on_terminal(command, seconds, environment=None, halfway=None):
             halfway = None
             while data := read_some(terminal, 0):
                 written += data
-            # One more may have been begun before, and be on its way.
+            # A page that was begun earlier may still arrive.
             pages = max(pages, written.count(HOME) + 1)
         if interrupted is None and passed > seconds and (
                 written.count(HOME) > pages or passed > seconds + 10):

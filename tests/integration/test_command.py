@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore(1) as people and scripts use it, on this machine."""
+"""percore(1) as people and scripts use it."""
 
 import os
 import signal
@@ -21,8 +21,8 @@ LIVE = [PERCORE, "load", "--interval", "0.5"]
 
 
 def test_help_and_version():
-    """--help, -h, --version and -V work for percore and every subcommand, in 80
-    columns"""
+    """--help, -h, --version and -V work for percore and every subcommand and
+    fit 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
                     ["reset"]):
         for option in ("--help", "-h"):
@@ -38,7 +38,7 @@ def test_help_and_version():
 
 
 def test_usage_errors():
-    """a wrong command line exits 2, says what is wrong and where the help is"""
+    """a wrong command line exits 2, says what is wrong and names --help"""
     wrong = [
         [], ["no-such-command"], ["--no-such-option"], ["load", "--nonsense"],
         ["load", "extra"], ["load", "--interval", "0"],
@@ -58,7 +58,7 @@ def test_usage_errors():
 
 
 def test_hostile_argument():
-    """an argument with escape sequences cannot steer the terminal"""
+    """an argument with escape sequences cannot control the terminal"""
     done = run("load", "--cores", "\033]0;x\007\033[2J")
     check(done.returncode == 2, f"exit {done.returncode}")
     check("\033" not in done.stderr and "\007" not in done.stderr,
@@ -70,8 +70,8 @@ def test_hostile_argument():
 
 
 def look_at_json():
-    """Returns by how much one snapshot was too early or too late after another,
-    but for what the machine was late."""
+    """How much too early or too late a snapshot follows another, less the
+    machine's delays."""
     with Lateness() as lateness:
         got = documents("load", "--json", "--count", "2", "--interval", "0.5")
     check(len(got) == 2, f"{len(got)} documents")
@@ -89,14 +89,14 @@ def look_at_json():
 
 
 def test_json():
-    """percore load --json prints one document per snapshot, for every core"""
-    # Others may hold percore alone.
+    """percore load --json prints one document per snapshot, with every core"""
+    # Other tasks may delay percore without delaying this process.
     off_s = least_of_tries(0.25, look_at_json)
     check(off_s < 0.25, f"snapshots were off their time by {off_s} s")
 
 
 def test_selected_cores():
-    """--cores shows these cores alone"""
+    """--cores shows only these cores"""
     core = online_cores()[-1]
     got = documents("load", "-j", "-n", "1", "-i", "0.5", "-c", str(core))
     check([c["core"] for c in got[0]["cores"]] == [core], str(got[0]["cores"]))
@@ -118,13 +118,13 @@ def ends_at(number):
 
 
 def test_signals():
-    """SIGINT and SIGTERM end it with exit 0 within a second"""
+    """SIGINT and SIGTERM end percore load with exit 0 within a second"""
     ends_at(signal.SIGINT)
     ends_at(signal.SIGTERM)
 
 
 def test_reader_gone():
-    """a reader that goes away (| head) ends it quietly with exit 0"""
+    """a closed pipe (| head) ends percore load with exit 0 and no message"""
     with Child([PERCORE, "load", "--interval", "0.2"], text=True,
                stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -136,7 +136,7 @@ def test_reader_gone():
 
 
 def test_full_disk():
-    """output that cannot be written is exit 1 with a message"""
+    """if the output cannot be written, percore exits 1 with a message"""
     with open("/dev/full", "w", encoding="ascii") as full:
         for arguments in (["--help"], ["load", "-n", "1", "-i", "0.2"],
                           ["doctor"]):
@@ -148,20 +148,21 @@ def test_full_disk():
 
 
 def test_terminal():
-    """on a terminal it redraws in place and puts all in order at Ctrl-C"""
+    """on a terminal percore load redraws in place and restores the terminal at
+    Ctrl-C"""
     written, status, _ = on_terminal(LIVE, 4)
     check(status == 0, f"exit {status}")
     check(written.startswith("\033[?1049h\033[?25l"), repr(written[:40]))
-    check(written.count("\033[H") >= 3, "hardly drawn anew")
+    check(written.count("\033[H") >= 3, "the table was hardly redrawn")
     check(written.count("\033[?1049h") == written.count("\033[?1049l") == 1,
-          "the alternate screen was not left as often as entered")
-    check(written.count("\033[?25h") == 1, "the cursor stays hidden")
+          "the alternate screen was not left after each time it was entered")
+    check(written.count("\033[?25h") == 1, "the cursor was not shown again")
     last = written.split("\033[?1049l")[1]
-    check("load %" in last, f"the last table is gone: {last!r}")
+    check("load %" in last, f"the last table was not printed: {last!r}")
 
 
 def test_resize():
-    """a terminal that becomes small gets a page that fits"""
+    """after a terminal was made smaller, the page fits"""
     written, status, _ = on_terminal(
         LIVE, 4, halfway=lambda terminal: resize(terminal, 6, 30))
     check(status == 0, f"exit {status}")
@@ -176,7 +177,7 @@ def test_resize():
 
 
 def test_doctor():
-    """percore doctor exits 0 where a source works and advises what is missing"""
+    """percore doctor exits 0 if a source works, and names what is missing"""
     report = documents("doctor", "--json")[0]
     check(report["works"] is True, str(report))
     for finding in report["findings"]:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""percore load --compare beside a load of known size. It wants a core that
-others leave alone."""
+"""percore load --compare while a load of known size runs. Needs a core that
+other tasks hardly use."""
 
 import contextlib
 import os
@@ -14,14 +14,14 @@ from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
                      is_root, online_cores, run_tests, say, stolen_s)
 
 HOG = f"{BUILD}/contrib/loads/hog"
-HOG_S, LOAD_S = 12, 5  # how long the hog runs, and how long of it is looked at
+HOG_S, LOAD_S = 12, 5  # how long the hog runs, and how long it is measured
 
 
 def compare_under_hog(core):
-    """What each method says of a core, how busy the hog on it was, and for how
-    long a hypervisor had the core or the machine stood still meanwhile."""
+    """Returns the load of a core by each method, how busy the hog on it was,
+    and for how long the core was stolen or the machine paused."""
     before = stolen_s(core)
-    # Whatever runs while the hog sleeps is charged a whole tick.
+    # Any task that runs while the hog sleeps is charged a whole tick.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -39,20 +39,20 @@ def compare_under_hog(core):
 
 
 def test_compare_shows_the_hog():
-    """--compare: under a tick-evading load busy columns miss what percore shows
-    """
+    """--compare: busy columns miss a tick-evading load that percore shows"""
     if not is_root():
-        raise Skip("without root the hog cannot keep other work off its core")
+        raise Skip("the hog needs root to keep other tasks off its core")
     report = documents("doctor", "--json")[0]
     tick = next(f for f in report["findings"] if f["name"] == "tick")
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # Whatever else runs while the hog sleeps is charged a whole tick. Only a try
-    # that the time of tasks shows to be disturbed by more than that is repeated.
+    # Any other task that runs while the hog sleeps is charged a whole tick. A
+    # try is repeated only if the CPU time of tasks shows that they disturbed
+    # it more.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
-        # What is stolen of the hog's time is no load, and all may be at once.
+        # Time stolen from the hog is not load.
         check(load["percore"] > truth - 0.02 - stolen / LOAD_S,
               f"percore {load['percore']}")
         check(abs(load["task_clock"] - 1) < 0.01,
@@ -61,13 +61,13 @@ def test_compare_shows_the_hog():
             return
         tasks = load["cpuacct"]
         check(tasks is not None and tasks - truth > 0.05,
-              f"busy columns {load['stat_busy']} were not fooled")
+              f"busy columns {load['stat_busy']} show the load")
     raise Skip(f"others used core {core} in each of 3 tries")
 
 
 def test_the_hog_beside_busy_neighbours():
-    """Beside busy neighbours what tasks ran is between the lower bound of the
-    source idle and its load, whatever the hypervisor steals meanwhile"""
+    """The CPU time of tasks is between the lower bound of the source idle and
+    its load, even while a hypervisor steals time"""
     core = online_cores()[-1]
     with contextlib.ExitStack() as hogs:
         for each in online_cores()[-2:]:
@@ -83,22 +83,23 @@ def test_the_hog_beside_busy_neighbours():
     for each in got:
         load = each["cores"][0]["load"]
         if load["cpuacct"] is None:
-            raise Skip("this kernel does not tell the run time of tasks")
+            raise Skip("this kernel does not report the CPU time of tasks")
         say(f"tasks {load['cpuacct']:.3f}, load {load['percore']:.3f}, "
             f"steal at most {steal:.3f}")
-        check(load["percore"] >= load["cpuacct"] - 0.01, "load below the work")
-        # Interrupts are in no task.
+        check(load["percore"] >= load["cpuacct"] - 0.01,
+              "the load is below the CPU time of tasks")
+        # Interrupts belong to no task.
         check(load["percore"] - steal <= load["cpuacct"] + 0.1,
-              "lower bound above the work")
+              "the lower bound is above the CPU time of tasks")
 
 
 def test_compare_footnotes():
-    """--compare: a method that this machine lacks is null and says why"""
+    """--compare: a method that this machine lacks is null with a reason"""
     got = documents("load", "--compare", "-j", "-n", "1", "-i", "0.5")[0]
     for method in got["methods"]:
         loads = [core["load"][method["name"]] for core in got["cores"]]
         if all(load is None for load in loads):
-            check(method.get("unavailable"), f"{method} does not say why")
+            check(method.get("unavailable"), f"{method} has no reason")
 
 
 if __name__ == "__main__":

@@ -13,14 +13,14 @@ from sysroot import SysRoot
 
 
 def test_mode_passes():
-    """collectd -T succeeds with the plugin and nothing else said"""
+    """collectd -T succeeds with the plugin and no option"""
     with Collectd() as collectd:
         status = collectd.run("-T")
         check(status == 0, f"exit status {status}: {collectd.log()}")
 
 
 def test_mode_fails_without_a_source():
-    """collectd -T fails where there is no source of load at all"""
+    """collectd -T fails if no source of load works"""
     with SysRoot(4) as root:
         root.write_machine()
         os.remove(f"{root.path}/proc/stat")
@@ -35,13 +35,13 @@ def test_mode_fails_without_a_source():
 
 def degraded_until_a_source_turns_up():
     """Without a source the plugin stays in service, says so once, and has
-    values as soon as a source turns up"""
+    values as soon as a source works"""
     with SysRoot(2) as root, \
             Collectd(f'SysRoot "{root.path}"').start() as collectd:
         collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
                           "the complaint")
         time.sleep(3)
-        check(not collectd.of("percore-0/percent-busy"), "a load from nowhere")
+        check(not collectd.of("percore-0/percent-busy"), "a load without a source")
         root.write_machine()
         collectd.wait_for_value("percore-0/percent-busy", 30)
         said = collectd.log().count("no source of load")
@@ -51,9 +51,8 @@ def degraded_until_a_source_turns_up():
 
 
 def real_values():
-    """On this machine every core has a load, load averages and a maximum, all
-    identifiers are distinct, every time lies on the grid, and nothing is NaN or
-    outside its range"""
+    """Every core has a load, load averages and a maximum, all identifiers are
+    distinct, every time is on the grid, and no value is NaN or out of range"""
     with Collectd().start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online", count=7)
         collectd.stop()
@@ -81,8 +80,8 @@ def real_values():
 
 
 def options_reach_the_values():
-    """Options ask for further metrics, several blocks add up, and a group is a
-    set of its own"""
+    """Options add metrics, several blocks add up, and a group has metrics of
+    its own"""
     core = online_cores()[0]
     options = (f'Cores "{core}"\n</Plugin>\n<Plugin percore>\n'
                f'Group "few" "{core}"\nGroup "far" "8000"\n'
@@ -106,9 +105,9 @@ def options_reach_the_values():
         others = [value.identifier for value in collectd.values
                   if value.identifier.startswith("percore-")
                   and not value.identifier.startswith(f"{at}/")]
-        check(not others, f"not asked for: {others[:5]}")
+        check(not others, f"not configured: {others[:5]}")
         check(not collectd.of("percore_host-far/percent-cores_mean"),
-              "a group of no core has a mean")
+              "a group without cores has a mean")
 
 
 def bad_options_stop_collectd():
@@ -139,15 +138,15 @@ def bad_options_stop_collectd():
 
 
 def unknown_options_are_warned_of():
-    """An option that is unknown is a warning and stops nothing"""
+    """An unknown option is only a warning"""
     with Collectd("Colour 5\n<Load>\nSauce 1\n</Load>").start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
         for option in ("Colour", "Sauce"):
-            check(f'no option "{option}"' in collectd.log(), collectd.log())
+            check(f'unknown option "{option}"' in collectd.log(), collectd.log())
 
 
 def time_of_end(wait_s):
-    """How long percore took to end so long after the start."""
+    """How long percore took to end, this long after the start."""
     with Collectd(plugins=("before", "after")).start() as collectd:
         collectd.wait_for(lambda: "Initialization complete"
                           in collectd.log(), 10, "the start")
@@ -161,15 +160,15 @@ def time_of_end(wait_s):
 
 
 def stops_in_time():
-    """SIGTERM ends collectd within a second, of which percore takes 100 ms at
-    most, whether its proofs are running or long done"""
+    """SIGTERM ends collectd within a second, and percore within 100 ms, during
+    its proofs or after them"""
     for wait_s in (0.0, 0.1, 0.3, 2.5):
         own = least_of_tries(0.1, lambda wait_s=wait_s: time_of_end(wait_s))
         check(own < 0.1, f"{own * 1e3:.1f} ms for percore alone")
 
 
 def is_running(pid):
-    """A process that has ended may wait to be reaped for a while."""
+    """Whether the process runs. A zombie does not."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
@@ -178,7 +177,7 @@ def is_running(pid):
 
 
 def read_number(path):
-    """The number in a file, or None if not all of it is there yet."""
+    """The number in a file, or None if it is not complete yet."""
     try:
         with open(path, encoding="ascii") as file:
             line = file.readline()
@@ -188,7 +187,7 @@ def read_number(path):
 
 
 def find_process(argument):
-    """One that was started with this argument, or None."""
+    """The process that was started with this argument, or None."""
     for path in glob.glob("/proc/[0-9]*/cmdline"):
         try:
             with open(path, encoding="utf8", errors="replace") as file:
@@ -200,7 +199,7 @@ def find_process(argument):
 
 
 def end_daemon(collectd, pid):
-    """Returns how long it took, but for what the machine was late."""
+    """Returns how long it took, less the machine's delays."""
     try:
         with Lateness() as lateness:
             begin = time.monotonic()
@@ -215,13 +214,13 @@ def end_daemon(collectd, pid):
 
 
 def daemonised():
-    """As a daemon in the background the plugin has values, too, and SIGTERM
-    ends it"""
+    """In the background collectd has values of percore, too, and SIGTERM ends
+    it"""
     with Collectd(to_files=True) as collectd:
         pid_file = f"{collectd.directory}/pid"
         try:
             check(collectd.run() == 0, collectd.log())
-            # It is there for a moment before the number is in it.
+            # The file exists for a moment before it has the number.
             collectd.wait_for(lambda: read_number(pid_file), 20,
                               "the PID file")
             busy = f"{collectd.directory}/csv/host/percore-*/percent-busy-*"
@@ -232,13 +231,13 @@ def daemonised():
                 taken = end_daemon(collectd, pid)
         say(f"the daemon ended in {taken * 1e3:.0f} ms")
         check(taken < 1, f"took {taken:.2f} s to end")
-        check(not os.path.exists(pid_file), "the PID file is still there")
+        check(not os.path.exists(pid_file), "the PID file was not removed")
 
 
 def without_root():
     """Without any privilege, as user nobody, every core has a load"""
     if not is_root():
-        raise Skip("these tests do not run as root, so all others show it")
+        raise Skip("the tests do not run as root, so all of them show it")
     if shutil.which("setpriv") is None:
         raise Skip("setpriv is missing: apt-get install util-linux")
     with Collectd() as collectd:
@@ -254,8 +253,8 @@ def without_root():
 
 
 def sample_configuration():
-    """The sample configuration works as it stands and with every comment
-    taken away"""
+    """The sample configuration works as it is and with every option
+    uncommented"""
     sample = os.path.join(os.path.dirname(os.path.abspath(__file__)),
                           "../../contrib/collectd/percore.conf")
     with open(sample, encoding="ascii") as file:
@@ -269,19 +268,19 @@ def sample_configuration():
             with Collectd(options) as collectd:
                 status = collectd.run("-T")
                 wrong = [line for line in collectd.log().splitlines()
-                         if "no option" in line or "must be" in line]
+                         if "unknown option" in line or "must be" in line]
                 check(not wrong, "\n".join(wrong))
                 check(options != text or status == 0, collectd.log())
 
 
 def notified_once():
-    """When a source of load is lost and comes back, there is one notification
-    for each, however many cores it befell, and no load in between"""
+    """When cores lose their source and get it back, there is one notification
+    for each change, however many cores it affects, and no load in between"""
     with SysRoot(8) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
             collectd.wait_for_value("percore-7/percent-busy")
-            # As in a container: the rows are not those of the cores of sysfs.
+            # As in a container: the rows do not match the cores in sysfs.
             root.write_stat({core: 0 for core in range(3)})
             collectd.wait_for(lambda: "Notification" in collectd.log(), 10,
                               "the first notification")
@@ -294,7 +293,7 @@ def notified_once():
             collectd.wait_for(lambda: collectd.log().count("Notification") > 1,
                               10, "the second notification")
             collectd.wait_for(lambda: len(collectd.of("percore-7/percent-busy"))
-                              > loads, 10, "a load after it")
+                              > loads, 10, "a load after the source is back")
             said = [line for line in collectd.log().splitlines()
                     if "Notification" in line]
             check(len(said) == 2, "\n".join(said))
@@ -305,8 +304,8 @@ def notified_once():
 
 
 def core_goes_and_comes():
-    """Values of a core that goes offline stop, those of the others go on, and
-    they come back with it"""
+    """When a core goes offline, its values stop, those of other cores
+    continue, and its values return with the core"""
     with SysRoot(4) as root:
         root.write_machine()
         with Collectd(f'SysRoot "{root.path}"').start() as collectd:
@@ -326,18 +325,18 @@ def core_goes_and_comes():
                   "the other cores' loads stopped")
             root.write_online(4)
             collectd.wait_for(lambda: len(collectd.of("percore-3/percent-busy"))
-                              > before, 10, "the load of the core that came")
+                              > before, 10, "the load of the core that came back")
             check("Notification" not in collectd.log(), collectd.log())
 
 
 def valgrind(collectd, *options, seconds=None):
-    """Runs collectd under valgrind, to its end or for so long. Returns the
-    exit status and what valgrind says of percore: collectd has leaks of its
-    own, but ours name percore.so or one of its functions."""
+    """Runs collectd under valgrind, until it ends or for this long. Returns
+    the exit status and valgrind's blocks about percore.so or functions of
+    percore; collectd has leaks of its own."""
     report = f"{collectd.directory}/valgrind"
     before = ("valgrind", f"--log-file={report}", "--quiet",
               "--leak-check=full", "--keep-debuginfo=yes",
-              "--child-silent-after-fork=yes",  # they end with _exit
+              "--child-silent-after-fork=yes",  # child processes end with _exit
               "--show-leak-kinds=definite,indirect,possible")
     if seconds is None:
         status = collectd.run(*options, before=before, timeout=120)
@@ -355,8 +354,8 @@ def valgrind(collectd, *options, seconds=None):
 
 
 def valgrind_is_clean():
-    """valgrind finds neither errors nor leaks of the plugin, neither in
-    collectd -T nor after some intervals in service"""
+    """valgrind finds no errors and no leaks of the plugin, in collectd -T and
+    after some intervals in service"""
     if shutil.which("valgrind") is None:
         raise Skip("valgrind is missing: apt-get install valgrind")
     options = ('Group "a" "0"\n<Load>\nReportCStates true\nReportIPC true\n'

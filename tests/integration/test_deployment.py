@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Producers in the surroundings that percore(3) describes: users and groups,
+"""Producers in the environments that percore(3) describes: users and groups,
 chroot, system call filters, affinities."""
 
 import errno
@@ -19,11 +19,11 @@ from harness import (BUILD, Child, Skip, check, is_root,  # noqa: E402
 
 PRODUCER = f"{BUILD}/tests/integration/deployed"
 NOBODY = 65534
-TEAM = 64123  # a group that nobody is in
+TEAM = 64123  # a group without members
 
 
 class Place:
-    """A runtime directory of a mode and group of its own."""
+    """A runtime directory with a given mode and group."""
 
     def __init__(self, mode=0o755, group=-1):
         # pylint: disable=consider-using-with
@@ -52,14 +52,15 @@ class Place:
                      preexec_fn=set_cpus if cpus else None)
 
     def run(self, *steps):
-        """Exit status, what it printed, what it complained of."""
+        """Exit status, output and errors of a producer."""
         with self.start(*steps) as child:
             out, err = child.communicate(timeout=60)
             return child.returncode, out.split("\n"), err
 
 
 def wait_until(condition, complaint):
-    """The thread that serves takes its place when it starts to run."""
+    """Waits: the serving thread sets its affinity only when it starts to
+    run."""
     end = time.monotonic() + 20
     while not condition():
         check(time.monotonic() < end, complaint)
@@ -67,7 +68,8 @@ def wait_until(condition, complaint):
 
 
 def serving_cpus(process):
-    """Where the thread that serves may run; None if there is none yet."""
+    """The cores allowed for the serving thread; None if it does not exist
+    yet."""
     tasks = f"/proc/{process.pid}/task"
     for task in os.listdir(tasks):
         with open(f"{tasks}/{task}/comm", encoding="ascii") as file:
@@ -79,7 +81,7 @@ def serving_cpus(process):
 def check_serving(steps, cpus, expected):
     with Place() as place:
         with place.start(*steps, "wait", cpus=cpus) as child:
-            check(child.stdout.readline() == "ready\n", "it never was ready")
+            check(child.stdout.readline() == "ready\n", "the producer is not ready")
             wait_until(lambda: serving_cpus(child) == expected,
                        f"{steps} in {cpus}: it runs elsewhere")
 
@@ -87,7 +89,7 @@ def check_serving(steps, cpus, expected):
 def two_cores():
     cores = online_cores()
     if len(cores) < 2:
-        raise Skip("there is only one core here")
+        raise Skip("this machine has only one core")
     return cores[0], cores[1]
 
 
@@ -97,25 +99,25 @@ def two_cores():
 
 def test_serving_stays():
     """the serving thread stays on the cores that the process was started on,
-    whatever the thread that made the region was pinned to"""
+    even if the thread that made the region is pinned"""
     first, second = two_cores()
     check_serving(["create"], {first}, {first})
     check_serving(["pin", first, "create"], {first, second}, {first, second})
 
 
 def test_serving_leaves_workers_alone():
-    """the serving thread leaves a worker's core, be it that of its label or
-    that where it is pinned, unless no core is left"""
+    """the serving thread avoids the core of a worker's slot and the core to
+    which the worker is pinned, unless no other core is left"""
     first, second = two_cores()
     both = {first, second}
     check_serving(["create", "pin", second, "attach", second], both, {first})
-    # The label is wrong: both are left alone, so nothing is left.
+    # The slot has another core than the pinned worker: no core is left.
     check_serving(["create", "pin", second, "attach", first], both, both)
     check_serving(["create", "attach", first], {first}, {first})
 
 
 def test_serve_cpus():
-    """the serving thread runs where serve_cpus says, worker or not"""
+    """the serving thread runs on serve_cpus, even beside a worker"""
     first, second = two_cores()
     check_serving(["serve-on", second, "attach", second], {first, second},
                   {second})
@@ -131,8 +133,8 @@ def need_root():
 
 
 def test_dropped_before_fork():
-    """a service that gives up its groups and its user before it forks serves in
-    a directory of mode 3777, and its socket has the group of the directory"""
+    """a service that drops its groups and its user before it forks can serve
+    in a directory with mode 3777, and its socket has the directory's group"""
     need_root()
     with Place(0o3777, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
@@ -143,7 +145,7 @@ def test_dropped_before_fork():
 
 def check_socket(place, *steps):
     with place.start(*steps, "create", "wait") as child:
-        check(child.stdout.readline() == "ready\n", "it never was ready")
+        check(child.stdout.readline() == "ready\n", "the producer is not ready")
         status = os.stat(f"{place.path}/deployed.sock")
         check((status.st_gid, stat.S_IMODE(status.st_mode)) == (TEAM, 0o660),
               str(status))
@@ -151,8 +153,8 @@ def check_socket(place, *steps):
 
 
 def test_acl():
-    """a service without groups serves in a directory of mode 2770 whose ACL
-    names its user"""
+    """a service without groups can serve in a directory with mode 2770 whose
+    ACL names its user"""
     need_root()
     with Place(0o2770, TEAM) as place:
         try:
@@ -163,7 +165,7 @@ def test_acl():
 
 
 def acl_for(uid):
-    """What setfacl -m u:UID:rwx makes of mode 0770."""
+    """The ACL that setfacl -m u:UID:rwx makes of mode 0770."""
     owner, user, group, mask, other, nobody = 1, 2, 4, 16, 32, 0xffffffff
     entries = ((owner, 7, nobody), (user, 7, uid), (group, 7, nobody),
                (mask, 7, nobody), (other, 0, nobody))
@@ -172,16 +174,16 @@ def acl_for(uid):
 
 
 def test_primary_group():
-    """a service whose primary group is that of the directory serves in one of
-    mode 2770"""
+    """a service whose primary group is the directory's can serve with mode
+    2770"""
     need_root()
     with Place(0o2770, TEAM) as place:
         check_socket(place, "drop", NOBODY, TEAM, "fork")
 
 
 def test_dropped_without_a_way():
-    """a service that may not write the directory counts on, says once why
-    nobody sees it, and where to read on"""
+    """a service that cannot write to the directory continues to count, and
+    says once why it is not served and where to read on"""
     need_root()
     with Place(0o2770, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",
@@ -196,26 +198,26 @@ def test_dropped_without_a_way():
 
 
 def test_chroot():
-    """after chroot(2) into an empty directory threads attach, count and add
-    rows, and readers come"""
+    """after chroot(2) into an empty directory threads can attach, count and
+    add rows, and readers can connect"""
     need_root()
     with Place() as place, tempfile.TemporaryDirectory() as root:
         with place.start("create", "chroot", root, "attach", -1, "count", "rows",
                          "wait") as child:
-            check(child.stdout.readline() == "ready\n", "it never was ready")
-            # One that connects is greeted by the thread inside.
+            check(child.stdout.readline() == "ready\n", "the producer is not ready")
+            # The serving thread sends HELLO to a reader that connects.
             with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as reader:
                 reader.settimeout(20)
                 reader.connect(f"{place.path}/deployed.sock")
                 hello, *_ = socket.recv_fds(reader, 4096, 1)
-                check(len(hello) > 0, "no reader is greeted")
+                check(len(hello) > 0, "a reader received no HELLO")
             out, err = child.communicate(timeout=60)
             check((child.returncode, err) == (0, ""), f"{out} {err}")
 
 
 def test_filter():
-    """a thread that attached before its system call filter needs clock_gettime
-    alone to count, and to add, reset and remove rows that are reserved"""
+    """a thread that attached before it was filtered needs only clock_gettime
+    to count, and to add, reset and remove rows that are reserved"""
     with Place() as place:
         code, out, err = place.run("create", "attach", -1, "rows", "filter",
                                    "count", "rows")
@@ -223,7 +225,7 @@ def test_filter():
 
 
 def test_attach_after_filter():
-    """a thread that attaches after its filter is ended: the manual says so"""
+    """a thread that attaches after it was filtered is ended, as documented"""
     with Place() as place:
         code, _, _ = place.run("create", "filter", "attach", -1)
         check(code < 0, f"it ended with {code}")

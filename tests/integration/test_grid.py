@@ -1,5 +1,5 @@
-"""Values lie on the grid of the interval, each once and none left out, while
-another plugin blocks collectd's only read thread for random times."""
+"""Each multiple of the interval has one value, while another plugin blocks
+collectd's only read thread for random times."""
 
 import statistics
 import threading
@@ -13,8 +13,8 @@ IDLE_SHARE = 0.7
 
 
 def reads_late(collectd):
-    """How late collectd's own reads came, in seconds: the cpu plugin stamps
-    its values when it is read."""
+    """The intervals between collectd's reads, in seconds, from the times of
+    the cpu plugin's values."""
     times = sorted({value.time for value in collectd.values
                     if value.identifier.startswith("cpu-0/")})
     gaps = [b - a for a, b in zip(times, times[1:])]
@@ -22,12 +22,12 @@ def reads_late(collectd):
 
 
 class KnownCounters:
-    """Writes the files of one core whose counters grow at known rates."""
+    """Writes the files of a core whose counters grow at known rates."""
 
     def __init__(self, root):
         self.root = root
         self.stopping = False
-        self.late = {}  # second: the longest that the files were not written
+        self.late = {}  # by second: the longest time without a write
         self.last = time.time()
         self.update()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -44,13 +44,13 @@ class KnownCounters:
         self.last = written
 
     def lateness(self, time_s):
-        """Of the files that were there to be read at that time."""
+        """How late the files were at that time."""
         second = int(time_s)
         return max(self.late.get(second - 1, 0), self.late.get(second, 0))
 
     def too_late(self, time_s):
-        """Idle time that is written so late comes all at once, and may then be
-        more than the time that has passed: such a window has no load."""
+        """Whether a load may be missing. Idle time that is written late may
+        exceed the length of the next window, which then has no load."""
         return self.lateness(time_s) > 0.03
 
     def run(self):
@@ -73,10 +73,10 @@ JITTER = '<Plugin "after">\nBlockMax {}\n</Plugin>'
 
 
 def rates_of(collectd, counters, identifier):
-    """Its values after the first, what it grew by in a second before each, and
-    by what share of that time the writer of the files and the sampling thread
-    were late at both ends, as each of them says itself. A sample that takes
-    long is late at its end."""
+    """For each value after the first: the value, its growth per second, and by
+    which share of the interval the writer and the sampling thread were late at
+    its ends, by their own account. The cost of a sample counts as lateness at
+    its end."""
     late_s = {}
     for name in ("lateness", "sample_cost"):
         for value in collectd.of(f"percore_host-self/duration-{name}"):
@@ -90,8 +90,8 @@ def rates_of(collectd, counters, identifier):
 
 
 def rate_errors(collectd, counters):
-    """Relative errors of the rates that collectd would make of the entries of
-    the idle state, and what is left of them when lateness is allowed for."""
+    """The relative errors of collectd's rates of entries of the idle state,
+    and what remains of the errors after lateness is subtracted."""
     off, excess = [], []
     for _, rate, late in rates_of(collectd, counters,
                                   "percore-0/operations-cstate_C1"):
@@ -102,14 +102,14 @@ def rate_errors(collectd, counters):
 
 def wrong_loads(collectd, counters):
     expected = 100 * (1 - IDLE_SHARE)
-    # Idle time is in ticks of 10 ms, and is a little old.
-    return [f"a load of {load} for {expected}, {late} late" for load, _, late
+    # Idle time has a resolution of 10 ms and is a little old.
+    return [f"a load of {load} instead of {expected}, {late} late" for load, _, late
             in rates_of(collectd, counters, "percore-0/percent-busy")
             if abs(load - expected) >= 4 + 100 / TICK_HZ + 100 * late]
 
 
 def run_under_jitter():
-    """Returns what was wrong with rates and loads."""
+    """Returns the errors of rates and loads."""
     with SysRoot(1) as root:
         root.write_machine()
         options = (f'SysRoot "{root.path}"\n'
@@ -122,7 +122,7 @@ def run_under_jitter():
     intervals = collectd.check_grid(1, counters.too_late)
     check(intervals >= 15, f"{intervals} intervals")
     shortest, longest = reads_late(collectd)
-    check(longest > 1.5, "the reads were not late enough to tell")
+    check(longest > 1.5, "collectd's reads were not late enough for this test")
     off, excess = rate_errors(collectd, counters)
     say(f"{intervals} intervals; collectd's reads were {shortest:.2f} to "
         f"{longest:.2f} s apart; rates off by {100 * off[0]:.2f} to "
@@ -134,11 +134,11 @@ def run_under_jitter():
 
 
 def interval_1_under_jitter():
-    """At Interval 1 with reads that come up to 2.5 s late, no grid point comes
-    twice and none is missed, and rates of DERIVE values are within 1 % of the
-    truth (but for the lateness that the sampling thread tells of)"""
-    # No figure tells of a thread that was held between its look at the clock
-    # and its look at a counter, be it the one that samples or the writer.
+    """At Interval 1 with reads up to 2.5 s late, each grid point has one
+    value, and rates of DERIVE values are within 1 % of the truth (less the
+    lateness that percore reports)"""
+    # The sampling thread or the writer may be delayed between reading the
+    # clock and a counter, which no figure shows; so there are several tries.
     for number in range(1, TRIES + 1):
         wrong = run_under_jitter()
         if not wrong:
@@ -148,9 +148,9 @@ def interval_1_under_jitter():
 
 
 def interval_10_under_jitter():
-    """At the default interval of 10 s with reads that come up to 12 s late, no
-    grid point comes twice and none is missed, and the sampling thread uses at
-    most 0.05 % of a core over a minute"""
+    """At the default interval of 10 s with reads up to 12 s late, each grid
+    point has one value, and the sampling thread uses at most 0.05 % of a core
+    over a minute"""
     with Collectd(interval=10, read_threads=1, plugins=("after", "cpu"),
                   extra=JITTER.format(12)).start() as collectd:
         time.sleep(88)
@@ -163,7 +163,7 @@ def interval_10_under_jitter():
                 collectd.of("percore_host-self/percent-sampler_cpu")][-6:]
         say("the sampling thread used "
             + " ".join(f"{each:.4f}" for each in used) + " % of a core")
-        # The median: CPU time goes on while the machine is halted.
+        # The median, because CPU time grows while the machine is paused.
         check(statistics.median(used) <= 0.05, f"{used} %")
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The example fast paths of contrib/producers: what percore shows of them is
-what they, and those who know better, counted."""
+"""The example fast paths of contrib/producers: percore shows the counts that
+they made, and DPDK and the sender confirm them."""
 
 import json
 import os
@@ -22,7 +22,7 @@ TIMEOUT = 60
 
 
 class Example:
-    """An example in a runtime directory of its own, until it is left."""
+    """A running example with a temporary runtime directory."""
 
     def __init__(self, *command, before=()):
         self.directory = tempfile.mkdtemp(prefix="percore-test-")
@@ -45,12 +45,13 @@ class Example:
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def wait_for(self, start):
-        """The first line that begins so."""
+        """Waits for a line that begins like this and returns it."""
         for line in self.process.stdout:
             if line.startswith(start):
                 return line
         self.errors.seek(0)
-        raise AssertionError(f"it never said {start}: {self.errors.read()}")
+        raise AssertionError(
+            f"no line began with {start}: {self.errors.read()}")
 
     def percore(self, *arguments):
         done = subprocess.run([PERCORE, *arguments, "--json"],
@@ -60,7 +61,7 @@ class Example:
         return json.loads(done.stdout.splitlines()[-1])
 
     def wait_until_alive(self):
-        """Where it says nothing by itself."""
+        """Waits until percore sees the region."""
         end = time.monotonic() + 20
         while not any(region["state"] == "alive" for region
                       in self.percore("regions")["regions"]):
@@ -68,8 +69,8 @@ class Example:
             time.sleep(0.05)
 
     def wait_until_attached(self, region):
-        """Its thread may attach a while after the region is there. From then
-        on what is useful of its time is known from one look to the next."""
+        """Waits until a thread has attached, which may take a while, and has a
+        useful load."""
         end = time.monotonic() + 20
         while not any(worker["useful"] is not None for worker in self.percore(
                 "top", region, "-t", "core", "-i", "0.1", "-n",
@@ -103,8 +104,8 @@ def need(name, reason):
 
 
 def test_pthread():
-    """the pthread producer publishes a row for each port, whose packets and
-    bytes are of one moment, and a worker that sleeps more than it works"""
+    """the pthread producer publishes a row for each port, with packets and
+    bytes of the same moment, and a worker that sleeps more than it works"""
     path = need("pthread", "it was not built")
     core = online_cores()[-1]
     with Example(path, str(core)) as example:
@@ -121,15 +122,15 @@ def test_pthread():
             packets = row["rx_packets"]
             check(packets > 100, str(row))
             check(64 <= row["rx_bytes"] / packets < 1464, str(row))
-            # The time of a packet is counted just after it.
+            # A packet's time is counted just after the packet.
             check(0 <= packets - row["packet_time"]["count"] <= 1, str(row))
         example.process.send_signal(signal.SIGTERM)
         example.end()
 
 
 def test_gateway():
-    """the gateway of the demonstrations takes no more than half of a core, and
-    what it counts per port, per tunnel and in all goes together"""
+    """the gateway of the demo uses at most half of a core, and its counts of
+    ports and tunnels agree"""
     path = need("gateway", "it was not built")
     with Example(path, str(online_cores()[-1])) as example:
         example.wait_until_alive()
@@ -146,7 +147,7 @@ def test_gateway():
         check(set(ports) == {"eth0", "eth1"} and tunnels, f"{ports} {tunnels}")
         for row in ports.values():
             check(row["rx_packets"] > 100 and row["queued"] >= 0, str(row))
-            # A batch is counted packets first.
+            # The packets of a batch are counted before their delays.
             check(0 <= row["rx_packets"] - row["delay"]["count"] <= 32,
                   str(row))
         through = sum(row["rx_packets"] for row in tunnels.values())
@@ -158,7 +159,8 @@ def test_gateway():
 
 
 def manual_examples():
-    """The command lines of percore(1) for the region of the pthread one."""
+    """The command lines of percore(1) for the region of the pthread
+    producer."""
     here = os.path.dirname(os.path.abspath(__file__))
     with open(f"{here}/../../src/tool/percore.pod", encoding="utf8") as file:
         for line in file:
@@ -169,7 +171,7 @@ def manual_examples():
 
 
 def test_manual():
-    """the examples for regions in percore(1) work as they are typed there"""
+    """the examples for regions in percore(1) work as printed"""
     path = need("pthread", "it was not built")
     examples = list(manual_examples())
     check({words[0] for words in examples}
@@ -194,9 +196,9 @@ def dpdk(seconds, rate):
     path = need("dpdk", "configure found no libdpdk-dev")
     cores = online_cores()
     if len(cores) < 2:
-        raise Skip("DPDK needs two cores, one of them to poll")
+        raise Skip("DPDK needs two cores, one of them for polling")
     if not is_root():
-        raise Skip("DPDK keeps files where only root may write")
+        raise Skip("DPDK needs root to write its files")
     return Example(
         path, "-l", f"{cores[0]},{cores[1]}", "--no-huge", "-m", "64",
         "--no-pci", "--no-telemetry", f"--file-prefix=percore{os.getpid()}",
@@ -205,8 +207,8 @@ def dpdk(seconds, rate):
 
 
 def test_dpdk():
-    """the DPDK producer counts to the last packet what DPDK counts, and its
-    lcore shows how much of its polling is useful"""
+    """the DPDK producer counts exactly what DPDK counts, and its lcore shows
+    how much of its polling is useful"""
     with dpdk(TIMEOUT, 100000) as example:
         example.wait_for("forwarding")
         example.wait_until_attached("dpdk")
@@ -246,8 +248,8 @@ def test_dpdk():
 
 
 class Cable:
-    """Two network namespaces with a veth pair between them, a0 and b0; no
-    addresses, so that nobody but us sends."""
+    """Two network namespaces with a veth pair, a0 and b0, without addresses,
+    so that only this test sends."""
 
     def __init__(self):
         self.names = [f"percore{os.getpid()}{end}" for end in "ab"]
@@ -259,13 +261,14 @@ class Cable:
             self.ip("-n", self.names[0], "link", "add", "a0", "type", "veth",
                     "peer", "name", "b0", "netns", self.names[1])
             for name, link in zip(self.names, ("a0", "b0")):
-                # No address, so no neighbour or router is looked for.
+                # Without addresses the kernel looks for no neighbours or
+                # routers.
                 self.ip("netns", "exec", name, "sh", "-c",
                         "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6")
                 self.ip("-n", name, "link", "set", link, "up")
         except Exception as error:
             self.__exit__()
-            raise Skip(f"no network namespaces here: {error}") from error
+            raise Skip(f"network namespaces are unavailable: {error}") from error
         return self
 
     def __exit__(self, *_):
@@ -284,8 +287,8 @@ class Cable:
         return ["ip", "netns", "exec", self.names[1]]
 
     def send(self, frames):
-        """Sends frames from a0; in a process of that namespace. No more than a
-        socket has room for, or one that is not read for a while drops them."""
+        """Sends frames from a0, in a process of that namespace. At most as
+        many as the receiver's socket has room for, or it might drop frames."""
         check(len(frames) <= 100, f"{len(frames)} at once")
         pid = os.fork()
         if pid == 0:
@@ -304,7 +307,7 @@ class Cable:
 
 
 def os_setns(descriptor):
-    import ctypes  # Python 3.11 has no os.setns
+    import ctypes  # Python 3.11 lacks os.setns
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.setns(descriptor, 0) != 0:
         raise OSError(ctypes.get_errno(), "setns")
@@ -316,8 +319,8 @@ def frame(kind, size):
 
 
 def test_packet():
-    """the raw-packet producer counts every frame over a veth pair, by protocol
-    and size, and is asleep rather than stuck when none come"""
+    """the raw-packet producer counts every frame of a veth pair by protocol
+    and size, and is asleep rather than stuck if no frames come"""
     path = need("packet", "it was not built")
     if not is_root() or shutil.which("ip") is None:
         raise Skip("needs root and ip(8) (apt-get install iproute2)")

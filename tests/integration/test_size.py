@@ -1,5 +1,5 @@
-"""A host of 256 cores, which is files in a directory: parsing, arithmetic and
-naming are tested here, and nothing is measured but their cost."""
+"""A simulated host with 256 cores: tests parsing, arithmetic and naming, and
+measures their cost."""
 
 import re
 
@@ -23,16 +23,17 @@ def time_of_init_ms(root):
 
 
 def init_is_quick():
-    """With 256 cores under a SysRoot the plugin's init takes less than 50 ms"""
+    """With 256 cores under a SysRoot the plugin's init takes less than 50
+    ms"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         taken_ms = least_of_tries(50, lambda: time_of_init_ms(root))
         check(taken_ms < 50, f"{taken_ms} ms")
 
 
-def samples_are_cheap_and_series_few():
-    """With 256 cores under a SysRoot a sample takes less than 10 ms, and there
-    are at most 800 series by default, all of them distinct"""
+def samples_are_cheap_and_values_few():
+    """With 256 cores under a SysRoot a sample takes less than 10 ms, and by
+    default there are at most 800 values, all of them distinct"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         with start(root).start() as collectd:
@@ -42,27 +43,26 @@ def samples_are_cheap_and_series_few():
             costs_ms = sorted(1e3 * value.value for value in collectd.of(cost))
             say("the worst sample of each second: "
                 + " ".join(f"{each:.2f}" for each in costs_ms) + " ms")
-            # The median: a sample that was interrupted says nothing.
+            # The median, because single samples may be interrupted.
             check(costs_ms[len(costs_ms) // 2] < 10, f"{costs_ms} ms")
 
-            # The last may be cut off by the end, and one that was late does
-            # not lie on the grid.
+            # The last interval may be incomplete.
             whole = sorted({value.time for value in collectd.values})[-2]
             identifiers = [value.identifier for value in collectd.values
                            if value.time == whole]
-            say(f"{len(identifiers)} series in one interval")
+            say(f"{len(identifiers)} values in one interval")
             check(len(identifiers) == len(set(identifiers)), "not distinct")
             check(3 * CORES < len(identifiers) <= 800, str(len(identifiers)))
             everything = {value.identifier for value in collectd.values}
-            check(len(everything) <= 800, f"{len(everything)} series in all")
+            check(len(everything) <= 800, f"{len(everything)} identifiers in all")
             for core in range(CORES):
                 check(f"percore-{core}/percent-busy" in everything,
                       f"core {core} has no load")
 
 
 def max_values_holds():
-    """Beyond MaxValues the loads of the cores stay, it is said once, and
-    values_dropped counts the rest"""
+    """Beyond MaxValues the loads of the cores stay, values_dropped counts the
+    rest, and the log says so once"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         options = f'SysRoot "{root.path}"\nMaxValues 300'
@@ -88,6 +88,6 @@ def max_values_holds():
 if __name__ == "__main__":
     run_all([
         init_is_quick,
-        samples_are_cheap_and_series_few,
+        samples_are_cheap_and_values_few,
         max_values_holds,
     ])

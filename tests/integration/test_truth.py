@@ -1,19 +1,17 @@
-"""Loads as percore tells them through the real collectd, against a burner that
-writes down when it was busy, and beside what collectd's cpu plugin says.
+"""Loads that percore reports through the real collectd, compared with a burner
+that logs when it was busy, and with collectd's cpu plugin.
 
-Whatever else runs on the core is load, too, and rightly measured. So its share
-is added to the truth where the kernel tells it (cpuacct: the time that tasks
-had, less the burner's), and a try that fails while others were busy is
-repeated, as is one in which a hypervisor took the core away: to the burner that
-is a part of its busy time, and it is no load. The cpu plugin makes up its
-percentages of the columns of /proc/stat: while the hog runs these hold 13 % of
-the time at most, so that 1 % of others' work becomes 8 % there. Where that is
-compared the core has to be quiet.
+Other tasks on the core are load, too. Their share is added to the truth where
+the kernel reports it (cpuacct: the CPU time of all tasks less the burner's). A
+try that fails while other tasks were busy is repeated, and so is a try in
+which a hypervisor stole time: the burner counts stolen time as busy, but it is
+not load. The cpu plugin divides by the sum of the columns of /proc/stat; while
+the hog runs, the columns hold at most 13 % of the time, so 1 % of other work
+becomes 8 %. That comparison needs a quiet core.
 
-A hypervisor that halts a core says so in `steal` or not at all. The burner then
-is not what it was to be: it ends late, and is busy when a tick comes. Its log
-says that, too, and such a try is repeated. Where none is as it was to be there
-is nothing to judge, and the test is skipped."""
+A hypervisor may pause a core without reporting `steal`. The burner then ends
+late and is busy when a tick comes, as its log shows, and the try is repeated.
+If every try was disturbed, the test is skipped."""
 
 import os
 import threading
@@ -24,21 +22,21 @@ from harness import (Burner, Collectd, Skip, check, online_cores,
                      root_mean_square, run_all, say)
 
 TRIES = 4
-BUDGET_S = 160  # for all tests here; beyond it nothing is tried again
-QUIET_MAX = 0.3  # percent of the core that others may have of a quiet core
-AT_TICKS_MAX = 0.15  # and of one that is all but busy: they run when it sleeps
-OTHERS_MAX = 10  # and of any: more, and the load is no longer the burner's
-EVADED_MIN = 99.3  # percent of the ticks that sleeping over ticks has to mean
+BUDGET_S = 160  # for all tests of this file; then no try is repeated
+QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
+AT_TICKS_MAX = 0.15  # the same beside the hog: they run while it sleeps
+OTHERS_MAX = 10  # percent of any core; beyond it a try is repeated
+EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
 
 class Others:
-    """What other tasks had of the burner's core, in percent of each second of
-    the clock; None where the kernel does not tell."""
+    """The share of the burner's core that other tasks used, in percent of each
+    second; None where the kernel does not report it."""
 
     def __init__(self, burner):
         self.burner = burner
         self.marks = {}  # second: (nanoseconds now, of all tasks, of burner)
-        self.stolen = {}  # second: seconds of the core
+        self.stolen = {}  # second: seconds stolen from the core
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -64,14 +62,14 @@ class Others:
         return max(0.0, 100 * (tasks - own) / at)
 
     def stolen_share(self, begin, end):
-        """In percent, too; 0 where nobody looked."""
+        """The share that was stolen, in percent; 0 if it was not recorded."""
         if begin not in self.stolen or end not in self.stolen:
             return 0.0
         return 100 * (self.stolen[end] - self.stolen[begin]) / (end - begin)
 
 
 class Try:
-    """One run of the burner beside collectd. All shares in percent."""
+    """One run of the burner while collectd runs. Shares are in percent."""
 
     def __init__(self, collectd, core, pattern, seconds):
         self.begin = int(time.time()) + 2
@@ -84,7 +82,7 @@ class Try:
         self.fifo = burner.facts["fifo"]
         self.ticks_busy = (100 * burner.facts["ticks_busy"]
                            / burner.facts["ticks"])
-        # From one stamp to the next: one that came late says so.
+        # Each load covers the time since the previous stamp.
         loads = collectd.of(f"percore-{core}/percent-busy")
         self.seconds = [(burner.busy(last.time, this.time),
                          others.share(int(last.time), int(this.time)),
@@ -100,7 +98,7 @@ class Try:
         cpu = [value.value for value in
                collectd.of(f"cpu-{core}/percent-active")
                if self.begin + 0.5 < value.time <= self.end + 0.5]
-        check(cpu, "collectd's cpu plugin says nothing")
+        check(cpu, "collectd's cpu plugin has no values")
         self.cpu_plugin = sum(cpu) / len(cpu)
 
     def at_hand(self, collectd, core):
@@ -108,7 +106,7 @@ class Try:
         return bool(busy) and busy[-1].time >= self.end + 1
 
     def disturbed(self, most=QUIET_MAX):
-        """Or not known to be undisturbed."""
+        """Whether the try was, or may have been, disturbed."""
         return (self.others is None or self.others > most
                 or self.stolen > QUIET_MAX)
 
@@ -121,17 +119,17 @@ class Try:
 
 
 class Bench:
-    """One collectd for all tests here, kept off the core that is measured."""
+    """One collectd for all tests, kept off the core that is measured."""
 
     def __init__(self):
         self.collectd = None
         self.core = None
         self.broken = False
         self.give_up_at = time.monotonic() + BUDGET_S
-        self.wakes = None  # a try
+        self.wakes = None  # the try that measured them
 
     def open(self):
-        check(not self.broken, "collectd did not start, see above")
+        check(not self.broken, "collectd did not start; see above")
         if self.collectd is not None:
             return
         self.broken = True
@@ -159,9 +157,10 @@ class Bench:
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
     def cost_of_wakes(self, per_second, again=False):
-        """What so many wake-ups take of the core, in percent. The kernel's work
-        for them is load, and no part of what the burner writes down: 500 take
-        0.8 points where a halted guest comes back in 10 us, 2.5 in 50."""
+        """The cost of this many wake-ups per second, in percent of the core.
+        It is load, but it is not in the burner's log: 500 wake-ups cost 0.8
+        points if a halted guest wakes in 10 us, and 2.5 points if it takes 50
+        us."""
         if self.wakes is None or again:
             self.wakes = self.measure("wakes", alone, of_size(0, 2))
         cost = self.wakes.percore - expected(self.wakes)
@@ -170,12 +169,12 @@ class Bench:
 
     def measure(self, pattern, judge, told=lambda one: None, seconds=10,
                 quiet=False):
-        """Tries until judge(try) returns None; what it returns else is how
-        percore is wrong. told(try) returns why the burner was not what it was
-        to be, or None. A try is repeated if it was not, or if judge finds
-        something while others disturbed it."""
+        """Repeats tries until judge(try) returns None instead of percore's
+        error. told(try) returns how the burner failed to make its load, or
+        None. A try is repeated if the burner failed, or if it was disturbed
+        and judge found an error."""
         self.open()
-        wrong = []  # as judge says, and whether it can be blamed on others
+        wrong = []  # (error, whether the try was disturbed)
         for number in range(1, TRIES + 1):
             if quiet:
                 left_s = self.give_up_at - time.monotonic()
@@ -185,9 +184,9 @@ class Bench:
             one.say(pattern)
             why = told(one)
             if one.others is not None and one.others > OTHERS_MAX:
-                why = "the load was not the burner's alone"
+                why = "other tasks made too much of the load"
             if not one.complete:
-                why = "loads are missing: the machine was late by a second"
+                why = "loads are missing because the machine was a second late"
             if why is None:
                 why = judge(one)
                 if why is None:
@@ -204,8 +203,8 @@ class Bench:
         if any(not disturbed or harness.CPUACCT is None
                for _, disturbed in wrong):
             raise AssertionError("; ".join(why for why, _ in wrong))
-        raise Skip(f"others used core {self.core}, or halted it, in each of "
-                   f"{number} tries; in the last, {why}")
+        raise Skip(f"core {self.core} was used by others or paused in each of "
+                   f"{number} tries; the last error: {why}")
 
 
 BENCH = Bench()
@@ -216,7 +215,7 @@ def expected(one):
 
 
 def within(points, cost=0):
-    """A judge: percore is right within so many points, but for a known cost."""
+    """A judge: percore is right within this many points, less a known cost."""
     def judge(one):
         off = one.percore - expected(one) - cost
         return None if abs(off) <= points else (
@@ -225,9 +224,9 @@ def within(points, cost=0):
 
 
 def within_but_for(points, wakes_per_second):
-    """The same, or it is right but for what it costs to wake the burner so
-    often; measured again if need be, since the host makes it dear or cheap by
-    its own load."""
+    """The same, or percore is right less the cost of waking the burner this
+    often. If necessary the cost is measured again, because it depends on the
+    host's other load."""
     def judge(one):
         why = within(points)(one)
         for again in (False, True):
@@ -239,16 +238,16 @@ def within_but_for(points, wakes_per_second):
 
 
 def alone(one):
-    """Others cost more than their share: they are woken, too."""
-    return "others were there" if one.disturbed(1) else None
+    """A judge: other tasks hardly ran. Their wake-ups have a cost, too."""
+    return "other tasks ran" if one.disturbed(1) else None
 
 
 def of_size(least, most):
-    """Whether the burner was as large as it was to be."""
+    """Returns a check of the burner's share of the core."""
     def told(one):
         if least <= one.truth <= most:
             return None
-        return f"the burner had {one.truth:.2f} % of its core"
+        return f"the burner used {one.truth:.2f} % of its core"
     return told
 
 
@@ -271,27 +270,28 @@ def duty_90():
 
 
 def tick_locked():
-    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is seen
-    within 1 point over 10 s, but for what its 500 wake-ups a second cost"""
+    """A load of 1 ms busy and 1 ms asleep in step with the timer tick is
+    measured within 1 point over 10 s, less the cost of 500 wake-ups a
+    second"""
     BENCH.measure("tick", within_but_for(1, 500))
 
 
 def hog():
-    """A hog of 85 to 90 % that sleeps over each tick is seen within 2 points
-    over 10 s, but for its 250 wake-ups a second, where collectd's cpu plugin
-    shows under 10 %"""
+    """A hog of 85 to 90 % that sleeps over each tick is measured within 2
+    points over 10 s, less the cost of 250 wake-ups a second, while collectd's
+    cpu plugin shows under 10 %"""
     right = within_but_for(2, 250)
 
     def told(one):
         why = of_size(85, 90)(one)
         if why is not None or one.cpu_plugin < 10 or right(one) is not None:
             return why
-        # Percore is right; what the cpu plugin shows may be the ticks' doing.
+        # percore is right; the cpu plugin may see the hog or other tasks.
         shown = f"the cpu plugin shows {one.cpu_plugin:.2f} %"
         if one.ticks_busy > 100 - EVADED_MIN:
             return f"{shown}, the hog was busy at {one.ticks_busy:.1f} % of ticks"
         if (one.others or 0) > AT_TICKS_MAX:
-            return f"{shown}, others had {one.others:.2f} % when the ticks came"
+            return f"{shown}, other tasks used {one.others:.2f} %"
         return None
 
     def judge(one):
@@ -302,10 +302,11 @@ def hog():
 
 
 def antihog():
-    """A load of 0.3 ms around each tick is seen within 2 points over 10 s, but
-    for its 250 wake-ups a second, where collectd's cpu plugin shows over 40 %"""
-    # All ticks are busy ones, but idle time is kept by the clock, so that the
-    # columns add up to nearly twice the time that has passed.
+    """A load of 0.3 ms around each tick is measured within 2 points over 10 s,
+    less the cost of 250 wake-ups a second, while collectd's cpu plugin shows
+    over 40 %"""
+    # Every tick is charged as busy, but idle time is measured by the clock, so
+    # the columns add up to nearly twice the time that has passed.
     def told(one):
         if one.ticks_busy < 90:
             return f"it was busy at only {one.ticks_busy:.1f} % of the ticks"

@@ -1,6 +1,7 @@
-"""What the update paths of percore.h compile to, with each compiler and machine
-that is here: an add is a load, an add and a store, or one add on memory; never
-a lock prefix, a call or a vector. And what must not compile or link does not."""
+"""The machine code of the update paths of percore.h, with each installed
+compiler and each machine: an add is a load, an add and a store, or one add on
+memory, never a lock prefix, a call or a vector. And wrong uses do not compile
+or link."""
 import os
 import re
 import shutil
@@ -35,7 +36,7 @@ failures = []
 
 
 class Skip(Exception):
-    """A test that cannot be run here, and why."""
+    """Raised with the reason by a test that cannot run."""
 
 
 def check(ok, what):
@@ -45,7 +46,7 @@ def check(ok, what):
 
 
 def proves(sentence, test, *arguments):
-    """Runs a test and prints what came of it."""
+    """Runs a test and prints its result."""
     before = len(failures)
     try:
         test(*arguments)
@@ -113,8 +114,9 @@ def check_target(compiler, machine, objdump, level, directory):
 
 
 def check_section_on_aarch64(where, code):
-    """The odd value by a plain store, a barrier, the data, the even value by a
-    store-release: a store-release of the odd one would order nothing after."""
+    """Expects a plain store of the odd value, a barrier, the data, and a
+    store-release of the even value. A store-release of the odd value would not
+    order it before the data."""
     kinds = []
     for line in code:
         for kind in ("stlr", "dmb", "str"):
@@ -166,7 +168,7 @@ def check_languages(compiler, language, stds, warnings):
 
 
 def without_addresses(code):
-    """Jumps by where they go in a function, and no padding."""
+    """The code with symbolic jump targets only, and without padding."""
     return [re.sub(r"\b[0-9a-f]+ (?=<)", "", line) for line in code
             if not re.match(r"(data16 |cs )*nop|xchg +%ax,%ax", line)]
 
@@ -180,7 +182,7 @@ def check_same_as_c(c_compiler, cxx_compiler, directory):
                                  std, CXX_SOURCE)
             for name, code in c_code.items():
                 if name.endswith(".cold"):
-                    continue  # a jump into the library, for the linker to fill
+                    continue  # only a jump into the library
                 check(without_addresses(cxx_code[name]) ==
                       without_addresses(code),
                       f"{cxx_compiler} {std} {level} {name}:\n"
@@ -192,7 +194,7 @@ def check_objects(compiler, directory):
     need(compiler)
     library = os.path.join(os.getcwd(), ".libs")
     if not os.path.exists(os.path.join(library, "libpercore.so")):
-        raise Skip("there is no libpercore.so in " + library)
+        raise Skip("libpercore.so was not built in " + library)
     program = os.path.join(directory, "objects")
     for std in ("c++17", "c++20"):
         subprocess.run([compiler, "-std=" + std, *CXX_WARNINGS, "-DWITH_MAIN",
@@ -204,7 +206,7 @@ def check_objects(compiler, directory):
 
 
 def check_abi(directory):
-    """A header of another ABI finds no library to link with."""
+    """A program with the header of another ABI does not link."""
     for name in ("percore.h", "percore_update.h"):
         with open(os.path.join(INCLUDE, name)) as file:
             text = file.read()
@@ -216,7 +218,7 @@ def check_abi(directory):
                    "int main(void) { return percore_destroy(0); }\n")
     library = os.path.join(os.getcwd(), ".libs")
     if not os.path.exists(os.path.join(library, "libpercore.so")):
-        raise Skip("there is no libpercore.so in " + library)
+        raise Skip("libpercore.so was not built in " + library)
     for include, links in ((INCLUDE, True), (directory, False)):
         for level in ("-O0", "-O2"):
             run = subprocess.run(
@@ -228,7 +230,7 @@ def check_abi(directory):
 
 
 def check_debug(directory):
-    """Sections that nest, and ends without a beginning, abort."""
+    """Nested sections, and an end without a begin, abort."""
     program = os.path.join(directory, "debug.c")
     run = os.path.join(directory, "debug")
     for wrong in ("percore_begin(slot), percore_begin(slot)",
@@ -261,21 +263,21 @@ def main():
                    "add and a store, without lock prefix, call or vector",
                    check_compiler, compiler, machine, objdump, directory)
         for compiler in ("gcc", "clang"):
-            proves(f"{compiler} takes percore.h as C99 to C17 without a warning, "
-                   "and no wrong mix of rows", check_languages, compiler, "c",
+            proves(f"{compiler} compiles percore.h as C99 to C17 without a warning, "
+                   "and refuses wrong kinds of rows", check_languages, compiler, "c",
                    ("c99", "gnu99", "c11", "c17"), C_WARNINGS)
         for c_compiler, compiler in (("gcc", "g++"), ("clang", "clang++")):
-            proves(f"{compiler} takes percore.h as C++98 to C++20 without a "
-                   "warning, and no wrong mix of rows", check_languages,
+            proves(f"{compiler} compiles percore.h as C++98 to C++20 without a "
+                   "warning, and refuses wrong kinds of rows", check_languages,
                    compiler, "c++", ("c++98", "c++11", "c++17", "c++20"),
                    CXX_WARNINGS)
             proves(f"percore.hpp compiles to the instructions of C with {compiler}",
                    check_same_as_c, c_compiler, compiler, directory)
-            proves(f"percore.hpp's objects work, without a warning of {compiler}",
+            proves(f"objects of percore.hpp work, and {compiler} gives no warning",
                    check_objects, compiler, directory)
-        proves("with PERCORE_DEBUG sections that do not match abort",
+        proves("with PERCORE_DEBUG unbalanced sections abort",
                check_debug, directory)
-        proves("a header of another ABI finds no library to link with",
+        proves("a program with the header of another ABI does not link",
                check_abi, directory)
     return 1 if failures else 0
 

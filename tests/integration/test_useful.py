@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The useful load of a worker is what it is, whoever else has its core: packets
-x CPU time per packet / wall time, whatever share of the core is left for it."""
+"""The useful load of a worker is right even if other tasks use its core:
+packets x CPU time per packet / wall time."""
 
 import os
 import subprocess
@@ -17,15 +17,15 @@ POINTS = 3
 
 
 def run_worker(percent, rivals, *more):
-    """What the worker printed: its share of the core, the truth, what percore
-    shows."""
+    """Returns what the worker printed: its share of the core, the true useful
+    load, and percore's."""
     with tempfile.TemporaryDirectory(prefix="percore-test-") as directory:
         done = subprocess.run(
             [WORKER, str(online_cores()[-1]), str(percent), str(rivals),
              str(SECONDS), *more], capture_output=True, text=True, check=False,
             timeout=60, env={**os.environ, "PERCORE_RUNTIME_DIR": directory})
     if "sched_setscheduler" in done.stderr:
-        raise Skip(f"no real-time threads here: {done.stderr.strip()}")
+        raise Skip(f"real-time threads are unavailable: {done.stderr.strip()}")
     check(done.returncode == 0, done.stderr)
     say(done.stdout.strip())
     words = done.stdout.split()
@@ -33,8 +33,8 @@ def run_worker(percent, rivals, *more):
 
 
 def check_useful(percent, rivals, *more):
-    """In one of some tries: the truth itself is measured, and a machine that is
-    halted measures wrongly."""
+    """Checks that percore is right in one of several tries: while the machine
+    is paused, the truth is measured wrongly."""
     for attempt in range(TRIES):
         got = run_worker(percent, rivals, *more)
         if abs(got["useful"] - got["truth"]) <= POINTS:
@@ -43,14 +43,15 @@ def check_useful(percent, rivals, *more):
 
 
 def test_two_rivals():
-    """useful is within 3 points of the truth where others take two thirds of
-    the core"""
+    """useful is within 3 points of the truth while other tasks use two thirds
+    of the core"""
     for percent in 3, 15, 29:
         check_useful(percent, 2)
 
 
 def test_throttled():
-    """useful is within 3 points of the truth of a throttled SCHED_FIFO worker"""
+    """useful is within 3 points of the truth of a throttled SCHED_FIFO
+    worker"""
     if not is_root():
         raise Skip("real-time threads need root")
     for percent in 3, 29:

@@ -1,5 +1,5 @@
-/* The update paths of update_code.c by percore.hpp, to compare what both
- * compile to; and that its descriptions are constant, its objects usable. */
+/* The update paths of update_code.c by percore.hpp, to compare the machine code of
+ * both; and tests that descriptions are constant and objects work. */
 #include <percore.hpp>
 
 #include <thread>
@@ -113,10 +113,10 @@ static uint64_t count(const percore::region &region) {
   percore::shared_add(slow, 0, 2);
   percore_poll(slot, 1);
   percore::asleep nap(slot);
-  return region.row(tables::slow, "cli") == 0 ? 3 : 0; /* the same again */
+  return region.row(tables::slow, "cli") == 0 ? 3 : 0; /* added above */
 }
 
-/* 0 if what was counted is what a reader of the own region sees. */
+/* Returns 0 if a reader of this process's own region sees the counts. */
 int use_objects(const char *name) {
   percore::region made(name, described);
   percore::region region(std::move(made));
@@ -139,7 +139,7 @@ int use_objects(const char *name) {
 }
 
 #ifdef WITH_MAIN
-/* A region of an impossible name is a sink, and says so. */
+/* A region with an invalid name is a sink, and its status says so. */
 int main() {
   percore_options quiet = percore::options();
   quiet.quiet = 1;

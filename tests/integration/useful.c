@@ -1,13 +1,13 @@
-/* useful: a worker whose useful load is known, beside rivals for its core.
+/* useful: a worker with a known useful load, and rivals for its core.
  *
  * Usage: useful CORE PERCENT RIVALS SECONDS [fifo]
  *
- * Packets come by the clock, each takes 20 us of the worker's CPU time, and the
- * rate makes that PERCENT of wall time. RIVALS processes that never sleep run
- * on the same core; with `fifo` the worker is SCHED_FIFO and the kernel gives
- * them what it keeps back. Prints the share of the core that the worker had,
- * the truth (packets x CPU time per packet / wall time) and what its slot
- * shows, all in percent. */
+ * Packets arrive by the clock. Each takes 20 us of the worker's CPU time, and
+ * their rate makes that PERCENT of wall time. RIVALS processes that never sleep
+ * run on the same core. With `fifo` the worker is SCHED_FIFO, and the kernel
+ * throttles it in favour of the rivals. Prints, in percent, the share of the
+ * core that the worker had, the truth (packets x CPU time per packet / wall
+ * time), and the useful load of its slot. */
 #include "percore_config.h"
 
 #include <sched.h>
@@ -42,7 +42,7 @@ static __attribute__((noinline)) void handle_packets(uint64_t n,
     __asm__ volatile("" : "+r"(x) : : "memory");
 }
 
-/* Steps of handle_packets that take a second of CPU time. */
+/* How many steps of handle_packets take a second of CPU time. */
 static double measure_steps(void) {
   enum { PACKETS = 1000, STEPS = 20000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -71,13 +71,13 @@ static void end_rivals(int count, const pid_t *rivals) {
   }
 }
 
-/* What the rounds with packets took, and of some of them, how much CPU time. */
+/* Rounds with packets: their time, and the CPU time of some of them. */
 struct rounds {
   uint64_t packets, sampled_packets, samples, busy;
   double sampled_s;
 };
 
-/* What asking for the CPU time adds to what lies between two such calls. */
+/* How much reading the CPU clock adds to a time between two readings. */
 static double clock_cost_s(void) {
   enum { CALLS = 1000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
