@@ -39,9 +39,9 @@ uint64_t tick_ns(void) {
   return (uint64_t)resolution.tv_nsec;
 }
 
-/* The tick of a core is an hrtimer where timers have high resolution; else, or
- * while it is stopped, the kernel remembers when the last one was due. Cores
- * have ticks at times of their own only with skew_tick. */
+/* With high-resolution timers the tick of a core is an hrtimer. Without them,
+ * or while the tick is stopped, the kernel keeps the time of the last tick. The
+ * ticks of all cores coincide unless skew_tick is set. */
 uint64_t find_tick(int core) {
   FILE *file = fopen("/proc/timer_list", "r");
   if (file == NULL)
@@ -86,7 +86,7 @@ static void end_round(struct burner *burner, uint64_t now) {
   pthread_mutex_unlock(&burner->mutex);
 }
 
-/* The first beginning of a round after `now`. */
+/* When the next round after `now` begins. */
 static uint64_t next_round(const struct burner *burner, uint64_t now) {
   uint64_t period = burner->pattern.period_ns;
   uint64_t phase = (uint64_t)(burner->pattern.phase_ns + (int64_t)period);
@@ -94,8 +94,8 @@ static uint64_t next_round(const struct burner *burner, uint64_t now) {
   return now - (now + period - origin) % period + period;
 }
 
-/* A core that goes away has its threads moved to others, and they stay there
- * when it comes back. Without its core the burner rests. */
+/* When a core goes offline, its threads move to other cores and stay there. The
+ * burner sleeps until it can return to its core. */
 static bool is_at_home(const struct burner *burner) {
   return sched_getcpu() == burner->core || run_on(burner->core);
 }

@@ -1,9 +1,8 @@
-/* burner: a thread that keeps one core busy for a known share of the time, and
- * keeps the log against which loads are measured.
+/* burner: a thread that keeps one core busy for a known share of the time and
+ * records its busy time, with which loads are compared.
  *
- * Its log holds only what it did itself: waking up, the tick and the system
- * calls in between are work of the core, too, that the log does not have. A
- * burner whose rounds are as many but empty shows how much that is.
+ * The record lacks the kernel's work for the burner: wake-ups, ticks and system
+ * calls. A burner with the same number of empty rounds shows how much that is.
  */
 #ifndef TESTBED_BURNER_H
 #define TESTBED_BURNER_H
@@ -16,12 +15,12 @@ struct pattern {
   const char *name;
   uint64_t busy_ns;
   uint64_t period_ns;
-  /* Every round begins `phase_ns` after a tick of the core, so that the period
-   * must be a whole number of ticks; else rounds drift against the tick. */
+  /* Each round begins `phase_ns` after a tick of the core; the period must be a
+   * whole number of ticks. If false, rounds drift against the tick. */
   bool tick_locked;
   int64_t phase_ns;
-  /* One round in each tick: the times are those for a tick of 4 ms (HZ=250, as
-   * Debian's kernels have it) and scaled to that of the machine. */
+  /* One round per tick. The times are for a tick of 4 ms (Debian's HZ=250) and
+   * are scaled to the machine's tick. */
   bool each_tick;
 };
 
@@ -33,29 +32,28 @@ struct burner {
   pthread_mutex_t mutex;
   pthread_cond_t round_ended;
   bool stop;
-  uint64_t busy_ns;  /* of the rounds that ended */
-  uint64_t since_ns; /* when the one in progress began; 0: none */
-  uint64_t late_ns;  /* how much later than they should rounds began, in all */
+  uint64_t busy_ns;  /* of completed rounds */
+  uint64_t since_ns; /* start of the current round; 0: none */
+  uint64_t late_ns;  /* sum of the delays of rounds */
 };
 
 uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 void sleep_ns(uint64_t ns);
-/* Puts the calling thread on one core. False if it may not run there. */
+/* Pins the calling thread to a core. Returns false if that is not allowed. */
 bool run_on(int core);
-/* How long a tick of this kernel is: 1 s / HZ. */
+/* The period of this kernel's tick: 1 s / HZ. */
 uint64_t tick_ns(void);
-/* CLOCK_MONOTONIC of any one tick of a core; 0: not known (/proc/timer_list is
- * for root). */
+/* CLOCK_MONOTONIC of any one tick of a core; 0: unknown (only root can read
+ * /proc/timer_list). */
 uint64_t find_tick(int core);
 
 void burner_start(struct burner *burner, int core,
                   const struct pattern *pattern);
 void burner_stop(struct burner *burner);
-/* Time spent busy so far, the round in progress included. */
+/* Busy time so far, including the current round. */
 uint64_t burner_busy_ns(struct burner *burner);
-/* By how much its rounds have begun too late so far: time in which the core may
- * or may not have idled, no one knows. It is much where a guest in real time
- * has a busy host. */
+/* The sum of the delays of rounds so far. Whether the core was idle during a
+ * delay is unknown. Delays are long in a guest in real time on a busy host. */
 uint64_t burner_late_ns(struct burner *burner);
 /* Waits (a second at most) for the end of a round. */
 void burner_wait_for_rest(struct burner *burner);

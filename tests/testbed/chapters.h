@@ -1,10 +1,10 @@
-/* chapters: what a guest is asked to prove, by name on its command line. */
+/* chapters: the tests of a guest, named on its command line. */
 #ifndef TESTBED_CHAPTERS_H
 #define TESTBED_CHAPTERS_H
 
-/* arm64, INSTRUCTIONS being an exact unhalted clock */
+/* arm64, where INSTRUCTIONS is an exact clock of unhalted time */
 void chapter_duty(void);
-void chapter_tsc(void); /* at one instruction a nanosecond */
+void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);

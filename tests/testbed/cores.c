@@ -35,12 +35,12 @@ void core_set_online(int core, bool online) {
   char path[64];
   online_path(core, path);
   if (!write_text(path, online ? "1" : "0")) {
-    result(false, "core %d can be taken away and brought back", core);
+    result(false, "core %d can be set offline and online", core);
     exit(1);
   }
 }
 
-/* A row of /proc/interrupts is a label and a column for each core online, in
+/* A row of /proc/interrupts has a label and a column for each online core, in
  * the order of the heading. */
 uint64_t core_interrupts(int core) {
   FILE *file = fopen("/proc/interrupts", "r");

@@ -1,5 +1,5 @@
-/* cores: what the guest's kernel is told to do with its cores, and what it says
- * of them. */
+/* cores: sets the guest's cores online and offline, and reads their interrupts.
+ */
 #ifndef TESTBED_CORES_H
 #define TESTBED_CORES_H
 
@@ -8,14 +8,14 @@
 
 int cores_present(void);
 bool core_can_leave(int core);
-/* Takes a core away or brings it back; aborts the guest if that fails, because
- * nothing that follows would mean anything. */
+/* Sets a core online or offline. If that fails, aborts the guest, because the
+ * remaining tests would be meaningless. */
 void core_set_online(int core, bool online);
 
-/* Interrupts that a core has taken since boot, of all kinds. */
+/* All interrupts that a core has taken since boot. */
 uint64_t core_interrupts(int core);
 
-/* Writes text to a file; false with a note if it cannot be. */
+/* Writes text to a file. Returns false, after a note, if that fails. */
 bool write_text(const char *path, const char *text);
 
 #endif

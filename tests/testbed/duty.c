@@ -1,4 +1,4 @@
-/* Loads of a core whose true load is known, from a real PMU. */
+/* Compares loads from a real PMU with known loads. */
 #include "burner.h"
 #include "chapters.h"
 #include "duty_cycles.h"
@@ -34,8 +34,8 @@ void chapter_duty(void) {
   watch_close(&watch);
 }
 
-/* Here CPU_CYCLES count 1 GHz at all times and INSTRUCTIONS 125 MHz while a
- * core runs, so that a busy core has one instruction in eight cycles. */
+/* In this guest CPU_CYCLES always counts at 1 GHz, and INSTRUCTIONS at 125 MHz
+ * while the core runs, so a busy core has one instruction in eight cycles. */
 void chapter_ipc(void) {
   static const struct pattern half = {"50 %", 30000000, 60000000,
                                       false,  0,        false};
@@ -56,15 +56,16 @@ void chapter_ipc(void) {
   double running =
       (to.ipc_running - from.ipc_running) / (to.ipc_enabled - from.ipc_enabled);
   note("instructions per cycle %.4f, running %.3f", ipc, running);
-  result(fabs(ipc - 0.5 / 8) < 0.015 / 8 && running == 1,
-         "instructions per cycle come from a group of their own beside idle");
+  result(
+      fabs(ipc - 0.5 / 8) < 0.015 / 8 && running == 1,
+      "with the source idle, instructions per cycle have a group of their own");
   watch_close(&watch);
 }
 
-/* With one instruction a nanosecond INSTRUCTIONS and CPU_CYCLES count at the
- * same rate, as MPERF and the TSC do; the first stops in WFI and the second
- * does not. Under the names of MPERF and the TSC they prove the code for both
- * of them on counters of a real PMU. */
+/* With one instruction per nanosecond INSTRUCTIONS and CPU_CYCLES count at the
+ * same rate, as MPERF and the TSC do; only the first stops in WFI. Under the
+ * names of MPERF and the TSC they test the code for both on counters of a real
+ * PMU. */
 void chapter_tsc(void) {
 #define MSR "/sys/bus/event_source/devices/msr/"
   static const struct overlay_file files[] = {

@@ -10,7 +10,7 @@
 #define POINTS_MAX 1.5
 #define REST_MAX 0.3
 
-/* Every share once drifting against the tick and once locked to it. */
+/* Each share once drifts against the tick and once is locked to it. */
 static const struct pattern patterns[] = {
     {"10 %", 61 * MS / 10, 61 * MS, false, 0, false},
     {"25 %", 61 * MS / 4, 61 * MS, false, 0, false},
@@ -30,13 +30,13 @@ static const struct pattern patterns[] = {
 static void judge_tick(const struct pattern *pattern,
                        const struct window *window, const char *how) {
   if (find_tick(0) == 0)
-    return; /* only root can see where it is, and lock to it */
+    return; /* only root can find the tick and lock to it */
   if (pattern->phase_ns > 0)
     result(window->busy_columns < 0.10 && window->truth > 0.75,
-           "%s: the tick sees less than 10 %% of it (%s)", pattern->name, how);
+           "%s: busy columns show less than 10 %% (%s)", pattern->name, how);
   else
     result(window->busy_columns > 0.50 && window->truth < 0.20,
-           "%s: the tick sees more than 50 %% (%s)", pattern->name, how);
+           "%s: busy columns show more than 50 %% (%s)", pattern->name, how);
 }
 
 static void judge_load(const struct pattern *pattern,
@@ -46,17 +46,17 @@ static void judge_load(const struct pattern *pattern,
   bool allow = terms->slow && pattern->each_tick;
   double least = -POINTS_MAX;
   double most = POINTS_MAX + (allow ? fmax(empty, 0) : 0);
-  if (!terms->exact) { /* others run, too */
+  if (!terms->exact) { /* other tasks run, too */
     least -= 100 * window->edges;
     most += 100 * window->late;
   }
   result(error >= least && error <= most,
          "%s: the load is within %.1f points of the truth%s with %s",
          pattern->name, POINTS_MAX,
-         allow ? " and what its empty rounds cost" : "", terms->how);
+         allow ? " and the cost of its empty rounds" : "", terms->how);
   if (terms->exact)
     result(fabs(error - empty) <= REST_MAX,
-           "%s: but for what its empty rounds cost, the load is within %.1f "
+           "%s: less the cost of its empty rounds, the load is within %.1f "
            "points with %s",
            pattern->name, REST_MAX, terms->how);
 }

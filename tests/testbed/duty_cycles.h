@@ -1,8 +1,8 @@
-/* duty_cycles: loads of one core against burners of known shares.
+/* duty_cycles: compares loads of one core with burners of known shares.
  *
- * A burner's log cannot hold what the kernel spends on waking it and letting it
- * sleep; that is true load. It is measured beside every figure by as many
- * rounds without work, and printed as `empty`.
+ * A burner's record lacks the kernel's work to wake it and put it to sleep,
+ * which is load. The same number of rounds without work measures it for every
+ * figure; it is printed as `empty`.
  */
 #ifndef TESTBED_DUTY_CYCLES_H
 #define TESTBED_DUTY_CYCLES_H
@@ -12,10 +12,10 @@
 struct duty_terms {
   int core;
   const char *how; /* source and denominator, for the sentences */
-  /* So slow a machine that waking up in every tick alone costs more than the
-   * tolerance: there it is allowed for. */
+  /* The machine is so slow that a wake-up per tick costs more than the
+   * tolerance, so that cost is added to the tolerance. */
   bool slow;
-  bool exact; /* nothing else can run: what remains must be empty rounds */
+  bool exact; /* no other task can run: any rest is the cost of rounds */
 };
 
 void duty_cycles_measure(struct watch *watch, const struct duty_terms *terms);

@@ -1,4 +1,4 @@
-/* Cores that come and go under an engine that samples. */
+/* Cores that go offline and come back while an engine samples. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -19,9 +19,9 @@ static const struct pattern patterns[] = {
     {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
-/* By the PMU's event where there is one (and time is virtual), else by what the
- * machine has. A load of the idle source resolves two truncated columns of 10
- * ms. */
+/* How loads are measured: by an event where the guest has a PMU (and time is
+ * virtual), otherwise by any source. A load of the source idle has the
+ * resolution of two truncated columns of 10 ms. */
 struct means {
   struct engine_options options;
   uint64_t window_ns;
@@ -29,13 +29,13 @@ struct means {
   bool exact;
 };
 
-/* In virtual time no one is halted within a sample, however long it takes. */
+/* In virtual time a guest is never halted during a sample. */
 static double not_known(const struct means *means,
                         const struct window *window) {
   return window->late - (means->exact ? window->edges : 0);
 }
 
-/* Points beyond what no one can know. */
+/* The error beyond the uncertainty. */
 static double error_of(const struct means *means, const struct window *window) {
   double error = fabs(window->load - window->truth);
   return fmax(error - not_known(means, window), 0);
@@ -63,7 +63,7 @@ static uint64_t errors_of(const struct watch *watch) {
   return engine_counts(watch->engine)->errors;
 }
 
-/* The errors since then that came of halts. */
+/* Errors since then that halts of the guest caused. */
 static uint64_t errors_of_halts(const struct watch *watch,
                                 const struct means *means, uint64_t before) {
   return !means->exact && watch->slowest_ns > HALT_NS
@@ -71,7 +71,7 @@ static uint64_t errors_of_halts(const struct watch *watch,
              : 0;
 }
 
-/* A window with such an error has no value, and is taken again. */
+/* Repeats windows with such an error, because they have no value. */
 static struct window take_window(struct watch *watch, const struct means *means,
                                  int core, struct burner *burner,
                                  uint64_t *halted) {
@@ -93,11 +93,12 @@ static struct window take_window(struct watch *watch, const struct means *means,
 struct cycles {
   int valueless; /* no value two samples after the core came back */
   int wrong, spanning;
-  uint64_t halted; /* errors that came of halts */
+  uint64_t halted; /* errors caused by halts */
   double worst, latest, widest;
 };
 
-/* The core goes and comes. Every other time nobody looks in between. */
+/* Sets the core offline and online. With `look`, a sample is taken in between.
+ */
 static void cycle(struct watch *watch, const struct means *means, bool look,
                   const struct pattern *pattern, struct cycles *cycles) {
   struct burner burner;
@@ -136,8 +137,8 @@ static void come_and_go(const struct means *means) {
     cycle(&watch, means, i & 1, &patterns[i / 2 & 1], &cycles);
   struct engine_counts after = *engine_counts(watch.engine);
   note("%d cycles with %s: worst error %.2f points (and at most "
-       "%.2f not known, edges of at most %.2f), windows discarded %d, "
-       "reopens %d, errors %d (%d of halts)",
+       "%.2f uncertain, edges of at most %.2f), windows discarded %d, "
+       "reopens %d, errors %d (%d by halts)",
        CYCLES, source_name(watch_core(&watch, CORE)->source),
        100 * cycles.worst, 100 * cycles.latest, 100 * cycles.widest,
        (int)(after.windows_discarded - before.windows_discarded),
@@ -154,7 +155,7 @@ static void come_and_go(const struct means *means) {
          "after each of %d hotplug cycles that value is right and not frozen",
          CYCLES);
   result(cycles.spanning == 0,
-         "no window spans the time that a core was away, looked at or not");
+         "no window spans a time in which a core was offline");
   result(descriptors_open() == descriptors,
          "%d hotplug cycles leak no descriptor", CYCLES);
   result(after.errors - before.errors == cycles.halted,
@@ -162,7 +163,8 @@ static void come_and_go(const struct means *means) {
   watch_close(&watch);
 }
 
-/* A core that is away when the engine starts, and one that never comes. */
+/* A core that is offline when the engine starts, and one that does not exist.
+ */
 static void come_late(const struct means *means, int late) {
   struct watch watch;
   struct burner burner;
@@ -177,10 +179,10 @@ static void come_late(const struct means *means, int late) {
   watch_window(&watch, CORE, NULL, means->window_ns);
   const struct engine_core *core = watch_core(&watch, late);
   result(core == NULL || !core->online,
-         "a core that is away at the start has no value");
+         "a core that is offline at the start has no value");
   const char *warning = watch.said != NULL ? strstr(watch.said, "63") : NULL;
   result(warning != NULL && strstr(warning + 1, "63") == NULL,
-         "cores that are waited for get one warning");
+         "one warning names the missing cores");
   core_set_online(late, true);
   burner_start(&burner, late, &patterns[1]);
   sleep_ns(20 * MS);
@@ -226,7 +228,7 @@ static int with_value(struct watch *watch, const struct means *means) {
   return values;
 }
 
-/* All but `stays` go, the one we run on among them. */
+/* Sets all cores but `stays` offline, including the one that this runs on. */
 static void leave_one(const struct means *means, int stays) {
   struct watch watch;
   struct burner burner;
@@ -245,8 +247,8 @@ static void leave_one(const struct means *means, int stays) {
   note("%d of %d cores gone: truth %.2f load %.2f, %d with a value", gone,
        present, 100 * window.truth, 100 * window.load, left);
   result(is_right(means, &window),
-         "with all other cores gone, core %d has a right value", stays);
-  result(left == present - gone, "cores that are gone have no value (%d left)",
+         "with all other cores offline, core %d has a right value", stays);
+  result(left == present - gone, "offline cores have no value (%d left)",
          stays);
   for (int core = 0; core < present; core++)
     if (core != stays && core_can_leave(core))

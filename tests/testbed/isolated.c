@@ -1,4 +1,4 @@
-/* Cores that are kept free of interruptions stay so. */
+/* Isolated cores are not disturbed. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -9,7 +9,7 @@
 #include <math.h>
 
 #define MS UINT64_C(1000000)
-#define CORE 1 /* booted with isolcpus=1 nohz_full=1 */
+#define CORE 1 /* the guest was booted with isolcpus=1 nohz_full=1 */
 #define SAMPLES 50
 
 static struct engine_options options_for(enum isolated_cores isolated) {
@@ -77,7 +77,8 @@ void chapter_isolated(void) {
        "in %d samples by idle, %d in %d by hardware",
        rest, proof, idle, SAMPLES, hardware, SAMPLES);
   result(proof <= rest + 5, "no proof runs on an isolated core");
-  result(idle <= rest + 5, "sampling by idle leaves an isolated core alone");
+  result(idle <= rest + 5,
+         "sampling by idle does not interrupt an isolated core");
   result(hardware >= SAMPLES,
          "sampling by hardware interrupts an isolated core each time");
 

@@ -1,5 +1,5 @@
-"""What percore load --compare showed in a guest that has /proc/schedstat and
-the msr module, with a hog on its core: one document per line of the console."""
+"""Checks percore load --compare in a guest with /proc/schedstat and the msr
+module and a hog on its core. Each line of the console is a document."""
 
 import json
 import os
@@ -24,7 +24,7 @@ def load(method):
 
 
 def two_tables():
-    """percore load --compare prints as many documents as it is asked for"""
+    """percore load --compare prints the requested number of documents"""
     check(len(documents) == 2, f"{len(documents)}")
     for method in last()["methods"]:
         value = load(method["name"])
@@ -33,20 +33,20 @@ def two_tables():
 
 
 def schedstat():
-    """Where the kernel has /proc/schedstat, its run time is compared"""
+    """If the kernel has /proc/schedstat, its run time is compared"""
     check(0.7 < load("schedstat") < 1, load("schedstat"))
 
 
 def the_tick_is_blind():
-    """In the guest, too, the busy columns miss a hog that the idle columns,
-    schedstat and percore see"""
+    """Busy columns miss a hog that the idle columns, schedstat and percore
+    show"""
     check(load("stat_busy") < 0.2, load("stat_busy"))
     for method in ("stat_not_idle", "percore"):
         check(abs(load(method) - load("schedstat")) < 0.1, method)
 
 
 def msr():
-    """With the msr PMU of a guest without MPERF, that method says so"""
+    """In a guest whose msr PMU lacks MPERF, that method says so"""
     check(load("mperf") is None, load("mperf"))
     check(any(m["name"] == "mperf" and m.get("unavailable")
               for m in last()["methods"]), "it does not")

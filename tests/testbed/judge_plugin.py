@@ -1,5 +1,6 @@
-"""What the plugin dispatched in a guest while cores went and came; a burner
-kept core 1 busy for 60 % of the time that it was there."""
+"""Checks what the plugin dispatched in a guest while cores went offline and
+came back. A burner kept core 1 busy for 60 % of the time that it was
+online."""
 
 import collections
 import math
@@ -11,11 +12,11 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "../integration"))
 from harness import Results, Skip, check, say  # noqa: E402
 
 VALUE = re.compile(r"PUTVAL guest/(\S+) interval=\S+ ([0-9.]+):(\S+)")
-TOLERANCE = 10  # points: waking up costs much in a guest in real time
+TOLERANCE = 10  # points: wake-ups are expensive in a guest in real time
 
 values = collections.defaultdict(list)  # identifier: (time, value)...
-# second: percent of it that the burner was busy, by how much its rounds were
-# late, which may or may not have been load, and how late it ended
+# second: percent of the second that the burner was busy, percent by which its
+# rounds were late (load or not), and how late the second ended
 truths = {}
 marks, notifications, texts = [], [], []
 for line in open(sys.argv[1], errors="replace"):
@@ -40,10 +41,10 @@ def numbers(identifier):
 
 
 def away():
-    """Pairs of times between which core 1 was not there."""
+    """Pairs of times between which core 1 was offline."""
     gone = [time for time, text in marks if text.startswith("gone")]
     back = [time for time, text in marks if text.startswith("back")]
-    check(len(gone) == 3 and len(back) == 3, "the guest did not do its part")
+    check(len(gone) == 3 and len(back) == 3, "the guest did not set core 1 offline")
     return list(zip(gone, back))
 
 
@@ -52,12 +53,12 @@ def at(text):
 
 
 def lateness():
-    """Of each interval, by the time that its values bear."""
+    """The lateness of each interval, by the time of its values."""
     return dict(numbers("percore_host-self/duration-lateness"))
 
 
 def intervals_after(time, count):
-    """When the next ones ended, however late that was."""
+    """The ends of the next intervals, including their lateness."""
     return sorted(each for each in lateness() if each > time)[:count]
 
 
@@ -68,7 +69,7 @@ def busy():
 
 
 def values_stop():
-    """While a core is away no value of it is dispatched"""
+    """While a core is offline it has no values"""
     for name, seen in values.items():
         if name.startswith("percore-1/"):
             for gone, back in away():
@@ -77,17 +78,17 @@ def values_stop():
 
 
 def need_time():
-    """A guest in real time says nothing of times if its host does not run it."""
+    """Skips a test of times if the host is too busy to run the guest in
+    time."""
     late = sum(late for _, late, _ in truths.values()) / max(len(truths), 1)
     if late > 10:
         raise Skip(f"this host is too busy: rounds were {late:.0f} % late")
 
 
 def whole_seconds():
-    """(time, load, truth, how much of that is not known) of the seconds in which
-    core 1 was there all the time. With the tick of the guest's clock the
-    burner's second may end late, and so may the plugin's, which then says so:
-    where they differ, the truth is that of another time."""
+    """(time, load, truth, uncertainty) of the seconds in which core 1 was
+    always online. Both the burner's second and the plugin's interval may end
+    late; the difference adds to the uncertainty."""
     changes = [time for time, text in marks
                if text.split()[0] in ("gone", "back", "up", "flips", "stat")]
     flips_begin, flips_end = at("flips begin"), at("flips end")
@@ -113,12 +114,13 @@ def is_known(late):
 
 
 def is_right(load, truth, late):
-    # A second of the burner's does not end when one of the plugin's does.
+    # The burner's seconds and the plugin's intervals end at different times.
     return -TOLERANCE - late < load - truth < TOLERANCE + late
 
 
 def values_come_back():
-    """A core that comes back has a right value within three intervals"""
+    """A core that comes back online has a right value within three
+    intervals"""
     need_time()
     unknown = []
     for up in [time for time, text in marks if text.startswith("up")]:
@@ -128,7 +130,7 @@ def values_come_back():
         fresh = [each for each in whole_seconds() if each[0] in intervals]
         for time, load, truth, late in fresh:
             say(f"{time - up:.2f} s after it came back: load {load:.1f}, "
-                f"truth {truth:.1f}, {late:.1f} not known")
+                f"truth {truth:.1f}, {late:.1f} uncertain")
         check(all(is_right(*each[1:]) for each in fresh), f"{fresh}")
         if not any(is_known(late) for *_, late in fresh):
             check(fresh or any(lateness()[each] > 0.1 for each in intervals),
@@ -139,8 +141,8 @@ def values_come_back():
 
 
 def no_spike():
-    """However often a core goes and comes, its load is never far from the
-    truth"""
+    """However often a core goes offline and comes back, its load is close to
+    the truth"""
     need_time()
     seen = list(whole_seconds())
     known = [each for each in seen if is_known(each[3])]
@@ -153,8 +155,8 @@ def no_spike():
 
 
 def flips():
-    """A core that came and went within every interval has values again at the
-    second whole interval after that"""
+    """A core that went offline and came back within every interval has values
+    again at the second whole interval afterwards"""
     intervals = intervals_after(at("flips end"), 2)
     check({time for time, _ in busy()} & set(intervals), f"none at {intervals}")
 
@@ -172,22 +174,22 @@ def all_finite():
 
 
 def others_go_on():
-    """The other cores' values go on at every interval meanwhile"""
+    """Meanwhile the other cores have values at every interval"""
     times = [time for time, _ in numbers("percore-0/percent-busy")
              if time < at("stat lost") or time > at("stat found") + 2]
     late = lateness()
     gaps = [(a, b) for a, b in zip(times, times[1:])
             if b - a > 1.5 + late.get(b, 0) and not a <= at("stat found") <= b]
-    # More than an interval late, percore knows of the last one only.
+    # If percore is more than an interval late, only the last one has a value.
     halts = [(a, b) for a, b in gaps
              if b % 1 > 0 and not any(a < each < b for each in late)]
     check(gaps == halts, f"{gaps}")
     if halts:
-        raise Skip(f"the guest stood still: {halts}")
+        raise Skip(f"the guest was halted: {halts}")
 
 
 def counts_cores():
-    """percore tells how many cores are online"""
+    """percore reports how many cores are online"""
     online = numbers("percore_host-self/gauge-cores_online")
     gone, back = away()[2]
     check(online[0][1] == 3, f"{online[0]}")
@@ -196,15 +198,15 @@ def counts_cores():
 
 
 def no_notification_of_hotplug():
-    """Cores that go and come are no change of source, and no notification"""
+    """Hotplug changes no source and causes no notification"""
     early = [text for text in notifications if "idle to none" not in text
              and "none to idle" not in text]
     check(not early, f"{early}")
 
 
 def one_notification_each():
-    """Losing the source of all cores is one notification, and having it again
-    is one"""
+    """There is one notification when all cores lose their source, and one when
+    they get it back"""
     for line in notifications + texts:
         say(line)
     lost = [text for text in notifications if "idle to none" in text]
@@ -214,7 +216,8 @@ def one_notification_each():
 
 
 def nothing_without_source():
-    """Without any source no load is dispatched, and afterwards right ones"""
+    """Without a source no load is dispatched, and afterwards loads are
+    right"""
     lost, comes = at("stat lost"), at("stat comes")
     seen = [time for time, _ in busy() if lost + 1 < time < comes]
     check(not seen, f"{seen}")
@@ -224,7 +227,7 @@ def nothing_without_source():
 
 
 def ends_well():
-    """collectd ends well when it is told to"""
+    """collectd ends with status 0 on SIGTERM"""
     check(at("end 0") - at("stop") < 10, f'{at("end 0") - at("stop")}')
 
 

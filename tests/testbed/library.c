@@ -1,5 +1,5 @@
-/* What a scheduler is given (percore.h), in a guest: the loads of all cores
- * while one goes and comes. */
+/* The library's loads (percore.h) in a guest while a core goes offline and
+ * comes back. */
 #include "percore.h"
 
 #include "burner.h"
@@ -43,9 +43,9 @@ void chapter_library(void) {
   percore_load_update(load);
   result(percore_load_get(load, CORE) == -1 &&
              strcmp(percore_load_source(load, CORE), "none") == 0,
-         "percore_load_get is -1 for a core that is away");
+         "percore_load_get is -1 for an offline core");
   result(percore_load_get(load, 0) >= 0,
-         "the other core has a value while one is away");
+         "the other core has a value while a core is offline");
   core_set_online(CORE, true);
   sleep_ns(250 * MS);
   percore_load_update(load);

@@ -1,6 +1,5 @@
-# The program that runs in the guests. It is not built by `make`: the scripts
-# build it, statically and for the guest's processor, in build trees of their
-# own with this same configure.
+# The program that runs in the guests. `make` does not build it: the scripts build it
+# statically, for the guest's processor, in build trees of their own.
 EXTRA_PROGRAMS = tests/testbed/guest
 tests_testbed_guest_SOURCES = \
 	tests/testbed/burner.c tests/testbed/burner.h \

@@ -1,7 +1,7 @@
-/* overlay: this computer, with some of its files replaced.
+/* overlay: this machine with some of its files replaced.
  *
- * A guest that has no msr PMU can so be given another event in its place, and
- * the engine then counts for real what it believes to be the TSC.
+ * It gives a guest without an msr PMU another event in its place, so that the
+ * engine really counts what it believes to be the TSC.
  */
 #ifndef TESTBED_OVERLAY_H
 #define TESTBED_OVERLAY_H
@@ -10,13 +10,13 @@
 
 struct overlay_file {
   const char *path;
-  const char *text; /* NULL: not there */
+  const char *text; /* NULL: the file does not exist */
 };
 
 struct overlay {
   struct machine machine;
   struct machine *below;
-  const struct overlay_file *files; /* ended by a path of NULL */
+  const struct overlay_file *files; /* the last has a path of NULL */
 };
 
 void overlay_open(struct overlay *overlay, const struct overlay_file *files);

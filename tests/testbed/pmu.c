@@ -7,7 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* False, and the name that it should have, if there is none. */
+/* Writes the name of the PMU. Returns false, with the usual name, if the guest
+ * has no PMU. */
 static bool find_core_pmu(char pmu[64]) {
   bool found = false;
   strcpy(pmu, "armv8_pmuv3");

@@ -1,4 +1,4 @@
-/* pmu: the guest's core PMU by name, and counters of our own on it. */
+/* pmu: the name of the guest's core PMU, and counters for the tests. */
 #ifndef TESTBED_PMU_H
 #define TESTBED_PMU_H
 
@@ -7,14 +7,15 @@
 
 bool core_pmu_present(void);
 
-/* "armv8_pmuv3/inst_retired/" and the like; a static string. Without such a
- * PMU in sysfs the name is that which it should have. */
+/* Such as "armv8_pmuv3/inst_retired/"; a static string. If sysfs has no such
+ * PMU, the usual name is used. */
 const char *core_pmu_event(const char *event);
 
-/* A raw event on one core that competes for counters; -1 if it cannot be. */
+/* Opens a raw event on a core, which competes for counters. Returns -1 on
+ * error. */
 int competitor_open(int core, uint64_t config, bool pinned);
 void competitors_close(const int *fds, int fds_len);
-/* False for a pinned one that got no counter. */
+/* False if the event is pinned and has no counter. */
 bool competitor_counts(int fd);
 
 #endif

@@ -1,4 +1,4 @@
-/* Events that are no measure of unhalted time, and who serves in their place.
+/* Events that do not measure unhalted time, and the source that replaces them.
  */
 #include "burner.h"
 #include "chapters.h"
@@ -25,7 +25,7 @@ static void successor_is_right(struct watch *watch, const char *event) {
          "idle instead of %s is within 3 points", event);
 }
 
-/* `words` are those that the journal's line about the event must have. */
+/* The journal must have a line with all of `words`. */
 static void refuse(const char *event, double base_frequency_hz,
                    const char *sentence, const char *const words[]) {
   struct watch watch;
@@ -41,7 +41,8 @@ static void refuse(const char *event, double base_frequency_hz,
          "%s", sentence);
   static const char *const over[] = {"event", "gives way to idle", NULL};
   result(watch_said(&watch, over),
-         "%s gives way to idle with a line that names both and why", event);
+         "%s gives way to idle with a line that names both and the reason",
+         event);
   successor_is_right(&watch, event);
   watch_close(&watch);
 }
@@ -57,8 +58,7 @@ static void refuse_unknown(void) {
                          .base_frequency_hz = 1e9,
                      });
   engine_sample(watch.engine, false);
-  result(watch_said(&watch, words),
-         "an event of a PMU that is not there is reported");
+  result(watch_said(&watch, words), "an event of a missing PMU is reported");
   successor_is_right(&watch, event);
   watch_close(&watch);
 }
@@ -78,9 +78,9 @@ static void refuse_tsc(void) {
                            : "";
   note("denominator tsc: \"%s\"", reason);
   result(strstr(reason, "tsc") != NULL && watch_said(&watch, words),
-         "the denominator tsc is refused where there is no TSC, saying so");
+         "the denominator tsc is refused with a reason if there is no TSC");
   result(watch.engine == NULL || watch_core(&watch, 1)->source != SOURCE_EVENT,
-         "an event with a denominator that is not there does not serve");
+         "an event without its denominator does not serve");
   watch_close(&watch);
 }
 
@@ -89,13 +89,13 @@ void chapter_refusal(void) {
   static const char *const idle_half[] = {"event", "refuted", "idle", NULL};
   static const char *const spin_half[] = {"event", "refuted", "spin", NULL};
   refuse(core_pmu_event("cpu_cycles"), 1e9,
-         "a counter that goes on while the core halts is refused by the idle "
+         "a counter that counts while the core halts is refused by the idle "
          "half of the proof",
          idle_half);
-  /* MEM_ACCESS_RD of a later PMU: the driver takes any raw number, the CPU
-   * counts nothing. */
+  /* MEM_ACCESS_RD of a later PMU: the driver accepts any number, but the CPU
+   * does not count the event. */
   refuse("r120", 1e9,
-         "an event that opens and counts nothing is refused by the spin half "
+         "an event that never counts is refused by the spin half "
          "of the proof",
          spin_half);
   refuse_unknown();

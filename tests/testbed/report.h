@@ -1,8 +1,8 @@
-/* report: what a guest prints, for the host to read.
+/* report: prints the results of a guest, which the host reads.
  *
  * "ok - sentence", "not ok - sentence", "ok - sentence # SKIP reason", and
- * lines that begin with "# " for people. A sentence is the same in every run;
- * figures go into the lines for people.
+ * lines that begin with "# " for people. Sentences are the same in every run;
+ * figures are in the lines for people.
  */
 #ifndef TESTBED_REPORT_H
 #define TESTBED_REPORT_H
@@ -15,7 +15,7 @@ void skipped(const char *sentence, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* How many results there were; the host expects as many. */
+/* The number of results so far; the host expects the same number. */
 int results(void);
 int results_failed(void);
 

@@ -1,4 +1,4 @@
-/* A PMU with fewer counters than there are events. */
+/* A PMU with fewer counters than events. */
 #include "burner.h"
 #include "chapters.h"
 #include "pmu.h"
@@ -10,7 +10,7 @@
 #define MS UINT64_C(1000000)
 #define CORE 1
 #define COMPETITORS_MAX 16
-/* INST_RETIRED and SW_INCR count on any counter but the one for cycles. */
+/* INST_RETIRED and SW_INCR use any counter but the cycle counter. */
 #define INST_RETIRED 0x08
 #define SW_INCR 0x00
 
@@ -52,8 +52,8 @@ static void window_of(struct watch *watch, struct burner *burner,
        source_name(watch_core(watch, CORE)->source));
 }
 
-/* The engine comes when all counters are taken for good, and sees some of them
- * let go. */
+/* The engine starts while other events hold all counters, and some are released
+ * later. */
 static void share(void) {
   int fds[COMPETITORS_MAX], flexible[COMPETITORS_MAX];
   struct watch watch;
@@ -64,7 +64,7 @@ static void share(void) {
   burner_start(&burner, CORE, &half);
   window_of(&watch, &burner, "alone", &window);
   result(watch_core(&watch, CORE)->multiplexed == 1,
-         "an event that has its counter alone is not multiplexed");
+         "an event with a counter of its own is not multiplexed");
   burner_stop(&burner);
   watch_close(&watch);
 
@@ -80,7 +80,7 @@ static void share(void) {
   result(isnan(window.load) || fabs(window.load - window.truth) < 0.03,
          "an event that never ran gives no wrong load");
 
-  /* One counter is let go, and four events want it. */
+  /* One counter is released, and four events compete for it. */
   competitors_close(&fds[--taken], 1);
   for (int i = 0; i < 3; i++)
     flexible[i] = competitor_open(CORE, SW_INCR, false);
@@ -88,9 +88,9 @@ static void share(void) {
   window_of(&watch, &burner, "one counter for four events", &window);
   double running = watch_core(&watch, CORE)->multiplexed;
   result(watch_core(&watch, CORE)->source == SOURCE_EVENT,
-         "an event that lost its counter goes on unpinned");
+         "an event that lost its counter continues unpinned");
   result(running > 0.1 && running < 0.5,
-         "time running / time enabled is that of an event in four");
+         "time running / time enabled is about a quarter");
   result(fabs(window.load - window.truth) <= 0.10,
          "a load that is scaled up four times is within 10 points");
 
@@ -101,7 +101,7 @@ static void share(void) {
   window_of(&watch, &burner, "three counters for four events", &window);
   running = watch_core(&watch, CORE)->multiplexed;
   result(running > 0.6 && running < 0.9,
-         "time running / time enabled is that of three events in four");
+         "time running / time enabled is about three quarters");
   result(fabs(window.load - window.truth) <= 0.05,
          "a load from three quarters of the time is within 5 points");
   competitors_close(flexible, 3);
@@ -110,12 +110,12 @@ static void share(void) {
   window_of(&watch, &burner, "alone again", &window);
   result(watch_core(&watch, CORE)->multiplexed > 0.99 &&
              fabs(window.load - window.truth) <= 0.015,
-         "alone again the event runs all the time and is right");
+         "alone again, the event always runs and is right");
   burner_stop(&burner);
   watch_close(&watch);
 }
 
-/* Flexible events of others do not take a pinned counter away. */
+/* Flexible events of others do not take a pinned counter. */
 static void hold(void) {
   int flexible[COMPETITORS_MAX];
   struct watch watch;

@@ -1,4 +1,4 @@
-/* A machine that sleeps (S3) between two samples. */
+/* A machine that is suspended to memory (S3) between two samples. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -19,7 +19,7 @@ static double suspended_s(void) {
          (double)(boot.tv_nsec - monotonic.tv_nsec) / 1e9;
 }
 
-/* The alarm must not come before the guest sleeps, however slowly that goes. */
+/* The alarm must come after the guest sleeps, even on a slow host. */
 static bool fall_asleep(void) {
   return write_text("/sys/class/rtc/rtc0/wakealarm", "0") &&
          write_text("/sys/class/rtc/rtc0/wakealarm", "+7") &&
@@ -59,7 +59,7 @@ void chapter_suspend(void) {
     result(isnan(engine_load(&before, &after)) &&
                isnan(engine_load(&before_0, &after_0)) &&
                engine_counts(watch.engine)->windows_discarded > discarded,
-           "%s suspend: the window that holds it is dropped on every core",
+           "%s suspend: its window is dropped on every core",
            i == 0 ? "first" : "second");
     result(fabs(window.load - window.truth) <= 0.15 + window.late,
            "%s suspend: a right value within two samples of waking",

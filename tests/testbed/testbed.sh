@@ -1,13 +1,13 @@
-# What the guests have in common; sourced by the script of each guest, which
-# says what it is (guest_*) and then boots it.
+# Common to all guests: sourced by the script of each guest, which sets guest_* and
+# boots the guest.
 #
 #   arm64 [--console] [--shell] [--fetch] [BOOT...]
 #
-# Run from the build directory (as `make check` does, which sets srcdir). Boots
-# are named; none means all. --console shows what the guest prints as it comes,
-# --shell ends in a shell in the guest, --fetch only fetches what is needed.
+# Run it from the build directory (`make check` does, and sets srcdir). Without BOOT
+# it runs all boots. --console shows the guest's output at once, --shell starts a
+# shell in the guest, --fetch only fetches packages.
 #
-# A guest's kernel and busybox are Debian's, kept in
+# The guest's kernel and busybox are Debian's. They are cached in
 # ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/testbed; remove that
 # directory to get newer ones.
 #
@@ -35,7 +35,7 @@ finish() {
   exit 0
 }
 
-# Nothing of this guest can be run.
+# The guest cannot be run.
 skip_all() {
   skipped=$((skipped + 1))
   echo "ok - ${0##*/} guest # SKIP $1"
@@ -76,7 +76,7 @@ read_arguments() {
 }
 
 # ------------------------------------------------------------------------------
-# Debian's packages, of any architecture, past the host's own apt and dpkg
+# Debian's packages of any architecture, without changing the host's apt and dpkg
 
 apt_state() { # folder
   mkdir -p "$1/lists/partial" "$1/archives/partial"
@@ -95,7 +95,7 @@ EOF
   export APT_CONFIG="$1/apt.conf"
 }
 
-# The meta package depends on exactly one kernel, whose name is exact.
+# The meta package depends on exactly one kernel package.
 fetch_packages() { # folder
   apt_state "$1/apt"
   apt-get -qq update || return 1
@@ -137,7 +137,7 @@ fetch() {
       skip_all "Debian's $guest_kernel and busybox-static for $guest_arch" \
         "cannot be fetched"
     fi
-    # Another run may have been as quick.
+    # Another run may have created it meanwhile.
     mv -T "$new" "$kit" 2>/dev/null || rm -rf "$new"
   fi
   sed 's/^/# guest: /' "$kit/packages"
@@ -147,7 +147,7 @@ fetch() {
 # ------------------------------------------------------------------------------
 # The guest's files
 
-# Our program, by our own build, for the guest's processor.
+# Builds the program for the guest's processor.
 build() {
   [ ! -f "$srcdir/config.status" ] ||
     skip_all "the source tree holds a build: configure out of tree instead"
@@ -155,7 +155,7 @@ build() {
   log=$work/build.log
   (
     cd "$work/build"
-    # What automake and make say to their children is not meant for this build.
+    # Variables of the outer make must not reach this build.
     unset MAKEFLAGS MFLAGS MAKELEVEL CC CFLAGS LDFLAGS CPPFLAGS APT_CONFIG
     [ -f config.status ] || "$srcdir/configure" ${guest_host:+--host=$guest_host} \
       --disable-plugin --disable-tool --disable-tests --disable-shared
@@ -196,8 +196,8 @@ run_qemu() { # seconds, kernel command line, more for QEMU...
     "$@"
 }
 
-# Runs one boot and turns its console into results. Sentences get the boot's
-# name in front, because two boots may prove the same.
+# Runs one boot and reads results from its console. Sentences are prefixed with the
+# boot's name, because two boots may have the same tests.
 boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   local name=$1 limit=$2 chapters=$3 line=$4 begun=$SECONDS status=0
   shift 4
@@ -223,7 +223,7 @@ boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   echo "# $name took $((SECONDS - begun)) s"
 }
 
-# The same for a script in the guest, whose console is judged by a program here.
+# The same for a script in the guest; a program on this machine checks its console.
 boot_script() { # name, seconds, script, more for QEMU...
   local name=$1 script=$3 judgement
   boot "$1" "$2" "" "testbed_script=$script.guest" "${@:4}"
@@ -263,7 +263,7 @@ judge() { # name, console, exit status of QEMU
     return
   fi
   tail -25 "$2" | tr -d '\r' | sed 's/^/#   console: /'
-  [ "$3" -ne 124 ] || echo "#   it ran out of time"
+  [ "$3" -ne 124 ] || echo "#   it was ended for lack of time"
   not_ok "$name: the guest came to its end and all its results arrived" \
     "($seen seen, $told told, QEMU $3)"
 }

@@ -1,4 +1,4 @@
-/* The source idle on kernels of every kind of tick: right, or flagged. */
+/* On kernels with any kind of tick the source idle is right or flagged. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -34,9 +34,9 @@ static struct window take_window(struct watch *watch, int core,
   return window;
 }
 
-/* Of all patterns; rounds that are as many but empty show what waking up costs
- * the guest, which is true load. Rounds that are late make a load no smaller,
- * edges that are wide make it anything. */
+/* Returns the worst error of all patterns. The same number of empty rounds
+ * shows the cost of wake-ups, which is load. The uncertainty due to late rounds
+ * and long samples is subtracted. */
 static double worst_error(struct watch *watch, int core) {
   double worst = 0;
   for (size_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
@@ -74,12 +74,11 @@ void chapter_tick(void) {
   result(flagged || worst <= RIGHT,
          "idle is right to %.0f points or flagged tick-sampled", 100 * RIGHT);
   result(!flagged || worst > RIGHT,
-         "idle is not flagged tick-sampled where it is right");
+         "idle is not flagged tick-sampled if it is right");
   if (core->proof == PROOF_UNPROVEN)
-    skipped("the proof of idle came to an end", "%s",
+    skipped("the proof of idle ended", "%s",
             engine_source_reason(watch.engine, SOURCE_IDLE));
   else
-    result(core->proof == PROOF_PROVEN || flagged,
-           "the proof of idle came to an end");
+    result(core->proof == PROOF_PROVEN || flagged, "the proof of idle ended");
   watch_close(&watch);
 }

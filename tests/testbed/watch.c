@@ -87,9 +87,9 @@ struct core_total watch_total(struct watch *watch, int core) {
   return found != NULL ? found->total : (struct core_total){0};
 }
 
-/* One end of a window. The burner's log is read on both sides of the sample and
- * the middle taken. When in its width a counter was read, no one knows: it is
- * wide where the guest was halted in it. */
+/* One end of a window. The burner's record is read before and after the sample,
+ * and the mean is used. When exactly the counter was read is unknown within the
+ * width, which is large if the guest was halted during the sample. */
 struct edge {
   struct core_total total;
   double time_ns, width_ns, busy_ns, late_ns;

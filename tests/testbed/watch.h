@@ -1,4 +1,4 @@
-/* watch: an engine, what it said in its journal, and loads over windows. */
+/* watch: an engine with its journal, and loads over windows. */
 #ifndef TESTBED_WATCH_H
 #define TESTBED_WATCH_H
 
@@ -9,18 +9,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* A guest in real time that is halted in a sample reads the clock long before
- * /proc/stat. Longer than this, which is what columns may be wrong by, it can
- * see more idle time than there was time: an error, and a window without value.
- */
+/* If a guest in real time is halted during a sample, it reads /proc/stat long
+ * after the clock. If the delay exceeds the resolution of two columns, idle
+ * time may exceed the window: an error, and a window without a value. */
 #define HALT_NS UINT64_C(20000000)
 
 struct watch {
   struct engine *engine;
   struct machine *machine; /* ours, unless the options brought one */
-  char *said;              /* all lines of the journal so far */
+  char *said;              /* all lines of the journal */
   size_t said_len;
-  uint64_t slowest_ns; /* of all samples since this was last set to 0 */
+  uint64_t slowest_ns; /* longest sample since this was set to 0 */
 };
 
 /* Opens an engine (options->machine NULL: this computer; the journal is ours)
@@ -28,35 +27,35 @@ struct watch {
 int watch_open(struct watch *watch, struct engine_options options);
 void watch_close(struct watch *watch);
 
-/* True if one line of the journal holds all the words (NULL-terminated). */
+/* True if one line of the journal has all the words (NULL-terminated). */
 bool watch_said(const struct watch *watch, const char *const words[]);
 
-/* NULL for a core that the engine does not know. */
+/* NULL if the engine does not know the core. */
 const struct engine_core *watch_core(const struct watch *watch, int core);
 
-/* One sample, and the totals of a core after it (all zero for an unknown one).
+/* Takes a sample. Returns the totals of a core, all zero for an unknown core.
  */
 struct core_total watch_total(struct watch *watch, int core);
 
-/* What a window showed. Shares of its wall time. */
+/* The figures of a window, as shares of its wall time. */
 struct window {
-  double load;  /* of the engine; NAN: no value */
-  double truth; /* of the burner's log */
-  double edges; /* how long the two samples took: it began and ended in them */
-  double late;  /* what is not known: burner_late_ns and the edges */
+  double load;  /* by the engine; NAN: no value */
+  double truth; /* by the burner's record */
+  double edges; /* the time that the two samples took */
+  double late;  /* uncertainty: burner_late_ns and the edges */
   double busy_columns, idle_columns, sum_columns; /* of /proc/stat */
 };
 
-/* Samples, waits, samples again. burner NULL: nothing runs, truth is 0. */
+/* Samples, waits, samples again. If burner is NULL, the truth is 0. */
 struct window watch_window(struct watch *watch, int core, struct burner *burner,
                            uint64_t length_ns);
-/* The same, but both samples are taken just after a round of the burner: then
- * the truth does not change while a sample is taken, which is not short where
- * the cores of a guest take turns. */
+/* The same, but both samples are taken just after a round of the burner, so
+ * that the truth does not change during a sample. Samples take long in guests
+ * whose cores run in turns. */
 struct window watch_window_at_rest(struct watch *watch, int core,
                                    struct burner *burner, uint64_t length_ns);
 
-/* The same with a burner of this pattern, for this long. */
+/* The same with a burner of this pattern. */
 struct window watch_pattern(struct watch *watch, int core,
                             const struct pattern *pattern, uint64_t length_ns);
 
