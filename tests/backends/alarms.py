@@ -1,11 +1,10 @@
-"""threshold.conf as it is shipped, against what it is for: a core that is full
-for minutes, a worker that polls no more, a region that stands still, and, of
-percore itself, a fast path that is killed. Each is told once and over once.
+"""The shipped threshold.conf and percore's own notifications: a core that stays
+full, a worker that stops polling, a region with all workers stuck, and a fast path
+that is killed. Each causes one notification when it begins and one when it ends.
 
-It runs beside the known values of stage_stores on a collectd and a made-up host
-of its own; each thing is done when what came before it has been told. The load
-average over 5 minutes is right from the start, so that few seconds show what
-minutes do."""
+It runs while stage_stores sends its known values, with a collectd and a simulated
+host of its own. Each event is caused after the notification of the event before.
+The load average over 5 minutes is right from the start, so a few seconds suffice."""
 import multiprocessing
 import re
 import signal
@@ -16,23 +15,23 @@ import outputs
 from fakehost import Core, FakeHost
 from report import proves, skip
 
-FULL = multiprocessing.Value('b', True, lock=False)  # until that has been told
+FULL = multiprocessing.Value('b', True, lock=False)  # seconds to wait for a notification
 CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
 LOAD = ('1', 'load', '')
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
-# What is told of each name, and in which order.
+# The expected notifications of each name, in order.
 ONCE = ['WARNING', 'OKAY']
 EXPECTED = {
     LOAD: (
-        'threshold.conf warns of a core that stays full, and says when it is over', ONCE),
+        'threshold.conf warns of a core that stays full, and tells when that ends', ONCE),
     ('self', 'gauge', 'workers_stuck'): (
-        'threshold.conf warns of a worker that polls no more, and says when it is over',
+        'threshold.conf warns of a worker that stops polling, and tells when that ends',
         ONCE * 2),  # it, and those that are stopped
     ('self', 'gauge', 'regions_stale'): (
-        'threshold.conf warns of a region that stands still, and says when it is over', ONCE),
+        'threshold.conf warns of a region with all workers stuck, and tells when that ends', ONCE),
     ('self', 'gauge', 'regions'): (
-        'percore itself tells of a fast path that is killed, and that it is back',
+        'percore notifies when a fast path is killed and when it is back',
         ONCE * 2 + ['FAILURE', 'OKAY']),  # stuck and stale, too
 }
 
@@ -52,7 +51,7 @@ class Alarms:
                 context.plugin_folder, context.collectd_folder, f'SysRoot "{fake.root}"'),
             host='alarms', name='collectd-alarms',
             env={'PERCORE_RUNTIME_DIR': self.folder}))
-        # What was told last before the next thing is done.
+        # The last notification before the next event is caused.
         self.script = [
             ('workers_stuck', 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
             ('workers_stuck', 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
@@ -79,7 +78,7 @@ class Alarms:
             action()
 
     def finish(self, patience_s=60):
-        """To the end, where the seconds of stage_stores were not enough."""
+        """Waits for the remaining notifications."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 self.told().get(name) != severities
@@ -88,11 +87,11 @@ class Alarms:
             time.sleep(0.2)
 
     def told(self):
-        """Severities by name, in their order."""
+        """The severities of each name, in order."""
         found = {}
         with open(self.collectd.log) as log:
             for severity, *name in (m.groups('') for m in map(TOLD.search, log) if m):
-                # The threshold plugin says OKAY of everything that it sees first.
+                # The threshold plugin sends OKAY for everything that it sees for the first time.
                 if tuple(name) in found or severity != 'OKAY':
                     found.setdefault(tuple(name), []).append(severity)
         return found
@@ -106,5 +105,5 @@ class Alarms:
         for name, (sentence, severities) in EXPECTED.items():
             with proves(sentence):
                 assert told.get(name) == severities, f'{name} is told {told.get(name)}'
-        with proves('neither threshold.conf nor percore tells of anything else then'):
+        with proves('threshold.conf and percore send no other notifications'):
             assert set(told) == set(EXPECTED), told

@@ -1,6 +1,6 @@
-/* Is a Grafana dashboard one that Grafana would take, and does every query in
- * it bring data? Grafana's own server is not needed: its types say what it
- * takes, and the queries are run as its data sources would run them.
+/* Checks that Grafana would accept a dashboard and that each of its queries returns
+ * data. Grafana's server is not needed: its types define a valid dashboard, and the
+ * queries are run as its data sources would run them.
  *
  *   node dashboards.mjs CONFIG
  *
@@ -22,8 +22,8 @@ const say = (sentence, faults) =>
 
 // -- its form ---------------------------------------------------------------
 
-/* Of the many ways in which none of several alternatives fits, those that got
- * furthest into the document say what is wrong. */
+/* If no alternative of a schema matches, reports the errors of those that matched
+ * most of the document. */
 function faultsOfForm(dashboard) {
   if (isDashboard(dashboard)) return [];
   const faults = isDashboard.errors.map((e) => ({
@@ -37,14 +37,14 @@ function faultsOfForm(dashboard) {
 const allPanels = (dashboard) => dashboard.panels.flatMap((p) => [p, ...(p.panels ?? [])]);
 const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
-/* What Grafana takes and people would not. */
+/* Faults that Grafana accepts. */
 function faultsOfLayout(dashboard) {
   const faults = [];
   const panels = allPanels(dashboard);
   const ids = panels.map((p) => p.id);
   for (const id of new Set(ids))
     if (ids.filter((other) => other === id).length > 1) faults.push(`two panels have the id ${id}`);
-  // A collapsed row's panels take no room until it is opened.
+  // Panels of a collapsed row take no room.
   const folds = [dashboard.panels, ...dashboard.panels.filter((p) => p.collapsed).map((p) => p.panels)];
   for (const fold of folds)
     fold.forEach((a, i) => {
@@ -100,7 +100,7 @@ const graphite = {
     if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
     return JSON.parse(body);
   },
-  /* expand(...) asks for whole paths; anything else for the last node. */
+  /* expand(...) returns whole paths; other queries the last node. */
   async values(variable, text) {
     const expand = /^expand\((.*)\)$/.exec(text);
     if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
@@ -116,7 +116,7 @@ const graphite = {
 
 const SOURCES = { influxdb: influx, graphite };
 
-/* A query is asked once, however many mutations leave it as it was. */
+/* Runs each query once, even if several mutations contain it. */
 const answers = new Map();
 function once(key, ask) {
   if (!answers.has(key)) answers.set(key, ask().then((value) => ({ value }), (error) => ({ error })));
@@ -175,7 +175,7 @@ async function choose(dashboard, type, faults) {
   return chosen;
 }
 
-/* A name in the legend that is only a number is a core's. */
+/* Names in legends that are numbers are cores. */
 function faultsOfNames(panel, names) {
   const faults = [];
   const cores = names.filter((name) => /^\d+$/.test(name)).sort();
@@ -222,7 +222,7 @@ async function faultsOfQueries(dashboard) {
 
 async function faultsOf(dashboard) {
   const form = faultsOfForm(dashboard);
-  // Without its form there is no telling where its queries are.
+  // In an invalid dashboard the queries cannot be found.
   return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...(await faultsOfQueries(dashboard))];
 }
 

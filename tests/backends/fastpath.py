@@ -1,5 +1,5 @@
-"""A real producer of a region, tests/integration/producer, which does what it
-is told in lines: see the top of its source."""
+"""The producer tests/integration/producer, which takes commands; see the top of its
+source."""
 import os
 import signal
 import struct
@@ -11,7 +11,7 @@ PORT, PACKETS = 1, 0  # table and column of its schema 1
 
 
 def missing(context):
-    """Why there is none, or None."""
+    """Why the producer is unavailable, or None."""
     if not context.plugin_folder:
         return 'percore.so is not built'
     if not os.access(program(context), os.X_OK):
@@ -24,7 +24,7 @@ def program(context):
 
 
 class FastPath:
-    """One life of it."""
+    """One process of the producer."""
 
     def __init__(self, context, region, folder):
         self.process = subprocess.Popen(
@@ -36,7 +36,7 @@ class FastPath:
     def _answer(self, what):
         line = self.process.stdout.readline().strip()
         if not line.endswith('ok'):
-            raise RuntimeError(f'the producer answers {line!r} to {what}')
+            raise RuntimeError(f'the producer answered {line!r} to {what}')
 
     def tell(self, *lines):
         for line in lines:
@@ -51,7 +51,7 @@ class FastPath:
         return self
 
     def __exit__(self, *unused):
-        """As hard as it gets: SIGKILL, wherever it is."""
+        """Kills it with SIGKILL."""
         if self.process.poll() is None:
             self.signal(signal.SIGKILL)
         self.process.wait()
@@ -60,8 +60,8 @@ class FastPath:
 
 
 class Tally:
-    """A file in which a runner says before each packet how many it has begun to
-    count; it outlives a producer that is killed."""
+    """A file with the number of packets that a runner has begun to count. The
+    file outlives a producer that is killed."""
 
     def __init__(self, path):
         self.path = path

@@ -1,10 +1,10 @@
-/* A collectd plugin for tests alone: many counters of many cores, each
- * interval, as a region full of them would be.
+/* A collectd plugin for the tests: dispatches many counters of many cores in each
+ * interval, like a large region.
  *
  *   <Plugin flood>
  *     Cores 128     plugin instances
- *     Counters 200  type instances of each
- *     Reads 20      then no more, so that every value can be counted
+ *     Counters 200  type instances of each plugin instance
+ *     Reads 20      number of reads, so that all values can be counted
  *   </Plugin>
  */
 #include "collectd.h"

@@ -1,4 +1,4 @@
-"""Builds flood.c, with collectd's headers as Debian installs them."""
+"""Builds flood.c with the headers of Debian's collectd-dev."""
 import os
 import subprocess
 
@@ -11,7 +11,7 @@ def missing():
     if not os.path.isdir(INCLUDE):
         return 'collectd-dev is not installed'
     if subprocess.run(['which', 'cc'], capture_output=True).returncode:
-        return 'there is no C compiler'
+        return 'no C compiler is installed'
     return None
 
 

@@ -1,7 +1,6 @@
-"""Values that are known: one of each identifier that percore dispatches (see
-METRICS in collectd-percore(5)), put into collectd through unixsock. So that
-every store can be asked for all of them on any machine, whatever its processor
-counts, and compared exactly."""
+"""Known values: one for each identifier that percore dispatches (see METRICS in
+collectd-percore(5)), sent to collectd through unixsock. With them every store can be
+tested for exact values on any machine, even without hardware counters."""
 import socket
 import time
 
@@ -11,8 +10,8 @@ SETS = ('all', 'node0', 'dataplane')
 
 
 class Metric:
-    """One identifier. `value` takes the second, counted from the first one,
-    and gives a float, three of them (type load), or an int for a counter."""
+    """An identifier. `value` is a function of the second since the start, which
+    returns a float, three floats (type load), or an int for a counter."""
 
     def __init__(self, plugin, instance, type, type_instance, value, counter=False):
         self.plugin, self.instance = plugin, instance
@@ -36,7 +35,7 @@ def _core_metrics(core):
     yield metric('percent', 'busy', lambda k: busy + k % 3)
     yield metric('percent', 'busy_max', lambda k: busy + 10 + k % 3)
     yield metric('percent', 'busy_min', lambda k: busy / 2)
-    # The last core is beyond what threshold.conf allows.
+    # The last core exceeds the limit of threshold.conf.
     yield metric('load', '', lambda k: (busy / 100, 0.31 * core, busy / 256))
     yield metric('gauge', 'load_10s', lambda k: busy / 64)
     yield metric('gauge', 'hidden', lambda k: core - 1.25)
@@ -92,7 +91,7 @@ def _self_metrics():
 
 
 def _region_metrics():
-    """A region gtpu with a table port of two rows: counters and a histogram."""
+    """A region gtpu with a table port, two rows, counters and a histogram."""
     for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('rx_errors', 1)):
         for row, factor in (('eth0', 1), ('eth1', 2)):
             for core in CORES:
@@ -111,7 +110,7 @@ METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
 
 class Unixsock:
     def __init__(self, collectd, patience_s=60):
-        """Waits for collectd, which binds its socket a while before it listens."""
+        """Waits for collectd, which binds its socket a while before it listens on it."""
         deadline = time.monotonic() + patience_s
         while True:
             self.socket = socket.socket(socket.AF_UNIX)
@@ -147,6 +146,6 @@ class Unixsock:
 
 
 def put_second(unixsock, k, time_s):
-    """All of them, for second k."""
+    """Sends all values of second k."""
     for metric in METRICS:
         unixsock.put(HOST, metric.identifier, time_s, metric.value(k))

@@ -1,7 +1,7 @@
-/* Faults as people make them when they edit a dashboard. Each must be found. */
+/* Faults that people might make when they edit a dashboard. Each must be found. */
 
 const first = (panels, type) => panels.find((p) => p.type === type);
-/* In the texts of all queries, the first time only. */
+/* Replaces the first match in each query. */
 function inQueries(panels, from, to) {
   for (const panel of panels)
     for (const target of panel.targets ?? [])

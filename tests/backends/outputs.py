@@ -1,8 +1,8 @@
-"""The shipped configurations of contrib/collectd, turned to servers on loopback."""
+"""The configurations of contrib/collectd, changed for servers on loopback."""
 from servers import sample
 
-# collectd forgets a series that pauses for two intervals, as one may where this
-# machine, or a test, keeps a collectd waiting.
+# collectd forgets a series that pauses for two intervals, which may happen if this
+# machine or a test delays collectd.
 LONG_MEMORY = 'Timeout 60\n'
 
 
@@ -12,7 +12,7 @@ def write_graphite(port, host='127.0.0.1'):
 
 
 def write_graphite_node(name, port, prefix='collectd.'):
-    """One more <Node> of write_graphite, as shipped."""
+    """A further <Node> of write_graphite."""
     text = write_graphite(port)
     node = text[text.index('  <Node'):text.index('</Plugin>')]
     return ('<Plugin write_graphite>\n' + node.replace('<Node "graphite">', f'<Node "{name}">')
@@ -38,7 +38,7 @@ def write_kafka(brokers):
 
 
 def rrdtool(folder):
-    """Files that a test can read at once, of the resolution it writes."""
+    """RRD files without a cache, with the resolution that the test writes."""
     return sample('rrdtool.conf', {
         '/var/lib/collectd/rrd': folder,
         'CacheTimeout 120': 'CacheTimeout 1', 'RandomTimeout 60': 'RandomTimeout 0',
@@ -51,7 +51,7 @@ def csv(folder):
 
 
 def queue(values=None):
-    """As shipped, or for bursts of so many values."""
+    """The shipped queue, or a queue for bursts of this many values."""
     limit = values * 4 if values else 20000
     return sample('queue.conf', {'LimitHigh 20000': f'LimitHigh {limit}',
                                  'LimitLow  20000': f'LimitLow {limit}'})

@@ -37,7 +37,7 @@ def note(text):
 
 @contextlib.contextmanager
 def proves(sentence):
-    """`ok` if the block ends, `not ok` with what it raised if it does not."""
+    """Prints `ok` for the block, or `not ok` if it raises an exception."""
     try:
         yield
     except AssertionError as error:

@@ -1,9 +1,9 @@
-"""A fast path that counts at a known rate is killed with SIGKILL and started
-again, and collectd is restarted in between: no store may show more than was
-counted, and no counter may step back while collectd lives.
+"""A fast path that counts at a known rate is killed and started again, and collectd
+is restarted in between: no store may show more than was counted, and no counter may
+step back while collectd runs.
 
-It runs beside the known values of stage_stores, second by second, on a collectd
-of its own that writes to the same stores."""
+It runs while stage_stores sends its known values, with a collectd of its own that
+writes to the same stores."""
 import math
 import os
 import signal
@@ -17,21 +17,21 @@ from report import note, proves, skip
 
 HOST = 'restarts'
 REGION = 'steady'
-PAUSE_US = 1000  # after each packet, so that there are never more a second than
-MOST = 1e6 / PAUSE_US
-# A value may be of a moment a little earlier or later than it says.
+PAUSE_US = 1000  # after each packet
+MOST = 1e6 / PAUSE_US  # packets per second
+# A value may be a little older or newer than its time.
 TOLERANCE = 1.15
 METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
            for plugin, instance in ((f'percore_host_{REGION}_port_packets', 'all'),
                                     (f'percore_{REGION}_port_packets', '0'))]
 
-# What happens after so many seconds, or later: as long after the one before as it
-# says here. The first life counts more than collectd misses, and the second has
-# counted for a while when collectd begins to read it: were that in the counter, it
-# would step back, to no small number.
+# The events and their seconds. An event that is late delays the later events. The
+# first process counts more than collectd misses, and the second has counted for a
+# while when the new collectd starts: if those counts were in the counter, it would
+# step back to a large number.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
-LEAST_RATES = 2  # of the third life
+LEAST_RATES = 2  # of the third process
 
 
 class Restarts:
@@ -85,7 +85,7 @@ class Restarts:
         self.begin_collectd()
 
     def finish(self, patience_s=60):
-        """Until there are rates of the third life."""
+        """Waits until the stores have rates of the third process."""
         deadline = time.monotonic() + patience_s
         while not self.missing and time.monotonic() < deadline and any(
                 sum(second >= self.third_life for second in self.context.csv.series(HOST, metric))
@@ -95,8 +95,8 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Until it has rates since then: collectd loses at its end what librdkafka
-        has not sent yet."""
+        """Waits for rates since then, because collectd ends without the messages
+        that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
             while time.monotonic() < deadline:
@@ -105,11 +105,11 @@ class Restarts:
                     if all(has_rate(kafka.series(HOST, metric), since) for metric in METRICS):
                         break
                 except subprocess.SubprocessError:
-                    pass  # there is no topic yet
+                    pass  # the topic does not exist yet
                 time.sleep(0.2)
-            kafka.values = None  # to be asked anew
+            kafka.values = None  # read again
 
-    # In seconds as values have them.
+    # In seconds, as in the times of values.
 
     @property
     def begun_again(self):
@@ -117,18 +117,18 @@ class Restarts:
 
     @property
     def second_collectd(self):
-        """The first that may have a value of it, and none of the one before."""
+        """The first second with a value of this process and none of the previous."""
         return int(self.restarted) + 1
 
     @property
     def third_life(self):
-        """The first rate between two values of it."""
+        """The second of the first rate between two values of this process."""
         return int(self.begun[2]) + 2
 
     def check(self, found, first):
         for store in found:
-            sentence = (f'{store.name} shows no spike and no step back of a fast path that is '
-                        'killed and restarted, nor over a restart of collectd')
+            sentence = (f'{store.name} shows no spike and no step back if a fast path is '
+                        'killed and restarted, or collectd is restarted')
             if self.missing:
                 skip(sentence, self.missing)
                 continue
@@ -140,11 +140,11 @@ class Restarts:
                 note(f'{store.name}: at most {max(highest):.0f} a second')
 
     def check_rates(self, store, metric, first):
-        """Returns the highest one."""
+        """Returns the highest rate."""
         rates = {second - first: rate for second, rate in rates_of(store, metric).items()}
         shown = f'{metric}: {({s: round(r) for s, r in sorted(rates.items())})}'
-        assert min(rates.values()) >= 0, f'{store.name} has less than none: {shown}'
-        # A producer that is found an interval late brings the counts of both.
+        assert min(rates.values()) >= 0, f'{store.name} has a negative rate: {shown}'
+        # If a producer is found an interval late, the rate has the counts of two intervals.
         in_order = [rate for second, rate in sorted(rates.items())]
         for before, rate in zip(in_order[:1] + in_order, in_order):
             assert min(rate, (before + rate) / 2) <= TOLERANCE * MOST, \
@@ -152,17 +152,17 @@ class Restarts:
         begun_again, second_collectd = self.begun_again - first, self.second_collectd - first
         spans = ((BEGUN, begun_again), (begun_again + 1, second_collectd),
                  (self.third_life - first, math.inf))
-        # Prometheus may have scraped too little of the first life for a rate; that
-        # it has its last count, check_counts says.
+        # Prometheus may have scraped the first process too seldom for a rate;
+        # check_counts checks its last count.
         for since, until in spans[store.name == 'Prometheus':]:
             assert has_rate(rates, since, until), \
                 f'{store.name} has no rate between {since} and {until} s: {shown}'
         return max(in_order)
 
     def check_counts(self, store, metric, first):
-        """Stored as they are, counters never go back while collectd lives, and hold
-        what was counted: all of the first life until the second has begun, but for
-        a packet that it may have been about to count when it was killed."""
+        """Checks counters that are not stored as rates: they never step back while
+        collectd runs, and contain all packets of the first process before the
+        second begins, except for a packet that it was about to count."""
         series = sorted(store.series(HOST, metric).items())
         most = self.tallies[0].packets()
         shown = f'{metric}: {[(second - first, count) for second, count in series]}, ' \
@@ -171,11 +171,11 @@ class Restarts:
             counts = [count for second, count in series if since <= second < until]
             assert counts == sorted(counts), f'{store.name} steps back: {shown}'
         assert all(count <= most for second, count in series if second < self.begun_again), \
-            f'{store.name} has more than the first life counted: {shown}'
+            f'{store.name} has more than the first process counted: {shown}'
         of_first_life = [count for second, count in series
                          if second <= self.begun_again and count <= most]
         assert of_first_life and max(of_first_life) >= most - 1, \
-            f'{store.name} has not all packets of the first life: {shown}'
+            f'{store.name} lacks packets of the first process: {shown}'
 
 
 def has_rate(rates, since, until=math.inf):
@@ -183,7 +183,7 @@ def has_rate(rates, since, until=math.inf):
 
 
 def rates_of(store, metric):
-    """Per second, by the function that its users take."""
+    """Rates per second, by the function that users of the store take."""
     if store.rates:
         return store.series(HOST, metric)
     if isinstance(store, stores.Influx):

@@ -1,6 +1,6 @@
-/* What a Grafana dashboard of ours may hold: Grafana's own types, with the
- * options and the custom field configuration of each kind of panel, which
- * Grafana's type of a dashboard leaves open. */
+/* The type of our Grafana dashboards: Grafana's own types, plus the options and
+ * custom field configuration of each kind of panel, which Grafana's type of a
+ * dashboard does not specify. */
 import { Dashboard, Panel, RowPanel } from '@grafana/schema/dist/esm/raw/dashboard/x/Dashboard_types.gen';
 import { Options as BarGauge } from '@grafana/schema/dist/esm/raw/composable/bargauge/panelcfg/x/BarGaugePanelCfg_types.gen';
 import { FieldConfig as HeatmapField, Options as Heatmap } from '@grafana/schema/dist/esm/raw/composable/heatmap/panelcfg/x/HeatmapPanelCfg_types.gen';

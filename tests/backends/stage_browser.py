@@ -1,4 +1,4 @@
-"""graphite-web's dashboard as a browser shows it."""
+"""graphite-web's dashboard in a browser."""
 import json
 import os
 import subprocess
@@ -12,8 +12,8 @@ from report import proves, skip
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LOOK = os.path.join(os.path.dirname(servers.__file__), 'graphite_web.mjs')
-SENTENCE = "graphite-web's dashboard opens without an error and all its pictures are drawn"
-MUTANTS = 'a graphite-web dashboard with a wrong metric or a broken function is found out'
+SENTENCE = "graphite-web's dashboard opens without an error and draws all graphs"
+MUTANTS = 'faults in a graphite-web dashboard are found: a wrong metric, a broken function'
 
 
 def look(modules, url, graphs, picture=None):
@@ -36,7 +36,7 @@ def run(context):
     host = known.HOST.replace('.', '_')
     state = graphite_dashboard.of_host(host)
     graphs = len(state['graphs'])
-    # As long as the values are old, and no longer: half an hour makes them dots.
+    # No longer than the values are old, because over half an hour they would be dots.
     minutes = int(time.time() - context.first) // 60 + 2
     state['timeConfig']['relativeStartQuantity'] = str(minutes)
     state['defaultGraphParams']['from'] = f'-{minutes}minutes'
@@ -51,4 +51,4 @@ def run(context):
             assert old in text
             address = graphite_dashboard.save(url, 'mutant', json.loads(text.replace(old, new)))
             found = look(modules, address, graphs)
-            assert found['faults'], f'{new} is not found'
+            assert found['faults'], f'the fault {new} was not found'

@@ -1,5 +1,4 @@
-"""Every dashboard is one that its program takes, and all that it asks for is
-there."""
+"""Each dashboard is valid, and all of its queries return data."""
 import hashlib
 import json
 import os
@@ -15,12 +14,12 @@ import stage_stores
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = ('grafana-influxdb.json', 'grafana-graphite.json')
 SCHEMA_SOURCES = ('schema.ts', 'tsconfig.json')
-SENTENCE = 'the Grafana dashboards are valid and all their queries bring data'
+SENTENCE = 'the Grafana dashboards are valid and all their queries return data'
 
 
 def make_schema(modules):
-    """Grafana's types as a JSON schema; made once, beside node_modules,
-    for each version of its source."""
+    """Grafana's types as a JSON schema, which is made once for each version of its
+    source, beside node_modules."""
     digest = hashlib.sha256()
     for name in SCHEMA_SOURCES:
         with open(os.path.join(HERE, name), 'rb') as file:
@@ -28,7 +27,7 @@ def make_schema(modules):
     schema = os.path.join(modules, f'schema-{digest.hexdigest()[:16]}.json')
     if os.path.exists(schema):
         return schema
-    # In a folder of its own until it is complete: others may make it, too.
+    # It has another folder until it is complete.
     with tempfile.TemporaryDirectory(prefix='schema.', dir=modules) as folder:
         for name in SCHEMA_SOURCES:
             shutil.copy(os.path.join(HERE, name), folder)
@@ -61,13 +60,13 @@ def check(context, host, mutate, files=FILES):
         else:
             report.not_ok(finding['sentence'], finding['why'])
     if process.returncode:
-        report.not_ok(SENTENCE, f'dashboards.mjs exits with {process.returncode}')
+        report.not_ok(SENTENCE, f'dashboards.mjs exited with {process.returncode}')
 
 
 def run(context):
     generated = subprocess.run([os.path.join(context.root, 'contrib/dashboards/generate'),
                                 '--check'], capture_output=True, text=True)
-    with report.proves('the dashboards are what contrib/dashboards/generate writes'):
+    with report.proves('the dashboards equal the output of contrib/dashboards/generate'):
         assert generated.returncode == 0, generated.stderr
     missing = node_packages.missing(HERE, 'backends')
     if not missing and not {'influxdb', 'graphite'} <= set(context.servers):

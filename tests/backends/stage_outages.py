@@ -1,5 +1,4 @@
-"""A Graphite that is dead, and one that is up and does not read: what becomes
-of the values for everyone else."""
+"""If Graphite is down, or is up and does not read, other outputs lose no values."""
 import os
 import socket
 import time
@@ -13,18 +12,18 @@ from harness import Lateness
 from report import note, proves, skip
 from servers import Stack, free_port, missing_package
 
-# Enough to fill the 2.8 MB that Linux keeps of a loopback connection that
-# nobody reads, within a few seconds.
+# Enough to fill, within a few seconds, the 2.8 MB that Linux buffers for a loopback
+# connection without a reader.
 CORES, COUNTERS, READS = 100, 100, 12
 VALUES = CORES * COUNTERS * READS
-DEAD = 'a dead Graphite costs no other output a value'
-RELAYED = 'a Graphite that does not read, behind carbon-c-relay, costs no other output a value'
-DIRECT = 'without the relay it would: this is why it is there'
-PERCORE = 'percore misses no interval while Graphite is dead or does not read'
+DEAD = 'if Graphite is down, other outputs lose no value'
+RELAYED = 'with carbon-c-relay, a Graphite that does not read costs other outputs no value'
+DIRECT = 'without the relay it does, which is why the relay is recommended'
+PERCORE = 'percore misses no interval while Graphite is down or does not read'
 
 
 class Scenario:
-    """A collectd that writes to Graphite at `port` and to InfluxDB."""
+    """A collectd that writes to a Graphite at `port` and to InfluxDB."""
 
     def __init__(self, context, stack, name, port, influxdb, fake):
         self.name = name
@@ -49,8 +48,8 @@ class Scenario:
 
 
 def wait_for_all(influx, scenarios, wanted, patience_s=30):
-    """Until all reads are done and stored, or nothing more is to be hoped for; the
-    third collectd has had as long then."""
+    """Waits until all values are stored, or until no more can be expected. The
+    third collectd gets the same time."""
     time.sleep(READS + 3)
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and any(
@@ -59,7 +58,7 @@ def wait_for_all(influx, scenarios, wanted, patience_s=30):
 
 
 def stalled_server():
-    """Connections are made by the kernel, and nobody ever reads."""
+    """A server that never reads; the kernel accepts its connections."""
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
     listener.bind(('127.0.0.1', 0))
@@ -68,9 +67,8 @@ def stalled_server():
 
 
 def flood_once(context, folder, fake):
-    """Returns how many values InfluxDB has of each scenario, and percore's seconds
-    there of each. With servers of its own, so that it is over when they have
-    ended."""
+    """Returns, for each scenario, the number of values in InfluxDB and the seconds
+    of percore's values. Uses servers of its own, which end with it."""
     flood.build(folder)
     with Stack(folder) as stack, stalled_server() as stalled:
         stalled_port = stalled.getsockname()[1]
@@ -89,7 +87,7 @@ def flood_once(context, folder, fake):
 
 
 def missed(seconds):
-    """Those between the first and the last that are not there."""
+    """The missing seconds between the first and the last."""
     return sorted(set(range(seconds[0], seconds[-1])) - set(seconds)) if seconds else []
 
 
@@ -100,11 +98,11 @@ def is_whole(found):
 
 
 def check_percore(name, seconds, lateness):
-    # One that is nearly an interval late stands for the next second, too.
+    # A snapshot that is nearly an interval late also replaces the next one.
     late = [second for second in missed(seconds)
             if lateness.of_clock(second - 1, second + 1) > 0.85]
     assert len(seconds) + len(late) >= READS and missed(seconds) == late and \
-        len(set(seconds)) == len(seconds), f'{name}: {seconds}, this machine was late in {late}'
+        len(set(seconds)) == len(seconds), f'{name}: {seconds}; this machine was late in {late}'
 
 
 def run(context):

@@ -1,5 +1,5 @@
-"""Rates of a region whose rows change hands, as InfluxDB and Prometheus can make
-them of two points each: together they are what was counted."""
+"""Rates of a region whose rows change hands, as InfluxDB and Prometheus compute them
+from two points: together they amount to what was counted."""
 import json
 import os
 import time
@@ -13,10 +13,10 @@ from producers import RuntimeDir
 from report import note, proves, skip
 from servers import Stack, free_port, missing_package
 
-INTERVAL = 2  # Prometheus scrapes each second: it misses no value
+INTERVAL = 2  # at most as often as Prometheus scrapes, which misses no value
 SECONDS = 64 if churn.LONG else 16
 TABLES = {'owned': {}, 'noreset': {'noreset': 1}}
-SENTENCE = 'rates of a table under Top that changes hands add up to the truth in {}'
+SENTENCE = 'rates of a table with Top whose rows change hands add up to the truth in {}'
 OPTIONS = '''
 <Region "*">
   ReportPerCore false
@@ -30,7 +30,7 @@ OPTIONS = '''
 
 class Influx(stores.Influx):
     def arrived(self, region):
-        """The points that it has of all rows."""
+        """The points of all rows."""
         found = self.query(f'SELECT "value" FROM "percore_host_{region}_session_packets_value" '
                            "WHERE \"type\" = 'derive' GROUP BY \"type_instance\"")
         return churn.Arrived({each['tags']['type_instance']: each['values'] for each in found})
@@ -49,9 +49,9 @@ def check_rates(store, logs, lateness):
     faults = []
     for name, log in logs.items():
         got = store.arrived(name)
-        # The last values may not be stored yet.
+        # The last values may not have been stored yet.
         times = [when for when in got.times() if log.covers(when)][:-2]
-        assert len(times) > 3, f'{store.name} has values of {name} at {len(times)} times'
+        assert len(times) > 3, f'{store.name} has values of {name} at only {len(times)} times'
         off, bound = got.rates_off(log, lateness, INTERVAL, times[0], times[-1])
         fault = f'{store.name}: rates of {name} over {times[-1] - times[0]:.0f} s are off by ' \
             f'{100 * off:+.3f} %, {100 * bound:.3f} % allowed'
@@ -62,7 +62,7 @@ def check_rates(store, logs, lateness):
 
 
 def churn_beside(runtime):
-    """Returns what was counted when, by table."""
+    """Returns the counts over time, for each table."""
     producers = {name: churn.Churner(runtime, name, rows=65536, live=50000, reuses=20000,
                                      packets=100000, hot=60, **kind)
                  for name, kind in TABLES.items()}

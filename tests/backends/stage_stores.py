@@ -1,5 +1,5 @@
-"""Known values, and percore's own of a host that is known, arrive in every
-store with the same numbers under the right names."""
+"""Known values, and percore's values of a simulated host, arrive in every store
+exactly and under the right names."""
 import contextlib
 import os
 import re
@@ -15,7 +15,7 @@ from report import proves, skip
 from restarts import Restarts
 from servers import free_port, missing_package, sample
 
-SECONDS = 12  # beyond two windows of 60/13 s, so that load averages are there
+SECONDS = 12  # more than two windows of 60/13 s, so that load averages exist
 FAKE = 'percore-test'
 CORES = [Core(user=0.05), Core(user=0.15, hidden=0.1), Core(user=0.45, deep=0.25),
          Core(user=0.85)]
@@ -37,9 +37,8 @@ PERCORE_OPTIONS = '''
 
 
 def start_servers(context, exporter_ports):
-    """Every server there is a program for. Returns the body of collectd's
-    configuration, without what Prometheus scrapes, and the stores, and says
-    what is left out."""
+    """Starts every server that is installed, and reports the others as skipped.
+    Returns the stores and collectd's configuration but for Prometheus."""
     stack, found, body = context.stack, [], outputs.queue()
     context.servers = {}
 
@@ -49,7 +48,7 @@ def start_servers(context, exporter_ports):
             skip(f'{programs[0]} stores all values', f'{missing[0]} is not installed')
         return not missing
 
-    if have('prometheus'):  # the first: it scrapes nothing for its first 5 s
+    if have('prometheus'):  # started first, because it scrapes nothing for 5 s
         prometheus = context.servers['prometheus'] = stack.prometheus(*exporter_ports)
         found.append(stores.Prometheus(prometheus.url))
     if have('carbon', 'graphite-web', 'gunicorn'):
@@ -83,8 +82,8 @@ def start_servers(context, exporter_ports):
 
 
 def expected(metric, index, k, rates):
-    """What a store should have of second k; None where it has nothing: a rate
-    needs a value before."""
+    """What a store should have for second k. None if there is no earlier value
+    for a rate."""
     value = metric.value(k)
     if isinstance(value, tuple):
         return value[index]
@@ -94,32 +93,32 @@ def expected(metric, index, k, rates):
 
 
 def check_known(store, first):
-    """Every value of every second that the store has is the one put in, and it
-    has as many as it must."""
+    """Checks that every value in the store is the known value of its second, and
+    that the store has enough values."""
     sampled = isinstance(store, stores.Prometheus) and not store.rates
     compared = 0
     for metric in known.METRICS:
         for index in range(len(stores.value_names(metric))):
             series = store.series(known.HOST, metric, index)
-            # A scrape is not in step with collectd, and a round robin archive
-            # has no first and no last step.
+            # Scrapes are not in step with collectd, and a round robin archive
+            # lacks its first and last steps.
             least = SECONDS - 6 if sampled or isinstance(store, stores.Rrd) else SECONDS - 1
             assert len(series) >= least, \
-                f'{store.name} has {len(series)} values of {metric} [{index}], not {least}'
+                f'{store.name} has {len(series)} values of {metric} [{index}] instead of {least}'
             for second, value in series.items():
                 want = expected(metric, index, second - first, store.rates)
                 assert want is not None and abs(value - want) <= 1e-6 * max(1, abs(want)), \
-                    f'{store.name}: {metric} [{index}] is {value} and not {want} ' \
+                    f'{store.name}: {metric} [{index}] is {value} instead of {want} ' \
                     f'in second {second - first}'
                 compared += 1
     return compared
 
 
 def seconds_off(store, csv):
-    """Those in which this store may have the value of another one. A value that
-    percore was late to take bears the time when it was, which collectd rounds for
-    it; then there are two of the next second, and rrdtool drops the later one and
-    what comes together with it."""
+    """Seconds for which this store may have the value of another second. A value
+    that percore took late has its true time, which collectd rounds; the next
+    second may then have two values, and rrdtool drops the later one and those
+    that arrive with it."""
     if not isinstance(store, (stores.Rrd, stores.VictoriaGraphite)):
         return set()
     lateness = csv.series(FAKE, known.Metric('percore_host', 'self', 'duration', 'lateness', None))
@@ -128,27 +127,27 @@ def seconds_off(store, csv):
 
 
 def check_fake(store, csv):
-    """The store has the very numbers that csv has."""
+    """Checks that the store has the same values as csv."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
         if metric.type in ('cpufreq', 'ipc') or metric.counter or \
                 metric.type_instance in ('ipc_running', 'cores_mperf'):
-            continue  # needs a processor, or is no rate everywhere
+            continue  # needs hardware, or is not a rate in every store
         if metric.plugin not in ('percore', 'percore_host') or 'useful' in metric.type_instance:
-            continue  # the made-up host has no fast path
+            continue  # the simulated host has no fast path
         if metric.identifier.startswith('percore_host-self'):
-            continue  # these move from second to second; covered by the known ones
+            continue  # these change every second; the known values cover them
         for index in range(len(stores.value_names(metric))):
             truth = csv.series(FAKE, metric, index)
             assert truth, f'csv has no {metric}'
             series = store.series(FAKE, metric, index)
             common = set(series) & set(truth)
             assert len(common) >= min(3, len(truth) - 2), \
-                f'{store.name} has {len(series)} values of {metric}, csv {len(truth)}'
+                f'{store.name} has {len(series)} values of {metric}, and csv has {len(truth)}'
             for second in common - late:
                 want = truth[second]
                 assert abs(series[second] - want) <= 2e-5 * max(1, abs(want)), \
-                    f'{store.name}: {metric} at {second} is {series[second]} and not {want}'
+                    f'{store.name}: {metric} at {second} is {series[second]} instead of {want}'
                 compared += 1
     return compared
 
@@ -158,18 +157,18 @@ def check_loads(csv):
         for metric in known.METRICS:
             if metric.identifier != f'percore-{number}/percent-busy':
                 continue
-            # The first interval may be a short one.
+            # The first interval may be shorter.
             values = list(csv.series(FAKE, metric).values())[2:]
             assert len(values) >= 5, f'core {number} has too few values: {values}'
-            # A machine that is halted for a moment makes one second wrong, and the
-            # next one cannot make up for it.
+            # If the machine is paused, one second is wrong, and the
+            # next second does not correct it.
             middle = statistics.median(values)
             assert abs(middle - 100 * core.busy()) < 1.5, \
-                f'core {number} shows {middle:.1f} % and not {100 * core.busy():.0f} %: {values}'
+                f'core {number} shows {middle:.1f} % instead of {100 * core.busy():.0f} %: {values}'
 
 
 def check_reset(store):
-    """A counter that started anew: no store shows a spike or a step down."""
+    """Checks that no store shows a spike or a step down of a restarted counter."""
     metric = known.Metric('percore_host', 'self', 'derive', 'reset_test', None, True)
     series = store.series(known.HOST, metric)
     if store.rates:
@@ -187,7 +186,7 @@ def check_reset(store):
 
 
 def wait_for_scrapes(found, targets, patience_s=60):
-    """Prometheus does not scrape in its first seconds."""
+    """Waits until Prometheus scrapes, which takes some seconds."""
     deadline = time.monotonic() + patience_s
     for store in found:
         while isinstance(store, stores.Prometheus) and time.monotonic() < deadline and \
@@ -196,8 +195,9 @@ def wait_for_scrapes(found, targets, patience_s=60):
 
 
 def feed(unixsock, beside):
-    """Known values for so many seconds, at whole seconds; in each of them those
-    beside take a step, and then as long as they need. Returns the first."""
+    """Sends known values at whole seconds, for this many seconds. In each second,
+    alarms and restarts take a step; afterwards they get the time that they need.
+    Returns the first second."""
     first = int(time.time()) + 1
     for k in range(SECONDS):
         time.sleep(max(0, first + k - time.time()))
@@ -209,7 +209,7 @@ def feed(unixsock, beside):
             other.step(k)
     for other in beside:
         other.finish()
-    # FlushInterval, a scrape, and the batches of InfluxDB.
+    # Time for FlushInterval, a scrape, and the batches of InfluxDB.
     time.sleep(2.5)
     unixsock.flush()
     time.sleep(0.5)
@@ -225,14 +225,14 @@ def run(context):
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
-    # What is there for these alone ends with them.
+    # Their servers end with them.
     with contextlib.ExitStack() as end:
         restarts = Restarts(context, found,
                             body + outputs.write_prometheus(exporter_ports[1]),
                             end.enter_context)
         alarms = Alarms(context, end.enter_context)
         collectd = context.collectd = context.stack.collectd(
-            # The known values pause while the other collectd is restarted.
+            # Known values are not sent while the other collectd restarts.
             outputs.LONG_MEMORY + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
         unixsock = known.Unixsock(collectd)
         wait_for_scrapes(found, 1 if restarts.missing else 2)
@@ -248,26 +248,26 @@ def check_stores(context, found, first):
         with proves(f'{store.name} has every known value under its name, and no other'):
             check_known(store, first)
     for store in found:
-        with proves(f'a counter that starts anew leaves no spike in {store.name}'):
+        with proves(f'a counter that restarts leaves no spike in {store.name}'):
             check_reset(store)
     if not context.plugin_folder:
         skip('percore\'s own values are in every store', 'percore.so is not built')
         return
-    with proves('percore tells the loads of a host whose loads are known'):
+    with proves('percore reports the known loads of a simulated host'):
         check_loads(context.csv)
     for store in found[:-1]:
-        with proves(f'{store.name} has percore\'s values as csv has them'):
+        with proves(f'{store.name} has the same values of percore as csv'):
             check_fake(store, context.csv)
 
 
 def check_thresholds(collectd):
-    """Of all that is known, one core's load average and one counter are beyond
-    what threshold.conf allows."""
+    """Checks the notifications for the two known values that exceed the limits of
+    threshold.conf: a load average and a counter."""
     with open(collectd.log) as log:
         found = re.findall(r'severity = (?:WARNING|FAILURE), host = (\S+), plugin = (\S+), '
                            r'plugin_instance = (\S+), type = (\w+)'
                            r'.*threshold of', log.read())
-    with proves('threshold.conf warns of a sustained load and of dropped values, once each, '
+    with proves('threshold.conf warns once of a sustained load, once of dropped values, '
                 'and of nothing else'):
         found = sorted(entry for entry in found if entry[0] == known.HOST)
         assert found == [(known.HOST, 'percore', '3', 'load'),

@@ -1,5 +1,5 @@
-"""128 cores with 200 counters each, every second for 20 s, into carbon and
-InfluxDB at once: as many values stored as dispatched."""
+"""128 cores with 200 counters each are dispatched every second for 20 s to carbon
+and InfluxDB: no value is lost."""
 import os
 import struct
 import time
@@ -15,22 +15,22 @@ CORES, COUNTERS, READS = 128, 200, 20
 SENTENCE = (f'{CORES * COUNTERS} values a second for {READS} s are all stored, '
             'by carbon and InfluxDB at once: ')
 CARBON, INFLUXDB = SENTENCE + 'carbon', SENTENCE + 'InfluxDB'
-# Longer than the slowest carbon is behind: what is older is not stored.
+# Longer than the delay of a slow carbon, which does not store older values.
 SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
           '[others]\npattern = .*\nretentions = 5s:1h\n'
 
 
 def count_whisper(folder):
-    """How many values there are in the files of all counters. A file is 16
-    bytes of header, 12 per archive, then pairs of a time and a value; what was
-    never written has time 0."""
+    """The number of values in the files of all counters. A file has a header of 16
+    bytes, 12 bytes per archive, then pairs of a time and a value. The time of a
+    pair that was never written is 0."""
     found = 0
     for path, _, names in os.walk(folder):
         for name in names:
             with open(os.path.join(path, name), 'rb') as file:
                 data = file.read()
             if len(data) < 28:
-                continue  # carbon is about to create it
+                continue  # carbon is creating it
             offset, _, points = struct.unpack_from('!LLL', data, 16)
             found += sum(1 for time_s, _ in struct.iter_unpack(
                 '!Ld', data[offset:offset + 12 * points]) if time_s)
@@ -38,7 +38,7 @@ def count_whisper(folder):
 
 
 def wait_for(count, wanted, patience):
-    """Until there are as many as wanted, or no more have come for so long."""
+    """Waits for this many values, or until no more arrive for a while."""
     last, deadline = -1, 0
     while True:
         now = count()
@@ -60,7 +60,7 @@ def run(context):
     (in_influx, in_carbon), dropped = udp.tried(
         lambda number: flood_once(context, os.path.join(context.folder, f'flood{number}'), values),
         is_whole=lambda found: found[0] == values * READS)
-    # carbon has rates: of one value fewer for each counter.
+    # carbon has rates, one less than values of each counter.
     with proves(CARBON):
         assert in_carbon == values * (READS - 1), \
             f'carbon has {in_carbon} of {values * (READS - 1)} values'
@@ -73,8 +73,8 @@ def run(context):
 
 
 def flood_once(context, folder, values):
-    """Returns how many values are in InfluxDB and in carbon. With servers of its
-    own, so that it is over when they have ended."""
+    """Returns the number of values in InfluxDB and in carbon. Uses servers of its
+    own, which end with it."""
     flood.build(folder)
     with Stack(folder) as stack:
         carbon, influxdb = stack.carbon(SCHEMAS, '').ready(), stack.influxdb().ready()
@@ -93,7 +93,7 @@ def flood_once(context, folder, values):
             'SELECT count("value") FROM "flood_value"')] if row), values * READS, 30)
         in_carbon = wait_for(lambda: count_whisper(carbon.whisper + '/collectd'),
                              values * (READS - 1), 30)
-        note('CPU over all of it: ' + ', '.join(
+        note('CPU time in all: ' + ', '.join(
             f'{name} {server.cpu_seconds() - cpu.get(name, 0):.1f} s'
             for name, server in servers.items()))
         return in_influx, in_carbon

@@ -1,4 +1,4 @@
-"""What each store has of one value, asked as its users ask: {second: value}."""
+"""Queries each store for a metric as its users do. Returns {second: value}."""
 import glob
 import json
 import os
@@ -8,8 +8,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-# The names of a type's values in types.db, where there is more than one or it
-# is not `value`.
+# The names of a type's data sources in types.db, unless it is a single `value`.
 VALUE_NAMES = {'load': ('shortterm', 'midterm', 'longterm'), 'duration': ('seconds',)}
 
 
@@ -56,7 +55,7 @@ class Graphite:
 
 
 class Influx:
-    """What came by collectd's protocol, split."""
+    """InfluxDB's values from collectd's protocol, with "split"."""
     name, rates = 'InfluxDB', False
 
     def __init__(self, url, database='collectd'):
@@ -88,7 +87,7 @@ class Influx:
 
 
 class InfluxLines(Influx):
-    """What came as line protocol."""
+    """InfluxDB's values from the line protocol."""
     name, rates = 'InfluxDB by line protocol', True
 
     def select(self, host, metric, index):
@@ -108,7 +107,7 @@ class Prometheus:
             name += '_' + names[index]
         if metric.counter:
             name += '_total'
-        # type="" is asked for, too: load and load-runqueue are one metric.
+        # Match type="", too, because load and load-runqueue are the same metric.
         labels = {'host': host, 'type': metric.type_instance,
                   'set' if metric.plugin.startswith('percore_host') else 'core': metric.instance}
         return '%s{%s}' % (name, ', '.join(f'{k}={json.dumps(v)}' for k, v in labels.items()))
@@ -117,7 +116,7 @@ class Prometheus:
         return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
 
     def range(self, text):
-        """What it is in each of the last seconds."""
+        """The metric in each of the last seconds."""
         now = int(time.time())
         answer = json.loads(get(self.url + '/api/v1/query_range', {
             'query': text, 'start': now - 300, 'end': now, 'step': 1}))['data']['result']
@@ -145,13 +144,13 @@ class VictoriaMetrics(Prometheus):
         if not lines:
             return {}
         found = json.loads(lines[0])
-        # null is a staleness marker: the series was gone from the scraped page.
+        # null is a staleness marker: the scraped page lacked the series.
         return {t // 1000: v for t, v in zip(found['timestamps'], found['values'])
                 if v is not None}
 
 
 class VictoriaGraphite(VictoriaMetrics):
-    """What came as Graphite lines."""
+    """VictoriaMetrics' values from Graphite lines."""
     name, rates = 'VictoriaMetrics by Graphite lines', True
 
     def series(self, host, metric, index=0):
@@ -190,12 +189,12 @@ class Csv(Files):
 
     def series(self, host, metric, index=0):
         found = {}
-        # The date at the end keeps percent-cstate_C1 apart from percent-cstate_C1_ACPI.
+        # The date distinguishes percent-cstate_C1 from percent-cstate_C1_ACPI.
         for path in glob.glob(glob.escape(self.stem(host, metric)) + '-2[0-9][0-9][0-9]-*'):
             with open(path) as file:
                 for line in file.readlines()[1:]:
                     if not line.endswith('\n'):
-                        continue  # collectd is writing it
+                        continue  # collectd is writing this line
                     columns = line.strip().split(',')
                     if columns[index + 1] != 'nan':
                         found[int(float(columns[0]))] = float(columns[index + 1])
@@ -209,7 +208,7 @@ class Kafka:
         self.brokers, self.topic, self.values = brokers, topic, None
 
     def consume(self):
-        """All that it has now."""
+        """All values so far."""
         text = subprocess.run(['kcat', '-C', '-q', '-b', self.brokers, '-t', self.topic,
                                '-o', 'beginning', '-e'], check=True, capture_output=True,
                               text=True, timeout=60).stdout

@@ -1,5 +1,5 @@
-"""What is sent by UDP may be dropped by the kernel before influxd has had a turn to
-read it: then nothing is proved, one way or the other."""
+"""The kernel may drop UDP packets before influxd reads them. A test with dropped
+packets proves nothing and is repeated."""
 from report import note
 
 TRIES = 3
@@ -7,15 +7,15 @@ DROPPED = 'this machine dropped UDP packets before influxd could read them'
 
 
 def drops():
-    """Of this machine, so far."""
+    """UDP packets that this machine has dropped so far."""
     with open('/proc/net/snmp') as snmp:
         rows = [line.split() for line in snmp if line.startswith('Udp:')]
     return int(rows[1][rows[0].index('RcvbufErrors')])
 
 
 def tried(once, is_whole):
-    """What once(number) finds, called again as long as it is not whole and packets
-    were dropped meanwhile; and how many were, the last time."""
+    """Calls once(number) until its result is complete or no packet was dropped.
+    Returns the result and the number of packets dropped during the last call."""
     for number in range(1, TRIES + 1):
         before = drops()
         found = once(number)
