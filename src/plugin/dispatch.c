@@ -399,7 +399,7 @@ size_t dispatch_snapshot(struct dispatch *dispatch,
     return 0;
   }
   c_release(LOG_INFO, &dispatch->backwards,
-            "percore: the clock has caught up.");
+            "percore: the clock has caught up; values are dispatched again.");
   dispatch->last = time;
   for (int source = 0; source < SOURCES; source++)
     if (snapshot->self.cores_by_source[source] > 0)

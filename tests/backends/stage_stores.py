@@ -164,7 +164,8 @@ def check_loads(csv):
             # next second does not correct it.
             middle = statistics.median(values)
             assert abs(middle - 100 * core.busy()) < 1.5, \
-                f'core {number} shows {middle:.1f} % instead of {100 * core.busy():.0f} %: {values}'
+                f'core {number} shows {middle:.1f} % instead of '
+                f'{100 * core.busy():.0f} %: {values}'
 
 
 def check_reset(store):

@@ -2,13 +2,13 @@
  *
  *   percore_add          a hand-written relaxed load, add and store
  *   begin, 4 adds, end   four adds
- *   percore_poll         the same rounds of a loop that reads the clock and
- *                        handles a packet; with percore_poll_at
- *   1e6 OWNED rows       the same work without counters; with a prefetch some
- *                        packets ahead; in huge pages, and in small ones
+ *   percore_poll,        a loop without them that reads the clock and handles a
+ *   percore_poll_at      packet
+ *   1e6 OWNED rows       the same work without counters; also with a prefetch
+ * some packets ahead, in huge pages and in small pages
  *
- * Times are the medians of interleaved blocks, in nanoseconds and, by a chain
- * of dependent adds, in core cycles. */
+ * Times are the medians of interleaved blocks, in nanoseconds and in core
+ * cycles, which a chain of dependent adds measures. */
 #include "percore_config.h"
 
 #include <pthread.h>

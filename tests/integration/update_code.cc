@@ -1,5 +1,6 @@
-/* The update paths of update_code.c by percore.hpp, to compare the machine code of
- * both; and tests that descriptions are constant and objects work. */
+/* The update paths of update_code.c with percore.hpp, so that a test can compare
+ * the machine code of both. Also tests that descriptions are constant and that
+ * objects work. */
 #include <percore.hpp>
 
 #include <thread>
