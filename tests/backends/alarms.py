@@ -15,9 +15,12 @@ import outputs
 from fakehost import Core, FakeHost
 from report import proves, skip
 
-FULL = multiprocessing.Value('b', True, lock=False)  # seconds to wait for a notification
+FULL = multiprocessing.Value('b', True, lock=False)  # until its notification arrives
 CORES = [Core(user=0.1), Core(user=lambda t: 0.95 if FULL.value else 0.05)]
 LOAD = ('1', 'load', '')
+STUCK = ('self', 'gauge', 'workers_stuck')
+STALE = ('self', 'gauge', 'regions_stale')
+STEADY = ('steady', 'gauge', 'regions')  # the region of this name
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
 # The expected notifications of each name, in order.
@@ -25,14 +28,17 @@ ONCE = ['WARNING', 'OKAY']
 EXPECTED = {
     LOAD: (
         'threshold.conf warns of a core that stays full, and tells when that ends', ONCE),
-    ('self', 'gauge', 'workers_stuck'): (
+    STUCK: (
         'threshold.conf warns of a worker that stops polling, and tells when that ends',
-        ONCE * 2),  # it, and those that are stopped
-    ('self', 'gauge', 'regions_stale'): (
+        ONCE * 2),  # one that stops polling, and one that is stopped
+    STALE: (
         'threshold.conf warns of a region with all workers stuck, and tells when that ends', ONCE),
-    ('self', 'gauge', 'regions'): (
-        'percore notifies when a fast path is killed and when it is back',
-        ONCE * 2 + ['FAILURE', 'OKAY']),  # stuck and stale, too
+    STEADY: (
+        'percore notifies when a fast path is stale, killed and back',
+        ONCE + ['FAILURE', 'OKAY']),
+    ('halting', 'gauge', 'regions'): (
+        'percore notifies when a worker of a fast path stops polling and when it polls again',
+        ONCE),
 }
 
 
@@ -53,11 +59,11 @@ class Alarms:
             env={'PERCORE_RUNTIME_DIR': self.folder}))
         # The last notification before the next event is caused.
         self.script = [
-            ('workers_stuck', 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
-            ('workers_stuck', 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
-            ('regions_stale', 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
-            ('regions_stale', 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
-            ('regions', 'FAILURE', lambda: self.begin('steady', 'run 1 1000'))]
+            (STUCK, 'WARNING', lambda: self.halting.tell('poll 0 1 1', 'sleep 0')),
+            (STUCK, 'OKAY', lambda: self.steady.signal(signal.SIGSTOP)),
+            (STALE, 'WARNING', lambda: self.steady.signal(signal.SIGCONT)),
+            (STALE, 'OKAY', lambda: self.steady.signal(signal.SIGKILL)),
+            (STEADY, 'FAILURE', lambda: self.begin('steady', 'run 1 1000'))]
 
     def begin(self, region, *lines):
         producer = self.until_end(fastpath.FastPath(self.context, region, self.folder))
@@ -73,7 +79,7 @@ class Alarms:
         if not self.script:
             return
         name, severity, action = self.script[0]
-        if told.get(('self', 'gauge', name), [''])[-1] == severity:
+        if told.get(name, [''])[-1] == severity:
             self.script.pop(0)
             action()
 
@@ -104,6 +110,6 @@ class Alarms:
         told = self.told()
         for name, (sentence, severities) in EXPECTED.items():
             with proves(sentence):
-                assert told.get(name) == severities, f'{name} is told {told.get(name)}'
+                assert told.get(name) == severities, f'{name}: {told.get(name)}'
         with proves('threshold.conf and percore send no other notifications'):
             assert set(told) == set(EXPECTED), told

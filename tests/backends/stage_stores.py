@@ -164,7 +164,7 @@ def check_loads(csv):
             # next second does not correct it.
             middle = statistics.median(values)
             assert abs(middle - 100 * core.busy()) < 1.5, \
-                f'core {number} shows {middle:.1f} % instead of '
+                f'core {number} shows {middle:.1f} % instead of ' \
                 f'{100 * core.busy():.0f} %: {values}'
 
 
