@@ -8,8 +8,6 @@
 
 #define WHEN(member) offsetof(struct config, load.member)
 #define CORE(member) offsetof(struct core_figures, member)
-#define AGGREGATE(member) offsetof(struct aggregate_figures, member)
-#define HOST(member) offsetof(struct host_figures, member)
 
 /* The standard periods are one value with three data sources; each further
  * period is a value of its own. */
@@ -40,16 +38,7 @@ static void put_load_averages(struct out *out, const struct snapshot *snapshot,
  * Cores
  */
 
-static const struct metric core_load_metrics[] = {
-    {"percent", "busy", PERCENT, CORE(busy), WHEN(report_per_core)},
-};
-
-static const struct metric core_spread_metrics[] = {
-    {"percent", "busy_max", PERCENT, CORE(busy_max), WHEN(report_per_core)},
-    {"percent", "busy_min", PERCENT, CORE(busy_min), WHEN(report_minimum)},
-};
-
-static const struct metric core_detail_metrics[] = {
+static const struct metric core_details[] = {
     {"gauge", "hidden", POINTS, CORE(hidden), WHEN(report_hidden)},
     {"gauge", "unaccounted", POINTS, CORE(unaccounted), WHEN(report_hidden)},
     {"percent", "steal", PERCENT, CORE(steal), WHEN(report_hidden)},
@@ -92,20 +81,21 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
   }
 }
 
-static void put_core_loads(struct out *out, const struct config *config,
-                           const struct core_figures *core,
-                           const struct snapshot *snapshot) {
+static void put_core_load(struct out *out, const struct config *config,
+                          const struct core_figures *core,
+                          const struct snapshot *snapshot) {
+  (void)config;
   (void)snapshot;
-  put_metrics(out, config, core_load_metrics,
-              STATIC_ARRAY_SIZE(core_load_metrics), core);
+  put_gauge(out, "percent", "busy", core->busy, PERCENT);
 }
 
 static void put_core_averages(struct out *out, const struct config *config,
                               const struct core_figures *core,
                               const struct snapshot *snapshot) {
   put_load_averages(out, snapshot, core->load_average, "", 1);
-  put_metrics(out, config, core_spread_metrics,
-              STATIC_ARRAY_SIZE(core_spread_metrics), core);
+  put_gauge(out, "percent", "busy_max", core->busy_max, PERCENT);
+  if (config->load.report_minimum)
+    put_gauge(out, "percent", "busy_min", core->busy_min, PERCENT);
 }
 
 static const char *const time_names[TIMES] = {
@@ -133,8 +123,7 @@ static void put_core_details(struct out *out, const struct config *config,
                              const struct core_figures *core,
                              const struct snapshot *snapshot) {
   (void)snapshot;
-  put_metrics(out, config, core_detail_metrics,
-              STATIC_ARRAY_SIZE(core_detail_metrics), core);
+  put_metrics(out, config, core_details, STATIC_ARRAY_SIZE(core_details), core);
   if (config->load.report_cstates)
     put_cstates(out, core);
 }
@@ -159,25 +148,6 @@ static void for_each_core(struct out *out, const struct config *config,
  * Host
  */
 
-static const struct metric aggregate_metrics[] = {
-    {"percent", "cores_mean", PERCENT, AGGREGATE(mean), WHEN(report_host)},
-    {"percent", "cores_min", PERCENT, AGGREGATE(min), WHEN(report_host)},
-    {"percent", "cores_max", PERCENT, AGGREGATE(max), WHEN(report_host)},
-    {"percent", "cores_stddev", PERCENT, AGGREGATE(stddev), WHEN(report_host)},
-};
-
-static const struct metric host_metrics[] = {
-    {"gauge", "hidden", POINTS, HOST(hidden), WHEN(report_host)},
-};
-
-static const struct metric host_unaccounted_metrics[] = {
-    {"gauge", "unaccounted", POINTS, HOST(unaccounted), WHEN(report_host)},
-};
-
-static const struct metric host_hypervisor_metrics[] = {
-    {"percent", "steal", PERCENT, HOST(steal), WHEN(report_host)},
-};
-
 /* If the source idle serves all cores, `unaccounted` equals `hidden`. */
 static bool shows_unaccounted(const struct config *config,
                               const struct self_figures *self) {
@@ -197,8 +167,10 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
     if (aggregate->cores_len == 0)
       continue;
     set_subject(out, PLUGIN_HOST, aggregate->name);
-    put_metrics(out, config, aggregate_metrics,
-                STATIC_ARRAY_SIZE(aggregate_metrics), aggregate);
+    put_gauge(out, "percent", "cores_mean", aggregate->mean, PERCENT);
+    put_gauge(out, "percent", "cores_min", aggregate->min, PERCENT);
+    put_gauge(out, "percent", "cores_max", aggregate->max, PERCENT);
+    put_gauge(out, "percent", "cores_stddev", aggregate->stddev, PERCENT);
   }
 
   const struct host_figures *host = &snapshot->host;
@@ -207,13 +179,11 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
   if (config->load_average.run_queue)
     put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
                       GAUGE_MAX);
-  put_metrics(out, config, host_metrics, STATIC_ARRAY_SIZE(host_metrics), host);
+  put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
   if (shows_unaccounted(config, &snapshot->self))
-    put_metrics(out, config, host_unaccounted_metrics,
-                STATIC_ARRAY_SIZE(host_unaccounted_metrics), host);
+    put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)
-    put_metrics(out, config, host_hypervisor_metrics,
-                STATIC_ARRAY_SIZE(host_hypervisor_metrics), host);
+    put_gauge(out, "percent", "steal", host->steal, PERCENT);
 }
 
 static void put_time_spreads(struct out *out, const struct config *config,
@@ -355,7 +325,7 @@ static void put_self(struct out *out, const struct dispatch *dispatch,
 static size_t put_all(struct out *out, const struct dispatch *dispatch,
                       const struct snapshot *snapshot) {
   const struct config *config = dispatch->config;
-  for_each_core(out, config, snapshot, put_core_loads);
+  for_each_core(out, config, snapshot, put_core_load);
   put_host(out, dispatch, snapshot);
   put_self(out, dispatch, snapshot);
   for_each_core(out, config, snapshot, put_core_averages);

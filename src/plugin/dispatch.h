@@ -1,5 +1,5 @@
-/* dispatch: turns a snapshot of the cores into value lists. The tables of
- * dispatch.c have the identifiers of everything but regions. */
+/* dispatch: turns a snapshot of the cores into value lists. dispatch.c has the
+ * identifiers of all values but those of regions. */
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 

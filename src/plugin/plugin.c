@@ -178,8 +178,8 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   return -1;
 }
 
-/* If init failed, collectd would unload the plugin for good; so reads try again
- * whatever could not be started here. */
+/* If init failed, collectd would unload the plugin for good. So init succeeds,
+ * and each read tries again to start what did not start. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
                                       .interval = plugin_get_interval()};

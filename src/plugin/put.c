@@ -62,12 +62,12 @@ static void put_metric(struct out *out, const struct metric *metric,
 
 void put_metrics(struct out *out, const struct config *config,
                  const struct metric *metrics, size_t metrics_len,
-                 const void *figures) {
+                 const struct core_figures *core) {
   for (size_t i = 0; i < metrics_len; i++) {
     double figure;
     if (!*((const bool *)config + metrics[i].when))
       continue;
-    memcpy(&figure, (const char *)figures + metrics[i].figure, sizeof(figure));
+    memcpy(&figure, (const char *)core + metrics[i].figure, sizeof(figure));
     put_metric(out, &metrics[i], figure);
   }
 }

@@ -32,9 +32,8 @@ enum scale {
   COUNT,   /* a counter, dispatched as DERIVE */
 };
 
-/* `figure` is the offset of a double in struct core_figures, aggregate_figures
- * or host_figures; `when` that of the bool in struct config that asks for it.
- */
+/* `figure` is the offset of a double in struct core_figures; `when` that of the
+ * bool in struct config that enables the metric. */
 struct metric {
   const char *type;
   const char *type_instance;
@@ -58,6 +57,6 @@ void put_gauge(struct out *out, const char *type, const char *type_instance,
                double figure, enum scale scale);
 void put_metrics(struct out *out, const struct config *config,
                  const struct metric *metrics, size_t metrics_len,
-                 const void *figures);
+                 const struct core_figures *core);
 
 #endif

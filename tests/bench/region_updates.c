@@ -5,7 +5,7 @@
  *   percore_poll,        a loop without them that reads the clock and handles a
  *   percore_poll_at      packet
  *   1e6 OWNED rows       the same work without counters; also with a prefetch
- * some packets ahead, in huge pages and in small pages
+ *                        some packets ahead, in huge pages and in small pages
  *
  * Times are the medians of interleaved blocks, in nanoseconds and in core
  * cycles, which a chain of dependent adds measures. */

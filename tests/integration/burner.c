@@ -4,10 +4,12 @@
  *   burner CORE PATTERN SECONDS LOG
  *
  * PATTERN is BUSY/PERIOD in microseconds (37000/61000), or one of these
- * patterns, which follow the kernel's timer tick: tick     1 ms busy, 1 ms
- * asleep, and always asleep when the tick comes hog      busy except for 0.5 ms
- * around the end of each tick antihog  busy for 0.3 ms around the end of each
- * tick wakes    busy for a moment, 500 times per second, never at a tick
+ * patterns, which follow the kernel's timer tick:
+ *
+ *   tick     1 ms busy, 1 ms asleep, and always asleep when the tick comes
+ *   hog      busy except for 0.5 ms around the end of each tick
+ *   antihog  busy for 0.3 ms around the end of each tick
+ *   wakes    busy for a moment, 500 times per second, never at a tick
  *
  * It wakes earlier by the delay of recent wake-ups: a halted guest may take 0.1
  * ms to wake, which is a large part of some patterns.

@@ -30,8 +30,8 @@
  *
  *   run | stop               start or stop the workers
  *   count PLACE N VALUE      count N packets, each with a latency of VALUE
- *   reuse PLACE              replace an object without a last and a first
- * packet reset                    reset the table
+ *   reuse PLACE              replace an object without counting packets
+ *   reset                    reset the table
  *
  * TRUTH is a file that outlives the producer: a struct truth for each of 64
  * workers, then what was counted for each key of the pool. If the producer is

@@ -20,11 +20,13 @@
  *                                      each
  *   sleep CORE | wake CORE
  *   reset                              reset all tables
- *   tally FILE                         a file of 64 words, in which runners
- * write what they are about to count run CORE SLEEP_US                  start a
- * thread that counts one packet per round for ever begin CORE begin a section
- * and never end it serve                              serve once, if the region
- * is polled end                                detach and destroy the region
+ *   tally FILE                         a file of 64 words for what runners are
+ *                                      about to count
+ *   run CORE SLEEP_US                  start a thread that counts one packet
+ *                                      per round for ever
+ *   begin CORE                         begin a section and never end it
+ *   serve                              serve once, if the region is polled
+ *   end                                detach and destroy the region
  */
 #include "percore.h"
 

@@ -6,15 +6,21 @@
  *   --workers N   threads that poll (default 1), on the cores allowed
  *   --polled      serve only on the command `serve`
  *   --hostile     use names of rows and threads, units and states with bytes
- * that would control a terminal or break JSON
+ *                 that would control a terminal or break JSON
  *
- * Prints `ready`, then reads commands from stdin and answers each with one
- * line: port        print packets and bytes counted on port 0 log         print
- * "SECONDS PACKETS,..." for port 0, every 10 ms so far, by CLOCK_REALTIME stop
- * end the workers serve       serve for 1 s stick, go   let the last worker
- * stop polling without percore_sleep, and go on sleep, wake the same with
- * percore_sleep and percore_wake remove K, add K  remove or add a row of
- * `session` Ends at the end of stdin.
+ * Prints `ready`, then reads commands from stdin until its end and answers each
+ * with one line:
+ *
+ *   port           print packets and bytes counted on port 0
+ *   log            print "SECONDS PACKETS,..." for port 0, every 10 ms so far,
+ *                  by CLOCK_REALTIME
+ *   stop           end the workers
+ *   serve          serve for 1 s
+ *   stick, go      let the last worker stop polling without percore_sleep, and
+ *                  poll again
+ *   sleep, wake    the same with percore_sleep and percore_wake
+ *   remove K       remove row K of `session`
+ *   add K          add row K of `session`
  */
 #include "percore_config.h"
 

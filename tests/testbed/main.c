@@ -1,9 +1,9 @@
 /* The program that runs in a guest:
  *
  *   guest CHAPTER...         results on stdout
- *   guest burn CORE PATTERN  keeps a core busy for ever, and prints every
- * second how busy it was and how late its rounds were guest mark TEXT... prints
- * the time and a text
+ *   guest burn CORE PATTERN  keeps a core busy for ever; prints every second
+ *                            how busy it was and how late its rounds were
+ *   guest mark TEXT...       prints the time and a text
  */
 #include "burner.h"
 #include "chapters.h"

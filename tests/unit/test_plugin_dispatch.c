@@ -384,7 +384,8 @@ static struct cost measure(size_t cores, size_t nodes) {
   return cost;
 }
 
-/* The whole text, with one blank for whatever wraps its lines. */
+/* The text with one blank for each run of white space and `#`, so that
+ * sentences may be wrapped. */
 static char *read_document(const char *name) {
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/%s", TEST_SOURCE, name);
