@@ -18,8 +18,8 @@ static char *name_of(const char *format, const char *a, const char *b,
   return strdup(text);
 }
 
-/* A value in cycles is put in nanoseconds, so that its name must not end with
- * `cycles`. */
+/* Values in cycles are dispatched in nanoseconds, so their names must not end
+ * in `cycles`. */
 static bool is_named_cycles(const struct percore_field *field) {
   static const char suffix[] = "cycles";
   size_t length = strlen(field->name), end = strlen(suffix);

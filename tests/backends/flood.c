@@ -1,5 +1,5 @@
-/* A collectd plugin for the tests: dispatches many counters of many cores in each
- * interval, like a large region.
+/* A collectd plugin for the tests: dispatches many counters of many cores in
+ * each interval, like a large region.
  *
  *   <Plugin flood>
  *     Cores 128     plugin instances
