@@ -1,6 +1,5 @@
 #include "domains.h"
 
-#include "candidate.h"
 #include "perf_event.h"
 
 #include <errno.h>
@@ -9,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PMU_FOLDER "/sys/bus/event_source/devices"
+#define WHY_MAX 256
 
 static const struct pmu {
   const char *name;
@@ -100,7 +99,7 @@ static void add_event(const char *name, void *argument) {
   const struct pmu *pmu = &pmus[scan->kind];
   struct domain_figure figure = {.kind = scan->kind};
   struct counter counter = {.joules = NAN};
-  char text[320], why[CANDIDATE_REASON_MAX];
+  char text[320], why[WHY_MAX];
   snprintf(text, sizeof(text), "%s/%s/", pmu->name, name);
   if (!short_name(figure.name, sizeof(figure.name), pmu, name) ||
       perf_event_parse(&counter.event, text, domains->machine, why,
@@ -148,8 +147,8 @@ static void open_counter(struct domains *domains, struct counter *counter,
                                &counter->event, 1, false);
   if (status == 0)
     return;
-  char why[CANDIDATE_REASON_MAX];
-  candidate_explain(why, sizeof(why), status);
+  char why[WHY_MAX];
+  perf_explain(why, sizeof(why), status);
   say(domains, why);
 }
 
@@ -161,14 +160,14 @@ static bool has_room(struct domains *domains) {
                          engine_options(domains->engine)->raise_limit) >=
           wanted)
     return true;
-  char why[CANDIDATE_REASON_MAX];
-  candidate_explain(why, sizeof(why), -EMFILE);
+  char why[WHY_MAX];
+  perf_explain(why, sizeof(why), -EMFILE);
   say(domains, why);
   return false;
 }
 
 static void open_all(struct domains *domains) {
-  char why[CANDIDATE_REASON_MAX];
+  char why[WHY_MAX];
   find(domains);
   if (domains->len == 0 || !has_room(domains))
     return;

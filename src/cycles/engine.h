@@ -47,46 +47,6 @@ struct engine_options {
   const atomic_bool *cancel; /* set: engine_prove is to return soon; or NULL */
 };
 
-/* Running totals of one core since it was first seen. Differences between two
- * totals of the same epoch are a window; between different epochs something
- * happened that makes the window worthless (the core went away, the machine
- * slept, the source changed). A sample that cannot be right is not in the
- * totals, and the rest of a window counts. All in nanoseconds but where it says
- * otherwise; doubles hold 2^53 ns = 104 days exactly and any longer time to
- * 1e-16. */
-struct core_total {
-  uint64_t epoch;
-  double wall;         /* time covered by `unhalted` */
-  double unhalted;     /* of the core's source */
-  double stolen;       /* at most this much of `unhalted` was stolen */
-  uint64_t stat_epoch; /* the same for the columns of /proc/stat */
-  double stat_wall;
-  double stat_busy; /* user + nice + system + irq + softirq */
-  double stat_idle; /* idle + iowait, held where it steps back */
-  double stat_sum;  /* the first eight columns */
-  double stat_steal;
-  double stat_guest;                /* in virtual machines of this host; inside
-                                       stat_busy */
-  double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
-  double aperf, mperf;              /* cycles; 0 where the source has none */
-  double smi;                       /* system management interrupts */
-  double base_cycles; /* of the base frequency while unhalted + halted */
-  uint64_t ipc_epoch;
-  double cycles, instructions; /* while the IPC group ran */
-  double ipc_enabled, ipc_running;
-};
-
-struct engine_core {
-  int core;
-  bool online;
-  bool isolated;
-  enum source source; /* in use; SOURCE_NONE: the core has no value now */
-  enum proof proof;   /* of that source */
-  bool counts_smi;    /* that source's group */
-  double multiplexed; /* time_running / time_enabled of the last window */
-  struct core_total total;
-};
-
 /* Counted since start. */
 struct engine_counts {
   uint64_t windows_discarded;
@@ -95,6 +55,8 @@ struct engine_counts {
   uint64_t source_changes;
 };
 
+struct core;
+struct core_totals;
 struct engine;
 
 /* Reads the topology and opens what can be opened. Proofs are run by
@@ -125,8 +87,7 @@ int engine_sample(struct engine *engine, bool late);
 /* The state after the last sample; pointers live until the next call that
  * takes a non-const engine. cores[] is by position, in rising core numbers,
  * and holds every selected core seen so far, offline ones too. */
-const struct engine_core *engine_cores(const struct engine *engine,
-                                       size_t *cores_len);
+const struct core *engine_cores(const struct engine *engine, size_t *cores_len);
 const struct engine_options *engine_options(const struct engine *engine);
 const struct machine *engine_machine(const struct engine *engine);
 const struct topology *engine_topology(const struct engine *engine);
@@ -154,18 +115,19 @@ const char *engine_source_reason(const struct engine *engine,
 /* Load, 0 to 1, over the window between two totals of one core; NAN if they
  * are of different epochs or no time lies between. Rounding of the source is
  * clamped. */
-double engine_load(const struct core_total *from, const struct core_total *to);
+double engine_load(const struct core_totals *from,
+                   const struct core_totals *to);
 
 /* The frequency at which the core ran while it was not halted; NAN if it is not
  * known. */
-double engine_frequency_hz(const struct core_total *from,
-                           const struct core_total *to);
+double engine_frequency_hz(const struct core_totals *from,
+                           const struct core_totals *to);
 
 /* The lower bound of the load. It is the load itself, except for source `idle`
  * on kernels whose idle time may contain time stolen while waking: there the
  * load contains time stolen from a running core, and the bound subtracts all
  * steal. */
-double engine_load_low(const struct core_total *from,
-                       const struct core_total *to);
+double engine_load_low(const struct core_totals *from,
+                       const struct core_totals *to);
 
 #endif

@@ -63,7 +63,7 @@ void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
   free(figures->groups);
-  free(figures->marks);
+  free(figures->windows);
   schedstat_free(&figures->schedstat);
   domains_close(figures->domains);
   free(figures);
@@ -71,28 +71,28 @@ void figures_close(struct figures *figures) {
 
 /* A core that is seen for the first time is marked at its present totals: its
  * earlier time belongs to no window. */
-static struct core_marks *marks_of(struct figures *figures,
-                                   const struct engine_core *state) {
-  if (state->core >= figures->marks_len) {
+static struct core_windows *windows_of(struct figures *figures,
+                                       const struct core *state) {
+  if (state->number >= figures->windows_len) {
     /* Doubled, so that thousands of cores are not copied once for each. */
-    int twice = 2 * figures->marks_len;
-    int len = state->core >= twice ? state->core + 1 : twice;
-    struct core_marks *marks =
-        realloc(figures->marks, (size_t)len * sizeof(*marks));
-    if (marks == NULL)
+    int twice = 2 * figures->windows_len;
+    int len = state->number >= twice ? state->number + 1 : twice;
+    struct core_windows *windows =
+        realloc(figures->windows, (size_t)len * sizeof(*windows));
+    if (windows == NULL)
       return NULL;
-    for (int i = figures->marks_len; i < len; i++)
-      marks[i] = (struct core_marks){.min = NAN,
-                                     .max = NAN,
-                                     .sample.epoch = UINT64_MAX,
-                                     .average.epoch = UINT64_MAX,
-                                     .interval.epoch = UINT64_MAX,
-                                     .interval.stat_epoch = UINT64_MAX,
-                                     .interval.ipc_epoch = UINT64_MAX};
-    figures->marks = marks;
-    figures->marks_len = len;
+    for (int i = figures->windows_len; i < len; i++)
+      windows[i] = (struct core_windows){.min = NAN,
+                                         .max = NAN,
+                                         .sample.epoch = UINT64_MAX,
+                                         .average.epoch = UINT64_MAX,
+                                         .interval.epoch = UINT64_MAX,
+                                         .interval.stat_epoch = UINT64_MAX,
+                                         .interval.ipc_epoch = UINT64_MAX};
+    figures->windows = windows;
+    figures->windows_len = len;
   }
-  return &figures->marks[state->core];
+  return &figures->windows[state->number];
 }
 
 /* ---------------------------------------------------------------------------
@@ -101,36 +101,37 @@ static struct core_marks *marks_of(struct figures *figures,
 
 int figures_sample(struct figures *figures) {
   size_t len;
-  const struct engine_core *states = engine_cores(figures->engine, &len);
+  const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
-    struct core_marks *marks = marks_of(figures, &states[i]);
-    if (marks == NULL)
+    struct core_windows *windows = windows_of(figures, &states[i]);
+    if (windows == NULL)
       return -ENOMEM;
-    double load = engine_load(&marks->sample, &states[i].total);
-    marks->min = fmin(marks->min, load); /* of a number and NAN: the number */
-    marks->max = fmax(marks->max, load);
-    marks->sample = states[i].total;
+    double load = engine_load(&windows->sample, &states[i].total);
+    windows->min =
+        fmin(windows->min, load); /* of a number and NAN: the number */
+    windows->max = fmax(windows->max, load);
+    windows->sample = states[i].total;
   }
   return 0;
 }
 
-static void average_core(struct figures *figures, struct core_marks *marks,
-                         const struct engine_core *state) {
-  const struct core_total *from = &marks->average, *to = &state->total;
+static void average_core(struct figures *figures, struct core_windows *windows,
+                         const struct core *state) {
+  const struct core_totals *from = &windows->average, *to = &state->total;
   double load = engine_load(from, to);
   double dt_s = (to->wall - from->wall) / 1e9;
-  marks->average = *to;
+  windows->average = *to;
   if (isnan(load))
     return;
   uint64_t now_ns = engine_time_ns(figures->engine);
-  double away_s = (double)(now_ns - marks->averaged_ns) / 1e9 - dt_s;
+  double away_s = (double)(now_ns - windows->averaged_ns) / 1e9 - dt_s;
   for (size_t i = 0; i < figures->options.periods_len; i++) {
     double period_s = figures->options.period_s[i];
-    if (marks->averaged_ns != 0 && away_s > period_s)
-      loadavg_reset(&marks->load_average[i]);
-    loadavg_update(&marks->load_average[i], load, dt_s, period_s);
+    if (windows->averaged_ns != 0 && away_s > period_s)
+      loadavg_reset(&windows->load_average[i]);
+    loadavg_update(&windows->load_average[i], load, dt_s, period_s);
   }
-  marks->averaged_ns = now_ns;
+  windows->averaged_ns = now_ns;
 }
 
 static void average_run_queue(struct figures *figures) {
@@ -151,12 +152,12 @@ static void average_run_queue(struct figures *figures) {
 
 int figures_load_average(struct figures *figures) {
   size_t len;
-  const struct engine_core *states = engine_cores(figures->engine, &len);
+  const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
-    struct core_marks *marks = marks_of(figures, &states[i]);
-    if (marks == NULL)
+    struct core_windows *windows = windows_of(figures, &states[i]);
+    if (windows == NULL)
       return -ENOMEM;
-    average_core(figures, marks, &states[i]);
+    average_core(figures, windows, &states[i]);
   }
   average_run_queue(figures);
   return 0;
@@ -167,8 +168,8 @@ int figures_load_average(struct figures *figures) {
  */
 
 static void times_interval(struct core_figures *core,
-                           const struct core_total *from,
-                           const struct core_total *to, double wall_ns) {
+                           const struct core_totals *from,
+                           const struct core_totals *to, double wall_ns) {
   double ns[PROCSTAT_COLUMNS];
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
     ns[i] = to->stat_ns[i] - from->stat_ns[i];
@@ -194,8 +195,8 @@ static double hidden_work(double low, double load, double columns) {
 }
 
 static void columns_interval(struct core_figures *core,
-                             const struct core_total *from,
-                             const struct core_total *to) {
+                             const struct core_totals *from,
+                             const struct core_totals *to) {
   core->hidden = core->unaccounted = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
@@ -213,8 +214,8 @@ static void columns_interval(struct core_figures *core,
 }
 
 static void counters_interval(struct core_figures *core,
-                              const struct core_total *from,
-                              const struct core_total *to) {
+                              const struct core_totals *from,
+                              const struct core_totals *to) {
   core->ipc = core->ipc_running = NAN;
   core->frequency_hz = engine_frequency_hz(from, to);
   if (from->ipc_epoch == to->ipc_epoch) {
@@ -226,11 +227,10 @@ static void counters_interval(struct core_figures *core,
   }
 }
 
-static void core_interval(struct figures *figures, struct core_marks *marks,
-                          const struct engine_core *state,
-                          struct core_figures *core) {
-  const struct core_total *from = &marks->interval, *to = &state->total;
-  *core = (struct core_figures){.core = state->core,
+static void core_interval(struct figures *figures, struct core_windows *windows,
+                          const struct core *state, struct core_figures *core) {
+  const struct core_totals *from = &windows->interval, *to = &state->total;
+  *core = (struct core_figures){.core = state->number,
                                 .online = state->online,
                                 .isolated = state->isolated,
                                 .source = state->source,
@@ -241,19 +241,19 @@ static void core_interval(struct figures *figures, struct core_marks *marks,
   counters_interval(core, from, to);
   /* The interval itself is a window, too, and the only one if it is short. An
    * interval without a value has no extremes. */
-  core->busy_min = fmin(marks->min, core->busy);
-  core->busy_max = fmax(marks->max, core->busy);
+  core->busy_min = fmin(windows->min, core->busy);
+  core->busy_max = fmax(windows->max, core->busy);
   if (isnan(core->busy))
     core->busy_min = core->busy_max = NAN;
   for (size_t i = 0; i < figures->options.periods_len; i++)
     core->load_average[i] =
-        state->online ? loadavg_get(&marks->load_average[i]) : NAN;
+        state->online ? loadavg_get(&windows->load_average[i]) : NAN;
   if (state->source >= 0 && state->source != SOURCE_IDLE)
     core->counter_running = between_0_and_1(state->multiplexed);
-  figures_files_interval(figures, marks, core);
+  figures_files_interval(figures, windows, core);
   core->smi = state->counts_smi ? to->smi : NAN;
-  marks->interval = *to;
-  marks->min = marks->max = NAN;
+  windows->interval = *to;
+  windows->min = windows->max = NAN;
 }
 
 /* NULL if the snapshot does not have it. */
@@ -374,7 +374,7 @@ static int read_domains(struct figures *figures, struct snapshot *snapshot) {
 
 struct snapshot *figures_interval(struct figures *figures) {
   size_t len;
-  const struct engine_core *states = engine_cores(figures->engine, &len);
+  const struct core *states = engine_cores(figures->engine, &len);
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
   if (snapshot == NULL)
     return NULL;
@@ -386,10 +386,10 @@ struct snapshot *figures_interval(struct figures *figures) {
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));
   for (size_t i = 0; i < len; i++) {
-    struct core_marks *marks = marks_of(figures, &states[i]);
-    if (marks == NULL)
+    struct core_windows *windows = windows_of(figures, &states[i]);
+    if (windows == NULL)
       goto failed;
-    core_interval(figures, marks, &states[i], &snapshot->cores[i]);
+    core_interval(figures, windows, &states[i], &snapshot->cores[i]);
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;

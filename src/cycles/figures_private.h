@@ -6,6 +6,7 @@
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
 
+#include "core.h"
 #include "cpuidle.h"
 #include "figures.h"
 #include "schedstat.h"
@@ -13,8 +14,8 @@
 #include <math.h>
 
 /* What was last looked at, per core number. */
-struct core_marks {
-  struct core_total sample, average, interval;
+struct core_windows {
+  struct core_totals sample, average, interval;
   double min, max; /* NAN: no sample window has ended in this interval */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
   uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update, 0 none */
@@ -29,8 +30,8 @@ struct figures {
   struct figures_options options;
   struct figures_group *groups;
   const struct engine *engine;
-  struct core_marks *marks;
-  int marks_len;
+  struct core_windows *windows;
+  int windows_len;
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
   struct domains *domains; /* NULL: not wanted */
@@ -51,7 +52,7 @@ void figures_files_read(struct figures *figures);
 
 /* Fills in idle states, counts of the scheduler and of throttling. */
 void figures_files_interval(const struct figures *figures,
-                            struct core_marks *marks,
+                            struct core_windows *windows,
                             struct core_figures *core);
 
 #endif

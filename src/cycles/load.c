@@ -1,5 +1,7 @@
 #include "load.h"
 
+#include "core.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -26,8 +28,8 @@ struct published {
 };
 
 /* Where a core's next window begins. */
-struct mark {
-  struct core_total total;
+struct window_start {
+  struct core_totals total;
   uint64_t time_ns;
 };
 
@@ -35,9 +37,9 @@ struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
   struct machine *machine; /* NULL: the engine's is not ours */
   struct engine *engine;
-  uint64_t shortest_ns; /* of a window; 0: by its source */
-  uint64_t due_ns;      /* before this no window is long enough */
-  struct mark *marks;   /* by core number */
+  uint64_t shortest_ns;        /* of a window; 0: by its source */
+  uint64_t due_ns;             /* before this no window is long enough */
+  struct window_start *starts; /* by core number */
   struct published *cores;
   int cores_len;
 };
@@ -59,45 +61,46 @@ static void put(_Atomic double *figure, double value) {
                         memory_order_relaxed);
 }
 
-static void publish_window(struct percore_load *load,
-                           const struct engine_core *state, uint64_t time_ns) {
-  struct mark *mark = &load->marks[state->core];
-  struct published *core = &load->cores[state->core];
-  const struct core_total *from = &mark->total, *to = &state->total;
+static void publish_window(struct percore_load *load, const struct core *state,
+                           uint64_t time_ns) {
+  struct window_start *start = &load->starts[state->number];
+  struct published *core = &load->cores[state->number];
+  const struct core_totals *from = &start->total, *to = &state->total;
   put(&core->load, state->online ? engine_load(from, to) : NAN);
   put(&core->low, state->online ? engine_load_low(from, to) : NAN);
   put(&core->frequency_hz, state->online ? engine_frequency_hz(from, to) : NAN);
   put(&core->length_s, (to->wall - from->wall) / 1e9);
   atomic_store_explicit(&core->ended_ns, time_ns, memory_order_relaxed);
-  *mark = (struct mark){state->total, time_ns};
+  *start = (struct window_start){state->total, time_ns};
 }
 
 static void publish(struct percore_load *load) {
   size_t len;
-  const struct engine_core *states = engine_cores(load->engine, &len);
+  const struct core *states = engine_cores(load->engine, &len);
   const struct topology *topology = engine_topology(load->engine);
   uint64_t time_ns = engine_time_ns(load->engine);
   load->due_ns = time_ns + shortest_window_ns(load, SOURCE_IDLE);
   for (size_t i = 0; i < len; i++) {
-    const struct engine_core *state = &states[i];
-    if (state->core >= load->cores_len)
+    const struct core *state = &states[i];
+    if (state->number >= load->cores_len)
       continue;
-    struct published *core = &load->cores[state->core];
-    const struct mark *mark = &load->marks[state->core];
+    struct published *core = &load->cores[state->number];
+    const struct window_start *start = &load->starts[state->number];
     enum source source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
-    if (source == SOURCE_NONE || mark->total.epoch != state->total.epoch ||
-        time_ns - mark->time_ns >= shortest_ns)
+    if (source == SOURCE_NONE || start->total.epoch != state->total.epoch ||
+        time_ns - start->time_ns >= shortest_ns)
       publish_window(load, state, time_ns);
-    if (source != SOURCE_NONE && mark->time_ns + shortest_ns < load->due_ns)
-      load->due_ns = mark->time_ns + shortest_ns;
+    if (source != SOURCE_NONE && start->time_ns + shortest_ns < load->due_ns)
+      load->due_ns = start->time_ns + shortest_ns;
     atomic_store_explicit(&core->source, (int)source, memory_order_relaxed);
     atomic_store_explicit(&core->proof, (int)state->proof,
                           memory_order_relaxed);
-    atomic_store_explicit(
-        &core->sibling,
-        state->core < topology->cores_len ? topology->sibling[state->core] : -1,
-        memory_order_relaxed);
+    atomic_store_explicit(&core->sibling,
+                          state->number < topology->cores_len
+                              ? topology->sibling[state->number]
+                              : -1,
+                          memory_order_relaxed);
   }
 }
 
@@ -106,12 +109,12 @@ static int start(struct percore_load *load) {
   if (status != 0 || !engine_has_source(load->engine))
     return status == -ENOMEM ? status : -ENOTSUP;
   load->cores_len = engine_topology(load->engine)->cores_len;
-  load->marks = calloc((size_t)load->cores_len, sizeof(*load->marks));
+  load->starts = calloc((size_t)load->cores_len, sizeof(*load->starts));
   load->cores = calloc((size_t)load->cores_len, sizeof(*load->cores));
-  if (load->marks == NULL || load->cores == NULL)
+  if (load->starts == NULL || load->cores == NULL)
     return -ENOMEM;
   for (int core = 0; core < load->cores_len; core++) {
-    load->marks[core].total.epoch = UINT64_MAX; /* no window has begun */
+    load->starts[core].total.epoch = UINT64_MAX; /* no window has begun */
     load->cores[core].load = load->cores[core].low = -1;
     load->cores[core].frequency_hz = -1;
     load->cores[core].source = SOURCE_NONE;
@@ -220,7 +223,7 @@ void percore_load_close(struct percore_load *load) {
   engine_close(load->engine);
   machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);
-  free(load->marks);
+  free(load->starts);
   free(load->cores);
   free(load);
 }

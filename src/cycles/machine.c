@@ -1,7 +1,7 @@
 #include "machine.h"
 
 #include "base/descriptors.h"
-#include "number.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <dirent.h>

@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PMU_FOLDER "/sys/bus/event_source/devices"
 #define PERF_GROUP_EVENTS_MAX 4
 
-/* What is to be counted: type and config of perf_event_attr. */
+/* What is counted: type and config of perf_event_attr. */
 struct perf_event {
   uint32_t type;
   uint64_t config;
@@ -43,6 +44,9 @@ int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned);
 void perf_group_close(struct perf_group *group, const struct machine *machine);
+
+/* What -errno of perf_group_open means, and what to do. */
+void perf_explain(char *text, size_t size, int status);
 
 /* One read of the whole group. Returns 0; -ESTALE if the group has dissolved
  * (its core went away) and must be opened again; -EBUSY if a pinned group lost

@@ -1,6 +1,6 @@
 #include "procstat.h"
 
-#include "number.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <errno.h>

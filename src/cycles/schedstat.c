@@ -1,6 +1,6 @@
 #include "schedstat.h"
 
-#include "number.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -2,6 +2,7 @@
 #ifndef PERCORE_PLAY_H
 #define PERCORE_PLAY_H
 
+#include "cycles/core.h"
 #include "cycles/engine.h"
 #include "fake_machine.h"
 
@@ -18,7 +19,7 @@ struct play {
   struct fake_journal journal;
   struct engine_options options; /* to be changed before play_open */
   struct engine *engine;
-  struct core_total before[PLAY_CORES_MAX]; /* the last sample, by core */
+  struct core_totals before[PLAY_CORES_MAX]; /* the last sample, by core */
 };
 
 /* A bare-metal machine without any counter; nothing is open yet. */
@@ -42,12 +43,15 @@ int play_sample_late(struct play *play, uint64_t ns);
 void play_seconds(struct play *play, int seconds);
 
 /* NULL if the engine has not seen this core. */
-const struct engine_core *play_core(const struct play *play, int core);
+const struct core *play_core(const struct play *play, int core);
 double play_load(const struct play *play, int core);
 enum source play_source(const struct play *play, int core);
 const struct engine_counts *play_counts(const struct play *play);
 
 /* The proof of a source, as if it had been run. */
 void play_proof(struct play *play, enum source source, enum proof proof);
+/* The same for the PMU that serves this core alone. */
+void play_proof_on(struct play *play, enum source source, int core,
+                   enum proof proof);
 
 #endif

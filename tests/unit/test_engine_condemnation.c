@@ -2,7 +2,7 @@
  * must not be held against it. */
 #include "unit.h"
 
-#include "cycles/condemn.h"
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@
 /* How many of a row of equal windows it takes; 0 if 100 are not enough. */
 static int windows_to_condemn(double hardware, double kernel, double steal,
                               uint64_t bracket_ns, bool tick_sampled) {
-  struct condemn condemn = {0};
+  int low_windows = 0;
   for (int window = 1; window <= 100; window++)
-    if (condemn_judge(&condemn, hardware, kernel, steal, bracket_ns,
+    if (engine_condemns(&low_windows, hardware, kernel, steal, bracket_ns,
                       tick_sampled))
       return window;
   return 0;
@@ -68,29 +68,29 @@ static void what_is_not_known_condemns_nobody(void **state) {
 
 static void one_good_window_breaks_the_row(void **state) {
   (void)state;
-  struct condemn condemn = {0};
+  int low_windows = 0;
   for (int i = 0; i < 20; i++) {
-    assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-    assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-    assert_false(condemn_judge(&condemn, 1, 1, 0, MS, false));
+    assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+    assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+    assert_false(engine_condemns(&low_windows, 1, 1, 0, MS, false));
   }
 }
 
 static void a_skipped_window_neither_counts_nor_breaks_the_row(void **state) {
   (void)state;
-  struct condemn condemn = {0};
-  assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-  assert_false(condemn_judge(&condemn, 0, 1, 0.5, MS, false));
-  assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-  assert_false(condemn_judge(&condemn, NAN, 1, 0, MS, false));
-  assert_true(condemn_judge(&condemn, 0, 1, 0, MS, false));
+  int low_windows = 0;
+  assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+  assert_false(engine_condemns(&low_windows, 0, 1, 0.5, MS, false));
+  assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+  assert_false(engine_condemns(&low_windows, NAN, 1, 0, MS, false));
+  assert_true(engine_condemns(&low_windows, 0, 1, 0, MS, false));
 }
 
 static void after_a_verdict_the_row_begins_anew(void **state) {
   (void)state;
-  struct condemn condemn = {0};
+  int low_windows = 0;
   for (int i = 1; i <= 9; i++)
-    assert_int_equal(condemn_judge(&condemn, 0, 1, 0, MS, false), i % 3 == 0);
+    assert_int_equal(engine_condemns(&low_windows, 0, 1, 0, MS, false), i % 3 == 0);
 }
 
 /* ---------------------------------------------------------------------------

@@ -78,7 +78,7 @@ static void a_counter_that_never_ran_has_no_value(void **state) {
     assert_nan(play_load(&play, 1));
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
     assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
-    struct core_total before = play.before[1];
+    struct core_totals before = play.before[1];
     play.fake->cores[1].running = 0.5;
     play_seconds(&play, 2);
     assert_near(engine_load(&before, &play_core(&play, 1)->total), 0.8,
@@ -151,11 +151,11 @@ static void far_over_one_is_no_value_but_an_error(void **state) {
   assert_near(play_load(&play, 0), 1, 0);
   assert_nan(play_load(&play, 1));
   assert_int_equal(play_counts(&play)->errors, 3);
-  struct core_total begin = play_core(&play, 1)->total;
+  struct core_totals begin = play_core(&play, 1)->total;
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
       PLAY_TSC_HZ;
   play_seconds(&play, 1);
-  struct core_total middle = play_core(&play, 1)->total;
+  struct core_totals middle = play_core(&play, 1)->total;
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
       PLAY_TSC_HZ * 2;
   play_seconds(&play, 1);
@@ -184,8 +184,8 @@ static void aperf_over_mperf_is_the_boost_of_the_base_frequency(void **state) {
   play_start_mperf(&play, 1, 0.2);
   play_open(&play);
   play_seconds(&play, 2);
-  const struct core_total *from = &play.before[0];
-  const struct core_total *to = &play_core(&play, 0)->total;
+  const struct core_totals *from = &play.before[0];
+  const struct core_totals *to = &play_core(&play, 0)->total;
   assert_near((to->aperf - from->aperf) / (to->mperf - from->mperf), 1.25,
               PLAY_EXACT);
   assert_near((to->base_cycles - from->base_cycles) / (to->wall - from->wall) *
@@ -337,8 +337,8 @@ instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
   play_add_ipc(&play);
   play_open(&play);
   play_seconds(&play, 2);
-  const struct core_total *from = &play.before[1];
-  const struct core_total *to = &play_core(&play, 1)->total;
+  const struct core_totals *from = &play.before[1];
+  const struct core_totals *to = &play_core(&play, 1)->total;
   assert_int_equal(from->ipc_epoch, to->ipc_epoch);
   assert_near((to->instructions - from->instructions) /
                   (to->cycles - from->cycles),

@@ -225,7 +225,7 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
     play.fake->hotplug_events = (random & 0x200) != 0;
     assert_int_equal(play_sample(&play, 100 * FAKE_MS), 0);
     for (core = 0; core < 8; core++) {
-      const struct engine_core *it = play_core(&play, core);
+      const struct core *it = play_core(&play, core);
       if (it == NULL)
         continue;
       assert_int_equal(it->online, play.fake->cores[core].online);

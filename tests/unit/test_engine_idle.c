@@ -66,7 +66,7 @@ static void the_first_sample_alone_says_nothing(void **state) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
-  const struct core_total none = {0};
+  const struct core_totals none = {0};
   assert_true(isnan(engine_load(&none, &play_core(&play, 0)->total)) ||
               play_core(&play, 0)->total.wall == 0);
   play_sample(&play, FAKE_SECOND);
@@ -93,7 +93,7 @@ static void many_short_windows_add_up_to_the_same(void **state) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
-  struct core_total begin = play_core(&play, 0)->total;
+  struct core_totals begin = play_core(&play, 0)->total;
   play.fake->cores[0].load = 0.37;
   for (int i = 0; i < 1000; i++)
     assert_int_equal(play_sample(&play, 73 * FAKE_MS), 0);
@@ -458,10 +458,10 @@ static void cores_are_listed_in_rising_order(void **state) {
     fake_machine_online(play.fake, core, true);
   play_seconds(&play, 1);
   size_t len;
-  const struct engine_core *cores = engine_cores(play.engine, &len);
+  const struct core *cores = engine_cores(play.engine, &len);
   assert_int_equal(len, 64);
   for (size_t i = 0; i < len; i++)
-    assert_int_equal(cores[i].core, i);
+    assert_int_equal(cores[i].number, i);
   play_end(&play);
 }
 

@@ -263,8 +263,8 @@ static double idle_ns(const struct life *life, const struct moment *from,
  * window is long must not have been taken, and excuses nothing. */
 static void take_columns(struct life *life, int core) {
   struct model *model = &life->model[core];
-  const struct core_total *from = &life->play.before[core];
-  const struct core_total *to = &play_core(&life->play, core)->total;
+  const struct core_totals *from = &life->play.before[core];
+  const struct core_totals *to = &play_core(&life->play, core)->total;
   const struct moment *end = &model->moment[model->last];
   double wall_ns = to->stat_wall - from->stat_wall;
   const struct moment *begin =
@@ -298,8 +298,8 @@ static void check_bounds(const struct life *life, int core, double load,
 static void check_window(struct life *life, int core) {
   const struct play *play = &life->play;
   struct model *model = &life->model[core];
-  const struct core_total *from = &play->before[core];
-  const struct core_total *to = &play_core(play, core)->total;
+  const struct core_totals *from = &play->before[core];
+  const struct core_totals *to = &play_core(play, core)->total;
   const struct moment *end = &model->moment[model->last];
   const struct moment *begin =
       moment_at(model, end->time_ns - (uint64_t)(to->wall - from->wall));
@@ -331,7 +331,7 @@ static void check_window(struct life *life, int core) {
 
 static void check_core(struct life *life, int core, enum source before) {
   const struct play *play = &life->play;
-  const struct engine_core *state = play_core(play, core);
+  const struct core *state = play_core(play, core);
   struct model *model = &life->model[core];
   if (state == NULL || !state->online)
     return;

@@ -94,7 +94,7 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   play_open(&play);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* booked late */
   play_sample(&play, FAKE_SECOND);
-  const struct core_total *total = &play_core(&play, 0)->total;
+  const struct core_totals *total = &play_core(&play, 0)->total;
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
   assert_near(play_load(&play, 0), 1, 0);
   assert_near(low(&play, 0), 0, 0);

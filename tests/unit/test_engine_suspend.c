@@ -221,10 +221,10 @@ static void nothing_of_a_pause_gets_into_the_totals(void **state) {
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
-  struct core_total before = play_core(&play, 0)->total;
+  struct core_totals before = play_core(&play, 0)->total;
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
-  const struct core_total *after = &play_core(&play, 0)->total;
+  const struct core_totals *after = &play_core(&play, 0)->total;
   assert_near(after->wall, before.wall, 0);
   assert_near(after->unhalted, before.unhalted, 0);
   assert_near(after->stat_wall, before.stat_wall, 0);

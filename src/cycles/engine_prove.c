@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Proofs that could not be run are tried again after so long, and later. */
+/* A proof that could not be run is tried again after this long, and ever more
+ * rarely. */
 #define PROOF_RETRY_FIRST_NS (UINT64_C(60) * 1000000000)
 #define PROOF_RETRY_MAX_NS (UINT64_C(900) * 1000000000)
 
 /* A core on which a thread of ours may run for a moment: online, allowed to
- * this process, neither isolated nor without tick. -1: there is none. */
+ * this process, and not isolated. -1: no such core. */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
@@ -37,8 +38,8 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-/* A proof under way. It has a candidate of its own, since the engine goes on
- * sampling beside it. */
+/* A proof under way. It has a copy of the candidate, because the engine goes on
+ * sampling meanwhile. */
 struct proof_run {
   int index; /* of the candidate */
   struct candidate candidate;
@@ -61,8 +62,8 @@ static int read_for_proof(void *context, double *unhalted_ns, double *wall_ns) {
     status = candidate_window(&run->candidate, &run->last, &reading, &window);
     if (status != 0)
       return status;
-    run->unhalted_ns += window.load * window.progress_ns;
-    run->wall_ns += window.progress_ns;
+    run->unhalted_ns += window.unhalted_ns;
+    run->wall_ns += window.wall_ns;
   }
   run->started = true;
   run->last = reading;
@@ -76,11 +77,11 @@ static void conclude(struct engine *engine, struct candidate *candidate,
   bool news = candidate->proof != proof;
   candidate->proof = proof;
   if (!candidate->available) {
-    journal_say(&engine->options.journal,
-                engine->options.source == candidate->source ? JOURNAL_WARNING
-                                                            : JOURNAL_INFO,
-                "source %s is unavailable: %s", source_name(candidate->source),
-                why);
+    engine_say(engine,
+               engine->options.source == candidate->source ? JOURNAL_WARNING
+                                                           : JOURNAL_INFO,
+               "source %s is unavailable: %s", source_name(candidate->source),
+               why);
     snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
     return;
   }
@@ -88,28 +89,27 @@ static void conclude(struct engine *engine, struct candidate *candidate,
   if (!news || proof == PROOF_PENDING)
     return;
   if (proof == PROOF_PROVEN)
-    journal_say(&engine->options.journal, JOURNAL_INFO, "source %s is proven",
-                source_name(candidate->source));
+    engine_say(engine, JOURNAL_INFO, "source %s is proven",
+               source_name(candidate->source));
   else
-    journal_say(&engine->options.journal,
-                proof == PROOF_UNPROVEN ? JOURNAL_NOTICE : JOURNAL_WARNING,
-                "source %s is %s: %s", source_name(candidate->source),
-                proof_name(proof), why);
+    engine_say(engine,
+               proof == PROOF_UNPROVEN ? JOURNAL_NOTICE : JOURNAL_WARNING,
+               "source %s is %s: %s", source_name(candidate->source),
+               proof_name(proof), why);
 }
 
-/* When to try again, should this not prove it. */
-static void set_next_try(struct engine *engine, int index) {
-  uint64_t *wait_ns = &engine->prove_wait_ns[index];
-  *wait_ns = *wait_ns == 0 ? PROOF_RETRY_FIRST_NS : *wait_ns * 2;
-  if (*wait_ns > PROOF_RETRY_MAX_NS)
-    *wait_ns = PROOF_RETRY_MAX_NS;
-  engine->prove_at_ns[index] = engine_clock(engine, CLOCK_MONOTONIC) + *wait_ns;
+/* Postpones the next try, in case this one does not prove the source. */
+static void set_next_try(const struct engine *engine,
+                         struct candidate *candidate) {
+  backoff_extend(&candidate->proof_backoff,
+                 engine_clock(engine, CLOCK_MONOTONIC), PROOF_RETRY_FIRST_NS,
+                 PROOF_RETRY_MAX_NS);
 }
 
 /* Opens what is to be proven and starts the probe. False with a reason. */
 static bool start_probe(struct engine *engine, struct candidate *candidate,
                         struct proof_run *run, char *why, size_t why_size) {
-  int core = proof_core(engine, candidate, engine->prove_tries[run->index]++);
+  int core = proof_core(engine, candidate, candidate->proof_tries++);
   bool idle = candidate->source == SOURCE_IDLE;
   if (!engine->options.hardware) {
     snprintf(why, why_size,
@@ -125,7 +125,7 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
       idle ? 0
            : candidate_open(candidate, &run->group, run->machine, core, false);
   if (status != 0) {
-    candidate_explain(why, why_size, status);
+    perf_explain(why, why_size, status);
     /* Rights may be given, cores come back and guests end; a counter that does
      * not exist will not appear. */
     candidate->available = status != -ENOENT && status != -EINVAL;
@@ -160,7 +160,7 @@ static void begin(struct engine *engine, int index) {
     snprintf(why, sizeof(why), "no memory for the proof");
   }
   conclude(engine, candidate, PROOF_UNPROVEN, why);
-  set_next_try(engine, index);
+  set_next_try(engine, candidate);
 }
 
 /* Waits for the proof under way. If the source was judged anew or its TSC
@@ -174,7 +174,7 @@ static void end(struct engine *engine) {
   if (candidate->available && candidate->proof == run->candidate.proof &&
       candidate->tsc_per_ns == run->candidate.tsc_per_ns)
     conclude(engine, candidate, proof, why);
-  set_next_try(engine, run->index);
+  set_next_try(engine, candidate);
   engine->proof_run = NULL;
   free(run);
 }
@@ -186,7 +186,7 @@ static bool is_due(const struct engine *engine, int index) {
   if (candidate->proof == PROOF_PENDING)
     return true;
   return candidate->proof == PROOF_UNPROVEN && engine->options.hardware &&
-         engine->time_ns >= engine->prove_at_ns[index];
+         engine->time_ns >= candidate->proof_backoff.until_ns;
 }
 
 static int next_due(const struct engine *engine) {
