@@ -42,7 +42,7 @@ struct core_totals {
   double ipc_enabled, ipc_running;
 };
 
-/* What one sample adds to the totals, kept apart until the whole sample is
+/* What one sample adds to the totals, kept separate until the whole sample is
  * known to be good. */
 struct core_sample {
   bool valid; /* the load */

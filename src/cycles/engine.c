@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended; less than
+/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended. Less than
  * this is the scatter of reading three clocks. */
 #define SUSPEND_MIN_NS INT64_C(10000000)
 
@@ -113,7 +113,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine->counts = (struct engine_counts){0};
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
-  /* The first sample tells now what cannot be read. */
+  /* The first sample finds out now what cannot be read. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
     goto failed;

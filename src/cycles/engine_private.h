@@ -9,7 +9,7 @@
  *   engine_cores.c    cores that come and go
  *   core.c            one core: choose a source, open, read
  *   core_columns.c    one core: the columns of /proc/stat
- *   engine_state.c    what the last sample left
+ *   engine_state.c    what callers may ask after a sample
  */
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
@@ -18,7 +18,8 @@
 #include "core.h"
 #include "engine.h"
 
-/* Members of the kernel's structures that tell how it accounts for time. */
+/* Members of the kernel's structures that tell how it accounts for time, found
+ * in its BTF. Without BTF the kernel is taken for an old one. */
 enum kernel_member {
   KERNEL_IDLE_STEALTIME, /* idle does not contain time stolen while idle */
   KERNEL_IDLE_DYNTICK,   /* idle is counted from tick stop to tick restart */

@@ -41,7 +41,7 @@ static int proof_core(const struct engine *engine,
 /* A proof under way. It has a copy of the candidate, because the engine goes on
  * sampling meanwhile. */
 struct proof_run {
-  int index; /* of the candidate */
+  struct candidate *proven;
   struct candidate candidate;
   const struct machine *machine;
   struct perf_group group;
@@ -106,19 +106,20 @@ static void set_next_try(const struct engine *engine,
                  PROOF_RETRY_MAX_NS);
 }
 
-/* Opens what is to be proven and starts the probe. False with a reason. */
+/* Opens the counter and starts the probe. On failure returns false with the
+ * reason in why[]. */
 static bool start_probe(struct engine *engine, struct candidate *candidate,
                         struct proof_run *run, char *why, size_t why_size) {
   int core = proof_core(engine, candidate, candidate->proof_tries++);
   bool idle = candidate->source == SOURCE_IDLE;
   if (!engine->options.hardware) {
-    snprintf(why, why_size,
-             "figures of another SysRoot cannot be put to the proof");
+    snprintf(why, why_size, "figures of another SysRoot cannot be proven");
     return false;
   }
   if (core < 0) {
-    snprintf(why, why_size,
-             "there is no core that this process may use for the proof");
+    snprintf(
+        why, why_size,
+        "this process may use none of the cores on which it could be proven");
     return false;
   }
   int status =
@@ -126,8 +127,8 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
            : candidate_open(candidate, &run->group, run->machine, core, false);
   if (status != 0) {
     perf_explain(why, why_size, status);
-    /* Rights may be given, cores come back and guests end; a counter that does
-     * not exist will not appear. */
+    /* Rights may be granted, cores return and guests end, but a counter that
+     * does not exist will not appear. */
     candidate->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
@@ -137,37 +138,35 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
                                                       : &engine->closing);
   if (status == 0)
     return true;
-  snprintf(why, why_size, "no thread for the proof: %s", strerror(-status));
+  snprintf(why, why_size, "the thread of the proof could not be started: %s",
+           strerror(-status));
   perf_group_close(&run->group, run->machine);
   return false;
 }
 
-/* Begins a proof; what cannot even begin is unproven at once. */
-static void begin(struct engine *engine, int index) {
-  struct candidate *candidate = &engine->candidates[index];
-  char why[PROOF_WHY_MAX] = "";
+/* Begins a proof. A source whose proof cannot begin is unproven at once. */
+static void begin(struct engine *engine, struct candidate *candidate) {
+  char why[PROOF_WHY_MAX] = "out of memory";
   struct proof_run *run = calloc(1, sizeof(*run));
   if (run != NULL) {
-    run->index = index;
-    run->candidate = *candidate;
-    run->machine = engine->options.machine;
+    *run = (struct proof_run){.proven = candidate,
+                              .candidate = *candidate,
+                              .machine = engine->options.machine};
     if (start_probe(engine, candidate, run, why, sizeof(why))) {
       engine->proof_run = run;
       return;
     }
     free(run);
-  } else {
-    snprintf(why, sizeof(why), "no memory for the proof");
   }
   conclude(engine, candidate, PROOF_UNPROVEN, why);
   set_next_try(engine, candidate);
 }
 
-/* Waits for the proof under way. If the source was judged anew or its TSC
- * changed its rate meanwhile, the proof is of what it was, and says nothing. */
+/* Waits for the proof under way. If the source was judged again or its TSC
+ * changed its rate meanwhile, the proof is out of date and is ignored. */
 static void end(struct engine *engine) {
   struct proof_run *run = engine->proof_run;
-  struct candidate *candidate = &engine->candidates[run->index];
+  struct candidate *candidate = run->proven;
   char why[PROOF_WHY_MAX];
   enum proof proof = probe_end(run->probe, why);
   perf_group_close(&run->group, run->machine);
@@ -179,8 +178,8 @@ static void end(struct engine *engine) {
   free(run);
 }
 
-static bool is_due(const struct engine *engine, int index) {
-  const struct candidate *candidate = &engine->candidates[index];
+static bool is_due(const struct engine *engine,
+                   const struct candidate *candidate) {
   if (!candidate->available)
     return false;
   if (candidate->proof == PROOF_PENDING)
@@ -189,22 +188,18 @@ static bool is_due(const struct engine *engine, int index) {
          engine->time_ns >= candidate->proof_backoff.until_ns;
 }
 
-static int next_due(const struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++)
-    if (is_due(engine, i))
-      return i;
-  return -1;
-}
-
 bool engine_proof_due(const struct engine *engine) {
-  return next_due(engine) >= 0;
+  for (int i = 0; i < engine->candidates_len; i++)
+    if (is_due(engine, &engine->candidates[i]))
+      return true;
+  return false;
 }
 
 void engine_prove(struct engine *engine) {
   engine_prove_end(engine);
   for (int i = 0; i < engine->candidates_len; i++) {
-    if (is_due(engine, i))
-      begin(engine, i);
+    if (is_due(engine, &engine->candidates[i]))
+      begin(engine, &engine->candidates[i]);
     engine_prove_end(engine);
   }
 }
@@ -212,9 +207,11 @@ void engine_prove(struct engine *engine) {
 void engine_prove_aside(struct engine *engine) {
   if (engine->proof_run != NULL && probe_ended(engine->proof_run->probe))
     end(engine);
-  int index = next_due(engine);
-  if (engine->proof_run == NULL && index >= 0)
-    begin(engine, index);
+  for (int i = 0; i < engine->candidates_len && engine->proof_run == NULL; i++)
+    if (is_due(engine, &engine->candidates[i])) {
+      begin(engine, &engine->candidates[i]);
+      break;
+    }
 }
 
 void engine_prove_end(struct engine *engine) {

@@ -1,6 +1,7 @@
 #include "engine_private.h"
 
-/* Isolated cores may be read without disturbing them, or not at all. */
+/* Which sources may serve a core, as a bit mask: isolated cores may only be
+ * read without disturbing them, or not at all. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
   if (!core->isolated)
@@ -23,7 +24,7 @@ static unsigned allowed_sources(const struct engine *engine,
 #define CHANGES_MAX 4
 
 struct change {
-  int from, to; /* candidates, -1 none */
+  int from, to; /* candidates, -1: none */
   struct core_set cores;
 };
 

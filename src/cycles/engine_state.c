@@ -1,4 +1,4 @@
-/* What the last sample left, for everyone. */
+/* What callers may ask of the engine after a sample. */
 #include "engine_private.h"
 
 #include <math.h>

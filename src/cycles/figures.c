@@ -14,7 +14,7 @@ static const double first_periods[] = {60, 300, 900};
  * Open and close
  */
 
-/* The kernel's own averages, so that ours need not start from nothing. */
+/* Starts from the kernel's own averages. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = engine_machine(figures->engine);
   char text[128];
@@ -46,7 +46,6 @@ struct figures *figures_open(const struct figures_options *options,
     figures->groups = calloc(options->groups_len, sizeof(*figures->groups));
     if (figures->groups == NULL) {
       free(figures);
-      errno = ENOMEM;
       return NULL;
     }
     memcpy(figures->groups, options->groups,
@@ -69,12 +68,12 @@ void figures_close(struct figures *figures) {
   free(figures);
 }
 
-/* A core that is seen for the first time is marked at its present totals: its
- * earlier time belongs to no window. */
+/* The first window of a core begins at its second sample, because its epoch is
+ * none that a core has. NULL if out of memory. */
 static struct core_windows *windows_of(struct figures *figures,
                                        const struct core *state) {
   if (state->number >= figures->windows_len) {
-    /* Doubled, so that thousands of cores are not copied once for each. */
+    /* Doubled, so that thousands of cores are not copied thousands of times. */
     int twice = 2 * figures->windows_len;
     int len = state->number >= twice ? state->number + 1 : twice;
     struct core_windows *windows =
@@ -107,8 +106,7 @@ int figures_sample(struct figures *figures) {
     if (windows == NULL)
       return -ENOMEM;
     double load = engine_load(&windows->sample, &states[i].total);
-    windows->min =
-        fmin(windows->min, load); /* of a number and NAN: the number */
+    windows->min = fmin(windows->min, load); /* fmin ignores NAN */
     windows->max = fmax(windows->max, load);
     windows->sample = states[i].total;
   }
@@ -139,7 +137,7 @@ static void average_run_queue(struct figures *figures) {
   uint64_t now_ns = engine_time_ns(figures->engine);
   if (!figures->options.run_queue || stat == NULL || stat->running < 0)
     return;
-  /* One of the running is this very thread. */
+  /* This thread is one of the running tasks. */
   double waiting = stat->running > 0 ? (double)(stat->running - 1) : 0;
   if (figures->options.count_blocked && stat->blocked > 0)
     waiting += (double)stat->blocked;
@@ -186,7 +184,7 @@ static void times_interval(struct core_figures *core,
     core->time[i] = between_0_and_1(time_ns[i] / wall_ns);
 }
 
-/* The load is known to be between two bounds; hidden is how far the busy
+/* The true load is between `low` and `load`. Hidden work is how far the busy
  * columns are below the lower bound, or (negative) above the upper bound. */
 static double hidden_work(double low, double load, double columns) {
   if (isnan(low) || isnan(load))
@@ -208,7 +206,7 @@ static void columns_interval(struct core_figures *core,
   core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
-  /* Sampled by the tick itself, the columns cannot tell what it missed. */
+  /* Columns that the tick itself samples cannot tell what the tick missed. */
   if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
     core->hidden = NAN;
 }
@@ -239,8 +237,8 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   core->busy = state->online ? engine_load(from, to) : NAN;
   columns_interval(core, from, to);
   counters_interval(core, from, to);
-  /* The interval itself is a window, too, and the only one if it is short. An
-   * interval without a value has no extremes. */
+  /* The interval itself is a window, too, and the only window if it is short.
+   * An interval without a value has no extremes. */
   core->busy_min = fmin(windows->min, core->busy);
   core->busy_max = fmax(windows->max, core->busy);
   if (isnan(core->busy))
@@ -256,7 +254,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   windows->min = windows->max = NAN;
 }
 
-/* NULL if the snapshot does not have it. */
+/* NULL if the core is not in the snapshot. */
 static const struct core_figures *find_core(const struct snapshot *snapshot,
                                             int number) {
   size_t low = 0, high = snapshot->cores_len;
@@ -277,7 +275,8 @@ static double sibling_busy(const struct snapshot *snapshot,
                            const struct topology *topology, int core) {
   double busiest = NAN;
   int sibling = core;
-  /* Walks round the physical core; the bound protects against a broken map. */
+  /* Goes once round the physical core. The bound protects against a broken
+   * map. */
   for (int i = 0; i < topology->cores_len; i++) {
     if (sibling < 0 || sibling >= topology->cores_len)
       break;
@@ -310,22 +309,7 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
       sum += snapshot->cores[i].load_average[period];
       online++;
     }
-  return online > 0 ? sum : NAN; /* NAN if any of them is */
-}
-
-/* The mean of one figure over the cores that have it. */
-static double mean_of(const struct snapshot *snapshot, size_t offset) {
-  double sum = 0;
-  int len = 0;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    double value =
-        *(const double *)((const char *)&snapshot->cores[i] + offset);
-    if (!snapshot->cores[i].online || isnan(value))
-      continue;
-    sum += value;
-    len++;
-  }
-  return len > 0 ? sum / len : NAN;
+  return online > 0 ? sum : NAN; /* NAN if any average is */
 }
 
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
@@ -335,10 +319,11 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
     host->run_queue_average[i] =
         figures->options.run_queue ? loadavg_get(&figures->run_queue[i]) : NAN;
   }
-  host->hidden = mean_of(snapshot, offsetof(struct core_figures, hidden));
+  host->hidden =
+      aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
   host->unaccounted =
-      mean_of(snapshot, offsetof(struct core_figures, unaccounted));
-  host->steal = mean_of(snapshot, offsetof(struct core_figures, steal));
+      aggregate_mean(snapshot, offsetof(struct core_figures, unaccounted));
+  host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));
 }
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
@@ -405,7 +390,6 @@ struct snapshot *figures_interval(struct figures *figures) {
   return snapshot;
 failed:
   snapshot_free(snapshot);
-  errno = ENOMEM;
   return NULL;
 }
 

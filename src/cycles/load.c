@@ -9,25 +9,25 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shorter window is mostly error: from the time between the reads of two
- * counters, or from columns that are truncated to ticks of 10 ms. */
+/* Shorter windows are mostly error, from the time between the reads of two
+ * counters or from columns that are truncated to ticks of 10 ms. */
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
 
-/* One core's figures as the getters see them: written under the mutex, read
- * with relaxed loads by anyone. */
+/* The figures of one core as the getters see them. They are written under the
+ * mutex, and read with relaxed loads by any thread. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
-  _Atomic double frequency_hz; /* -1: not known */
+  _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* of their window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC */
   _Atomic int source;
   _Atomic int proof;
-  _Atomic int sibling; /* the next hardware thread going round, -1 none */
+  _Atomic int sibling; /* the next thread of the physical core, -1: none */
 };
 
-/* Where a core's next window begins. */
+/* Where the next window of a core begins. */
 struct window_start {
   struct core_totals total;
   uint64_t time_ns;
@@ -35,9 +35,9 @@ struct window_start {
 
 struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
-  struct machine *machine; /* NULL: the engine's is not ours */
+  struct machine *machine; /* to be closed with the engine; or NULL */
   struct engine *engine;
-  uint64_t shortest_ns;        /* of a window; 0: by its source */
+  uint64_t shortest_ns;        /* window; 0: depends on the source */
   uint64_t due_ns;             /* before this no window is long enough */
   struct window_start *starts; /* by core number */
   struct published *cores;
@@ -143,7 +143,7 @@ int load_open(struct percore_load **result, struct engine *engine,
   return 0;
 }
 
-/* Returns 0 or -EINVAL; a list that is not given leaves the set empty. */
+/* Returns 0 or -EINVAL. A list that is NULL leaves the set empty. */
 static int parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
   if (list == NULL)
@@ -244,16 +244,29 @@ int percore_load_update(struct percore_load *load) {
   return -1;
 }
 
+/* NULL for a number that no core has. */
+static const struct published *published_of(const struct percore_load *load,
+                                            int core) {
+  return core >= 0 && core < load->cores_len ? &load->cores[core] : NULL;
+}
+
+static double get(const _Atomic double *figure) {
+  return atomic_load_explicit(figure, memory_order_relaxed);
+}
+
 double percore_load_get(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return -1;
-  return atomic_load_explicit(&load->cores[core].load, memory_order_relaxed);
+  const struct published *published = published_of(load, core);
+  return published != NULL ? get(&published->load) : -1;
 }
 
 double percore_load_get_low(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return -1;
-  return atomic_load_explicit(&load->cores[core].low, memory_order_relaxed);
+  const struct published *published = published_of(load, core);
+  return published != NULL ? get(&published->low) : -1;
+}
+
+double percore_load_frequency(const struct percore_load *load, int core) {
+  const struct published *published = published_of(load, core);
+  return published != NULL ? get(&published->frequency_hz) : -1;
 }
 
 double percore_load_get_window(const struct percore_load *load, int core,
@@ -265,13 +278,14 @@ double percore_load_get_window(const struct percore_load *load, int core,
       atomic_load_explicit(&published->ended_ns, memory_order_relaxed);
   if (age != NULL)
     *age = (double)(now_ns(load) - ended_ns) / 1e9;
-  return atomic_load_explicit(&published->length_s, memory_order_relaxed);
+  return get(&published->length_s);
 }
 
 double percore_load_get_sibling(const struct percore_load *load, int core) {
   double busiest = -1;
   int sibling = core;
-  /* Round the physical core; the bound is for a map that changes meanwhile. */
+  /* Goes once round the physical core. The bound protects against a map that
+   * changes meanwhile. */
   for (int i = 0; i < load->cores_len; i++) {
     if (sibling < 0 || sibling >= load->cores_len)
       break;
@@ -287,24 +301,19 @@ double percore_load_get_sibling(const struct percore_load *load, int core) {
 }
 
 const char *percore_load_source(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return source_name(SOURCE_NONE);
-  return source_name((enum source)atomic_load_explicit(
-      &load->cores[core].source, memory_order_relaxed));
+  const struct published *published = published_of(load, core);
+  return source_name(published == NULL
+                         ? SOURCE_NONE
+                         : (enum source)atomic_load_explicit(
+                               &published->source, memory_order_relaxed));
 }
 
 const char *percore_load_proof(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return proof_name(PROOF_PENDING);
-  return proof_name((enum proof)atomic_load_explicit(&load->cores[core].proof,
-                                                     memory_order_relaxed));
-}
-
-double percore_load_frequency(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return -1;
-  return atomic_load_explicit(&load->cores[core].frequency_hz,
-                              memory_order_relaxed);
+  const struct published *published = published_of(load, core);
+  return proof_name(published == NULL
+                        ? PROOF_PENDING
+                        : (enum proof)atomic_load_explicit(
+                              &published->proof, memory_order_relaxed));
 }
 
 int percore_load_count(const struct percore_load *load) {

@@ -31,7 +31,6 @@ libcycles_la_SOURCES = \
 	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
 	src/cycles/source.c src/cycles/source.h \
-	src/cycles/thread.c src/cycles/thread.h \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm

@@ -37,7 +37,7 @@ static int fail(struct event_parser *parser, int status, const char *format,
   return status;
 }
 
-/* A name that goes into a path: nothing that could leave the folder. */
+/* Can the name become part of a path without leaving the folder? */
 static bool is_plain_name(const char *name) {
   if (*name == '\0' || *name == '.')
     return false;
@@ -86,7 +86,7 @@ static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
   size_t length = strcspn(format, ":");
   uint64_t *word = config_word(event, format, length);
-  struct core_set bits; /* a list of bit numbers has the same form */
+  struct core_set bits; /* lists of bit numbers have the same syntax */
   if (word == NULL || format[length] != ':' ||
       core_set_parse(&bits, format + length + 1) != 0 ||
       core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)
@@ -256,7 +256,7 @@ int perf_group_read(const struct perf_group *group,
   if (length < 0)
     return (int)length;
   if (length == 0)
-    return -EBUSY; /* end of file: a pinned group that got no counters */
+    return -EBUSY; /* end of file: a pinned group without its counters */
   if ((size_t)length != size || raw.events_len != (uint64_t)group->events_len)
     return -ESTALE;
   reading->time_enabled_ns = raw.time_enabled_ns;

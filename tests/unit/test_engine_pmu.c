@@ -1,5 +1,5 @@
-/* PMUs that serve some cores only, that are taken by guests of this host, and
- * that cannot be opened for a while. */
+/* PMUs that serve only some cores, that guests of this host need, or that
+ * cannot be opened for a while. */
 #include "unit.h"
 
 #include "play.h"
@@ -11,7 +11,8 @@
 
 #define DEVICES "/sys/bus/event_source/devices/"
 
-/* Proofs open their counter and end at once: there is nothing to measure. */
+/* Proofs open their counter and end at once, because nothing can be measured.
+ */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,
@@ -26,7 +27,7 @@ static void fail_open(struct play *play, uint32_t type, uint64_t config,
  * Opens that fail
  */
 
-static void one_failed_open_of_a_proof_is_not_for_life(void **state) {
+static void a_failed_open_during_a_proof_is_retried(void **state) {
   (void)state;
   static const int errors[] = {ENODEV, EOPNOTSUPP, EBUSY, ENOMEM, EACCES};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
@@ -48,8 +49,7 @@ static void one_failed_open_of_a_proof_is_not_for_life(void **state) {
   }
 }
 
-static void
-a_counter_that_does_not_exist_is_not_looked_for_again(void **state) {
+static void a_counter_that_does_not_exist_is_not_tried_again(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -100,8 +100,8 @@ static void start_unsteady(struct play *play) {
   play->fake->perf_read_ns = FAKE_MS; /* so that the TSC moves between reads */
 }
 
-static void the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it(
-    void **state) {
+static void
+the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it(void **state) {
   (void)state;
   struct play play;
   start_unsteady(&play);
@@ -145,7 +145,7 @@ static void guests(struct play *play, const char *count) {
 }
 
 static void
-a_source_that_is_measured_late_yields_to_guests_all_the_same(void **state) {
+a_source_whose_tsc_is_measured_late_still_yields_to_guests(void **state) {
   (void)state;
   struct play play;
   start_unsteady(&play);
@@ -181,7 +181,7 @@ static void add_event(struct play *play, const char *cpus) {
   fake_machine_load(play->fake, 0.3);
 }
 
-static void an_event_serves_the_cores_of_its_pmu_alone(void **state) {
+static void an_event_serves_only_the_cores_of_its_pmu(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -273,9 +273,9 @@ static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
   play.options.cancel = &cancelled;
   play_open(&play);
   engine_prove(play.engine);
-  assert_true(fake_machine_find_counter(play.fake, FAKE_MSR_TYPE,
-                                        FAKE_MSR_MPERF, 1)
-                  ->opens > 0);
+  assert_true(
+      fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)
+          ->opens > 0);
   play_end(&play);
 }
 
@@ -296,8 +296,7 @@ mperf_that_is_refuted_on_one_kind_of_core_serves_the_other(void **state) {
   play_end(&play);
 }
 
-static void
-a_core_that_comes_is_served_by_the_pmu_that_then_has_it(void **state) {
+static void a_core_that_comes_is_served_by_its_present_pmu(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2\n");
@@ -337,7 +336,7 @@ static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
  * Guests of this host
  */
 
-static void a_counter_in_use_is_given_up_when_a_guest_comes(void **state) {
+static void a_counter_in_use_is_given_up_when_a_guest_starts(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -358,7 +357,7 @@ static void a_counter_in_use_is_given_up_when_a_guest_comes(void **state) {
   play_end(&play);
 }
 
-static void a_counter_that_was_named_stays_when_a_guest_comes(void **state) {
+static void a_named_counter_stays_when_a_guest_starts(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -371,7 +370,8 @@ static void a_counter_that_was_named_stays_when_a_guest_comes(void **state) {
   play_end(&play);
 }
 
-/* Such counters neither keep a guest from starting nor take its PMU. */
+/* Counters that exclude guests neither keep a guest from starting nor take its
+ * PMU. */
 static void instructions_are_not_counted_in_guests(void **state) {
   (void)state;
   struct play play;
@@ -385,24 +385,24 @@ static void instructions_are_not_counted_in_guests(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_failed_open_of_a_proof_is_not_for_life),
-      cmocka_unit_test(a_counter_that_does_not_exist_is_not_looked_for_again),
+      cmocka_unit_test(a_failed_open_during_a_proof_is_retried),
+      cmocka_unit_test(a_counter_that_does_not_exist_is_not_tried_again),
       cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
       cmocka_unit_test(
           the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it),
       cmocka_unit_test(
           a_source_whose_tsc_could_not_be_measured_serves_when_it_can),
       cmocka_unit_test(
-          a_source_that_is_measured_late_yields_to_guests_all_the_same),
+          a_source_whose_tsc_is_measured_late_still_yields_to_guests),
       cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
       cmocka_unit_test(
           mperf_that_is_refuted_on_one_kind_of_core_serves_the_other),
-      cmocka_unit_test(an_event_serves_the_cores_of_its_pmu_alone),
+      cmocka_unit_test(an_event_serves_only_the_cores_of_its_pmu),
       cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
-      cmocka_unit_test(a_core_that_comes_is_served_by_the_pmu_that_then_has_it),
+      cmocka_unit_test(a_core_that_comes_is_served_by_its_present_pmu),
       cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
-      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_comes),
-      cmocka_unit_test(a_counter_that_was_named_stays_when_a_guest_comes),
+      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_starts),
+      cmocka_unit_test(a_named_counter_stays_when_a_guest_starts),
       cmocka_unit_test(instructions_are_not_counted_in_guests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
