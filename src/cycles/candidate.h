@@ -56,6 +56,10 @@ struct candidate_window {
   double mperf, aperf, smi; /* 0 if not in the group */
 };
 
+/* ---------------------------------------------------------------------------
+ * candidates.c
+ */
+
 /* Fills candidates[] in the order in which they are tried, and returns their
  * number. Unavailable candidates are included, with their reason. */
 int candidates_find(struct candidate candidates[CANDIDATES_MAX],
@@ -79,6 +83,10 @@ void candidates_yield_to_guests(struct candidate candidates[], int len,
 int candidates_measure_tsc(struct candidate candidates[], int len,
                            const struct machine *machine,
                            const struct topology *topology);
+
+/* ---------------------------------------------------------------------------
+ * candidate.c
+ */
 
 bool candidate_serves(const struct candidate *candidate, int core);
 

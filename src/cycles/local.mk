@@ -7,6 +7,7 @@ libcycles_la_SOURCES = \
 	src/cycles/btf.c src/cycles/btf.h \
 	src/cycles/backoff.h \
 	src/cycles/candidate.c src/cycles/candidate.h \
+	src/cycles/candidates.c \
 	src/cycles/core.c src/cycles/core.h \
 	src/cycles/core_columns.c \
 	src/cycles/core_set.c src/cycles/core_set.h \
