@@ -1,6 +1,8 @@
 /* What the columns of /proc/stat say about one core between two samples. */
 #include "engine_private.h"
 
+#include <math.h>
+
 /* How far a column of /proc/stat may be wrong: it is truncated to a tick at
  * both ends of a window. */
 #define COLUMN_RESOLUTION_NS 10e6
@@ -101,6 +103,15 @@ void core_read_columns(struct engine *engine, struct core *core) {
            stat->time_ns);
 }
 
+/* How far the columns moved, at least: on kernels on which idle and steal
+ * overlap, the smaller of the two may be part of the other. */
+static double progress_ns(const struct engine *engine,
+                          const struct core_sample *sample) {
+  if (steal_is_apart(engine))
+    return sample->sum_ns;
+  return sample->busy_ns + fmax(sample->idle_ns, sample->steal_ns);
+}
+
 void core_read_idle(const struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   if (!sample->stat_valid)
@@ -109,5 +120,5 @@ void core_read_idle(const struct engine *engine, struct core *core) {
   sample->wall_ns = sample->monotonic_ns = sample->stat_wall_ns;
   sample->unhalted_ns = sample->wall_ns - not_run_ns(engine, sample);
   sample->stolen_ns = steal_is_apart(engine) ? 0 : sample->steal_ns;
-  sample->progress_ns = sample->sum_ns;
+  sample->progress_ns = progress_ns(engine, sample);
 }

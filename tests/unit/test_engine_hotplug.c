@@ -82,7 +82,8 @@ a_core_away_between_two_samples_loses_only_that_window(void **state) {
   play_end(&play);
 }
 
-static void the_same_holds_for_the_source_idle(void **state) {
+static void
+a_core_away_between_two_samples_loses_its_idle_window_too(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -296,7 +297,8 @@ int main(void) {
       cmocka_unit_test(a_core_that_has_gone_does_not_affect_others),
       cmocka_unit_test(a_core_that_comes_is_measured_from_its_second_sample_on),
       cmocka_unit_test(a_core_away_between_two_samples_loses_only_that_window),
-      cmocka_unit_test(the_same_holds_for_the_source_idle),
+      cmocka_unit_test(
+          a_core_away_between_two_samples_loses_its_idle_window_too),
       cmocka_unit_test(a_dissolved_group_reveals_a_core_that_was_away),
       cmocka_unit_test(a_frozen_group_reveals_a_core_that_was_away),
       cmocka_unit_test(a_frozen_single_event_is_reopened),

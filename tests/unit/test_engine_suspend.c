@@ -171,7 +171,7 @@ static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   play_end(&play);
 }
 
-static void the_same_holds_for_the_source_idle(void **state) {
+static void a_pause_discards_windows_of_the_source_idle_too(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -183,6 +183,38 @@ static void the_same_holds_for_the_source_idle(void **state) {
   assert_no_loads(&play);
   play_seconds(&play, 1);
   assert_loads(&play, 0.25, PLAY_SECOND_ERROR);
+  play_end(&play);
+}
+
+/* Kernels that count time stolen while waking in idle and in steal. */
+static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  for (int core = 0; core < 2; core++)
+    play.fake->cores[core].woken = 0.9;
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_pause(play.fake, FAKE_SECOND * 13 / 10);
+  play_sample_late(&play, FAKE_SECOND);
+  assert_nan(play_load(&play, 0));
+  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
+  play_end(&play);
+}
+
+static void a_late_sample_with_steal_is_not_a_pause(void **state) {
+  (void)state;
+  struct play play;
+  play_start(&play, 2);
+  fake_machine_load(play.fake, 0.2);
+  for (int core = 0; core < 2; core++)
+    play.fake->cores[core].steal = 0.6;
+  play_open(&play);
+  play_seconds(&play, 2);
+  play_sample_late(&play, 30 * FAKE_SECOND);
+  assert_near(play_load(&play, 0), 0.8, PLAY_SECOND_ERROR);
+  assert_near(engine_load_low(&play.before[0], &play_core(&play, 0)->total),
+              0.2, PLAY_SECOND_ERROR);
   play_end(&play);
 }
 
@@ -246,7 +278,9 @@ int main(void) {
       cmocka_unit_test(a_suspend_before_the_start_does_not_matter),
       cmocka_unit_test(setting_a_clock_is_not_a_suspend),
       cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
-      cmocka_unit_test(the_same_holds_for_the_source_idle),
+      cmocka_unit_test(a_pause_discards_windows_of_the_source_idle_too),
+      cmocka_unit_test(a_pause_is_noticed_although_idle_and_steal_overlap),
+      cmocka_unit_test(a_late_sample_with_steal_is_not_a_pause),
       cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),
       cmocka_unit_test(one_core_that_stood_still_is_not_a_pause_of_the_machine),
       cmocka_unit_test(a_pause_does_not_enter_the_totals),
