@@ -24,7 +24,7 @@
 
 struct linux_machine {
   struct machine machine;
-  char *sysroot; /* without a slash at its end; "" for the root */
+  char *sysroot; /* before each path, which begins with a slash */
   int uevents;   /* netlink socket, -1 if unavailable */
   bool crowded;  /* low descriptors are left to the rest of this process */
 };
@@ -241,9 +241,6 @@ struct machine *machine_linux(const char *sysroot) {
     free(self);
     return NULL;
   }
-  size_t length = strlen(self->sysroot);
-  while (length > 0 && self->sysroot[length - 1] == '/')
-    self->sysroot[--length] = '\0';
   self->uevents = open_uevents();
   self->machine = (struct machine){
       .context = self,

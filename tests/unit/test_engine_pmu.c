@@ -85,6 +85,25 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
   play_end(&play);
 }
 
+/* The next try would be at 303 s. */
+static void a_core_that_returns_has_its_instructions_at_once(void **state) {
+  (void)state;
+  struct play play;
+  play_start_mperf(&play, 2, 0.5);
+  play_add_ipc(&play);
+  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, EOPNOTSUPP);
+  play_open(&play);
+  play_seconds(&play, 280);
+  fail_open(&play, PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS, 0);
+  fake_machine_online(play.fake, 1, false);
+  play_seconds(&play, 1);
+  fake_machine_online(play.fake, 1, true);
+  play_seconds(&play, 2);
+  assert_true(play_core(&play, 1)->total.instructions > 0);
+  assert_true(play_core(&play, 0)->total.instructions == 0);
+  play_end(&play);
+}
+
 /* ---------------------------------------------------------------------------
  * A TSC that cannot be measured
  */
@@ -388,6 +407,7 @@ int main(void) {
       cmocka_unit_test(a_failed_open_during_a_proof_is_retried),
       cmocka_unit_test(a_counter_that_does_not_exist_is_not_tried_again),
       cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
+      cmocka_unit_test(a_core_that_returns_has_its_instructions_at_once),
       cmocka_unit_test(
           the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it),
       cmocka_unit_test(
