@@ -10,9 +10,9 @@
 /* A shorter window is mostly rounding and becomes part of the next. */
 #define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
 
-/* The kernel reads idle and iowait one after the other. If a task begins or
- * ends to wait in between, the sum is wrong for this read, by up to a whole
- * period of idleness. In some kernels the sum also steps back by some ticks. */
+/* The kernel reads idle and iowait one after the other. If a task starts or
+ * stops waiting in between, the sum of this read is wrong by up to a whole
+ * period of idleness. On some kernels the sum also steps back by some ticks. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
 /* Columns that are wrong in this many consecutive windows have been reset. */
@@ -103,8 +103,8 @@ void core_read_columns(struct engine *engine, struct core *core) {
            stat->time_ns);
 }
 
-/* How far the columns moved, at least: on kernels on which idle and steal
- * overlap, the smaller of the two may be part of the other. */
+/* The least time that the columns account for. If steal is not apart from idle,
+ * the smaller of the two may be contained in the larger. */
 static double progress_ns(const struct engine *engine,
                           const struct core_sample *sample) {
   if (steal_is_apart(engine))

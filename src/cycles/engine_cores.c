@@ -42,8 +42,8 @@ void engine_find_isolated(struct engine *engine) {
   engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
 }
 
-/* A core that is new begins, a core that has gone is closed, and a core that
- * was away in between is closed and begins anew. */
+/* Adds new cores, closes cores that have gone, and restarts cores that were
+ * away in between. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
   candidates_find_cores(engine->candidates, engine->candidates_len,

@@ -6,8 +6,8 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Against time_enabled, which the kernel takes from the same TSC but for what
- * it learns anew after a migration. */
+/* The rate is measured against time_enabled, which the kernel computes from the
+ * same TSC. A larger difference means that this machine has migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
 /* A TSC whose rate could not be measured is tried again after this long, and

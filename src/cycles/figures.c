@@ -68,8 +68,8 @@ void figures_close(struct figures *figures) {
   free(figures);
 }
 
-/* The first window of a core begins at its second sample, because its epoch is
- * none that a core has. NULL if out of memory. */
+/* The windows of a core that is new here have an epoch that no core has, so
+ * that they begin at its present totals. NULL if out of memory. */
 static struct core_windows *windows_of(struct figures *figures,
                                        const struct core *state) {
   if (state->number >= figures->windows_len) {
