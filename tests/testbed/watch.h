@@ -4,6 +4,7 @@
 
 #include "burner.h"
 
+#include "cycles/core.h"
 #include "cycles/engine.h"
 
 #include <stdbool.h>
@@ -31,11 +32,11 @@ void watch_close(struct watch *watch);
 bool watch_said(const struct watch *watch, const char *const words[]);
 
 /* NULL if the engine does not know the core. */
-const struct engine_core *watch_core(const struct watch *watch, int core);
+const struct core *watch_core(const struct watch *watch, int core);
 
 /* Takes a sample. Returns the totals of a core, all zero for an unknown core.
  */
-struct core_total watch_total(struct watch *watch, int core);
+struct core_totals watch_total(struct watch *watch, int core);
 
 /* The figures of a window, as shares of its wall time. */
 struct window {
