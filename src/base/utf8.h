@@ -23,6 +23,9 @@ bool utf8_is_control(uint32_t code);
  * several scripts cannot be written without these. */
 bool utf8_is_deceptive(uint32_t code);
 
+/* True if text is well-formed UTF-8 without characters of a class. */
+bool utf8_has_no(const char *text, size_t length, bool (*is_in_class)(uint32_t));
+
 /* Copies bytes as well-formed UTF-8 in which each deceptive character, each
  * character of `unwanted` (ASCII) and each byte that is not part of a
  * well-formed character has become `replacement`. Always NUL-terminated; the

@@ -57,15 +57,7 @@ static bool stays_changing(struct state *state, const uint64_t *word) {
 }
 
 static bool is_clean_text(const char *text, size_t length) {
-  while (length > 0) {
-    uint32_t code;
-    size_t taken = utf8_decode(text, length, &code);
-    if (taken == 0 || utf8_is_deceptive(code))
-      return false;
-    text += taken;
-    length -= taken;
-  }
-  return true;
+  return utf8_has_no(text, length, utf8_is_deceptive);
 }
 
 /* ---------------------------------------------------------------------------

@@ -21,21 +21,6 @@
 static pthread_mutex_t regions_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct percore_region *regions;
 
-bool region_lock(struct percore_region *region) {
-  errno = ENODEV;
-  if (region->is_sink)
-    return false;
-  pthread_mutex_lock(&region->mutex);
-  if (!region->forked)
-    return true;
-  pthread_mutex_unlock(&region->mutex);
-  return false;
-}
-
-void region_unlock(struct percore_region *region) {
-  pthread_mutex_unlock(&region->mutex);
-}
-
 /* ---------------------------------------------------------------------------
  * Fork: the child keeps handles, and none of them may reach the region
  */
@@ -74,57 +59,6 @@ static void after_fork_in_child(void) {
 
 static void watch_forks(void) {
   pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child);
-}
-
-/* ---------------------------------------------------------------------------
- * Ticks per second of percore_tsc, measured once
- */
-
-static uint64_t measured_tsc_hz;
-
-static uint64_t now_ns(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* The tick count in the middle of two looks at the clock; the closest of some.
- */
-static void read_both(uint64_t *ns, uint64_t *tsc) {
-  uint64_t least = UINT64_MAX;
-  for (int i = 0; i < 8; i++) {
-    uint64_t before = now_ns(CLOCK_MONOTONIC_RAW);
-    uint64_t ticks = percore_tsc();
-    uint64_t after = now_ns(CLOCK_MONOTONIC_RAW);
-    if (after - before >= least)
-      continue;
-    least = after - before;
-    *ns = before + (after - before) / 2;
-    *tsc = ticks;
-  }
-}
-
-static void measure_tsc_hz(void) {
-#if defined(__aarch64__)
-  __asm__("mrs %0, cntfrq_el0" : "=r"(measured_tsc_hz));
-#elif defined(__x86_64__)
-  struct timespec pause = {.tv_nsec = 20000000};
-  uint64_t ns[2], tsc[2];
-  read_both(&ns[0], &tsc[0]);
-  nanosleep(&pause, NULL);
-  read_both(&ns[1], &tsc[1]);
-  measured_tsc_hz =
-      (uint64_t)((double)(tsc[1] - tsc[0]) * 1e9 / (double)(ns[1] - ns[0]));
-#else
-  (void)read_both;
-  measured_tsc_hz = 1000000000u;
-#endif
-}
-
-uint64_t region_tsc_hz(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, measure_tsc_hz);
-  return measured_tsc_hz;
 }
 
 /* ---------------------------------------------------------------------------
@@ -172,8 +106,8 @@ static void write_directory(struct percore_region *region,
   struct region_header *header = &plan->header;
   header->pid = getpid();
   header->tsc_hz = region_tsc_hz();
-  header->start_realtime_ns = now_ns(CLOCK_REALTIME);
-  header->start_boottime_ns = now_ns(CLOCK_BOOTTIME);
+  header->start_realtime_ns = region_now_ns(CLOCK_REALTIME);
+  header->start_boottime_ns = region_now_ns(CLOCK_BOOTTIME);
   if (getrandom(header->region_id, sizeof(header->region_id), 0) !=
       sizeof(header->region_id))
     memcpy(header->region_id, &header->start_boottime_ns, 8);
@@ -249,7 +183,8 @@ static int fill_region(struct percore_region *region, const char *name,
 
 static int make_region(struct percore_region **made, const char *name,
                        const struct percore_table *tables, uint32_t table_count,
-                       const struct percore_options *options) {
+                       const struct percore_options *options,
+                       struct region_fault *fault) {
   struct region_plan plan;
   uint32_t cores =
       options->cores != 0 ? options->cores : region_possible_cores();
@@ -257,7 +192,7 @@ static int make_region(struct percore_region **made, const char *name,
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   struct percore_region *region = NULL;
   int rc = region_plan_make(&plan, name, tables, table_count, options, cores,
-                            page_size);
+                            page_size, fault);
   if (rc != 0)
     goto cleanup;
   rc = -1;
@@ -294,9 +229,10 @@ static void unlink_region(struct percore_region *region) {
 static int make_and_serve(struct percore_region **region, const char *name,
                           const struct percore_table *tables,
                           uint32_t table_count,
-                          const struct percore_options *options) {
+                          const struct percore_options *options,
+                          struct region_fault *fault) {
   struct percore_region *made;
-  if (make_region(&made, name, tables, table_count, options) != 0)
+  if (make_region(&made, name, tables, table_count, options, fault) != 0)
     return -1;
   made->quiet = options->quiet != 0;
   made->numbers_cores = options->cores != 0;
@@ -310,25 +246,37 @@ static int make_and_serve(struct percore_region **region, const char *name,
   return 0;
 }
 
+/* Copies the options that the application's version of percore.h knows; later
+ * ones get their defaults. */
+static bool take_options(struct percore_options *options,
+                         const struct percore_options *given,
+                         struct region_fault *fault) {
+  *options = (struct percore_options){0};
+  if (given != NULL && given->size < sizeof(given->size))
+    return region_fails(fault, EINVAL,
+                        "set the member size of the options to sizeof");
+  if (given != NULL)
+    memcpy(options, given,
+           given->size < sizeof(*options) ? given->size : sizeof(*options));
+  if (options->extra_slots == 0)
+    options->extra_slots = 8;
+  return true;
+}
+
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *given) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  struct percore_options options = {0};
-  if (given != NULL && given->size < sizeof(given->size)) {
-    errno = EINVAL;
-    *region = region_make_sink(name, &options);
-    return -1;
-  }
-  if (given != NULL)
-    memcpy(&options, given,
-           given->size < sizeof(options) ? given->size : sizeof(options));
-  if (options.extra_slots == 0)
-    options.extra_slots = 8;
+  struct percore_options options;
+  struct region_fault fault = {0};
   pthread_once(&once, watch_forks);
-  if (make_and_serve(region, name, tables, table_count, &options) == 0)
+  if (take_options(&options, given, &fault) &&
+      make_and_serve(region, name, tables, table_count, &options, &fault) == 0)
     return 0;
-  *region = region_make_sink(name, &options);
+  if (fault.error == 0)
+    fault.error = errno;
+  *region = region_make_sink(name, &options, &fault);
+  errno = fault.error;
   return -1;
 }
 

@@ -329,11 +329,7 @@ static bool take_names(struct region_directory *directory,
       !take_optional_string(directory, header->instance, &directory->instance,
                             fault))
     return false;
-  return directory->instance == NULL ||
-         region_instance_is_valid(directory->instance) ||
-         region_breaks(fault, REGION_RULE_INSTANCE_NAME,
-                       "the instance's name must be at most 63 letters, "
-                       "digits, '-', '_' and '.', and not begin with a dot");
+  return region_instance_check(directory->instance, fault);
 }
 
 static bool parse(struct region_directory *directory, const unsigned char *copy,

@@ -51,12 +51,6 @@ static void barrier_everywhere(void) {
 
 enum { LEAST_PERIOD_NS = 1000000 };
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* A block to which no thread ever attached has no memory. */
 static uint64_t quiescent_points(const struct percore_region *region,
                                  uint32_t s) {
@@ -76,7 +70,7 @@ static void begin(struct percore_region *region) {
     slot->seen = now;
   }
   grace->begun++;
-  grace->begun_ns = now_ns();
+  grace->begun_ns = region_now_ns(CLOCK_MONOTONIC);
 }
 
 /* Whether the thread of a slot holds no row now. */
@@ -139,7 +133,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   else
     state->oldest = row + 1;
   state->newest = row + 1;
-  if (now_ns() - region->grace.begun_ns >= LEAST_PERIOD_NS)
+  if (region_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= LEAST_PERIOD_NS)
     begin(region);
 }
 

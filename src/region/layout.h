@@ -13,11 +13,18 @@
 #ifndef PERCORE_REGION_LAYOUT_H
 #define PERCORE_REGION_LAYOUT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "percore.h"
+
+/* `return region_failed(EINVAL);` */
+static inline int region_failed(int error) {
+  errno = error;
+  return -1;
+}
 
 #define REGION_MAGIC "PERCORE1"
 #define REGION_BYTE_ORDER 0x01020304u
@@ -34,6 +41,7 @@
 #define REGION_MAX_STATES 256u /* of one field */
 /* What collectd calls a value: percore_host_<region>_<table>_<field>. */
 #define REGION_MAX_PLUGIN_NAME 120u
+#define REGION_MAX_INSTANCE 63u
 
 struct region_header {
   char magic[8];
@@ -232,14 +240,12 @@ bool region_schema_is_valid(const char *name,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
 
+/* region_instance_is_valid with a fault; NULL is valid. */
+bool region_instance_check(const char *instance, struct region_fault *fault);
+
 /* Name, unit and help of a field. */
 bool region_field_texts_are_valid(const struct percore_field *field,
                                   struct region_fault *fault);
-
-/* region_schema_is_valid for producers: 0, or -1 with EINVAL or ENAMETOOLONG.
- */
-int region_schema_check(const char *name, const struct percore_table *tables,
-                        uint32_t table_count);
 
 /* Buckets of a histogram, 0 if the shape is not allowed. */
 uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
@@ -252,6 +258,15 @@ uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
  * EINVAL, ENAMETOOLONG. dir NULL: PERCORE_RUNTIME_DIR, else /run/percore. */
 int region_path(char *path, size_t size, const char *dir, const char *name,
                 const char *instance, const char *suffix);
+
+/* Splits the name of a socket's file, such as "gtpu@east.sock"; the instance is
+ * "" if there is none. False if it is not the name of a region's socket. */
+struct region_socket_name {
+  char region[REGION_MAX_PLUGIN_NAME + 1];
+  char instance[REGION_MAX_INSTANCE + 1];
+};
+bool region_socket_name_parse(struct region_socket_name *name,
+                              const char *file);
 
 /* Where regions are found when nobody says otherwise. */
 const char *region_runtime_dir(void);
@@ -268,12 +283,12 @@ struct region_plan {
 };
 
 /* Checks the description and gives every part its place; page_size is that of
- * the memory. tables and fields get `core` first. Returns 0, or -1 with EINVAL,
- * ENAMETOOLONG, ENOMEM. region_plan_free is for both outcomes. */
+ * the memory. tables and fields get `core` first. Returns 0, or -1 with a fault
+ * (EINVAL, ENAMETOOLONG, ENOMEM). Call region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,
-                     uint64_t page_size);
+                     uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);
 
 /* Writes the immutable part to the start of a region. */

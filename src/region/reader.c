@@ -112,10 +112,9 @@ static bool name_is_valid(const struct region_reader *reader,
                           const struct region_directory *directory,
                           struct region_fault *fault) {
   char file[sizeof(reader->path)];
-  snprintf(file, sizeof(file), "/%s%s%s.sock", directory->name,
-           directory->instance != NULL ? "@" : "",
-           directory->instance != NULL ? directory->instance : "");
-  return strcmp(strrchr(reader->path, '/'), file) == 0 ||
+  return (region_path(file, sizeof(file), "", directory->name,
+                      directory->instance, "sock") == 0 &&
+          strcmp(strrchr(reader->path, '/'), file) == 0) ||
          region_breaks(fault, REGION_RULE_SOCKET_NAME,
                        "region name differs from its socket's");
 }

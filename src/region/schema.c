@@ -2,7 +2,6 @@
  * when they create, readers check what they read by the same rules. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,6 +45,13 @@ static bool histogram_is_valid(const struct percore_field *field,
                        "sub_bits %u, max_bits %u: sub_bits must be 0 to 8, "
                        "max_bits more than that and at most 64",
                        field->sub_bits, field->max_bits);
+}
+
+bool region_instance_check(const char *instance, struct region_fault *fault) {
+  return instance == NULL || region_instance_is_valid(instance) ||
+         region_breaks(fault, REGION_RULE_INSTANCE_NAME,
+                       "the instance's name must be 1 to 63 letters, digits, "
+                       "'-', '_' and '.', and not begin with a dot");
 }
 
 bool region_field_texts_are_valid(const struct percore_field *field,
@@ -217,13 +223,4 @@ bool region_schema_is_valid(const char *name,
          region_breaks(fault, REGION_RULE_COUNTS,
                        "the tables have more than %u fields",
                        REGION_MAX_FIELDS);
-}
-
-int region_schema_check(const char *name, const struct percore_table *tables,
-                        uint32_t table_count) {
-  struct region_fault fault;
-  if (region_schema_is_valid(name, tables, table_count, &fault))
-    return 0;
-  errno = fault.rule == REGION_RULE_IDENTIFIER ? ENAMETOOLONG : EINVAL;
-  return -1;
 }

@@ -3,21 +3,15 @@
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
 #include "writer.h"
 
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
-
-bool region_owner_is_dead(const struct region_slot *slot) {
-  return syscall(SYS_tgkill, getpid(), slot->tid, 0) != 0 && errno == ESRCH;
-}
 
 static bool can_be_taken(const struct region_slot *slot) {
   return slot->tid == 0 || region_owner_is_dead(slot);
@@ -64,9 +58,9 @@ static bool may_run_on(const struct percore_region *region, int core) {
  * thread. */
 static void say_elsewhere(struct percore_region *region, const char *name,
                           int core) {
-  if (region->said_elsewhere || region->quiet)
+  if (region->warned_affinity || region->quiet)
     return;
-  region->said_elsewhere = true;
+  region->warned_affinity = true;
   fprintf(
       stderr,
       "percore: thread '%s' attaches for core %d, but its affinity excludes "
@@ -97,16 +91,13 @@ static void begin_block(struct percore_slot_head *head) {
 static void take_slot(struct percore_region *region, uint32_t s, int core,
                       const char *name) {
   struct region_slot *slot = &region->slots[s];
-  struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
   uint64_t changing = region_succeeded(slot->generation, REGION_CHANGING);
   __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
   __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
   __atomic_store_n(&slot->since_boottime_ns,
-                   (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
-                   __ATOMIC_RELAXED);
+                   region_now_ns(CLOCK_BOOTTIME), __ATOMIC_RELAXED);
   name_slot(slot, name);
   begin_block(region_block(region, s));
   __atomic_store_n(&slot->generation, region_changed(changing, REGION_LIVE),

@@ -394,6 +394,61 @@ static void a_quiet_sink_says_nothing_and_knows_why(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
+static void the_reason_names_the_rule_that_a_description_breaks(void **state) {
+  (void)state;
+  static const struct percore_field good = {.name = "rx"};
+  static const struct percore_field bad_name = {.name = "RX"};
+  static const struct percore_field no_buckets = {
+      .name = "delay", .kind = PERCORE_HISTOGRAM, .sub_bits = 9};
+  static const struct {
+    const char *name, *instance, *table;
+    const struct percore_field *field;
+    size_t size;
+    uint32_t extra_slots;
+    const char *reason;
+  } cases[] = {
+      {"author", NULL, "port", &bad_name, 0, 0,
+       "region 'author' is refused: table port, field #0: its name must be "},
+      {"author", NULL, "port", &no_buckets, 0, 0,
+       "table port, field delay: sub_bits 9, max_bits 0: "},
+      {"author", NULL, "host", &good, 0, 0, "table host: its name must be "},
+      {"Author", NULL, "port", &good, 0, 0, "the region's name must be "},
+      {"author", ".", "port", &good, 0, 0, "the instance's name must be "},
+      {"author", NULL, "port", &good, 0, 20000, "20000 extra slots; "},
+      {"author", NULL, "port", &good, 1, 0, "the member size of the options"},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    struct percore_table table = {
+        .name = cases[i].table, .fields = cases[i].field, .field_count = 1};
+    struct percore_options options = {.size = cases[i].size ? cases[i].size
+                                                            : sizeof(options),
+                                      .instance = cases[i].instance,
+                                      .extra_slots = cases[i].extra_slots};
+    struct percore_region *region;
+    FILE *file = begin_to_listen();
+    int status = percore_create(&region, cases[i].name, &table, 1, &options);
+    int error = errno;
+    end_listening(file);
+    assert_int_equal(status, -1);
+    assert_int_equal(error, EINVAL);
+    if (strstr(status_of(region).reason, cases[i].reason) == NULL)
+      fail_msg("%s does not say: %s", status_of(region).reason,
+               cases[i].reason);
+    assert_non_null(strstr(said, status_of(region).reason));
+  }
+}
+
+static void a_missing_directory_is_created_as_the_message_says(void **state) {
+  (void)state;
+  struct percore_options options = {
+      .size = sizeof(options), .runtime_dir = "/nonexistent", .quiet = 1};
+  struct percore_region *region;
+  assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
+  assert_non_null(strstr(status_of(region).reason, "systemd-sysusers "));
+  assert_non_null(
+      strstr(status_of(region).reason, "systemd-tmpfiles --create percore.conf"));
+}
+
 static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
   (void)state;
   struct percore_region *region =
@@ -448,6 +503,8 @@ int main(void) {
       cmocka_unit_test(a_region_tells_how_many_readers_it_has),
       cmocka_unit_test(a_sink_says_once_why_it_is_one),
       cmocka_unit_test(a_quiet_sink_says_nothing_and_knows_why),
+      cmocka_unit_test(the_reason_names_the_rule_that_a_description_breaks),
+      cmocka_unit_test(a_missing_directory_is_created_as_the_message_says),
       cmocka_unit_test(a_forked_child_learns_that_its_region_is_a_sink),
       cmocka_unit_test(a_status_of_another_size_is_as_long_as_asked_for),
   };

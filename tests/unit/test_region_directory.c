@@ -24,9 +24,10 @@ struct bytes {
 static struct bytes make_directory(void) {
   struct percore_options options = {.extra_slots = 2, .instance = "a"};
   struct region_plan plan;
-  assert_return_code(
-      region_plan_make(&plan, "unit", unit_tables, TABLES, &options, 4, 4096),
-      errno);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", unit_tables, TABLES,
+                                    &options, 4, 4096, &fault),
+                   0);
   struct bytes bytes = {.size = plan.header.directory_size,
                         .region_size = plan.header.region_size};
   bytes.start = calloc(1, bytes.size);
@@ -184,8 +185,8 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
   }
   fields[0].help = help;
   table.field_count = FIELDS;
-  assert_return_code(
-      region_plan_make(&plan, "unit", &table, 1, &options, 4, 4096), errno);
+  assert_int_equal(
+      region_plan_make(&plan, "unit", &table, 1, &options, 4, 4096, &fault), 0);
   size_t size = plan.header.directory_size;
   unsigned char *copy = calloc(1, size);
   assert_non_null(copy);
@@ -277,8 +278,10 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
                                        .field_count = 1,
                                        .max_rows = 1000};
   }
-  assert_return_code(
-      region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096), errno);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", tables, OVER, &options, 4,
+                                    4096, &fault),
+                   0);
   struct bytes bytes = {.size = plan.header.directory_size,
                         .region_size = plan.header.region_size};
   bytes.start = calloc(1, bytes.size);
@@ -288,7 +291,6 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
   for (uint32_t t = 2; t <= OVER; t++)
     table_of(&bytes, t)->single_offset = plan.tables[1].single_offset;
   struct region_directory directory;
-  struct region_fault fault;
   assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
                                           bytes.region_size, MAX_SIZE, &fault),
                    -1);

@@ -105,6 +105,7 @@ static void shapes_that_have_no_meaning_are_refused(void **state) {
       {"an alignment that is no power of two", .field = {.name = "rx"},
        .align = 96},
   };
+  struct region_fault fault;
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     const struct refused *refused = &cases[i];
     struct percore_table table = {.name = "port",
@@ -115,7 +116,7 @@ static void shapes_that_have_no_meaning_are_refused(void **state) {
                                   .row_name_size = refused->name_size,
                                   .row_align = refused->align,
                                   .flags = refused->flags};
-    if (region_schema_check("unit", &table, 1) == 0)
+    if (region_schema_is_valid("unit", &table, 1, &fault))
       fail_msg("%s was accepted", refused->what);
   }
 }
@@ -127,10 +128,12 @@ static void scalars_after_a_histogram_are_refused(void **state) {
       {.name = "b"}};
   struct percore_table table = {
       .name = "port", .fields = fields, .field_count = 2};
-  assert_int_equal(region_schema_check("unit", &table, 1), -1);
+  struct region_fault fault;
+  assert_false(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_HISTOGRAM);
   table.fields = &fields[1];
   table.field_count = 1;
-  assert_int_equal(region_schema_check("unit", &table, 1), 0);
+  assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
 static void what_collectd_would_call_a_value_fits_its_name(void **state) {
@@ -141,11 +144,11 @@ static void what_collectd_would_call_a_value_fits_its_name(void **state) {
   struct percore_field field = {.name = "rx"};
   struct percore_table table = {
       .name = name, .fields = &field, .field_count = 1};
-  errno = 0;
-  assert_int_equal(region_schema_check("unit", &table, 1), -1);
-  assert_int_equal(errno, ENAMETOOLONG);
+  struct region_fault fault;
+  assert_false(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_IDENTIFIER);
   name[120 - 15 - 4 - 2] = '\0';
-  assert_int_equal(region_schema_check("unit", &table, 1), 0);
+  assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
 static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
@@ -168,9 +171,10 @@ static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
        .max_rows = 300000},
   };
   struct region_plan plan;
-  assert_return_code(region_plan_make(&plan, "unit", tables, COUNT_OF(tables),
-                                      &options, 3, 4096),
-                     errno);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", tables, COUNT_OF(tables),
+                                    &options, 3, 4096, &fault),
+                   0);
   const struct region_header *header = &plan.header;
   const struct region_table *many = &plan.tables[2], *flow = &plan.tables[4];
   const uint64_t places[] = {
@@ -206,11 +210,11 @@ static void a_region_too_large_to_address_is_refused(void **state) {
                                        .fields = &field,
                                        .field_count = 1,
                                        .max_rows = 1u << 31};
-  errno = 0;
-  assert_int_equal(
-      region_plan_make(&plan, "unit", tables, HUGE_TABLES, &options, 300, 4096),
-      -1);
-  assert_int_equal(errno, ENOMEM);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", tables, HUGE_TABLES,
+                                    &options, 300, 4096, &fault),
+                   -1);
+  assert_int_equal(fault.error, ENOMEM);
   region_plan_free(&plan);
 }
 
