@@ -108,12 +108,14 @@ bool region_breaks(struct region_fault *fault, enum region_rule rule,
   va_start(arguments, format);
   vsnprintf(fault->text, sizeof(fault->text), format, arguments);
   va_end(arguments);
+  errno = EPROTO;
   return false;
 }
 
 bool region_fails(struct region_fault *fault, int error, const char *text) {
   *fault = (struct region_fault){.error = error};
   snprintf(fault->text, sizeof(fault->text), "%s", text);
+  errno = error;
   return false;
 }
 

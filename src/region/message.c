@@ -11,7 +11,7 @@
 
 union control {
   struct cmsghdr header;
-  char bytes[CMSG_SPACE(REGION_MOST_PASSED * sizeof(int))];
+  char bytes[CMSG_SPACE(REGION_MAX_PASSED * sizeof(int))];
 };
 
 static void find_passed(struct msghdr *header, struct region_passed *passed) {

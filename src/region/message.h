@@ -9,11 +9,11 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-enum { REGION_MOST_PASSED = 253 }; /* SCM_MAX_FD: with one message */
+enum { REGION_MAX_PASSED = 253 }; /* SCM_MAX_FD: with one message */
 
 struct region_passed {
   int count;
-  int fds[REGION_MOST_PASSED];
+  int fds[REGION_MAX_PASSED];
 };
 
 /* A packet of a size that both sides know, with descriptors; never blocks.

@@ -93,12 +93,8 @@ static void say_fault(struct region_reader *reader) {
            fault->text[0] != '\0' ? "refused: " : "", why);
 }
 
-/* why: what the producer did wrong in handing over, or NULL. */
-static void fail(struct region_reader *reader, int error, const char *why) {
-  if (why != NULL && error == EPROTO)
-    region_breaks(&reader->fault, REGION_RULE_HELLO, "%s", why);
-  else
-    region_fails(&reader->fault, error, why != NULL ? why : "");
+static void fail(struct region_reader *reader, int error, const char *text) {
+  region_fails(&reader->fault, error, text);
   say_fault(reader);
 }
 
@@ -176,7 +172,7 @@ static enum region_event leave(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   reader->left = true;
   reader->ended = has_ended(&reader->view);
-  fail(reader, ECONNRESET, NULL);
+  fail(reader, ECONNRESET, "");
   return REGION_WENT;
 }
 
@@ -190,7 +186,7 @@ int region_reader_connect(struct region_reader *reader) {
                    : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (status != 0) {
-    fail(reader, errno, NULL);
+    fail(reader, errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
     region_connection_close(coming);
@@ -211,23 +207,22 @@ static bool await_hello(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
   struct region_receiver *receiver = reader->options.receiver;
   int wait_ms = reader->options.hello_wait_ms;
-  const char *why;
   if (region_reader_connect(reader) != 0)
     return false;
   if (coming->memfd >= 0)
     return true;
-  int status = receiver == NULL
-                   ? region_connection_hello(coming, wait_ms, &why)
-                   : region_receiver_hello(receiver, coming, reader->path,
-                                           wait_ms, &why);
+  int status =
+      receiver == NULL
+          ? region_connection_hello(coming, wait_ms, &reader->fault)
+          : region_receiver_hello(receiver, coming, reader->path, wait_ms,
+                                  &reader->fault);
   if (status == 0)
     return true;
-  if (errno == EAGAIN) { /* stay connected: it may speak later */
-    fail(reader, ETIMEDOUT, NULL);
-    return false;
-  }
-  fail(reader, errno, why);
-  region_connection_close(coming);
+  if (reader->fault.error == EAGAIN) /* the connection stays, HELLO may come */
+    region_fails(&reader->fault, ETIMEDOUT, "");
+  else
+    region_connection_close(coming);
+  say_fault(reader);
   return false;
 }
 

@@ -342,10 +342,10 @@ static pid_t stop_process_of(int peer) {
 
 static int try_hello_of(struct region_connection *connection,
                         struct region_receiver *receiver, int wait_ms) {
-  const char *why;
+  struct region_fault fault;
   char path[128];
   unit_path(path);
-  return region_receiver_hello(receiver, connection, path, wait_ms, &why);
+  return region_receiver_hello(receiver, connection, path, wait_ms, &fault);
 }
 
 /* Lets a process connect; returns the producer's end. Processes of refused
@@ -419,7 +419,7 @@ static void who_sends_more_than_hello_is_refused(void **state) {
   unit_path(path);
   for (int kind = 0; kind < KINDS; kind++) {
     struct region_connection connection;
-    const char *why;
+    struct region_fault fault;
     int peer = accept_process(&connection, *state);
     pid_t pid = stop_process_of(peer);
     struct msghdr more = {.msg_iov = &parts[kind], .msg_iovlen = 1};
@@ -434,9 +434,9 @@ static void who_sends_more_than_hello_is_refused(void **state) {
       assert_true(sendmsg(peer, &more, 0) >= 0);
     assert_return_code(kill(pid, SIGCONT), errno);
     assert_int_equal(
-        region_receiver_hello(*state, &connection, path, 60000, &why), -1);
+        region_receiver_hello(*state, &connection, path, 60000, &fault), -1);
     assert_int_equal(errno, EPROTO);
-    assert_non_null(strstr(why, "more than HELLO"));
+    assert_non_null(strstr(fault.text, "more than HELLO"));
     close_both(&connection, peer);
   }
   assert_return_code(percore_destroy(region), 0);
@@ -525,7 +525,7 @@ static void each_connection_of_an_offender_has_its_own_process(void **state) {
 
 static void two_processes_wait_for_a_socket_of_an_offender(void **state) {
   struct region_connection connections[3];
-  const char *why;
+  struct region_fault fault;
   char path[128];
   int peers[2];
   unit_path(path);
@@ -535,9 +535,9 @@ static void two_processes_wait_for_a_socket_of_an_offender(void **state) {
   int listener = listen_as_unit();
   assert_return_code(region_connection_probe(&connections[2], path), errno);
   assert_int_equal(
-      region_receiver_hello(*state, &connections[2], path, 60000, &why), -1);
+      region_receiver_hello(*state, &connections[2], path, 60000, &fault), -1);
   assert_int_equal(errno, EBUSY);
-  assert_non_null(strstr(why, "held up"));
+  assert_non_null(strstr(fault.text, "cannot exit"));
   region_connection_close(&connections[0]); /* its process ends */
   region_connection_close(&connections[2]);
   close(listener);
