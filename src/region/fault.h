@@ -1,6 +1,6 @@
-/* fault.h: why a region cannot be read, as data: an errno, the rule of
- * percore-region(7) that it breaks, the table and field that break it, and the
- * reason in words. */
+/* fault.h: why a region cannot be read or created, as data: an errno, the rule
+ * of percore-region(7) that it breaks, the table and field that break the rule,
+ * and the reason in words. */
 #ifndef PERCORE_REGION_FAULT_H
 #define PERCORE_REGION_FAULT_H
 
@@ -10,8 +10,7 @@
 
 #include "layout.h"
 
-/* In the order in which they are checked. percore-region(7) lists them by their
- * names. */
+/* Groups of rules, in the order in which they are checked. */
 enum region_rules {
   REGION_RULES_HANDOVER,
   REGION_RULES_HEADER,
@@ -20,8 +19,8 @@ enum region_rules {
   REGION_RULES_TABLES,
   REGION_RULES_FIELDS,
   REGION_RULES_PLACES,
-  /* Readers do not refuse a region that breaks the rules from here on: they
-   * skip or misread the part that does. */
+  /* Readers do not refuse a region that breaks one of the following rules: they
+   * skip or misread the part that breaks it. */
   REGION_RULES_START,
   REGION_RULES_SLOTS,
   REGION_RULES_ROWS,
@@ -29,8 +28,9 @@ enum region_rules {
   REGION_RULES_GROUPS
 };
 
+/* percore-region(7) lists the rules by name. */
 enum region_rule {
-  REGION_NO_RULE, /* it failed for another reason */
+  REGION_NO_RULE, /* no rule is broken: something else failed */
   REGION_RULE_HELLO,
   REGION_RULE_SEALS,
   REGION_RULE_SOCKET_NAME,
@@ -91,40 +91,40 @@ enum region_rule {
   REGION_RULE_COUNT
 };
 
-/* "overlap"; "" for REGION_NO_RULE. */
+/* Such as "overlap"; "" for REGION_NO_RULE. */
 const char *region_rule_name(enum region_rule rule);
 enum region_rules region_rule_group(enum region_rule rule);
 
-/* "places", and what its rules are about. */
+/* Such as "places", and the subject of its rules in words. */
 const char *region_rules_name(enum region_rules group);
 const char *region_rules_about(enum region_rules group);
 
 #define REGION_SUBJECT_SIZE (REGION_MAX_PLUGIN_NAME + 1)
 
 struct region_fault {
-  int error;             /* 0: none; EPROTO: a rule is broken; any errno */
-  enum region_rule rule; /* REGION_NO_RULE: none of the region's doing */
-  /* By their names, or by number ("#3") where the name itself is not valid; ""
-   * where no table or field is to blame. */
+  int error; /* 0: no fault; EPROTO: a rule is broken; any other errno */
+  enum region_rule rule;
+  /* The name of the table and field that break the rule, or a number such as
+   * "#3" if the name is invalid; "" if it is not a table or field. */
   char table[REGION_SUBJECT_SIZE];
   char field[REGION_SUBJECT_SIZE];
-  char text[320]; /* the reason in words; "" if the errno says it all */
+  char text[320]; /* the reason in words; "": strerror(error) says it */
 };
 
-/* Both replace the whole fault and return false, the result of a check that
- * failed. The text holds no foreign bytes. */
+/* Both replace the whole fault, set errno and return false, the result of a
+ * check that failed. The text must not contain foreign bytes. */
 bool region_breaks(struct region_fault *fault, enum region_rule rule,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool region_fails(struct region_fault *fault, int error, const char *text);
 
-/* Adds who is to blame; name may be NULL. Both return false. */
+/* Both name the culprit and return false; name may be NULL. */
 bool region_blame_table(struct region_fault *fault, const char *name,
                         uint32_t number);
 bool region_blame_field(struct region_fault *fault, const char *name,
                         uint32_t number);
 
-/* All of it as one line: "table session: births overlap ...". */
+/* Writes the fault as one line, such as "table session: births overlap ...". */
 #define REGION_FAULT_LINE 600
 void region_fault_text(const struct region_fault *fault,
                        char line[REGION_FAULT_LINE]);

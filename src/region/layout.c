@@ -1,4 +1,5 @@
-/* layout.c: from a description of tables to the places of all parts. */
+/* layout.c: lays out a region: computes the place of every part from the
+ * description of the tables. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -24,19 +25,19 @@ static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
      .help = "poll rounds that handled nothing"},
     {.name = "items",
      .unit = "operations",
-     .help = "what poll rounds handled: packets, events, jobs"},
+     .help = "items that poll rounds handled: packets, events, jobs"},
 };
 
 static const struct percore_table core_table = {
     .name = "core",
-    .help = "what the threads of the slots do with their time",
+    .help = "how the threads of the slots spend their time",
     .storage = PERCORE_PER_CORE,
     .fields = core_fields,
     .field_count = REGION_CORE_COLUMNS,
 };
 
-/* Offsets are handed out from the front, one part after the other. Overflow is
- * remembered, so that only the end needs a look. */
+/* Allocates offsets from the front, one part after another. Remembers overflow,
+ * so that callers need to check it only once, at the end. */
 struct places {
   uint64_t next;
   bool overflow;
@@ -59,7 +60,7 @@ static uint64_t place(struct places *places, uint64_t count, uint64_t size,
   return start;
 }
 
-/* The string pool begins with an empty string, which NULL becomes. */
+/* NULL becomes the empty string, with which the string pool begins. */
 static uint32_t add_string(struct region_plan *plan, const char *string) {
   if (string == NULL || string[0] == '\0')
     return 0;
@@ -137,8 +138,9 @@ static void describe_table(struct region_plan *plan,
  * Places
  */
 
-/* Parts of a large table begin on pages of their own, so that what is reserved
- * of one is not taken from another; on huge ones where they fill several. */
+/* Parts of a large table begin on a page boundary, so that memory provided for
+ * one part is not shared with another; parts that fill several huge pages begin
+ * on a huge page. */
 static uint64_t place_part(struct places *places,
                            const struct region_table *table, uint64_t count,
                            uint64_t size, uint64_t align, uint64_t page) {

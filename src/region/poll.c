@@ -22,11 +22,11 @@ static void add(uint64_t *cell, uint64_t n) {
 uint64_t region_poll_absence(struct percore_slot_head *head,
                              const struct region_clocks *now, uint64_t hz) {
   uint64_t awake =
-      now->tsc - head->looked_tsc - (head->sleep_cycles - head->looked_sleep);
-  double ran = (double)(now->cpu_ns - head->looked_cpu_ns) * 1e-9 * (double)hz;
-  head->looked_tsc = now->tsc;
-  head->looked_cpu_ns = now->cpu_ns;
-  head->looked_sleep = head->sleep_cycles;
+      now->tsc - head->checked_tsc - (head->sleep_cycles - head->checked_sleep);
+  double ran = (double)(now->cpu_ns - head->checked_cpu_ns) * 1e-9 * (double)hz;
+  head->checked_tsc = now->tsc;
+  head->checked_cpu_ns = now->cpu_ns;
+  head->checked_sleep = head->sleep_cycles;
   return (double)awake > ran ? (uint64_t)((double)awake - ran) : 0;
 }
 
@@ -79,6 +79,6 @@ void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   region_poll_long(slot.head, tsc, n, look(slot.head, tsc));
 }
 
-void percore_look_(percore_slot_t slot) {
+void percore_check_cpu_(percore_slot_t slot) {
   (void)look(slot.head, slot.head->last_tsc);
 }

@@ -1,4 +1,4 @@
-/* rules.c: what producers and readers both hold to: names, shapes, paths. */
+/* rules.c: names, shapes and paths, for producers and readers. */
 #include "percore_config.h"
 
 #include <errno.h>

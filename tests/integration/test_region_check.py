@@ -291,7 +291,7 @@ def test_handing_over():
     bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(content), 0, 0)
     with RuntimeDir() as place:
         for rule, name, arguments in (
-                ("hello", "format", {"seals": 0}),
+                ("seals", "format", {"seals": 0}),
                 ("hello", "format", {"hello": bad}),
                 ("socket-name", "other", {})):
             path = f"{place.path}/{name}.sock"

@@ -438,7 +438,7 @@ def a_file_system_that_does_not_answer():
         told = re.findall(r"region dead is not read: (.*)", log)
         say("; ".join(told))
         check(len(told) == 2 and "not a sealed memfd" in told[0] and
-              "held up" in told[1], log)
+              "cannot exit" in told[1], log)
         receiver, = children_of(collectd.process.pid)
         stuck = [pid for pid in children_of(receiver) if is_stuck(pid)]
         check(len(stuck) == 2, f"{len(stuck)} processes wait")

@@ -8,7 +8,7 @@ enum { HZ = 1000000000 }; /* a tick is a nanosecond */
 
 static void time_off_the_cpu_is_awake_time_without_cpu_time(void **state) {
   (void)state;
-  struct percore_slot_head head = {.looked_tsc = 1000, .looked_cpu_ns = 500};
+  struct percore_slot_head head = {.checked_tsc = 1000, .checked_cpu_ns = 500};
   struct region_clocks now = {.tsc = 9001000, .cpu_ns = 1000500};
   assert_int_equal(region_poll_absence(&head, &now, HZ), 8000000);
 }
@@ -24,7 +24,7 @@ static void an_absence_is_found_once(void **state) {
 static void sleep_is_not_absence(void **state) {
   (void)state;
   struct percore_slot_head head = {.sleep_cycles = 5000000,
-                                   .looked_sleep = 1000000};
+                                   .checked_sleep = 1000000};
   struct region_clocks now = {.tsc = 6000000, .cpu_ns = 2000000};
   assert_int_equal(region_poll_absence(&head, &now, HZ), 0);
 }
@@ -93,7 +93,7 @@ static void a_poll_of_a_sink_looks_at_no_cpu_time(void **state) {
   assert_true(head.long_round == UINT64_MAX);
   percore_poll_at(slot, 1u << 31, 1);
   percore_wake(slot);
-  assert_int_equal(head.looked_cpu_ns, 0);
+  assert_int_equal(head.checked_cpu_ns, 0);
 }
 
 static void a_round_of_less_than_100_us_is_taken_as_it_is(void **state) {
@@ -101,12 +101,12 @@ static void a_round_of_less_than_100_us_is_taken_as_it_is(void **state) {
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
   region_poll_begin(&head);
-  uint64_t looked = head.looked_tsc, start = head.last_tsc;
+  uint64_t looked = head.checked_tsc, start = head.last_tsc;
   percore_poll_at(slot, start + head.long_round, 3);
   assert_int_equal(head.busy_cycles, head.long_round);
-  assert_int_equal(head.looked_tsc, looked);
+  assert_int_equal(head.checked_tsc, looked);
   percore_poll_at(slot, start + 2 * head.long_round + 1, 3);
-  assert_int_not_equal(head.looked_tsc, looked);
+  assert_int_not_equal(head.checked_tsc, looked);
 }
 
 int main(void) {
