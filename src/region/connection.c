@@ -18,8 +18,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* With these a file cannot be cut, punched or written through a descriptor
- * while it is mapped here. */
+/* With these seals, nobody can truncate the file, punch holes or write through a
+ * descriptor while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
 };
@@ -36,8 +36,8 @@ void region_connection_close(struct region_connection *connection) {
   region_connection_init(connection);
 }
 
-/* The pid may have been given to another process since; but then this
- * connection has ended, too, and that is looked at as well. */
+/* The pid may belong to another process by now, but then this connection has
+ * ended too, and callers check for that. */
 void region_connection_learn_peer(struct region_connection *connection) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
@@ -51,9 +51,9 @@ void region_connection_learn_peer(struct region_connection *connection) {
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
-/* The socket itself. A link is not followed: who may make one in the directory
- * could lead root to where the look alone waits, such as an automounter; and of
- * a file system that somebody mounted there nothing is asked. */
+/* Opens the socket itself and does not follow a link: a user with write access to
+ * the directory could lead root to a path whose lookup blocks, such as an
+ * automounter. Nor does it ask a file system mounted there for anything. */
 static int find_socket(const char *path) {
   struct statx status;
   int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -108,7 +108,7 @@ int region_connection_probe(struct region_connection *connection,
 }
 
 bool region_connection_is_open(const struct region_connection *connection) {
-  /* Both directions are shut down as soon as the other side is closed. */
+  /* When the other side closes, both directions are shut down. */
   struct pollfd end = {.fd = connection->socket};
   return connection->socket >= 0 &&
          (poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0);
@@ -178,10 +178,9 @@ enum region_offence region_judge_hello(int status,
                                           : REGION_NOT_SEALED;
 }
 
-/* An empty message looks like the end of the connection, but carries its
- * sender's credentials, for which there is no room here. ECONNRESET is reported
- * once, before messages that are queued.
- */
+/* An empty message looks like the end of the connection, but it carries its
+ * sender's credentials, for which the buffer has no room (MSG_CTRUNC). The
+ * kernel reports ECONNRESET once, before queued messages. */
 bool region_socket_is_empty(int socket) {
   static const int on = 1;
   struct msghdr header = {0};

@@ -1,4 +1,5 @@
-/* create.c: regions are made and unmade, and what becomes of them in a fork. */
+/* create.c: creates and destroys regions, and turns them into sinks in a forked
+ * child. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -22,7 +23,7 @@ static pthread_mutex_t regions_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct percore_region *regions;
 
 /* ---------------------------------------------------------------------------
- * Fork: the child keeps handles, and none of them may reach the region
+ * Fork: the child's handles must not reach the parent's region
  */
 
 static void before_fork(void) {
@@ -37,7 +38,7 @@ static void after_fork_in_parent(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-/* Only system calls here: other threads of the parent may have held any lock.
+/* Makes only system calls: other threads of the parent may have held any lock.
  */
 static void after_fork_in_child(void) {
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
@@ -45,8 +46,8 @@ static void after_fork_in_child(void) {
     if (r->forked)
       continue;
     r->forked = true;
-    /* Without memory for page tables the child must not go on: it would count
-     * in its parent's region. */
+    /* If the mapping cannot be replaced, the child must not continue: it would
+     * count in its parent's region. */
     if (region_memory_sink(r->map, r->size) == NULL)
       _exit(127);
     region_server_abandon(r);
@@ -62,16 +63,14 @@ static void watch_forks(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * Making
+ * Creating
  */
 
 static int make_memory(struct percore_region *region, const char *name,
                        const struct percore_options *options) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && region->size > limit.rlim_cur) {
-    errno = EFBIG; /* ftruncate would send SIGXFSZ */
-    return -1;
-  }
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && region->size > limit.rlim_cur)
+    return region_failed(EFBIG); /* ftruncate would send SIGXFSZ */
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   if (options->huge_pages)
     flags |= MFD_HUGETLB | (21u << 26); /* MFD_HUGE_2MB */
@@ -85,7 +84,7 @@ static int make_memory(struct percore_region *region, const char *name,
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
     return -1;
-  /* The mapping that exists stays writable; there will be no other. */
+  /* This mapping stays writable; nobody can make another writable mapping. */
   return fcntl(region->memfd, F_ADD_SEALS,
                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
@@ -236,7 +235,7 @@ static int make_and_serve(struct percore_region **region, const char *name,
     return -1;
   made->quiet = options->quiet != 0;
   made->numbers_cores = options->cores != 0;
-  link_region(made); /* before it is served: a fork must find it */
+  link_region(made); /* before it is served, so that a fork finds it */
   if (region_server_start(made, name, options) != 0) {
     unlink_region(made);
     free_region(made);
@@ -313,7 +312,7 @@ int region_own_memory(const char *name, const char *instance,
 
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
-    return false; /* in a child: none of its threads is */
+    return false; /* in a forked child, no thread is attached */
   bool attached = false;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     attached |=
@@ -325,12 +324,10 @@ static bool has_attached(struct percore_region *region) {
 int percore_destroy(struct percore_region *region) {
   if (region->is_sink)
     return 0;
-  if (has_attached(region)) {
-    errno = EBUSY;
-    return -1;
-  }
+  if (has_attached(region))
+    return region_failed(EBUSY);
   unlink_region(region);
-  /* Set before the connections end, so that readers find it then. */
+  /* Set before the connections end, which makes readers look. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

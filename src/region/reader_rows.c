@@ -1,5 +1,4 @@
-/* reader_rows.c: which slots and rows a region has, and what they are called.
- */
+/* reader_rows.c: finds the slots and the names of rows of a region. */
 #include "percore_config.h"
 
 #include <stdio.h>
@@ -39,8 +38,8 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* NULL if no thread ever attached: neither record nor head may have memory.
- */
+/* NULL if no thread ever attached: the record and the head of the block may have
+ * no memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
@@ -62,8 +61,8 @@ static const struct region_slot *find_slot(struct region_reader *reader,
   return slot;
 }
 
-/* Slots of cores are labelled by their place; the label of an extra one is
- * foreign and counts only if there is such a core. */
+/* The slot of a core counts for the core of its own number. The label of an extra
+ * slot is a foreign number: it counts only if there is such a core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;
@@ -149,7 +148,7 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     words[w] = region_load(&label[w]);
-  /* Pairs with the release fence after the word said changing. */
+  /* Pairs with the release fence after the word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   const uint64_t *generation_now = region_view_generations(view, t) + row;
   if (region_incarnation(region_load(generation_now)) !=
@@ -160,6 +159,6 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   if (table->row_name_size == 0)
     write_key(table->key, words[0], name);
   else
-    memcpy(name, words, table->row_name_size); /* at most 120: ended by zeros */
+    memcpy(name, words, table->row_name_size); /* words end with a NUL */
   return true;
 }
