@@ -39,16 +39,17 @@ extern "C" {
 /* Zero selects the default of every member; set size to sizeof. */
 struct percore_load_options {
   size_t size;
-  const char *source; /* "auto" (default), "mperf", "ref-cycles", "event",
-                         "idle" */
-  const char *event; /* for the source "event": "pmu/name/" or "r1a8" */
-  double base_frequency_hz;   /* of the event; default: measured */
-  const char *cores;          /* such as "0-15,32"; default: all */
+  const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
+                               "idle" */
+  const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
+  double base_frequency_hz; /* of the event; default: measured */
+  const char *cores;        /* such as "0-15,32"; default: all */
   const char *isolated_cores; /* how to read them: "idle" (default, does not
                                  disturb them), "hardware" or "skip" */
-  const char *also_isolated; /* a list of further cores that must not be
-                                disturbed */
-  int frequency; /* 1: percore_load_frequency; takes a third descriptor a core */
+  const char *also_isolated;  /* a list of further cores that must not be
+                                 disturbed */
+  int frequency; /* 1: percore_load_frequency; takes a third descriptor a core
+                  */
   double shortest_window; /* seconds, up to 3600; default: by the source */
 };
 
@@ -100,11 +101,12 @@ const char *percore_load_source(const struct percore_load *load, int core);
  * repeat tests that could not be run, in a separate thread. A static string. */
 const char *percore_load_proof(const struct percore_load *load, int core);
 
-/* The frequency, in Hz, at which a core ran while it was not halted; -1 if it is
- * unknown. Needs the option `frequency` and the source "mperf". */
+/* The frequency, in Hz, at which a core ran while it was not halted; -1 if it
+ * is unknown. Needs the option `frequency` and the source "mperf". */
 double percore_load_frequency(const struct percore_load *load, int core);
 
-/* The number of cores, some of which may be offline; they are numbered from 0. */
+/* The number of cores, some of which may be offline; they are numbered from 0.
+ */
 int percore_load_count(const struct percore_load *load);
 
 void percore_load_close(struct percore_load *load);
@@ -225,7 +227,8 @@ struct percore_options {
   const int *serve_cpus; /* default: the process's CPUs without a slot */
   uint32_t serve_cpu_count;
   uint32_t extra_slots; /* in addition to one per possible core; default 8 */
-  uint32_t cores; /* default: the possible cores of this machine; otherwise core
+  uint32_t
+      cores;      /* default: the possible cores of this machine; otherwise core
                      numbers are your own and are not checked against affinity */
   int huge_pages; /* 1: the whole region in huge pages, allocated at once */
   int quiet;      /* 1: no messages on stderr; percore_status has the reason */
@@ -235,12 +238,11 @@ struct percore_region;
 
 /* Creates a region and serves it. *region is always usable: on failure it is a
  * sink, and a line on stderr gives the reason unless the options say quiet. The
- * reason is in percore_status, too; for EINVAL it names the table, the field and
- * the rule that the description breaks. Returns 0, or -1 with errno:
- *   EINVAL        a name, a table, a field or an option breaks a rule
- *   ENOENT        the runtime directory does not exist
- *   EACCES        this user may not create files in the runtime directory
- *   EADDRINUSE    another process serves this name and instance
+ * reason is in percore_status, too; for EINVAL it names the table, the field
+ * and the rule that the description breaks. Returns 0, or -1 with errno: EINVAL
+ * a name, a table, a field or an option breaks a rule ENOENT        the runtime
+ * directory does not exist EACCES        this user may not create files in the
+ * runtime directory EADDRINUSE    another process serves this name and instance
  *   ENAMETOOLONG  the socket's path, or region, table and field name together
  *   ENOMEM        it does not fit into the memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
@@ -253,9 +255,9 @@ int percore_create(struct percore_region **region, const char *name,
                    const struct percore_options *options);
 
 /* Tells readers that the region has ended cleanly, so that collectd does not
- * report a failure; removes the socket and the lock file, and unmaps the region.
- * No handle may be used afterwards. Returns 0, or -1 with EBUSY while living
- * threads are attached. */
+ * report a failure; removes the socket and the lock file, and unmaps the
+ * region. No handle may be used afterwards. Returns 0, or -1 with EBUSY while
+ * living threads are attached. */
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
@@ -312,14 +314,11 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  * A new row counts from 0. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows rows are live
- *   EAGAIN        attached threads may still update the oldest removed row. Call
- *                 again after each of them has passed a quiescent point, sleeps,
- *                 or has ended
- *   ENOMEM        no memory for another 2 MiB of rows
- *   EINVAL        no such table, an empty or too long name, or a single-row
- *                 table
- *   ENODEV        the region is a sink
- * On every error but EEXIST, *row is a sink. */
+ *   EAGAIN        attached threads may still update the oldest removed row.
+ * Call again after each of them has passed a quiescent point, sleeps, or has
+ * ended ENOMEM        no memory for another 2 MiB of rows EINVAL        no such
+ * table, an empty or too long name, or a single-row table ENODEV        the
+ * region is a sink On every error but EEXIST, *row is a sink. */
 int percore_row_add(struct percore_region *region, uint32_t table,
                     const char *name, uint32_t *row);
 int percore_row_add_key(struct percore_region *region, uint32_t table,
@@ -337,12 +336,12 @@ enum percore_remove_flags {
   PERCORE_NO_UPDATE_IN_FLIGHT = 1
 };
 
-/* Removes a row. First make it unreachable for the workers; threads that are not
- * attached must have made their last update. The row stays readable until it is
- * reused, the oldest first, after every attached thread has passed a quiescent
- * point (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1 with
- * EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with levels or
- * states, or a single-row table). */
+/* Removes a row. First make it unreachable for the workers; threads that are
+ * not attached must have made their last update. The row stays readable until
+ * it is reused, the oldest first, after every attached thread has passed a
+ * quiescent point (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1
+ * with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with levels
+ * or states, or a single-row table). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
@@ -356,16 +355,16 @@ int percore_row_remove(struct percore_region *region, uint32_t table,
  * section; this row and those after it were not reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
-/* Gives the calling thread a slot that counts for a core: the core's own slot if
- * it is free or its owner has ended, otherwise an extra slot. core -1 is the
+/* Gives the calling thread a slot that counts for a core: the core's own slot
+ * if it is free or its owner has ended, otherwise an extra slot. core -1 is the
  * core that the thread runs on. With DPDK pass -1, because rte_lcore_to_cpu_id
  * returns the number of a core within its socket, not that of a logical CPU. A
- * thread whose affinity excludes the core gets an extra slot if one is free, and
- * one line on stderr says so. Tools show name, cut to 39 bytes; it may be NULL.
- * *slot is always usable, by this thread only. A slot never changes its core:
- * after moving to another core, detach and attach again. Returns 0, or -1 with
- * EINVAL (no such core), ENOSPC (no slot left), ENOMEM, ENODEV; then *slot is a
- * sink. */
+ * thread whose affinity excludes the core gets an extra slot if one is free,
+ * and one line on stderr says so. Tools show name, cut to 39 bytes; it may be
+ * NULL. *slot is always usable, by this thread only. A slot never changes its
+ * core: after moving to another core, detach and attach again. Returns 0, or -1
+ * with EINVAL (no such core), ENOSPC (no slot left), ENOMEM, ENODEV; then *slot
+ * is a sink. */
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot);
 
@@ -442,10 +441,10 @@ int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 /* Reads a row: the total (PERCORE_TOTAL), the shared block
  * (PERCORE_SHARED_BLOCK) or one slot. Copies the row's name, cut to name_size
  * bytes, unless name is NULL, and at most count values, one per column. A total
- * counts from when the row was added or last reset; values of one slot or of the
- * shared block count from when the region was created. Returns 0, 1 if values
- * may be of different moments (the writer was inside a section at every try), or
- * -1 with errno: ENOENT (no such row), EINVAL, ENODEV (no region). */
+ * counts from when the row was added or last reset; values of one slot or of
+ * the shared block count from when the region was created. Returns 0, 1 if
+ * values may be of different moments (the writer was inside a section at every
+ * try), or -1 with errno: ENOENT (no such row), EINVAL, ENODEV (no region). */
 int percore_read_row(struct percore_reader *reader, uint32_t table,
                      uint32_t row, int slot, char *name, size_t name_size,
                      uint64_t *values, uint32_t count);

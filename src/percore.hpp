@@ -3,8 +3,8 @@
  * Header only; updates compile to the same instructions as those of percore.h.
  * percore(3) has an example.
  *
- * Nothing here throws: as in percore.h, an object that could not be created is a
- * sink, and error() returns the errno (0 if nothing failed). All calls of
+ * Nothing here throws: as in percore.h, an object that could not be created is
+ * a sink, and error() returns the errno (0 if nothing failed). All calls of
  * percore.h work with these classes: region.get() is the percore_region *, and
  * a slot converts to a percore_slot_t.
  */

@@ -2,8 +2,8 @@
  *
  * Updates do not allocate, lock, check for errors or make system calls: a
  * handle is usable whether or not the call that made it succeeded. The one
- * exception: after a round of more than 100 us, percore_poll asks the kernel for
- * the thread's CPU time.
+ * exception: after a round of more than 100 us, percore_poll asks the kernel
+ * for the thread's CPU time.
  *
  * Cells of PER_CORE and OWNED tables have one writer at a time, so an add is a
  * relaxed load, an add and a relaxed store, without a lock prefix: no count is
@@ -14,9 +14,9 @@
  * Consistency of several cells: a section increments a sequence counter at its
  * begin and at its end. Stores inside the section are ordered after the odd
  * value (release fence, paired with the reader's load-acquire of the counter)
- * and before the even value (store-release, paired with the acquire fence before
- * the reader's second load). A store-release of the odd value would not be
- * enough: on aarch64 later stores could become visible before it.
+ * and before the even value (store-release, paired with the acquire fence
+ * before the reader's second load). A store-release of the odd value would not
+ * be enough: on aarch64 later stores could become visible before it.
  */
 #ifndef PERCORE_UPDATE_H
 #define PERCORE_UPDATE_H
@@ -165,8 +165,9 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
-/* Each value below 2^sub_bits has its own bucket; every further power of two has
- * 2^sub_bits buckets of equal width. Larger values count in the last bucket. */
+/* Each value below 2^sub_bits has its own bucket; every further power of two
+ * has 2^sub_bits buckets of equal width. Larger values count in the last
+ * bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
   uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;
@@ -276,9 +277,9 @@ static inline void percore_sequence_end_(uint64_t *sequence) {
   __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
 }
 
-/* Begin and end a section of updates of any PER_CORE rows of this slot. Sections
- * must not nest (with PERCORE_DEBUG defined, nesting aborts) and should be
- * short: a handful of adds. */
+/* Begin and end a section of updates of any PER_CORE rows of this slot.
+ * Sections must not nest (with PERCORE_DEBUG defined, nesting aborts) and
+ * should be short: a handful of adds. */
 static inline void percore_begin(percore_slot_t slot) {
   percore_sequence_begin_(&slot.head->sequence);
 }
@@ -323,11 +324,11 @@ static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
   percore_cell_add_(cell, 0, n);
 }
 
-/* A quiescent point: this thread no longer uses any row that it looked up before
- * this call, so rows removed until now can be reused. Release, paired with the
- * acquire in percore_row_add. The full barrier before the thread looks up its
- * next row is issued by percore_row_remove or percore_row_add on behalf of all
- * threads (membarrier). */
+/* A quiescent point: this thread no longer uses any row that it looked up
+ * before this call, so rows removed until now can be reused. Release, paired
+ * with the acquire in percore_row_add. The full barrier before the thread looks
+ * up its next row is issued by percore_row_remove or percore_row_add on behalf
+ * of all threads (membarrier). */
 static inline void percore_quiescent(percore_slot_t slot) {
   uint64_t passed = __atomic_load_n(&slot.head->quiescent, __ATOMIC_RELAXED);
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
@@ -340,11 +341,11 @@ void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
 void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));
 
 /* Ends a round of a busy-polling loop that handled n items. The time since the
- * previous call was busy if n > 0. In a round of more than 100 us, time in which
- * other threads had the CPU does not count as busy. tsc is the time at which the
- * round ended, as percore_tsc returns it (on x86 also DPDK's rte_rdtsc): a loop
- * that reads the clock at its top calls this there, with the items of the
- * previous round. Is a quiescent point. */
+ * previous call was busy if n > 0. In a round of more than 100 us, time in
+ * which other threads had the CPU does not count as busy. tsc is the time at
+ * which the round ended, as percore_tsc returns it (on x86 also DPDK's
+ * rte_rdtsc): a loop that reads the clock at its top calls this there, with the
+ * items of the previous round. Is a quiescent point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;

@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Returns the length of the well-formed character at the start of bytes, and its
- * code point; 0 if there is none. */
+/* Returns the length of the well-formed character at the start of bytes, and
+ * its code point; 0 if there is none. */
 size_t utf8_decode(const char *bytes, size_t length, uint32_t *code);
 
 /* The C0 and C1 control characters and DEL. */
@@ -24,7 +24,8 @@ bool utf8_is_control(uint32_t code);
 bool utf8_is_deceptive(uint32_t code);
 
 /* True if text is well-formed UTF-8 without characters of this class. */
-bool utf8_has_no(const char *text, size_t length, bool (*is_in_class)(uint32_t));
+bool utf8_has_no(const char *text, size_t length,
+                 bool (*is_in_class)(uint32_t));
 
 /* Copies bytes as well-formed UTF-8: replaces each deceptive character, each
  * character of `unwanted` (ASCII) and each byte that is not part of a

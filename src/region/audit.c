@@ -299,9 +299,10 @@ static void check_row(struct state *state, uint32_t t, uint32_t row,
     return;
   case REGION_FREE:
     if (word != 0)
-      FOUND(state, REGION_RULE_ROW_STATE,
-            "row %u was used and is free again; a removed row must have state 3",
-            row);
+      FOUND(
+          state, REGION_RULE_ROW_STATE,
+          "row %u was used and is free again; a removed row must have state 3",
+          row);
     return;
   default:
     check_object(state, t, row, generation, word);
@@ -350,10 +351,11 @@ static void check_rows(struct state *state, uint32_t t) {
   if (is_single(table) &&
       (in_use != 1 || rows == 0 ||
        region_state(region_load(generations)) == REGION_FREE))
-    FOUND(state, REGION_RULE_SINGLE_ROW,
-          "its row must be live from the start: rows in use must be 1 (they are "
-          "%llu), and the generation word must have state 2 and incarnation 1",
-          (unsigned long long)in_use);
+    FOUND(
+        state, REGION_RULE_SINGLE_ROW,
+        "its row must be live from the start: rows in use must be 1 (they are "
+        "%llu), and the generation word must have state 2 and incarnation 1",
+        (unsigned long long)in_use);
   for (uint32_t row = 0; row < rows; row++) {
     if (row < in_use)
       check_row(state, t, row, &generations[row]);
@@ -417,8 +419,7 @@ static void check_field(struct state *state, const struct region_tile *tile,
     if (value >= field->state_count) {
       FOUND(state, REGION_RULE_STATE_VALUE,
             "row %u: state %llu has no name; the field has %u states",
-            tile->first_row + i, (unsigned long long)value,
-            field->state_count);
+            tile->first_row + i, (unsigned long long)value, field->state_count);
       blame_field(state, REGION_RULE_STATE_VALUE, tile->table, f);
     }
     return;

@@ -18,8 +18,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* With these seals, nobody can truncate the file, punch holes or write through a
- * descriptor while it is mapped here. */
+/* With these seals, nobody can truncate the file, punch holes or write through
+ * a descriptor while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
 };
@@ -51,8 +51,8 @@ void region_connection_learn_peer(struct region_connection *connection) {
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
-/* Opens the socket itself and does not follow a link: a user with write access to
- * the directory could lead root to a path whose lookup blocks, such as an
+/* Opens the socket itself and does not follow a link: a user with write access
+ * to the directory could lead root to a path whose lookup blocks, such as an
  * automounter. Nor does it ask a file system mounted there for anything. */
 static int find_socket(const char *path) {
   struct statx status;

@@ -11,11 +11,11 @@
 #include <sys/types.h>
 
 struct region_connection {
-  int socket; /* -1 if there is none */
-  int memfd;  /* -1 before HELLO */
-  int pidfd;  /* -1 where the producer's pid cannot be seen */
-  pid_t pid;  /* as seen from here; 0 if it cannot be seen */
-  uid_t uid;  /* the user who listens; -1 if unknown */
+  int socket;    /* -1 if there is none */
+  int memfd;     /* -1 before HELLO */
+  int pidfd;     /* -1 where the producer's pid cannot be seen */
+  pid_t pid;     /* as seen from here; 0 if it cannot be seen */
+  uid_t uid;     /* the user who listens; -1 if unknown */
   uint64_t size; /* of the memory */
 };
 

@@ -6,11 +6,11 @@
 enum { LINE = 8, AHEAD = 2048 };
 
 /* Prefetches cells 16 KiB ahead into the second-level cache, if they are before
- * end. The processor's own prefetcher does not look that far ahead, and stops at
- * the end of a page and when a loop moves from one array to another. Rows of 16
- * cells take 0.61 ns per cell with this prefetch and 0.72 ns without, rows of 4
- * cells 0.76 and 0.83 ns (medians of three runs on one machine, make bench). A
- * prefetch never faults and never allocates a hole. */
+ * end. The processor's own prefetcher does not look that far ahead, and stops
+ * at the end of a page and when a loop moves from one array to another. Rows of
+ * 16 cells take 0.61 ns per cell with this prefetch and 0.72 ns without, rows
+ * of 4 cells 0.76 and 0.83 ns (medians of three runs on one machine, make
+ * bench). A prefetch never faults and never allocates a hole. */
 static void prefetch_ahead(const uint64_t *cells, const uint64_t *end) {
   if (end - cells > AHEAD)
     __builtin_prefetch(cells + AHEAD, 0, 2);
@@ -150,8 +150,8 @@ void region_copy_load_single(const struct region_view *view, uint32_t t,
       torn[i] = 1;
 }
 
-/* Loads all rows at once, because they share the slot's sequence counter; row by
- * row if the writer was inside a section meanwhile. */
+/* Loads all rows at once, because they share the slot's sequence counter; row
+ * by row if the writer was inside a section meanwhile. */
 void region_copy_load_slot(const struct region_view *view, uint32_t t,
                            const struct region_copy *copy, uint32_t i,
                            uint32_t count, uint64_t *values, uint8_t *torn) {

@@ -32,11 +32,10 @@ static bool sizes_are_valid(const struct region_header *header,
         header->header_size, header->table_size, header->field_size,
         header->slot_size, MAX_RECORD_SIZE);
   if (header->region_size != region_size)
-    return region_breaks(
-        fault, REGION_RULE_REGION_SIZE,
-        "its header says %llu bytes, but its memory has %llu",
-        (unsigned long long)header->region_size,
-        (unsigned long long)region_size);
+    return region_breaks(fault, REGION_RULE_REGION_SIZE,
+                         "its header says %llu bytes, but its memory has %llu",
+                         (unsigned long long)header->region_size,
+                         (unsigned long long)region_size);
   if (region_size > max_size)
     return region_fails(fault, EFBIG, "it is larger than allowed");
   if (header->directory_size < header->header_size ||

@@ -1,10 +1,10 @@
 /* directory.h: parses and checks the immutable part of a region.
  *
- * A producer may be hostile, so a private copy of the directory is checked once.
- * In a directory that passes, every part lies inside the region and overlaps no
- * other part, every string is terminated, and every name and shape is valid.
- * Live words (rows in use, generations, labels) can change at any time, so
- * readers check them at each use.
+ * A producer may be hostile, so a private copy of the directory is checked
+ * once. In a directory that passes, every part lies inside the region and
+ * overlaps no other part, every string is terminated, and every name and shape
+ * is valid. Live words (rows in use, generations, labels) can change at any
+ * time, so readers check them at each use.
  */
 #ifndef PERCORE_REGION_DIRECTORY_H
 #define PERCORE_REGION_DIRECTORY_H
@@ -28,8 +28,8 @@ struct region_directory {
   size_t strings_left; /* bytes of strings that parsing may still use */
 };
 
-/* Returns how many bytes region_directory_parse needs, from a copy of the header;
- * 0 with a fault if the header is invalid. region_size is that of the
+/* Returns how many bytes region_directory_parse needs, from a copy of the
+ * header; 0 with a fault if the header is invalid. region_size is that of the
  * descriptor. */
 size_t region_directory_size(const struct region_header *header,
                              uint64_t region_size, uint64_t max_size,
@@ -49,8 +49,8 @@ void region_directory_free(struct region_directory *directory);
  * geometry.c, for directory.c
  */
 
-/* Checks that header, records and strings lie in the directory, and slot records
- * and slot blocks after it. */
+/* Checks that header, records and strings lie in the directory, and slot
+ * records and slot blocks after it. */
 bool region_header_places_are_valid(const struct region_header *header,
                                     struct region_fault *fault);
 

@@ -1,13 +1,14 @@
-/* grace.c: decides when the cells of a removed row may count for another object.
+/* grace.c: decides when the cells of a removed row may count for another
+ * object.
  *
- * That is when no worker can still use the old row. A worker announces this by a
- * quiescent point, which is a plain store: the store may become visible after
+ * That is when no worker can still use the old row. A worker announces this by
+ * a quiescent point, which is a plain store: the store may become visible after
  * later loads of the application's tables, so the worker may use a row that was
  * made unreachable in between. Therefore a grace period begins with a full
  * barrier on every thread (membarrier), and only then reads the counters of the
  * slots. A worker has stopped using all rows that it loaded before the barrier
- * when its counter changes; rows that it loads after the barrier are not removed
- * rows.
+ * when its counter changes; rows that it loads after the barrier are not
+ * removed rows.
  *
  * A period serves all rows removed before it began, and several periods can be
  * open: a slot whose counter has changed since the last period began has passed

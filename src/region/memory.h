@@ -33,22 +33,22 @@ void *region_memory_sink(void *at, uint64_t size);
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
                           uint64_t length, uint64_t page_size);
 
-/* Turns provided memory into huge pages where a huge page lies completely within
- * the range, if the kernel supports it (MADV_COLLAPSE, Linux 6.1, unless
+/* Turns provided memory into huge pages where a huge page lies completely
+ * within the range, if the kernel supports it (MADV_COLLAPSE, Linux 6.1, unless
  * shmem_enabled is "deny") and has huge pages.
  *
  * A huge page needs one TLB entry instead of 512, for which random updates of a
  * large table wait: with 1e6 rows of 4 counters and percore_prefetch, an update
- * took 10 to 30 cycles in small pages and 0 to 2 in huge pages (make bench). But
- * each huge page takes some milliseconds, in which users of its memory wait. The
- * kernel also waits for every core to flush its page lists, which interrupts
- * polling threads but may never happen on a core with a busy SCHED_FIFO thread.
- * So only calls that may block do this. */
+ * took 10 to 30 cycles in small pages and 0 to 2 in huge pages (make bench).
+ * But each huge page takes some milliseconds, in which users of its memory
+ * wait. The kernel also waits for every core to flush its page lists, which
+ * interrupts polling threads but may never happen on a core with a busy
+ * SCHED_FIFO thread. So only calls that may block do this. */
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length);
 
-/* Makes the kernel take memory for this range from the core's NUMA node if there
- * is room. */
+/* Makes the kernel take memory for this range from the core's NUMA node if
+ * there is room. */
 void region_memory_prefer(void *start, uint64_t length, int core);
 
 /* The number of cores that this machine can have, at least 1. */

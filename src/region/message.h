@@ -17,15 +17,16 @@ struct region_passed {
 };
 
 /* Receive and send a packet of a size that both sides know, with descriptors;
- * never block. region_packet_receive returns the size of the packet (0: an empty
- * packet or the end of the connection), or -1 with errno. */
+ * never block. region_packet_receive returns the size of the packet (0: an
+ * empty packet or the end of the connection), or -1 with errno. */
 ssize_t region_packet_receive(int socket, void *bytes, size_t size,
                               struct region_passed *passed);
 bool region_packet_send(int socket, const void *bytes, size_t size,
                         const int *fds, int count);
 
 /* Receives a message; never blocks. 0, or -1 with errno: EAGAIN, ECONNRESET,
- * EPROTO (not a message). The caller owns the passed descriptors in any case. */
+ * EPROTO (not a message). The caller owns the passed descriptors in any case.
+ */
 int region_message_receive(int socket, struct region_message *message,
                            struct region_passed *passed);
 

@@ -1,12 +1,12 @@
 /* name.c: ownership of a name, and the socket at which readers find the region.
  *
  * A name belongs to the process that holds an exclusive flock on its lock file,
- * as long as that file is the one at its path. A process that takes the lock may
- * replace a socket that is there. The owner removes both files when it ends;
- * after a crash they stay. flock does not need write permission, so every member
- * of the directory's group, who can read the lock file, can take it over. A
- * leftover socket can be replaced by those who may remove it: in a sticky
- * directory its owner, the directory's owner, and root.
+ * as long as that file is the one at its path. A process that takes the lock
+ * may replace a socket that is there. The owner removes both files when it
+ * ends; after a crash they stay. flock does not need write permission, so every
+ * member of the directory's group, who can read the lock file, can take it
+ * over. A leftover socket can be replaced by those who may remove it: in a
+ * sticky directory its owner, the directory's owner, and root.
  */
 #include "percore_config.h"
 
@@ -51,8 +51,8 @@ static int open_lock(const char *path) {
   return fd;
 }
 
-/* A process that gives the name back removes the lock file, so the lock may be on
- * a file that is no longer at the path: try again. */
+/* A process that gives the name back removes the lock file, so the lock may be
+ * on a file that is no longer at the path: try again. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
     name->lock = open_lock(name->lock_path);

@@ -26,8 +26,8 @@ int region_name_take(struct region_name *name, const char *region,
 /* True if the socket at the path is the listener's. */
 bool region_name_is_found(const struct region_name *name);
 
-/* Recreates a socket that was removed, with a new listener. 0, or -1 and nothing
- * changes. */
+/* Recreates a socket that was removed, with a new listener. 0, or -1 and
+ * nothing changes. */
 int region_name_restore(struct region_name *name);
 
 /* Gives the name back: removes both files. */

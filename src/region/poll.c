@@ -1,8 +1,8 @@
 /* poll.c: accounts for long rounds of a polling loop. A round normally takes
- * microseconds. While a thread is off its CPU, packets wait for it, so the round
- * in which that happened handles some and would count as busy. After a long
- * round the library asks the kernel how much CPU time the thread got since the
- * last check; the rest of the time was not work.
+ * microseconds. While a thread is off its CPU, packets wait for it, so the
+ * round in which that happened handles some and would count as busy. After a
+ * long round the library asks the kernel how much CPU time the thread got since
+ * the last check; the rest of the time was not work.
  *
  * A check is a system call (about 0.5 us), so it costs less than 1 % even if
  * all rounds are long. Shorter absences are not detected, but the time slices

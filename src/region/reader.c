@@ -210,11 +210,10 @@ static bool await_hello(struct region_reader *reader) {
     return false;
   if (coming->memfd >= 0)
     return true;
-  int status =
-      receiver == NULL
-          ? region_connection_hello(coming, wait_ms, &reader->fault)
-          : region_receiver_hello(receiver, coming, reader->path, wait_ms,
-                                  &reader->fault);
+  int status = receiver == NULL
+                   ? region_connection_hello(coming, wait_ms, &reader->fault)
+                   : region_receiver_hello(receiver, coming, reader->path,
+                                           wait_ms, &reader->fault);
   if (status == 0)
     return true;
   if (reader->fault.error == EAGAIN) /* the connection stays, HELLO may come */

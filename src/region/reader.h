@@ -65,13 +65,14 @@ void region_reader_close(struct region_reader *reader);
 int region_reader_open_file(struct region_reader **reader, int fd,
                             struct region_fault *fault);
 
-/* Refuses regions whose directory and claims take more memory than the allowance
- * has left. The allowance must outlive the reader. */
+/* Refuses regions whose directory and claims take more memory than the
+ * allowance has left. The allowance must outlive the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
-/* Connects, unless the reader is connecting already; the next refresh continues.
- * 0, or -1 with errno: no process serves it (ENOENT, ECONNREFUSED, ENOTSOCK),
+/* Connects, unless the reader is connecting already; the next refresh
+ * continues. 0, or -1 with errno: no process serves it (ENOENT, ECONNREFUSED,
+ * ENOTSOCK),
  * ... */
 int region_reader_connect(struct region_reader *reader);
 
@@ -144,8 +145,8 @@ struct region_slot_view {
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* True if a slot was ever used. Then *core is the core that it counts for, or -1
- * if that is not a core of the region. */
+/* True if a slot was ever used. Then *core is the core that it counts for, or
+ * -1 if that is not a core of the region. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
@@ -174,10 +175,11 @@ enum region_want {
   REGION_WANT_CORES = 4
 };
 
-/* Cells of rows first_row to first_row + rows - 1. Values are raw: an object has
- * counted total - birth, and tools show total - reset (region_row_shown). In
- * tables without births the births are 0; in tables without resets the resets
- * are the births. Arrays are indexed [row][column], cores [core][row][column].
+/* Cells of rows first_row to first_row + rows - 1. Values are raw: an object
+ * has counted total - birth, and tools show total - reset (region_row_shown).
+ * In tables without births the births are 0; in tables without resets the
+ * resets are the births. Arrays are indexed [row][column], cores
+ * [core][row][column].
  */
 struct region_tile {
   uint32_t table, want;
@@ -212,8 +214,8 @@ void region_tile_free(struct region_tile *tile);
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 
-/* Reads one row of one slot: a value per column. 0, 1 if torn, or -1 with ENOENT
- * (the slot was never used) or EINVAL. */
+/* Reads one row of one slot: a value per column. 0, 1 if torn, or -1 with
+ * ENOENT (the slot was never used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 
@@ -250,8 +252,8 @@ static inline uint64_t region_combine_levels(uint32_t aggregation, uint64_t a,
 /* The smallest value that is counted in a bucket. */
 uint64_t region_bucket_least(uint32_t sub_bits, uint32_t bucket);
 
-/* The quantile q (0 to 1) of the counted values, as the middle of its bucket; -1
- * if nothing was counted. */
+/* The quantile q (0 to 1) of the counted values, as the middle of its bucket;
+ * -1 if nothing was counted. */
 double region_histogram_quantile(uint32_t sub_bits, const uint64_t *counts,
                                  uint32_t buckets, double q);
 

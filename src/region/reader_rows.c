@@ -38,8 +38,8 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* NULL if no thread ever attached: the record and the head of the block may have
- * no memory. */
+/* NULL if no thread ever attached: the record and the head of the block may
+ * have no memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
@@ -61,8 +61,8 @@ static const struct region_slot *find_slot(struct region_reader *reader,
   return slot;
 }
 
-/* The slot of a core counts for the core of its own number. The label of an extra
- * slot is a foreign number: it counts only if there is such a core. */
+/* The slot of a core counts for the core of its own number. The label of an
+ * extra slot is a foreign number: it counts only if there is such a core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;

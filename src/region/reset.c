@@ -10,9 +10,10 @@ static bool is_reset(const struct region_field *field) {
   return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
 }
 
-/* Waits for a worker that was preempted inside a section: if the bases of packets
- * and bytes were of different moments, their shown values would never match
- * again. The row is not CHANGING meanwhile, so readers are not held up. */
+/* Waits for a worker that was preempted inside a section: if the bases of
+ * packets and bytes were of different moments, their shown values would never
+ * match again. The row is not CHANGING meanwhile, so readers are not held up.
+ */
 static bool sum_patiently(const struct percore_region *region,
                           const struct region_table *table, uint32_t row,
                           uint64_t *sums) {

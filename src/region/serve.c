@@ -32,9 +32,10 @@ struct connection {
 };
 
 struct server {
-  pthread_mutex_t turn;    /* held in serve_turn */
-  struct region_name name; /* like connections, changed under the region's lock */
-  int64_t checked_ms;      /* when the socket was last checked */
+  pthread_mutex_t turn; /* held in serve_turn */
+  struct region_name
+      name;           /* like connections, changed under the region's lock */
+  int64_t checked_ms; /* when the socket was last checked */
   int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
   uint64_t accepted;
@@ -150,7 +151,8 @@ static bool handle_message(struct percore_region *region, int fd) {
 }
 
 /* The directory may have been cleaned up or recreated. Does not check at every
- * turn, because an application may call percore_serve in each round of its loop.
+ * turn, because an application may call percore_serve in each round of its
+ * loop.
  */
 static void keep_socket(struct percore_region *region) {
   struct server *server = region->server;

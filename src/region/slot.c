@@ -58,7 +58,7 @@ static bool may_run_on(const struct percore_region *region, int core) {
 /* Warns once per region: programs that attach before they pin do so in every
  * thread. */
 static void warn_of_affinity(struct percore_region *region, const char *name,
-                          int core) {
+                             int core) {
   if (region->warned_affinity || region->quiet)
     return;
   region->warned_affinity = true;
@@ -97,8 +97,8 @@ static void take_slot(struct percore_region *region, uint32_t s, int core,
   __atomic_thread_fence(__ATOMIC_RELEASE);
   __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->since_boottime_ns,
-                   region_now_ns(CLOCK_BOOTTIME), __ATOMIC_RELAXED);
+  __atomic_store_n(&slot->since_boottime_ns, region_now_ns(CLOCK_BOOTTIME),
+                   __ATOMIC_RELAXED);
   name_slot(slot, name);
   begin_block(region_block(region, s));
   __atomic_store_n(&slot->generation, region_changed(changing, REGION_LIVE),

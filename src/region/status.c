@@ -74,8 +74,7 @@ struct percore_region *region_make_sink(const char *name,
           fault);
   if (!options->quiet &&
       strcmp(sink->failure.reason, before->failure.reason) != 0)
-    fprintf(stderr, "percore: %s. Its counts are lost\n",
-            sink->failure.reason);
+    fprintf(stderr, "percore: %s. Its counts are lost\n", sink->failure.reason);
   return sink;
 }
 

@@ -1,5 +1,5 @@
-/* tile.c: reads the cells of some rows from all copies, so that each part of the
- * region is read in the order of its addresses. */
+/* tile.c: reads the cells of some rows from all copies, so that each part of
+ * the region is read in the order of its addresses. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -11,8 +11,8 @@
 #include "reader.h"
 #include "view.h"
 
-/* Limits in bytes. A region may claim 16384 cores and 4096 columns; such rows are
- * not read by core. */
+/* Limits in bytes. A region may claim 16384 cores and 4096 columns; such rows
+ * are not read by core. */
 enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
 
 /* How many rows of all cores a tile may hold, at most `capacity`; 0 if not even
@@ -126,10 +126,10 @@ static void combine_rows(const struct region_view *view, uint32_t t,
     combine(view, t, into, values, first);
 }
 
-/* How many cells of a slot are loaded at once: few, because a busy worker updates
- * every 100 ns, and then they must be loaded again row by row. And how many slots
- * are summed in registers: one after another, through memory, a cell of 16 slots
- * takes 0.73 ns instead of 0.52. */
+/* How many cells of a slot are loaded at once: few, because a busy worker
+ * updates every 100 ns, and then they must be loaded again row by row. And how
+ * many slots are summed in registers: one after another, through memory, a cell
+ * of 16 slots takes 0.73 ns instead of 0.52. */
 enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
 
 /* Cells of a cache line, and of 1 KiB. */
@@ -185,8 +185,8 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
   return true;
 }
 
-/* Adds slot by slot: where a writer was inside a section, and for values per core
- * and columns that are not summed. */
+/* Adds slot by slot: where a writer was inside a section, and for values per
+ * core and columns that are not summed. */
 static void add_each(const struct region_view *view, struct region_tile *tile,
                      const struct group *group, uint32_t i, uint32_t rows,
                      uint32_t at, bool first) {
@@ -335,8 +335,8 @@ static bool is_object(const struct region_table *table, uint64_t generation) {
 }
 
 /* How many copies of rows are read again for one tile, in addition to the tries
- * of one row. Otherwise a producer that changes all rows all the time could hold
- * up a reader for minutes. */
+ * of one row. Otherwise a producer that changes all rows all the time could
+ * hold up a reader for minutes. */
 enum { COPIES_AGAIN = 8192 };
 
 static uint32_t limit_tries(const struct region_reader *reader,

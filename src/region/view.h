@@ -29,9 +29,9 @@ struct region_view {
   size_t bytes;                       /* taken from the allowance */
 };
 
-/* Maps a region and parses its directory; takes over the descriptor in any case.
- * 0, or -1 with a fault: those of region_directory_parse, or ENOMEM if the
- * allowance has no room. */
+/* Maps a region and parses its directory; takes over the descriptor in any
+ * case. 0, or -1 with a fault: those of region_directory_parse, or ENOMEM if
+ * the allowance has no room. */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault);

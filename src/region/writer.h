@@ -19,7 +19,7 @@
 /* An element of a table's list of removed rows. */
 struct removed_row {
   uint32_t older, newer; /* row + 1; 0 at the ends */
-  uint64_t grace; /* reusable when this period is over; 0: at once */
+  uint64_t grace;        /* reusable when this period is over; 0: at once */
 };
 
 struct table_state {

@@ -249,7 +249,7 @@ def hostile_regions():
             f"read, {before} descriptors before, {after} after, "
             f"{resident_mb(collectd):.0f} MB")
         check(after <= before, "descriptors are lost")
-        for refused in ("foreign.sock: refused: region name differs",
+        for refused in ("foreign.sock: refused: the region's name differs",
                         "fakee.sock: refused: table port: single copies "
                         "overlap single copies of table globals"):
             check(collectd.log().count(refused) == 1,

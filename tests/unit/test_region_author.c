@@ -445,8 +445,8 @@ static void a_missing_directory_is_created_as_the_message_says(void **state) {
   struct percore_region *region;
   assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
   assert_non_null(strstr(status_of(region).reason, "systemd-sysusers "));
-  assert_non_null(
-      strstr(status_of(region).reason, "systemd-tmpfiles --create percore.conf"));
+  assert_non_null(strstr(status_of(region).reason,
+                         "systemd-tmpfiles --create percore.conf"));
 }
 
 static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {

@@ -279,9 +279,9 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
                                        .max_rows = 1000};
   }
   struct region_fault fault;
-  assert_int_equal(region_plan_make(&plan, "unit", tables, OVER, &options, 4,
-                                    4096, &fault),
-                   0);
+  assert_int_equal(
+      region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096, &fault),
+      0);
   struct bytes bytes = {.size = plan.header.directory_size,
                         .region_size = plan.header.region_size};
   bytes.start = calloc(1, bytes.size);
