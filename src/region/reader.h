@@ -159,6 +159,10 @@ void region_reader_slot(struct region_reader *reader, uint32_t slot,
 /* The number of rows in use: rows from this number on were never used. */
 uint32_t region_reader_rows(struct region_reader *reader, uint32_t table);
 
+/* The number of live rows: rows in use without removed rows. Reads the
+ * generation word of every row. */
+uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
+
 #define REGION_ROW_NAME_SIZE 128
 
 /* Copies the name of the row that had this generation word: foreign bytes,

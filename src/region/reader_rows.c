@@ -103,8 +103,30 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
 }
 
 /* ---------------------------------------------------------------------------
- * Names of rows
+ * Rows
  */
+
+uint32_t region_rows_with_generations(struct region_reader *reader,
+                                      uint32_t t) {
+  struct region_view *view = &reader->view;
+  uint32_t in_use = region_reader_rows(reader, t);
+  if (in_use == 0)
+    return 0;
+  uint64_t data =
+      region_view_data(view, view->directory.tables[t].generations_offset,
+                       8ull * in_use, &view->known[t].generations);
+  return data / 8 < in_use ? (uint32_t)(data / 8) : in_use;
+}
+
+uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t t) {
+  uint32_t rows = region_rows_with_generations(reader, t), live = 0;
+  if (rows == 0)
+    return 0;
+  const uint64_t *generations = region_view_generations(&reader->view, t);
+  for (uint32_t row = 0; row < rows; row++)
+    live += region_state(region_load(&generations[row])) == REGION_LIVE;
+  return live;
+}
 
 static void write_key(uint32_t format, uint64_t key, char *name) {
   size_t size = REGION_ROW_NAME_SIZE;

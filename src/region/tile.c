@@ -367,21 +367,11 @@ static void read_again(struct region_reader *reader, struct region_tile *tile,
   tile->generations[i] = 0;
 }
 
-/* The number of rows in use whose generation words have memory. */
-static uint32_t known_rows(struct region_reader *reader, uint32_t t) {
-  struct region_view *view = &reader->view;
-  uint32_t in_use = region_reader_rows(reader, t);
-  uint64_t data =
-      region_view_data(view, view->directory.tables[t].generations_offset,
-                       8ull * in_use, &view->known[t].generations);
-  return MIN(in_use, (uint32_t)(data / 8));
-}
-
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row) {
   const struct region_table *table =
       &reader->view.directory.tables[tile->table];
-  uint32_t in_use = known_rows(reader, tile->table);
+  uint32_t in_use = region_rows_with_generations(reader, tile->table);
   tile->in_use = in_use;
   tile->first_row = first_row;
   tile->rows = first_row < in_use ? in_use - first_row : 0;

@@ -88,6 +88,11 @@ struct region_reader {
   char text[REGION_FAULT_LINE + 128]; /* path and fault as one line */
 };
 
+/* reader_rows.c: the number of rows in use whose generation words have memory.
+ */
+uint32_t region_rows_with_generations(struct region_reader *reader, uint32_t t);
+
+/* How often to try again to read what changes meanwhile. */
 enum { REGION_TRIES = 8 };
 
 #endif

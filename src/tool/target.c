@@ -102,17 +102,20 @@ const char *target_advice(int error) {
 
 /* Instances of a region, as "a, b"; false if there is none. */
 static bool find_instances(const char *name, char *text, size_t size) {
-  struct region_socket_name found;
-  size_t used = 0;
+  size_t used = 0, length = strlen(name);
   DIR *dir = opendir(region_runtime_dir());
   if (dir == NULL)
     return false;
-  for (struct dirent *entry; (entry = readdir(dir)) != NULL;)
-    if (region_socket_name_parse(&found, entry->d_name) &&
-        strcmp(found.region, name) == 0 && found.instance[0] != '\0' &&
-        used < size)
-      used += (size_t)snprintf(text + used, size - used, "%s%s@%s",
-                               used > 0 ? ", " : "", name, found.instance);
+  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
+    const char *end = strrchr(entry->d_name, '.');
+    if (strncmp(entry->d_name, name, length) != 0 ||
+        entry->d_name[length] != '@' || end == NULL ||
+        strcmp(end, ".sock") != 0 || used >= size)
+      continue;
+    used += (size_t)snprintf(text + used, size - used, "%s%.*s",
+                             used > 0 ? ", " : "", (int)(end - entry->d_name),
+                             entry->d_name);
+  }
   closedir(dir);
   return used > 0;
 }
