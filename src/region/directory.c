@@ -95,7 +95,8 @@ static bool counts_are_valid(const struct region_header *header,
 }
 
 /* ---------------------------------------------------------------------------
- * Records: converted back to the application's description
+ * Records: converted back to the application's description, whose kinds and
+ * storages the rules of schema.c check afterwards
  */
 
 /* A producer writes a string once per use, so all uses together are no longer
@@ -148,14 +149,6 @@ static bool take_field(struct region_directory *directory, uint32_t f,
       !take_optional_string(directory, field->unit, &described->unit, fault) ||
       !take_optional_string(directory, field->help, &described->help, fault))
     return false;
-  if (field->kind > PERCORE_HISTOGRAM)
-    return region_breaks(fault, REGION_RULE_KIND,
-                         "its kind is %u; kinds are 0 to %u", field->kind,
-                         PERCORE_HISTOGRAM);
-  if (field->aggregation > PERCORE_NONE)
-    return region_breaks(fault, REGION_RULE_AGGREGATION,
-                         "its aggregation is %u; aggregations are 0 to %u",
-                         field->aggregation, PERCORE_NONE);
   described->kind = (enum percore_kind)field->kind;
   described->aggregation = field->kind == PERCORE_STATE
                                ? PERCORE_SUM
@@ -211,14 +204,6 @@ static bool take_table(struct region_directory *directory, uint32_t t,
   if (!take_string(directory, table->name, &described->name, fault) ||
       !take_optional_string(directory, table->help, &described->help, fault))
     return false;
-  if (table->storage > PERCORE_SHARED)
-    return region_breaks(fault, REGION_RULE_STORAGE,
-                         "its storage is %u; storages are 0 to %u",
-                         table->storage, PERCORE_SHARED);
-  if (table->key > PERCORE_KEY_MAC)
-    return region_breaks(fault, REGION_RULE_KEY,
-                         "its key format is %u; key formats are 0 to %u",
-                         table->key, PERCORE_KEY_MAC);
   if (table->first_field < *next_field ||
       table->first_field > directory->field_count ||
       table->field_count > directory->field_count - table->first_field)
@@ -258,9 +243,10 @@ static bool take_tables(struct region_directory *directory,
 
 static bool core_field_is_valid(const struct percore_field *field,
                                 struct region_fault *fault) {
-  if (field->kind != PERCORE_COUNTER)
+  if (field->kind != PERCORE_COUNTER || field->aggregation != PERCORE_SUM)
     return region_breaks(fault, REGION_RULE_CORE_FIELDS,
-                         "all fields of 'core' must be counters");
+                         "all fields of 'core' must be counters with "
+                         "aggregation 0");
   return region_field_texts_are_valid(field, fault);
 }
 
@@ -272,7 +258,8 @@ static bool core_is_valid(const struct region_directory *directory,
       table->slot_offset != REGION_CORE_ROW_OFFSET ||
       table->flags != REGION_TABLE_SINGLE || table->row_name_size != 0 ||
       core->field_count < REGION_CORE_COLUMNS ||
-      core->field_count > REGION_CORE_MAX_COLUMNS)
+      core->field_count > REGION_CORE_MAX_COLUMNS ||
+      table->key > PERCORE_KEY_MAC)
     return region_breaks(fault, REGION_RULE_CORE_TABLE,
                          "the first table must be 'core': PER_CORE, with one "
                          "row, %u to %u fields and slot offset %zu",

@@ -154,10 +154,9 @@ static void *free_addresses(uint64_t size) {
   return found + -(uintptr_t)found % REGION_HUGE_PAGE;
 }
 
-/* The address is only a hint: another thread may have taken it meanwhile. */
-void *region_memory_map(int fd, uint64_t size, int protection) {
-  void *hint = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
-  void *map = mmap(hint, size, PROT_NONE, MAP_SHARED, fd, 0);
+/* Unlocks a mapping without access, and then allows access. NULL with errno if
+ * that fails, or if there is no mapping. */
+static void *open_mapping(void *map, uint64_t size, int protection) {
   if (map == MAP_FAILED)
     return NULL;
   if (munlock(map, size) == 0 && mprotect(map, size, protection) == 0)
@@ -168,20 +167,18 @@ void *region_memory_map(int fd, uint64_t size, int protection) {
   return NULL;
 }
 
+/* The address is only a hint: another thread may have taken it meanwhile. */
+void *region_memory_map(int fd, uint64_t size, int protection) {
+  void *hint = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
+  return open_mapping(mmap(hint, size, PROT_NONE, MAP_SHARED, fd, 0), size,
+                      protection);
+}
+
 void *region_memory_sink(void *at, uint64_t size) {
-  void *map = mmap(at, size, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                       (at != NULL ? MAP_FIXED : 0),
-                   -1, 0);
-  if (map == MAP_FAILED)
-    return NULL;
-  if (munlock(map, size) == 0 &&
-      mprotect(map, size, PROT_READ | PROT_WRITE) == 0)
-    return map;
-  int saved = errno;
-  munmap(map, size);
-  errno = saved;
-  return NULL;
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+              (at != NULL ? MAP_FIXED : 0);
+  return open_mapping(mmap(at, size, PROT_NONE, flags, -1, 0), size,
+                      PROT_READ | PROT_WRITE);
 }
 
 /* Checks the room first: fallocate(2) fails only if hugetlb pages are missing.
