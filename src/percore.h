@@ -48,8 +48,7 @@ struct percore_load_options {
                                  disturb them), "hardware" or "skip" */
   const char *also_isolated;  /* a list of further cores that must not be
                                  disturbed */
-  int frequency; /* 1: percore_load_frequency; takes a third descriptor a core
-                  */
+  int frequency; /* 1: enables percore_load_frequency; a third descriptor */
   double shortest_window; /* seconds, up to 3600; default: by the source */
 };
 
@@ -239,10 +238,11 @@ struct percore_region;
 /* Creates a region and serves it. *region is always usable: on failure it is a
  * sink, and a line on stderr gives the reason unless the options say quiet. The
  * reason is in percore_status, too; for EINVAL it names the table, the field
- * and the rule that the description breaks. Returns 0, or -1 with errno: EINVAL
- * a name, a table, a field or an option breaks a rule ENOENT        the runtime
- * directory does not exist EACCES        this user may not create files in the
- * runtime directory EADDRINUSE    another process serves this name and instance
+ * and the rule that the description breaks. Returns 0, or -1 with errno:
+ *   EINVAL        a name, a table, a field or an option breaks a rule
+ *   ENOENT        the runtime directory does not exist
+ *   EACCES        this user may not create files in the runtime directory
+ *   EADDRINUSE    another process serves this name and instance
  *   ENAMETOOLONG  the socket's path, or region, table and field name together
  *   ENOMEM        it does not fit into the memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
@@ -314,11 +314,14 @@ int percore_histogram(struct percore_region *region, uint32_t table,
  * A new row counts from 0. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows rows are live
- *   EAGAIN        attached threads may still update the oldest removed row.
- * Call again after each of them has passed a quiescent point, sleeps, or has
- * ended ENOMEM        no memory for another 2 MiB of rows EINVAL        no such
- * table, an empty or too long name, or a single-row table ENODEV        the
- * region is a sink On every error but EEXIST, *row is a sink. */
+ *   EAGAIN        attached threads may still update the oldest removed row:
+ *                 call again after each of them has passed a quiescent point,
+ *                 sleeps, or has ended
+ *   ENOMEM        no memory for another 2 MiB of rows
+ *   EINVAL        no such table, an empty or too long name, or a single-row
+ *                 table
+ *   ENODEV        the region is a sink
+ * On every error but EEXIST, *row is a sink. */
 int percore_row_add(struct percore_region *region, uint32_t table,
                     const char *name, uint32_t *row);
 int percore_row_add_key(struct percore_region *region, uint32_t table,

@@ -9,8 +9,8 @@
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
  * returns a pointer) with errno. A function that takes a struct region_fault
  * also stores the errno and the reason there (fault.h); such checks return a
- * bool, false for a fault. Names with "is_" or "has_" ask a question: false is
- * no error.
+ * bool, false for a fault. Other functions whose names have "is_" or "has_" ask
+ * a question: false is no error.
  *
  * percore-region(7) specifies the same bytes; change both together. All numbers
  * are in the producer's byte order, all offsets count from the start of the
@@ -27,7 +27,7 @@
 
 #include "percore.h"
 
-/* `return region_failed(EINVAL);` */
+/* Sets errno and returns -1. */
 static inline int region_failed(int error) {
   errno = error;
   return -1;

@@ -237,7 +237,7 @@ def test_dump_removed_rows():
         check([row["row"] for row in table["rows"]]
               == ["10.0.0.0", "10.0.0.1", "10.0.0.3", "10.0.0.4"], str(table))
         text = place.run("dump", "demo").stdout
-        check("# table session (OWNED, 4 live of at most " in text, text)
+        check("# table session (owned, 4 live of at most " in text, text)
         producer.ask("add 9")
         table = place.dump("demo")["session"]
         check(row_of(table, "10.0.0.9")["values"]
