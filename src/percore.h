@@ -1,9 +1,9 @@
 /* percore.h: the public interface of libpercore.
  *
- * Loads of cores, for schedulers that want to know which core has room;
- * regions, for fast paths that publish counters per core, and for programs that
- * read them. C99, C++98 and later; percore.hpp has more for C++17. Link with
- * -lpercore (pkg-config percore).
+ * Core loads, for schedulers that want to know which core has room; regions,
+ * for fast paths that publish per-core counters, and for programs that read
+ * them. C99, C++98 and later; percore.hpp adds classes for C++17. Link with
+ * -lpercore (pkg-config percore). percore(3) is the manual.
  */
 #ifndef PERCORE_H
 #define PERCORE_H
@@ -21,68 +21,68 @@ extern "C" {
  * Loads
  *
  * The load of a core is unhalted time / wall time between two updates, from 0
- * to 1, whatever ran there: tasks, interrupts, softirq. It is per hardware
- * thread: a core beside a fully loaded sibling has about half its room, so look
- * at percore_load_get_sibling too.
+ * to 1, whatever ran there: tasks, interrupts, softirqs. It is per hardware
+ * thread: if the sibling of a core is fully loaded, the core has about half its
+ * room, so check percore_load_get_sibling too.
  *
  * Hardware counters leave out time that a hypervisor stole. On older kernels
- * the source "idle" cannot tell time that was stolen from a running core from
- * time in which it ran, and counts both: the core had no room. Time stolen
- * while the core wakes is not counted.
+ * the source "idle" counts time stolen from a running core as load: the core
+ * had no room in that time. It does not count time stolen while the core wakes.
  *
- *   call                            beside others on the same handle
+ *   call                            concurrently on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
- *   percore_load_get and the like   any thread, never blocks, lock-free;
- *                                   two calls may be of two windows
- *   percore_load_close              alone
+ *   percore_load_get and the like   any thread, lock-free, never blocks; two
+ *                                   calls may return loads of two windows
+ *   percore_load_close              no other call at the same time
  */
 
-/* Zero is the default of every member; set size to sizeof. */
+/* Zero selects the default of every member; set size to sizeof. */
 struct percore_load_options {
   size_t size;
-  const char *source; /* "auto" (default), "mperf", "ref-cycles", "event",
-                         "idle" */
-  const char *event; /* that the source "event" counts: "pmu/name/" or "r1a8" */
-  double base_frequency_hz;   /* of the event; default: find out */
-  const char *cores;          /* such as "0-15,32"; default: all */
-  const char *isolated_cores; /* read by "idle" (default), which disturbs
-                                 nobody, by "hardware", or not: "skip" */
-  const char *also_isolated; /* a list of cores that the kernel does not isolate
-                                and that must not be disturbed either */
-  int frequency; /* 1: percore_load_frequency; a third descriptor a core */
+  const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
+                               "idle" */
+  const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
+  double base_frequency_hz; /* of the event; default: measured */
+  const char *cores;        /* such as "0-15,32"; default: all */
+  const char *isolated_cores; /* how to read them: "idle" (default, does not
+                                 disturb them), "hardware" or "skip" */
+  const char *also_isolated;  /* a list of further cores that must not be
+                                 disturbed */
+  int frequency; /* 1: enables percore_load_frequency; a third descriptor */
   double shortest_window; /* seconds, up to 3600; default: by the source */
 };
 
 struct percore_load;
 
-/* Opens counters on cores of this machine, choosing the source per core and
- * proving it, which takes up to a second in a thread of its own. The affinity
- * of the caller is never changed. options may be NULL. Returns 0, or -1 with
- * errno: EINVAL (an option), ENOMEM, ENOENT (no cores can be found), ENOTSUP
- * (no source of loads works here). Counters take two descriptors a core. 256
- * descriptors of the limit of open files stay free, and the limit is never
- * changed; cores for which there is no descriptor have the source "idle". */
+/* Opens counters on cores of this machine. Chooses a source for each core and
+ * tests it, which takes up to a second in a separate thread; the affinity of
+ * the caller never changes. options may be NULL. Returns 0, or -1 with errno:
+ * EINVAL (an option), ENOMEM, ENOENT (no cores found), ENOTSUP (no source of
+ * loads works here). Counters take two descriptors a core. At least 256
+ * descriptors stay free for the program, and the limit on open files is never
+ * changed; cores for which no descriptor is left use the source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
-/* Samples all cores; loads are those of the time since the last update (the
- * first follows open). No window is shorter than 10 ms with hardware counters
- * or 200 ms with the source "idle" (2.3 points rms there, 0.45 at 1 s): a call
- * that comes earlier, from whatever thread, returns 0 and leaves the loads as
- * they are. Returns 0, or -1 with errno and the loads as they were. */
+/* Samples all cores: the loads are then those of the time since the previous
+ * update, or since percore_load_open. A window takes at least 10 ms with
+ * hardware counters and 200 ms with the source "idle" (whose error is 2.3
+ * points rms at 200 ms and 0.45 at 1 s): an earlier call, from any thread,
+ * returns 0 and does not change the loads. Returns 0, or -1 with errno and the
+ * loads unchanged. */
 int percore_load_update(struct percore_load *load);
 
 /* The load of a core, 0 to 1, at the last update; -1 for a core without a
- * value: offline, not existing, or in its first window. */
+ * value: offline, nonexistent, or in its first window. */
 double percore_load_get(const struct percore_load *load, int core);
 
-/* The lower bound of that load, or -1: less than the load only with the source
- * "idle" on older kernels, where all steal is taken off. What ran on the core
- * is between the two. */
+/* The lower bound of that load, or -1. It is less than the load only with the
+ * source "idle" on older kernels, where it excludes all stolen time; the true
+ * load is between the two. */
 double percore_load_get_low(const struct percore_load *load, int core);
 
-/* The length of the window of that load in seconds, or -1 without a value.
- * *age, unless NULL, gets the seconds since its end. */
+/* The length in seconds of the window of that load, or -1 without a value. If
+ * age is not NULL, *age gets the seconds since the end of the window. */
 double percore_load_get_window(const struct percore_load *load, int core,
                                double *age);
 
@@ -90,21 +90,22 @@ double percore_load_get_window(const struct percore_load *load, int core,
  * if there is none or it has no value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
-/* Where a core's load comes from: "mperf", "ref-cycles", "event", "idle", or
+/* The source of a core's load: "mperf", "ref-cycles", "event", "idle", or
  * "none". A static string. */
 const char *percore_load_source(const struct percore_load *load, int core);
 
-/* How far that source can be trusted: "proven", "unproven" (it could not be put
- * to the test), "pending" (not yet), or "tick-sampled" (this kernel's tick is
- * not dynamic, so that "idle" misses work between two ticks). Updates repeat
- * tests that could not be run, in a thread of their own. A static string. */
+/* How far that source can be trusted: "proven", "unproven" (it could not be
+ * tested), "pending" (its test has not ended), or "tick-sampled" (the tick of
+ * this kernel is not dynamic, so "idle" misses work between two ticks). Updates
+ * repeat tests that could not be run, in a separate thread. A static string. */
 const char *percore_load_proof(const struct percore_load *load, int core);
 
 /* The frequency, in Hz, at which a core ran while it was not halted; -1 if it
- * is not known: it takes the option, and the source "mperf". */
+ * is unknown. Needs the option `frequency` and the source "mperf". */
 double percore_load_frequency(const struct percore_load *load, int core);
 
-/* Cores are numbered from 0 to this - 1; some of them may be offline. */
+/* The number of cores, some of which may be offline; they are numbered from 0.
+ */
 int percore_load_count(const struct percore_load *load);
 
 void percore_load_close(struct percore_load *load);
@@ -112,16 +113,16 @@ void percore_load_close(struct percore_load *load);
 /* ---------------------------------------------------------------------------
  * Regions: a fast path publishes counters
  *
- * A region is one process's shared memory: tables of rows, rows of cells of 64
- * bits. It is described once, at percore_create, and never changes its shape.
- * percore(3) has a worked example; percore-region(7) has the bytes.
+ * A region is shared memory of one process: tables of rows, rows of 64-bit
+ * cells. It is described once, at percore_create, and never changes its shape.
+ * percore(3) has a tutorial; percore-region(7) specifies the bytes.
  *
- * Whatever fails here still hands out a usable handle, onto private memory that
+ * A call that fails still hands out a usable handle, to private memory that
  * nobody reads (a sink), so that the update paths need no test and the
  * application never stops for its statistics. The return value and errno say
  * what happened; an application may ignore them.
  *
- *   call                                  beside others on the same region
+ *   call                                  concurrently on the same region
  *   percore_create                        any thread
  *   percore_reserve, row_add, row_add_at,
  *   row_remove, reset, attach, detach,
@@ -129,30 +130,30 @@ void percore_load_close(struct percore_load *load);
  *                                         not from a signal handler
  *   updates of PER_CORE rows, begin, end,
  *   poll, sleep, wake, quiescent          only the thread that owns the slot
- *   updates of OWNED rows                 one thread at a time per row; who
- *                                         hands a row on orders that itself
+ *   updates of OWNED rows                 one thread at a time per row; the
+ *                                         application synchronises a handover
  *   percore_shared_add                    any thread, and signal handlers
- *   percore_destroy                       alone
+ *   percore_destroy                       no other call at the same time
  *   a percore_reader                      one thread at a time
  */
 
-/* How a table is stored, and who may write it. */
+/* How a table is stored, and which threads may update it. */
 enum percore_storage {
-  PERCORE_PER_CORE = 0, /* one copy per slot, and one shared by the others */
+  PERCORE_PER_CORE = 0, /* one copy per slot, one for threads without a slot */
   PERCORE_OWNED = 1,    /* one copy; one writer at a time per row */
   PERCORE_SHARED = 2    /* one copy; any number of writers */
 };
 
 enum percore_kind {
-  PERCORE_COUNTER = 0,  /* only grows; readers make rates of it */
+  PERCORE_COUNTER = 0,  /* only grows; readers compute its rate */
   PERCORE_GAUGE = 1,    /* grows and shrinks by percore_gauge_add */
-  PERCORE_LEVEL = 2,    /* is set by percore_set */
-  PERCORE_STATE = 3,    /* is set to the number of a named state */
+  PERCORE_LEVEL = 2,    /* set by percore_set */
+  PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; after all other fields */
 };
 
-/* What a level is over the slots of a PER_CORE table. A counter, a gauge and a
- * histogram are always summed, a state never. */
+/* How the slots' values of a level in a PER_CORE table are combined. Counters,
+ * gauges and histograms are always summed, states never. */
 enum percore_aggregation {
   PERCORE_SUM = 0,
   PERCORE_MIN = 1,
@@ -160,7 +161,7 @@ enum percore_aggregation {
   PERCORE_NONE = 3
 };
 
-/* What rows are called by where they have a number instead of a name. */
+/* How readers write the keys of rows without names. */
 enum percore_key {
   PERCORE_KEY_DECIMAL = 0,
   PERCORE_KEY_HEX = 1,  /* 16 digits */
@@ -171,126 +172,132 @@ enum percore_key {
 enum percore_table_flags {
   /* OWNED: each row has a sequence counter for percore_row_begin and _end. */
   PERCORE_CONSISTENT = 1,
-  /* Saves a word per row and column. percore_reset then fails. */
+  /* Saves a word per row and column; percore_reset fails with ENOTSUP. */
   PERCORE_NO_RESET = 2
 };
 
-/* Gone since 0.2.0: a compile error that names the successor. */
+/* Removed in 0.2.0; the compiler error names the successor. */
 #define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
 
 #define PERCORE_MAX_COLUMNS 4096 /* of a row, histogram buckets included */
 
-/* A field: a column, or for a histogram a run of columns. The column of a field
- * that is no histogram is its number in the array. */
+/* A field is one column, or a run of columns for a histogram. The column of any
+ * other field is its index in the array. */
 struct percore_field {
   const char *name; /* [a-z][a-z0-9_]* */
   const char *unit; /* packets, bytes, errors, operations, cycles, ns, 1, .. */
-  const char *help; /* one line, may be NULL */
+  const char *help; /* one line; may be NULL */
   enum percore_kind kind;
   enum percore_aggregation aggregation;
-  /* Histograms: values below 2^sub_bits have a bucket each, each further power
-   * of two has 2^sub_bits; values of 2^max_bits and more share the last. */
+  /* Histograms: each value below 2^sub_bits has its own bucket, each further
+   * power of two has 2^sub_bits buckets; values from 2^max_bits on share the
+   * last bucket. */
   uint32_t sub_bits; /* 0 to 8 */
   uint32_t max_bits; /* sub_bits + 1 to 64 */
-  /* States: what 0, 1, .. are called. */
+  /* States: the names of 0, 1, ... */
   const char *const *states;
   uint32_t state_count;
 };
 
 struct percore_table {
   const char *name; /* [a-z][a-z0-9]*, neither `host` nor `core` */
-  const char *help; /* one line, may be NULL */
+  const char *help; /* one line; may be NULL */
   enum percore_storage storage;
   const struct percore_field *fields;
   uint32_t field_count;
   uint32_t max_rows;      /* 0: one row, which needs no percore_row_add */
   uint32_t row_name_size; /* 24, 56 or 120 with the final NUL; 0: a key */
   enum percore_key key;
-  uint32_t row_align; /* 0, or 64, 128 ..: OWNED rows of different owners */
+  uint32_t row_align; /* 64, 128, ... keeps rows of different owners apart */
   uint32_t flags;     /* enum percore_table_flags */
 };
 
 enum percore_serving {
   PERCORE_SERVE_THREAD = 0, /* by a thread of the library */
-  PERCORE_SERVE_POLLED = 1  /* in the application's loop, percore_fd */
+  PERCORE_SERVE_POLLED = 1  /* by the application: percore_fd, _serve */
 };
 
-/* Zero is the default of every member; set size to sizeof. */
+/* Zero selects the default of every member; set size to sizeof. */
 struct percore_options {
   size_t size;
-  const char *instance;    /* where a process is one of several */
-  const char *runtime_dir; /* default $PERCORE_RUNTIME_DIR, /run/percore */
+  const char *instance;    /* tells processes with the same region apart */
+  const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, /run/percore */
   enum percore_serving serving;
-  const int *serve_cpus; /* default: all allowed that are no slot's */
+  const int *serve_cpus; /* default: the process's CPUs without a slot */
   uint32_t serve_cpu_count;
-  uint32_t extra_slots; /* besides one per possible core; default 8 */
-  uint32_t cores; /* default: the possible cores of this machine; else cores
-                   * are numbers of your own, compared with no affinity */
-  int huge_pages; /* 1: the whole region in huge pages, allocated now */
-  int quiet;      /* 1: nothing is said on stderr; percore_status has why */
+  uint32_t extra_slots; /* in addition to one per possible core; default 8 */
+  uint32_t
+      cores;      /* default: the possible cores of this machine; otherwise core
+                     numbers are your own and are not checked against affinity */
+  int huge_pages; /* 1: the whole region in huge pages, allocated at once */
+  int quiet;      /* 1: no messages on stderr; percore_status has the reason */
 };
 
 struct percore_region;
 
-/* Makes a region and serves it. *region is always usable; on failure it is a
- * sink, and a line on stderr says why unless the options are quiet. Returns 0,
- * or -1 with errno:
- *   EINVAL        a name, a shape or an option that is not allowed
+/* Creates a region and serves it. *region is always usable: on failure it is a
+ * sink, and a line on stderr gives the reason unless the options say quiet. The
+ * reason is in percore_status, too; for EINVAL it names the table, the field
+ * and the rule that the description breaks. Returns 0, or -1 with errno:
+ *   EINVAL        a name, a table, a field or an option breaks a rule
+ *   ENOENT        the runtime directory does not exist
+ *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
- *   ENAMETOOLONG  the path of the socket, or what collectd would call a value
- *   ENOMEM        it would not fit into the memory limit or the free memory
- *   EFBIG         RLIMIT_FSIZE is less than the region
- *   EPERM         a socket that another user's producer left in a sticky
- *                 directory when it died; its user or root removes it
+ *   ENAMETOOLONG  the socket's path, or region, table and field name together
+ *   ENOMEM        it does not fit into the memory limit or the free memory
+ *   EFBIG         RLIMIT_FSIZE is less than the size of the region
+ *   EPERM         another user's producer died and left its socket in a sticky
+ *                 directory; that user or root must remove the socket
  *   and those of memfd_create(2), mmap(2), open(2), bind(2), pthread_create(3)
  */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
 
-/* Tells readers that the region ends in order, so that collectd does not report
- * a failure; removes socket and lock file, and unmaps the region. No handle may
- * be used afterwards. Returns 0, or -1 with EBUSY while live threads are
- * attached. */
+/* Tells readers that the region has ended cleanly, so that collectd does not
+ * report a failure; removes the socket and the lock file, and unmaps the
+ * region. No handle may be used afterwards. Returns 0, or -1 with EBUSY while
+ * living threads are attached. */
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
   size_t size;      /* set to sizeof */
   int served;       /* 1: readers find it; 0: a sink, also after fork(2) */
-  int error;        /* errno of why it is a sink */
+  int error;        /* the errno that made it a sink; else 0 */
   uint32_t readers; /* connected now */
   uint32_t slots, slots_attached;
-  uint64_t attaches_refused; /* for want of a slot */
-  uint64_t adds_refused;     /* for want of rows or memory */
-  char reason[256];          /* why it is a sink, one line; else "" */
+  uint64_t attaches_refused; /* no slot was free */
+  uint64_t adds_refused;     /* no row or memory was free */
+  char reason[256];          /* why it is a sink, in one line; else "" */
 };
 
-/* Reports the state of a region. Any thread. Returns 0, or -1 with EINVAL
- * (size). */
+/* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status);
 
-/* PERCORE_SERVE_POLLED: a descriptor that is readable (poll(2), epoll(7)) when
- * percore_serve has work; -1 with ENODEV for a sink or a served region. */
+/* PERCORE_SERVE_POLLED: returns a descriptor that is readable (poll(2),
+ * epoll(7)) when percore_serve has work; -1 with ENODEV if the region is a sink
+ * or a thread serves it. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers readers that connected or asked since the last call, and every two
- * seconds recreates the socket if it was removed; never blocks. Returns 0, or
- * -1 with ENODEV. */
+/* Answers readers that have connected or asked since the last call, and at most
+ * every two seconds recreates the socket if it was removed. Never blocks.
+ * Returns 0, or -1 with ENODEV like percore_fd. */
 int percore_serve(struct percore_region *region);
 
 /* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
- * those to come; percore_row_add makes no system call up to there. Large parts
- * become huge pages, which takes some ms for each 2 MiB and interrupts all
- * cores: call it before the workers begin. Returns 0, or -1 with EINVAL,
- * ENODEV, or ENOMEM with what there was before. */
+ * in those attached later; percore_row_add then makes no system call for them.
+ * Puts large parts into huge pages, which takes some ms for each 2 MiB and
+ * interrupts all cores: call it before the workers begin. Returns 0, or -1 with
+ * EINVAL, ENODEV or ENOMEM (nothing changes). */
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows);
 
-/* Tables by their number in the array given to percore_create. Return 0, or -1
- * with EINVAL (no such table, or not of this storage) or ENODEV (a sink), and a
- * handle that is safe to use either way. percore_shared_table takes SHARED
- * tables, and PER_CORE ones for their shared block. */
+/* Make handles of tables, by the table's index in the array given to
+ * percore_create. Return 0, or -1 with EINVAL (no such table, or a table of
+ * another storage) or ENODEV (a sink); the handle is usable either way.
+ * percore_shared_table takes SHARED tables, and PER_CORE tables for the shared
+ * block that threads without a slot update. */
 int percore_core_table(struct percore_region *region, uint32_t table,
                        percore_core_table_t *handle);
 int percore_owned_table(struct percore_region *region, uint32_t table,
@@ -298,147 +305,149 @@ int percore_owned_table(struct percore_region *region, uint32_t table,
 int percore_shared_table(struct percore_region *region, uint32_t table,
                          percore_shared_table_t *handle);
 
-/* A histogram by the number of its table and field. As above; on failure the
- * handle counts in one column of a sink. */
+/* Makes a handle of a histogram by the indices of its table and field. Returns
+ * the same. */
 int percore_histogram(struct percore_region *region, uint32_t table,
                       uint32_t field, percore_histogram_t *handle);
 
-/* Adds a row by name (or by key, in tables without names). *row is always
- * usable. A row starts at 0 whatever its cells hold. Returns 0, or -1 with
+/* Adds a row by name, or by key in tables without names. *row is always usable.
+ * A new row counts from 0. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
- *   ENOSPC        max_rows are live
- *   EAGAIN        the oldest removed row waits for attached threads: a call
- *                 succeeds once each of them has passed a quiescent point after
- *                 this one, sleeps, or has ended
+ *   ENOSPC        max_rows rows are live
+ *   EAGAIN        attached threads may still update the oldest removed row:
+ *                 call again after each of them has passed a quiescent point,
+ *                 sleeps, or has ended
  *   ENOMEM        no memory for another 2 MiB of rows
- *   EINVAL        no such table, an empty or too long name, a single row
+ *   EINVAL        no such table, an empty or too long name, or a single-row
+ *                 table
  *   ENODEV        the region is a sink
- * On all but EEXIST *row is a sink. */
+ * On every error but EEXIST, *row is a sink. */
 int percore_row_add(struct percore_region *region, uint32_t table,
                     const char *name, uint32_t *row);
 int percore_row_add_key(struct percore_region *region, uint32_t table,
                         uint64_t key, uint32_t *row);
 
-/* The same for callers with row numbers of their own. The name is not compared
- * with those of other rows. EEXIST: that row is live. EAGAIN: the row was
- * removed and waits as above. name may be NULL in tables without names, where
- * key counts.
- */
+/* The same for callers that choose row numbers themselves. The name is not
+ * compared with those of other rows. EEXIST: that row is live. EAGAIN: that row
+ * was removed, and threads may still update it. In tables without names, name
+ * must be NULL and key is the row's key. */
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key);
 
 enum percore_remove_flags {
-  /* The caller knows that no update of this row is under way or to come. */
+  /* The caller knows that no thread will update this row any more. */
   PERCORE_NO_UPDATE_IN_FLIGHT = 1
 };
 
-/* Removes a row. Its values stay readable until it is used again, the oldest
- * first, and only after every attached thread has passed a quiescent point
- * (percore_quiescent, _poll, _sleep, _detach). Take the row out of the reach of
- * the workers before. Threads that are not attached must be done with it.
- * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE
- * table with levels or states, a single row). */
+/* Removes a row. First make it unreachable for the workers; threads that are
+ * not attached must have made their last update. The row stays readable until
+ * it is reused, the oldest first, after every attached thread has passed a
+ * quiescent point (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1
+ * with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with levels
+ * or states, or a single-row table). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
 #define PERCORE_ALL_TABLES UINT32_MAX
 #define PERCORE_ALL_ROWS UINT32_MAX
 
-/* Makes counters and histograms show 0 from now on. No cell is written and no
- * rate changes; gauges, levels and states stay. Waits for workers inside a
- * section, for at most 0.1 s a row. Returns 0, or -1 with EINVAL, ENOENT (not
+/* Makes counters and histograms show 0. No cell is written and no rate changes;
+ * gauges, levels and states stay as they are. Waits for workers inside a
+ * section, at most 0.1 s a row. Returns 0, or -1 with EINVAL, ENOENT (not
  * live), ENODEV, ENOTSUP (PERCORE_NO_RESET), EAGAIN (a worker stayed inside a
- * section; rows from there on are as they were). */
+ * section; this row and those after it were not reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
-/* Gives the calling thread a slot for a core: that of the core if it is free or
- * its owner died, else an extra one with the same label. core -1 is the core
- * the thread runs on; with DPDK pass -1, as rte_lcore_to_cpu_id returns a
- * number within a socket, not that of a logical CPU. A thread whose affinity
- * excludes the core gets an extra slot with the core's label, if one is free,
- * and a line on stderr says so once. name (cut to 39 bytes) is shown to people.
- * *slot is always usable, by this thread. A slot's label stays: detach and
- * attach after moving to another core. Returns 0, or -1 with EINVAL (no such
- * core), ENOSPC (no slot left), ENOMEM, ENODEV; the slot is a sink then.
- */
+/* Gives the calling thread a slot that counts for a core: the core's own slot
+ * if it is free or its owner has ended, otherwise an extra slot. core -1 is the
+ * core that the thread runs on. With DPDK pass -1, because rte_lcore_to_cpu_id
+ * returns the number of a core within its socket, not that of a logical CPU. A
+ * thread whose affinity excludes the core gets an extra slot if one is free,
+ * and one line on stderr says so. Tools show name, cut to 39 bytes; it may be
+ * NULL. *slot is always usable, by this thread only. A slot never changes its
+ * core: after moving to another core, detach and attach again. Returns 0, or -1
+ * with EINVAL (no such core), ENOSPC (no slot left), ENOMEM, ENODEV; then *slot
+ * is a sink. */
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot);
 
-/* The slot that the calling thread attached last and still holds, for callbacks
- * that are not given one; a sink if it holds none. Costs a call, about 2 ns;
- * more where a thread changes between regions, and a system call without a
- * slot. */
+/* Returns the slot that the calling thread attached last and still holds, for
+ * callbacks that do not get the slot as an argument; a sink if it holds none.
+ * Takes about 2 ns, more if the thread alternates between regions, and a system
+ * call if it has no slot. */
 percore_slot_t percore_this_slot(const struct percore_region *region);
 
-/* Gives a slot back, by the thread that owns it; its counts stay. Returns 0, or
- * -1 with EINVAL (a sink, or not attached). */
+/* Gives back a slot of the calling thread; its counts stay. Returns 0, or -1
+ * with EINVAL (a sink, or not a slot of this thread). */
 int percore_detach(struct percore_region *region, percore_slot_t slot);
 
 /* ---------------------------------------------------------------------------
  * Regions: reading them
  *
- * Values are those of the last percore_refresh; what a reader returns pointers
- * to lives until the next percore_refresh that returns 1, or percore_close.
+ * Pointers that a reader returns are valid until percore_refresh returns 1, or
+ * until percore_close.
  */
 
 struct percore_reader;
 
 enum percore_reader_state {
-  PERCORE_ABSENT = 0, /* nobody serves it, or it was refused */
+  PERCORE_ABSENT = 0, /* no process serves it, or it was refused */
   PERCORE_ALIVE = 1,
   PERCORE_GONE = 2 /* its last values can still be read */
 };
 
-/* Prepares reading of a region; instance may be NULL. It need not exist yet. A
- * region of this process is found by its name and instance alone, whichever
- * runtime directory it is in, and read without its socket: no call waits, and
+/* Creates a reader of a region, which need not exist yet; instance may be NULL.
+ * If the region belongs to this process, its name and instance suffice whatever
+ * its runtime directory, and it is read without its socket: no call waits, and
  * no thread has to serve. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG,
- * ENOMEM. */
+ * ENOMEM; then *reader is NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
-/* Connects where there is no connection, and learns which tables and rows there
- * are. Blocks for at most one second (connecting to a stopped producer). Forks
- * a process that receives the region, and which is gone when this returns 0 or
- * 1. Returns 1 if this is another producer than at the last call, 0 if not, or
- * -1 with errno: ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT .. (nobody serves it),
- * EPROTO (it breaks a rule of percore-region(7)) or EFBIG (more than 4 GiB):
- * refused, percore_reader_error says why. */
+/* Connects if there is no connection, and checks whether the producer lives.
+ * Blocks for at most one second (if the producer is stopped). While there is no
+ * region, forks a process that receives it; the process has ended when this
+ * returns 0 or 1. Returns 1 if the producer is another than at the last call, 0
+ * if it is the same, or -1 with errno; percore_reader_error has the reason:
+ *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
+ *   EPROTO   the region breaks a rule of percore-region(7)
+ *   EFBIG    the region is larger than 4 GiB */
 int percore_refresh(struct percore_reader *reader);
 
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader);
 
-/* One line on the last failure, "" if there was none. */
+/* The last failure in one line; "" if there was none. */
 const char *percore_reader_error(const struct percore_reader *reader);
 
-/* Tables as the producer described them, `core` first; NULL beyond the last.
- * max_rows is 0 for tables of a single row. */
+/* The description of a table, `core` first; NULL beyond the last table or
+ * without a region. max_rows is 0 for single-row tables. */
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table);
 
-/* Rows are numbered from 0 to this - 1; some of them may be free. */
+/* The number of rows that were ever used, counted from 0; some may be free. */
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 
-/* Cells of a row; the column of a field. */
+/* The number of columns of a table; the first column of a field. */
 uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
 
-/* Slots are numbered from 0 to this - 1; the core a slot counts for, or -1 if
- * it was never used. */
+/* The number of slots; the core that a slot counts for, or -1 if the slot was
+ * never used. */
 uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 
-#define PERCORE_TOTAL (-1)        /* over all slots and the shared block */
+#define PERCORE_TOTAL (-1)        /* all slots and the shared block */
 #define PERCORE_SHARED_BLOCK (-2) /* of a PER_CORE table */
 
-/* Reads a row now: of all slots, of the shared block, or of one slot. name
- * (may be NULL) becomes the row's, cut to name_size; values, one per column, at
- * most count of them. Totals count from when the row was added, or last reset.
- * Those of one slot since it was first used. Returns 0, 1 if values may be of
- * different moments (the writer was always inside a section), or -1 with errno:
- * ENOENT (no such row), EINVAL, ENODEV (no region). */
+/* Reads a row: the total (PERCORE_TOTAL), the shared block
+ * (PERCORE_SHARED_BLOCK) or one slot. Copies the row's name, cut to name_size
+ * bytes, unless name is NULL, and at most count values, one per column. A total
+ * counts from when the row was added or last reset; values of one slot or of
+ * the shared block count from when the region was created. Returns 0, 1 if
+ * values may be of different moments (the writer was inside a section at every
+ * try), or -1 with errno: ENOENT (no such row), EINVAL, ENODEV (no region). */
 int percore_read_row(struct percore_reader *reader, uint32_t table,
                      uint32_t row, int slot, char *name, size_t name_size,
                      uint64_t *values, uint32_t count);

@@ -1,12 +1,12 @@
-/* percore.hpp: percore.h for C++17: descriptions that are constexpr, regions
- * and slots that end with their scope, columns that may be enumerators of any
- * kind. Header only; the updates compile to the instructions of percore.h.
- * percore(3) has a worked example.
+/* percore.hpp: percore.h for C++17: constexpr descriptions, regions and slots
+ * that end with their scope, columns that may be enumerators of an enum class.
+ * Header only; updates compile to the same instructions as those of percore.h.
+ * percore(3) has an example.
  *
- * Nothing here throws: an object that could not be made is a sink, as in
- * percore.h, and error() says why (an errno; 0 if nothing failed). Handles and
- * calls of percore.h work with these classes: region.get() is the
- * percore_region *, and a slot is a percore_slot_t.
+ * Nothing here throws: as in percore.h, an object that could not be created is
+ * a sink, and error() returns the errno (0 if nothing failed). All calls of
+ * percore.h work with these classes: region.get() is the percore_region *, and
+ * a slot converts to a percore_slot_t.
  */
 #ifndef PERCORE_HPP
 #define PERCORE_HPP
@@ -62,7 +62,8 @@ constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
           max_bits, nullptr, 0};
 }
 
-/* A table of one row; what more it has is set on the result:
+/* A PER_CORE table of one row. The member functions return a table that differs
+ * from it:
  *   constexpr percore_table tables[] = {
  *       percore::table("port", port_fields).rows(16).named(24)}; */
 class table {
@@ -88,12 +89,12 @@ public:
   }
   constexpr table owned() const noexcept { return stored(PERCORE_OWNED); }
   constexpr table shared() const noexcept { return stored(PERCORE_SHARED); }
-  constexpr table rows(std::uint32_t most) const noexcept {
+  constexpr table rows(std::uint32_t max) const noexcept {
     table other = *this;
-    other.made_.max_rows = most;
+    other.made_.max_rows = max;
     return other;
   }
-  /* Bytes of a name with its final NUL: 24, 56 or 120. */
+  /* size: bytes of a name with its final NUL: 24, 56 or 120. */
   constexpr table named(std::uint32_t size) const noexcept {
     table other = *this;
     other.made_.row_name_size = size;
@@ -109,7 +110,7 @@ public:
     other.made_.row_align = bytes;
     return other;
   }
-  /* Of enum percore_table_flags. */
+  /* more: enum percore_table_flags. */
   constexpr table flags(std::uint32_t more) const noexcept {
     table other = *this;
     other.made_.flags |= more;
@@ -126,7 +127,7 @@ private:
   percore_table made_;
 };
 
-/* Options with their size set. */
+/* Default options; size is set. */
 constexpr percore_options options() noexcept {
   percore_options made{};
   made.size = sizeof(made);
@@ -137,8 +138,8 @@ constexpr percore_options options() noexcept {
  * Regions and slots
  */
 
-/* Ends with its scope. Its slots have to end before it, or the region stays
- * (EBUSY of percore_destroy). */
+/* Destroyed at the end of its scope. Its slots must end first, or the region
+ * stays (percore_destroy fails with EBUSY). */
 class region {
 public:
   template <std::size_t N>
@@ -163,8 +164,8 @@ public:
   int error() const noexcept { return error_; }
   percore_region *get() const noexcept { return made_; }
 
-  /* The row of this name or key, added if it is not there yet; a sink if there
-   * is no room. */
+  /* Returns the row of this name or key and adds it if it does not exist; a
+   * sink if there is no room. */
   template <class Table>
   std::uint32_t row(Table table, const char *name) const noexcept {
     std::uint32_t found;
@@ -217,10 +218,10 @@ private:
   int error_;
 };
 
-/* The calling thread's slot; ends with its scope, in that thread. */
+/* A slot of the calling thread, given back at the end of its scope. */
 class slot {
 public:
-  /* core -1: the core that the thread runs on. */
+  /* core -1: the core that the calling thread runs on. */
   explicit slot(const region &of, const char *name = nullptr,
                 int core = -1) noexcept
       : region_(of.get()),
@@ -245,8 +246,7 @@ private:
   int error_;
 };
 
-/* percore_begin and percore_end, or percore_sleep and percore_wake, of a slot,
- * around what follows in a scope. */
+/* percore_begin to percore_end, for the rest of a scope. */
 class section {
 public:
   explicit section(percore_slot_t of) noexcept : slot_(of) {
@@ -260,6 +260,7 @@ private:
   percore_slot_t slot_;
 };
 
+/* percore_sleep to percore_wake, for the rest of a scope. */
 class asleep {
 public:
   explicit asleep(percore_slot_t of) noexcept : slot_(of) {

@@ -1,21 +1,22 @@
-/* percore_update.h: the update paths of percore.h, all inline.
+/* percore_update.h: the inline update paths of percore.h, which includes it.
  *
- * Included by percore.h; not to be included by itself. Nothing here allocates,
- * locks, calls, tests for errors or makes a system call: a handle is usable
- * whether or not the call that made it succeeded. One exception: after a round
- * of more than 100 us percore_poll asks the kernel for the thread's CPU time.
+ * Updates do not allocate, lock, check for errors or make system calls: a
+ * handle is usable whether or not the call that made it succeeded. The one
+ * exception: after a round of more than 100 us, percore_poll asks the kernel
+ * for the thread's CPU time.
  *
- * Cells of PER_CORE and OWNED tables have one writer at a time, so that an add
- * is a relaxed load, an add and a relaxed store, without a lock prefix: readers
- * never see a torn or a lost value. Cells of SHARED tables and of the shared
- * block of a PER_CORE table have any number of writers: relaxed fetch-and-add.
+ * Cells of PER_CORE and OWNED tables have one writer at a time, so an add is a
+ * relaxed load, an add and a relaxed store, without a lock prefix: no count is
+ * lost, and readers never see half a value. Cells of SHARED tables and of the
+ * shared block of a PER_CORE table have any number of writers: relaxed
+ * fetch-and-add.
  *
- * Consistency of several cells: the section between begin and end raises a
- * sequence counter twice. What is stored inside is ordered after the odd value
- * (release fence, paired with the reader's load-acquire of the counter) and
- * before the even one (store-release, paired with the acquire fence before the
- * reader's second look). A store-release of the odd value would not do: it
- * does not keep later stores behind it on aarch64.
+ * Consistency of several cells: a section increments a sequence counter at its
+ * begin and at its end. Stores inside the section are ordered after the odd
+ * value (release fence, paired with the reader's load-acquire of the counter)
+ * and before the even value (store-release, paired with the acquire fence
+ * before the reader's second load). A store-release of the odd value would not
+ * be enough: on aarch64 later stores could become visible before it.
  */
 #ifndef PERCORE_UPDATE_H
 #define PERCORE_UPDATE_H
@@ -37,7 +38,7 @@ extern "C" {
 #endif
 
 /* A library whose slot blocks, handles or update rules differ does not define
- * this symbol, so that a header that does not match it is a link error. The
+ * this symbol, so a header that does not match the library is a link error. The
  * percore sources themselves are built with PERCORE_BUILDING. */
 extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
@@ -45,18 +46,18 @@ __attribute__((used)) static const char *const percore_abi_check_ =
     &percore_abi_2;
 #endif
 
-/* The head of a slot block: what the owner of the slot alone writes. */
+/* The head of a slot block. Only the owner of the slot writes it. */
 struct percore_slot_head {
   uint64_t sequence;  /* odd inside begin/end */
-  uint64_t quiescent; /* quiescent points passed */
+  uint64_t quiescent; /* number of quiescent points passed */
   uint64_t last_tsc;  /* of the last poll, sleep or wake */
   uint64_t asleep;    /* 1 between sleep and wake */
-  /* The last look at the thread's CPU time; poll.c. */
-  uint64_t long_round; /* in ticks; rounds that take longer are looked at */
-  uint64_t looked_tsc;
-  uint64_t looked_cpu_ns;
-  uint64_t looked_sleep; /* sleep_cycles at that time */
-  /* the row of the built-in table `core` */
+  /* The last check of the thread's CPU time; poll.c. */
+  uint64_t long_round; /* in ticks; longer rounds are checked */
+  uint64_t checked_tsc;
+  uint64_t checked_cpu_ns;
+  uint64_t checked_sleep; /* sleep_cycles at the check */
+  /* The row of the built-in table `core`. */
   uint64_t total_cycles;
   uint64_t busy_cycles;
   uint64_t sleep_cycles;
@@ -66,7 +67,7 @@ struct percore_slot_head {
   uint64_t reserved_cells[2];
 };
 
-/* Handles: small structures passed by value; the members are private. */
+/* Handles: small structures, passed by value. Their members are private. */
 typedef struct {
   struct percore_slot_head *head;
 } percore_slot_t;
@@ -79,8 +80,8 @@ typedef struct {
 typedef struct {
   unsigned char *rows;
   size_t stride;
-  unsigned char *sequences; /* of row 0; a scratch word without `consistent` */
-  size_t sequence_stride;   /* 0 without `consistent` */
+  unsigned char *sequences; /* row 0; a scratch word if not CONSISTENT */
+  size_t sequence_stride;   /* 0 if not CONSISTENT */
 } percore_owned_table_t;
 
 typedef struct {
@@ -101,7 +102,7 @@ typedef struct {
   uint64_t *shared_cells;
 } percore_shared_row_t;
 
-/* A histogram field: its first column and its shape. */
+/* The first column and the shape of a histogram field. */
 typedef struct {
   uint32_t column;
   uint32_t sub_bits; /* 2^sub_bits buckets per power of two */
@@ -120,8 +121,9 @@ static inline uint64_t *percore_words_(void *memory) {
   return PERCORE_CAST_(uint64_t *, memory);
 }
 
-/* The row of a PER_CORE table in this slot. A row number comes from
- * percore_row_add or percore_row_add_at; it is not checked. */
+/* A row of a PER_CORE table in this slot. The row number must come from
+ * percore_row_add or have been passed to percore_row_add_at; it is not checked.
+ */
 static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
                                                   uint32_t row) {
@@ -140,7 +142,7 @@ static inline percore_owned_row_t percore_owned_row(percore_owned_table_t table,
   return handle;
 }
 
-/* The row of a SHARED table, or of the shared block of a PER_CORE table. */
+/* A row of a SHARED table, or of the shared block of a PER_CORE table. */
 static inline percore_shared_row_t
 percore_shared_row(percore_shared_table_t table, uint32_t row) {
   percore_shared_row_t handle;
@@ -163,8 +165,9 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
-/* Values below 2^sub_bits have a bucket each; every further power of two has
- * 2^sub_bits of equal width; what is beyond the last is counted in the last. */
+/* Each value below 2^sub_bits has its own bucket; every further power of two
+ * has 2^sub_bits buckets of equal width. Larger values count in the last
+ * bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
   uint64_t small = PERCORE_CAST_(uint64_t, 1) << sub_bits;
@@ -188,8 +191,8 @@ static inline void percore_cell_hist_add_(uint64_t *cells,
 }
 
 /* percore_add, percore_gauge_add, percore_set, percore_hist_add and
- * percore_prefetch take a percore_core_row_t or a percore_owned_row_t; a
- * percore_shared_row_t does not compile. */
+ * percore_prefetch take a percore_core_row_t or a percore_owned_row_t; with a
+ * percore_shared_row_t they do not compile. */
 #ifdef __cplusplus
 } /* extern "C": overloads have C++ linkage */
 static inline uint64_t *percore_cells_(percore_core_row_t row) {
@@ -216,8 +219,8 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 #define percore_add(row, column, n)                                            \
   percore_cell_add_(percore_cells_(row), (column), (n))
 
-/* Adds n, which may be negative, to a gauge. A gauge is never set: what one
- * core takes in, another may give out, and the sum over the slots is right. */
+/* Adds n, which may be negative, to a gauge. A gauge is never set, so the sum
+ * over the slots is right even if one core adds and another subtracts. */
 #define percore_gauge_add(row, column, n)                                      \
   percore_cell_add_(percore_cells_(row), (column),                             \
                     PERCORE_CAST_(uint64_t, PERCORE_CAST_(int64_t, n)))
@@ -231,28 +234,28 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 #define percore_hist_add(row, histogram, value)                                \
   percore_cell_hist_add_(percore_cells_(row), (histogram), (value))
 
-/* Brings a row into the cache for writing: call it one batch ahead of the
- * updates where rows are many and come in no order. */
+/* Brings a row into the cache for writing. In large tables that are updated in
+ * random order, call it one batch ahead of the updates. */
 #define percore_prefetch(row) __builtin_prefetch(percore_cells_(row), 1, 3)
 
 /* ---------------------------------------------------------------------------
  * Cells with many writers
  */
 
-/* Any thread, and signal handlers. */
+/* For any thread, and for signal handlers. */
 static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
                                       uint64_t n) {
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
 }
 
-/* Sets a level or a state of a SHARED table; the last one wins. */
+/* Sets a level or a state of a SHARED table; the last call wins. */
 static inline void percore_shared_set(percore_shared_row_t row, uint32_t column,
                                       uint64_t value) {
   __atomic_store_n(&row.shared_cells[column], value, __ATOMIC_RELAXED);
 }
 
 /* ---------------------------------------------------------------------------
- * Sections: what is updated inside is read together or not at all
+ * Sections: readers see all updates of a section or none
  */
 
 static inline void percore_sequence_begin_(uint64_t *sequence) {
@@ -274,8 +277,9 @@ static inline void percore_sequence_end_(uint64_t *sequence) {
   __atomic_store_n(sequence, now + 1, __ATOMIC_RELEASE);
 }
 
-/* Around updates of any PER_CORE rows of this slot. Sections do not nest (with
- * PERCORE_DEBUG defined that aborts) and should be short: a handful of adds. */
+/* Begin and end a section of updates of any PER_CORE rows of this slot.
+ * Sections must not nest (with PERCORE_DEBUG defined, nesting aborts) and
+ * should be short: a handful of adds. */
 static inline void percore_begin(percore_slot_t slot) {
   percore_sequence_begin_(&slot.head->sequence);
 }
@@ -284,8 +288,9 @@ static inline void percore_end(percore_slot_t slot) {
   percore_sequence_end_(&slot.head->sequence);
 }
 
-/* Around updates of one row of an OWNED table with PERCORE_CONSISTENT. Without
- * that flag they touch a scratch word and nothing is consistent. */
+/* Begin and end a section of updates of one row of an OWNED table with
+ * PERCORE_CONSISTENT. Without that flag they update a scratch word and nothing
+ * is consistent. */
 static inline void percore_row_begin(percore_owned_row_t row) {
   percore_sequence_begin_(row.sequence);
 }
@@ -298,8 +303,8 @@ static inline void percore_row_end(percore_owned_row_t row) {
  * The worker's own time, and quiescent points
  */
 
-/* A clock that every core reads alike, in ticks of tsc_hz of the region: the
- * TSC, the generic timer of arm64, nanoseconds elsewhere. */
+/* A clock that is the same on all cores, in ticks of the region's tsc_hz: the
+ * TSC, the generic timer of arm64, or nanoseconds elsewhere. */
 static inline uint64_t percore_tsc(void) {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -319,27 +324,28 @@ static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
   percore_cell_add_(cell, 0, n);
 }
 
-/* Says that this thread holds no row from before: rows removed since the last
- * quiescent point may be given to others. Release, paired with the acquire in
- * percore_row_add; the full barrier that the look for a next row would need is
- * issued by percore_row_add on behalf of every thread (membarrier). */
+/* A quiescent point: this thread no longer uses any row that it looked up
+ * before this call, so rows removed until now can be reused. Release, paired
+ * with the acquire in percore_row_add. The full barrier before the thread looks
+ * up its next row is issued by percore_row_remove or percore_row_add on behalf
+ * of all threads (membarrier). */
 static inline void percore_quiescent(percore_slot_t slot) {
   uint64_t passed = __atomic_load_n(&slot.head->quiescent, __ATOMIC_RELAXED);
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
-/* poll.c: accounts for a long round, during part of which the thread may have
- * been off the CPU; reads the CPU time after a sleep. */
+/* poll.c: accounts for a long round, in which the thread may have been off the
+ * CPU; checks the CPU time after a sleep. */
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
     __attribute__((cold));
-void percore_look_(percore_slot_t slot) __attribute__((cold));
+void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));
 
-/* Ends a round of a busy-polling loop that handled n items: the time since the
- * last call was busy if n > 0. Time in which other threads had the CPU is never
- * busy if it makes the round longer than 100 us. tsc is the time when the round
- * ended, by percore_tsc (rte_rdtsc of DPDK on x86): a loop that reads the clock
- * at its top calls this there, with the items of the round before. Is a
- * quiescent point. */
+/* Ends a round of a busy-polling loop that handled n items. The time since the
+ * previous call was busy if n > 0. In a round of more than 100 us, time in
+ * which other threads had the CPU does not count as busy. tsc is the time at
+ * which the round ended, as percore_tsc returns it (on x86 also DPDK's
+ * rte_rdtsc): a loop that reads the clock at its top calls this there, with the
+ * items of the previous round. Is a quiescent point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;
@@ -357,15 +363,16 @@ percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   percore_quiescent(slot);
 }
 
-/* The same for loops that do not read the clock. */
+/* The same, but reads the clock itself. */
 static inline __attribute__((always_inline)) void
 percore_poll(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, percore_tsc(), n);
 }
 
-/* Around whatever may block: the time between them is part of total_cycles and
- * sleep_cycles, neither busy nor the sign of a stuck worker. Asleep is one long
- * quiescent point: hold no row over it. */
+/* Call these before and after anything that may block. The time between them
+ * counts in total_cycles and sleep_cycles; it is not busy, and the worker does
+ * not appear stuck. It is one long quiescent point: use no row that was looked
+ * up before it. */
 static inline void percore_sleep(percore_slot_t slot) {
   struct percore_slot_head *head = slot.head;
   uint64_t now = percore_tsc();
@@ -382,9 +389,9 @@ static inline void percore_wake(percore_slot_t slot) {
   percore_own_add_(&head->sleep_cycles, now - head->last_tsc);
   __atomic_store_n(&head->last_tsc, now, __ATOMIC_RELAXED);
   __atomic_store_n(&head->asleep, 0, __ATOMIC_RELAXED);
-  /* Blocking takes CPU time, too, which must not hide an absence. */
-  if (now - head->looked_tsc > 16 * head->long_round)
-    percore_look_(slot);
+  /* Going to sleep takes CPU time too, which must not hide an absence. */
+  if (now - head->checked_tsc > 16 * head->long_round)
+    percore_check_cpu_(slot);
 }
 
 #ifdef __cplusplus

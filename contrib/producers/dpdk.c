@@ -1,20 +1,20 @@
-/* dpdk: packets forwarded between two DPDK ports, counted with percore.
+/* dpdk: forwards packets between two DPDK ports and counts them with percore.
  *
- * Runs without huge pages, PCI devices and networks: net_null gives packets
- * (at a rate of our choice), net_ring takes them and gives them back, and
- * net_null swallows them again:
+ * Runs without huge pages, PCI devices and networks: net_null supplies packets,
+ * of which this program takes as many as --rate says, net_ring takes them and
+ * returns them, and net_null discards them:
  *
  *   cc dpdk.c $(pkg-config --cflags --libs libdpdk percore) -o dpdk
  *   ./dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
  *     -- --rate 200000 --seconds 10
  *
- * The main lcore waits, every other lcore polls a queue of its own of both
- * ports. Watch it with `percore top dpdk`. At the end it prints what DPDK
- * counted on each port, which is what percore counted; with --hold it then
- * keeps the region until its standard input ends.
+ * The main lcore waits; every other lcore polls its own queue of both ports.
+ * Watch it with `percore top dpdk`. At the end it prints DPDK's counters of
+ * each port, which equal percore's; with --hold it then keeps the region until
+ * its standard input ends.
  *
- * What belongs to percore: describe, create, attach in each lcore, count
- * in each round, percore_poll_at once per round.
+ * percore needs these steps: describe, create, attach in each lcore, and in
+ * each round count and call percore_poll_at.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -35,7 +35,7 @@
 enum { BURST = 32, DESCRIPTORS = 512, BUFFERS = 4095, CACHE = 128, PORTS = 2 };
 
 /* ---------------------------------------------------------------------------
- * What is counted
+ * The description of the counters
  */
 
 enum { RX_PACKETS, RX_BYTES, TX_PACKETS, TX_DROPS, RX_BURST };
@@ -46,10 +46,10 @@ static const struct percore_field port_fields[] = {
     [TX_PACKETS] = {.name = "tx_packets", .unit = "packets"},
     [TX_DROPS] = {.name = "tx_drops",
                   .unit = "packets",
-                  .help = "the other port had no room for them"},
+                  .help = "packets for which this port had no room"},
     [RX_BURST] = {.name = "rx_burst",
                   .unit = "packets",
-                  .help = "how many packets came at once",
+                  .help = "packets per burst",
                   .kind = PERCORE_HISTOGRAM,
                   .sub_bits = 5, /* a bucket for each size of burst */
                   .max_bits = 6},
@@ -59,17 +59,17 @@ static const struct percore_field queue_fields[] = {
     [RX_PACKETS] = {.name = "rx_packets", .unit = "packets"},
 };
 
-/* A queue has one lcore, so that one copy of its counters will do. */
+/* Only one lcore polls a queue, so one copy of its counters is enough. */
 enum { PORT, QUEUE, TABLES };
 static const struct percore_table tables[TABLES] = {
     [PORT] = {.name = "port",
-              .help = "the ports packets come in by",
+              .help = "ports that receive packets",
               .fields = port_fields,
               .field_count = 5,
               .max_rows = PORTS,
               .row_name_size = 56},
     [QUEUE] = {.name = "queue",
-               .help = "the receive queues of the ports",
+               .help = "receive queues of the ports",
                .storage = PERCORE_OWNED,
                .fields = queue_fields,
                .field_count = 1,
@@ -84,10 +84,12 @@ static percore_owned_table_t queue_table;
 static percore_histogram_t rx_burst;
 static uint32_t port_row[PORTS], queue_row[PORTS][RTE_MAX_LCORE];
 
-/* Counting may fail, forwarding goes on: every handle is usable all the same.
+/* If a call fails, its handle is a sink, and packets are forwarded all the
+ * same.
  */
 static void make_region(uint16_t queues) {
-  percore_create(&region, "dpdk", tables, TABLES, NULL); /* says why it fails */
+  /* On failure this prints the reason. */
+  percore_create(&region, "dpdk", tables, TABLES, NULL);
   percore_core_table(region, PORT, &port_table);
   percore_owned_table(region, QUEUE, &queue_table);
   percore_histogram(region, PORT, RX_BURST, &rx_burst);
@@ -111,7 +113,7 @@ static void make_region(uint16_t queues) {
 static volatile bool stop;
 static double rate = 1e5; /* packets per second from port 0, on each lcore */
 
-/* How many packets may be taken from port 0 by now. */
+/* Limits the packets taken from port 0 to that rate. */
 struct source {
   uint64_t start_tsc, taken;
   double per_tick;
@@ -123,12 +125,12 @@ static uint16_t allowed(const struct source *source, uint64_t now) {
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
 
-/* From a port to the other one. Returns how many came. */
-static uint16_t forward(uint16_t port, uint16_t queue, uint16_t most,
+/* Forwards a burst from a port to the other port. Returns its size. */
+static uint16_t forward(uint16_t port, uint16_t queue, uint16_t max,
                         percore_slot_t slot) {
   struct rte_mbuf *packets[BURST];
   uint16_t other = port ^ 1;
-  uint16_t received = rte_eth_rx_burst(port, queue, packets, most);
+  uint16_t received = rte_eth_rx_burst(port, queue, packets, max);
   if (received == 0)
     return 0;
   uint64_t bytes = 0;
@@ -139,7 +141,7 @@ static uint16_t forward(uint16_t port, uint16_t queue, uint16_t most,
 
   percore_core_row_t in = percore_core_row(slot, port_table, port_row[port]);
   percore_core_row_t out = percore_core_row(slot, port_table, port_row[other]);
-  percore_begin(slot); /* readers see all of these or none */
+  percore_begin(slot); /* readers see all of these updates or none */
   percore_add(in, RX_PACKETS, received);
   percore_add(in, RX_BYTES, bytes);
   percore_add(out, TX_PACKETS, sent);
@@ -156,9 +158,9 @@ static int work(void *argument) {
   char name[40];
   percore_slot_t slot;
   snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
-  /* -1, the core that the lcore runs on: rte_lcore_to_cpu_id() returns the
-   * number of a core within its socket, and no lcore need be the CPU of its
-   * number (--lcores 0@1). */
+  /* -1 is the core that this thread runs on. rte_lcore_to_cpu_id() returns the
+   * number of a core within its socket, and the number of an lcore may differ
+   * from its CPU's (--lcores 0@1). */
   if (percore_attach(region, name, -1, &slot) != 0)
     perror("percore_attach");
   struct source source = {.start_tsc = rte_rdtsc(),
@@ -166,9 +168,9 @@ static int work(void *argument) {
   uint16_t n = 0;
   while (!stop) {
     uint64_t now = rte_rdtsc();
-    percore_poll_at(slot, now, n); /* ends the round before */
-    uint16_t most = allowed(&source, now);
-    n = most > 0 ? forward(0, queue, most, slot) : 0;
+    percore_poll_at(slot, now, n); /* ends the previous round */
+    uint16_t max = allowed(&source, now);
+    n = max > 0 ? forward(0, queue, max, slot) : 0;
     source.taken += n;
     n += forward(1, queue, BURST, slot);
   }
@@ -244,12 +246,12 @@ int main(int argc, char **argv) {
     else if (i + 1 < argc && strcmp(argv[i], "--rate") == 0)
       rate = atof(argv[++i]);
     else
-      rte_exit(2, "unknown option %s: --rate PPS, --seconds S, --hold\n",
+      rte_exit(2, "unknown option %s: use --rate PPS, --seconds S or --hold\n",
                argv[i]);
   uint16_t queues = (uint16_t)(rte_lcore_count() - 1);
   if (rte_eth_dev_count_avail() < PORTS || queues == 0)
-    rte_exit(2, "needs two ports and two lcores: --vdev net_null0 --vdev "
-                "net_ring0 -l 0,1\n");
+    rte_exit(2, "two ports and two lcores are needed: use --vdev net_null0 "
+                "--vdev net_ring0 -l 0,1\n");
   struct rte_mempool *buffers = rte_pktmbuf_pool_create(
       "buffers", BUFFERS, CACHE, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
   if (buffers == NULL)

@@ -1,16 +1,15 @@
-/* A made-up packet gateway with something to see on a dashboard: workers whose
- * traffic rises and falls, bursts that overflow their queues, packets that are
- * damaged, and tunnels that come and go. pthread.c beside it is the example to
- * begin with.
+/* gateway: a simulated packet gateway for dashboards, with traffic that rises
+ * and falls, bursts that overflow queues, damaged packets, and tunnels that
+ * come and go. Begin with pthread.c, which is a simpler example.
  *
- *   gateway [--nap] CORE ...    one worker for each core
+ *   gateway [--nap] CORE ...    one worker per core
  *
- * A worker looks at its queue each millisecond, polls until it is empty, and
- * sleeps for the rest; it is never busy for more than half of the time. With
- * --nap it sleeps where it would be busy, less often and for longer, and so may
- * have any core's name: for a host that is made up as a whole.
+ * Every millisecond a worker polls its queue until it is empty, and then
+ * sleeps; it is busy for at most half of the time. With --nap it sleeps instead
+ * of being busy, in longer periods. Then its cores need not exist: this
+ * simulates a whole host.
  *
- * It ends after so many seconds as DURATION says, or by SIGINT. */
+ * It ends after DURATION seconds (an environment variable), or on SIGINT. */
 #include <percore.h>
 
 #include <math.h>
@@ -31,12 +30,15 @@ static const struct percore_field port_fields[] = {
     [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
     [DROPS] = {.name = "rx_drops",
                .unit = "packets",
-               .help = "came while the queue was full"},
-    [ERRORS] = {.name = "rx_errors", .unit = "packets", .help = "damaged"},
+               .help = "packets that found the queue full"},
+    [ERRORS] = {.name = "rx_errors",
+                .unit = "packets",
+                .help = "damaged packets"},
     [QUEUED] = {.name = "queued", .unit = "packets", .kind = PERCORE_GAUGE},
     [DELAY] = {.name = "delay",
                .unit = "ns",
-               .help = "from the wire to the end of the work",
+               .help = "time from the arrival of a packet to the end of its "
+                       "handling",
                .kind = PERCORE_HISTOGRAM,
                .sub_bits = 2,
                .max_bits = 30},
@@ -49,13 +51,13 @@ static const struct percore_field tunnel_fields[] = {
 enum tables { PORT, TUNNEL, TABLES };
 static const struct percore_table tables[TABLES] = {
     [PORT] = {.name = "port",
-              .help = "where packets come in",
+              .help = "ports that receive packets",
               .fields = port_fields,
               .field_count = 6,
               .max_rows = 4,
               .row_name_size = 24},
     [TUNNEL] = {.name = "tunnel",
-                .help = "where they go, while it is up",
+                .help = "tunnels that carry packets while they are up",
                 .fields = tunnel_fields,
                 .field_count = 2,
                 .max_rows = 16,
@@ -64,7 +66,7 @@ static const struct percore_table tables[TABLES] = {
 
 enum { PORTS = 2, QUEUE = 4096, MAX_WORKERS = 64 };
 #define SECOND_NS 1000000000.0
-#define PACKET_NS 4000 /* of work */
+#define PACKET_NS 4000 /* of work per packet */
 #define DOWN UINT32_MAX
 
 static struct percore_region *region;
@@ -76,12 +78,12 @@ static uint32_t tunnel_rows[TUNNELS]; /* or DOWN */
 static int worker_count;
 
 /* How a worker spends its time. */
-static const struct manner {
-  int64_t period_ns; /* between two looks at the queue */
-  double most_busy;  /* share of it */
+static const struct mode {
+  int64_t period_ns; /* between two polls of the queue */
+  double max_busy;   /* share of the period */
   unsigned batch;
 } spinning = {1000000, 0.5, 32}, napping = {4000000, 0.9, 512};
-static const struct manner *manner = &spinning;
+static const struct mode *mode = &spinning;
 
 static volatile sig_atomic_t stop;
 
@@ -104,21 +106,20 @@ static void sleep_until(int64_t time_ns) {
 
 static void be_busy(int64_t ns) {
   int64_t end = now_ns() + ns;
-  if (manner == &napping)
+  if (mode == &napping)
     sleep_until(end);
   while (now_ns() < end)
     ;
 }
 
 /* ---------------------------------------------------------------------------
- * What comes: a share of what the worker can do at most, up and down within two
- * minutes, each worker later than the one before; and now and then, for two
- * seconds, more than it can do.
+ * Traffic: a share of what the worker can handle, which rises and falls within
+ * two minutes, at a different phase for each worker. Sometimes, for two
+ * seconds, it is more than the worker can handle.
  */
 static double packets_per_ns(int worker, int64_t at_ns) {
   double seconds = (double)at_ns / SECOND_NS + 47 * worker;
-  double share =
-      manner->most_busy * (0.5 + 0.38 * sin(2 * M_PI * seconds / 120));
+  double share = mode->max_busy * (0.5 + 0.38 * sin(2 * M_PI * seconds / 120));
   if (fmod(seconds, 83) < 2)
     share *= 3;
   return share / PACKET_NS;
@@ -142,12 +143,13 @@ static percore_core_row_t port_row(const struct worker *worker, int port) {
   return percore_core_row(worker->slot, worker->ports, port_rows[port]);
 }
 
-/* What has come since the last look, of which a full queue takes no more. */
-static void receive(struct worker *worker, double came) {
+/* Queues packets that have arrived since the last poll; drops those for which a
+ * queue has no room. */
+static void receive(struct worker *worker, double arrived) {
   for (int port = 0; port < PORTS; port++) {
     double *queued = &worker->queued[port];
-    double before = floor(*queued), part = port == 0 ? 0.6 : 0.4;
-    *queued += part * came;
+    double before = floor(*queued), share = port == 0 ? 0.6 : 0.4;
+    *queued += share * arrived;
     if (*queued > QUEUE) {
       percore_add(port_row(worker, port), DROPS, (uint64_t)(*queued - QUEUE));
       *queued = QUEUE;
@@ -157,8 +159,9 @@ static void receive(struct worker *worker, double came) {
   }
 }
 
-/* The row of a tunnel that is up; some carry more than others. It may go at any
- * time, so it is looked up for each batch and let go by percore_poll. */
+/* Returns the row of a tunnel that is up; some tunnels carry more than others.
+ * Another thread may remove the row at any time, so this is called for each
+ * batch, and the row is not used after percore_poll. */
 static uint32_t tunnel_of(struct worker *worker) {
   int most = rand_r(&worker->seed) % TUNNELS;
   int first = rand_r(&worker->seed) % (1 + most);
@@ -169,11 +172,11 @@ static uint32_t tunnel_of(struct worker *worker) {
   return row;
 }
 
-/* One batch of one port. Returns how many packets it had. */
+/* Handles a batch of packets of a port. Returns their number. */
 static unsigned handle(struct worker *worker, int port, double rate) {
   percore_core_row_t row = port_row(worker, port);
   double *queued = &worker->queued[port];
-  unsigned n = *queued < manner->batch ? (unsigned)*queued : manner->batch;
+  unsigned n = *queued < mode->batch ? (unsigned)*queued : mode->batch;
   uint64_t bytes = 0, delay_ns = (uint64_t)(*queued / rate) + PACKET_NS;
   if (n == 0)
     return 0;
@@ -204,9 +207,9 @@ static void *work(void *argument) {
   cpu_set_t cpus;
   CPU_ZERO(&cpus);
   CPU_SET((size_t)worker->core, &cpus);
-  if (manner == &spinning)
+  if (mode == &spinning)
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-  else /* where permitted; hardly ever awake, and on time then */
+  else /* if permitted: it rarely runs, and then should run on time */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
   if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)
@@ -215,20 +218,19 @@ static void *work(void *argument) {
   percore_core_table(region, TUNNEL, &worker->tunnels);
   percore_histogram(region, PORT, DELAY, &worker->delay);
 
-  int64_t looked = now_ns();
+  int64_t polled = now_ns();
   while (!stop) {
     int64_t now = now_ns();
-    int64_t enough =
-        now + (int64_t)(manner->most_busy * (double)manner->period_ns);
+    int64_t enough = now + (int64_t)(mode->max_busy * (double)mode->period_ns);
     double rate = packets_per_ns(worker->number, now);
-    receive(worker, rate * (double)(now - looked));
-    looked = now;
+    receive(worker, rate * (double)(now - polled));
+    polled = now;
     for (unsigned n = 1; n > 0 && now_ns() < enough;) {
       n = handle(worker, 0, rate) + handle(worker, 1, rate);
       percore_poll(worker->slot, n);
     }
     percore_sleep(worker->slot);
-    sleep_until(looked + manner->period_ns);
+    sleep_until(polled + mode->period_ns);
     percore_wake(worker->slot);
   }
   percore_detach(region, worker->slot);
@@ -236,10 +238,10 @@ static void *work(void *argument) {
 }
 
 /* ---------------------------------------------------------------------------
- * Tunnels: the first is always up, each of the others for some three quarters
- * of a time of its own.
+ * Tunnels: the first is always up; each of the others is up for about three
+ * quarters of its own period.
  */
-static void turn_tunnels(void) {
+static void update_tunnels(void) {
   for (int i = 0; i < TUNNELS; i++) {
     bool up = i == 0 || fmod((double)now_ns() / SECOND_NS + 31 * i,
                              130 + 11 * i) < 95 + 9 * i;
@@ -260,7 +262,7 @@ int main(int argc, char **argv) {
   struct percore_options options = {.size = sizeof(options)};
   bool nap = argc > 1 && strcmp(argv[1], "--nap") == 0;
   if (nap)
-    manner = &napping;
+    mode = &napping;
   for (int i = 1 + nap; i < argc && worker_count < MAX_WORKERS; i++) {
     struct worker *worker = &workers[worker_count];
     *worker = (struct worker){.number = worker_count++, .core = atoi(argv[i])};
@@ -275,7 +277,7 @@ int main(int argc, char **argv) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   signal(SIGALRM, on_signal);
-  /* If this fails it says why, and the region is a sink. */
+  /* On failure this prints the reason, and the region is a sink. */
   percore_create(&region, "gateway", tables, TABLES, &options);
   percore_row_add(region, PORT, "eth0", &port_rows[0]);
   percore_row_add(region, PORT, "eth1", &port_rows[1]);
@@ -287,7 +289,7 @@ int main(int argc, char **argv) {
       return 1;
     }
   for (; !stop; sleep(1))
-    turn_tunnels();
+    update_tunnels();
   for (int i = 0; i < worker_count; i++)
     pthread_join(workers[i].thread, NULL);
   return percore_destroy(region) == 0 ? 0 : 1;

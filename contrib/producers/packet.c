@@ -1,13 +1,14 @@
-/* packet: frames from a raw packet socket, counted with percore.
+/* packet: receives frames from a raw packet socket and counts them with
+ * percore.
  *
  *   cc packet.c $(pkg-config --cflags --libs percore) -o packet
  *   ./packet INTERFACE [CORE]
  *
- * Polls while there is something to do and blocks when there has been nothing
- * for a while, as a fast path does that shares its core: percore_sleep and
- * percore_wake tell readers that a worker which does not move is not stuck.
- * Needs CAP_NET_RAW. Watch it with `percore top packet@INTERFACE`; ends at
- * SIGINT or SIGTERM and prints what it counted.
+ * Polls while frames arrive, and blocks when none have arrived for a while,
+ * like a fast path that shares its core. percore_sleep and percore_wake tell
+ * readers that the blocked worker is not stuck. Needs CAP_NET_RAW. Watch it
+ * with `percore top packet@INTERFACE`. Ends on SIGINT or SIGTERM and prints its
+ * counts.
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -33,7 +34,7 @@
 enum { BATCH = 32, FRAME = 2048, IDLE_ROUNDS = 1000, WAIT_MS = 200 };
 
 /* ---------------------------------------------------------------------------
- * What is counted
+ * The description of the counters
  */
 
 enum { INTERFACE, PROTOCOL };          /* tables */
@@ -47,7 +48,7 @@ static const struct percore_field interface_fields[] = {
                .help = "frames for which the socket had no room"},
     [SIZES] = {.name = "size",
                .unit = "bytes",
-               .help = "how long frames were",
+               .help = "length of frames",
                .kind = PERCORE_HISTOGRAM,
                .sub_bits = 2,
                .max_bits = 14},
@@ -58,8 +59,8 @@ static const struct percore_field protocol_fields[] = {
     [BYTES] = {.name = "rx_bytes", .unit = "bytes"},
 };
 
-/* The rows of `protocol`, found by the type of a frame; the last one is for
- * all others. */
+/* The rows of `protocol`, by the type of a frame; the last row is for all other
+ * types. */
 static const struct {
   uint16_t type;
   const char *name;
@@ -90,7 +91,8 @@ static uint32_t interface_row, protocol_row[PROTOCOLS];
 static void make_region(const char *interface) {
   struct percore_options options = {.size = sizeof(options),
                                     .instance = interface};
-  percore_create(&region, "packet", tables, 2, &options); /* or says why not */
+  /* On failure this prints the reason. */
+  percore_create(&region, "packet", tables, 2, &options);
   percore_core_table(region, INTERFACE, &interface_table);
   percore_core_table(region, PROTOCOL, &protocol_table);
   percore_histogram(region, INTERFACE, SIZES, &sizes);
@@ -136,7 +138,7 @@ static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
     int p = protocol_of(receiver->frames[i], length);
     percore_core_row_t one =
         percore_core_row(slot, protocol_table, protocol_row[p]);
-    percore_begin(slot); /* readers see all of these or none */
+    percore_begin(slot); /* readers see all of these updates or none */
     percore_add(all, PACKETS, 1);
     percore_add(all, BYTES, length);
     percore_add(one, PACKETS, 1);
@@ -148,7 +150,7 @@ static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
   }
 }
 
-/* The kernel's count starts again at each look. */
+/* Each read sets the kernel's count back to 0. */
 static void count_drops(struct receiver *receiver, percore_slot_t slot) {
   struct tpacket_stats stats;
   socklen_t size = sizeof(stats);
@@ -194,8 +196,8 @@ static int open_socket(struct receiver *receiver, const char *interface) {
   address.sll_ifindex = (int)if_nametoindex(interface);
   if (address.sll_ifindex == 0)
     return -1;
-  /* No protocol before it is bound: else it would begin with other
-   * interfaces' frames. */
+  /* With a protocol, the socket would receive frames of other interfaces until
+   * it is bound. */
   receiver->socket = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
   if (receiver->socket < 0 ||
       setsockopt(receiver->socket, SOL_PACKET, PACKET_IGNORE_OUTGOING, &yes,
@@ -230,7 +232,7 @@ int main(int argc, char **argv) {
     return fail(argv[1]);
   make_region(argv[1]);
   if (core >= 0 && pin(core) != 0)
-    return fail("cannot go to that core");
+    return fail("cannot run on that core");
   percore_slot_t slot;
   if (percore_attach(region, argv[1], core, &slot) != 0)
     perror("percore_attach");

@@ -1,11 +1,11 @@
-/* A fast path that publishes what it does: pinned workers poll simulated ports,
- * count packets and bytes per core and port, and the time that a packet takes.
+/* pthread: a fast path that publishes counters. Pinned workers poll simulated
+ * ports and count packets, bytes and the time per packet, per core and port.
  *
  *   cc -D_GNU_SOURCE pthread.c $(pkg-config --cflags --libs percore) -pthread
  *   ./a.out 0 1        # a worker on core 0 and one on core 1
  *   percore top pthread
  *
- * It ends after so many seconds as DURATION says, or by SIGINT. */
+ * It ends after DURATION seconds (an environment variable), or on SIGINT. */
 #include <percore.h>
 
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Describe once: fields by name, unit and kind; tables by what a row is. */
+/* The description: the fields, and the tables whose rows have these fields. */
 enum port_field { PACKETS, BYTES, QUEUED, PACKET_TIME };
 static const struct percore_field port_fields[] = {
     [PACKETS] = {.name = "rx_packets", .unit = "packets"},
@@ -24,7 +24,7 @@ static const struct percore_field port_fields[] = {
     [QUEUED] = {.name = "queued",
                 .unit = "packets",
                 .kind = PERCORE_GAUGE,
-                .help = "taken in and not yet sent"},
+                .help = "packets received and not yet sent"},
     [PACKET_TIME] = {.name = "packet_time",
                      .unit = "cycles",
                      .kind = PERCORE_HISTOGRAM,
@@ -35,7 +35,7 @@ static const struct percore_field port_fields[] = {
 enum tables { PORT, TABLES };
 static const struct percore_table tables[TABLES] = {
     [PORT] = {.name = "port",
-              .help = "where packets come in",
+              .help = "ports that receive packets",
               .fields = port_fields,
               .field_count = 4,
               .max_rows = 16,
@@ -53,7 +53,7 @@ static void on_signal(int number) {
   stop = 1;
 }
 
-/* A batch of packets of one port, or none: what a driver would hand over. */
+/* Returns a batch of packets of a port, or none, like a driver. */
 static unsigned receive(unsigned *seed, uint32_t sizes[BATCH]) {
   unsigned n = rand_r(seed) % 4 == 0 ? (unsigned)rand_r(seed) % BATCH : 0;
   for (unsigned i = 0; i < n; i++)
@@ -70,8 +70,8 @@ static void *work(void *argument) {
   CPU_SET((size_t)core, &cpus);
   pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
 
-  /* Handles, once per thread. If anything failed they count into nothing, and
-   * the packets go their way all the same. */
+  /* Handles are made once per thread. If a call fails, its handle is a sink,
+   * and packets are forwarded all the same. */
   percore_slot_t slot;
   percore_core_table_t ports;
   percore_histogram_t packet_time;
@@ -86,7 +86,7 @@ static void *work(void *argument) {
     percore_gauge_add(row, QUEUED, n);
     for (unsigned i = 0; i < n; i++) {
       uint64_t start = percore_tsc();
-      /* packets and bytes are always read as of one moment */
+      /* Readers see both updates or none. */
       percore_begin(slot);
       percore_add(row, PACKETS, 1);
       percore_add(row, BYTES, sizes[i]);
@@ -94,7 +94,7 @@ static void *work(void *argument) {
       percore_hist_add(row, packet_time, percore_tsc() - start);
     }
     percore_gauge_add(row, QUEUED, -(int64_t)n);
-    /* once per round: the core was busy if it handled something */
+    /* Once per round: the core was busy if the round handled something. */
     percore_poll(slot, n);
     if (n == 0) {
       percore_sleep(slot);
@@ -119,7 +119,7 @@ int main(int argc, char **argv) {
   signal(SIGINT, on_signal);
   signal(SIGTERM, on_signal);
   signal(SIGALRM, on_signal);
-  /* If this fails it says why, and the region is a sink. */
+  /* On failure this prints the reason, and the region is a sink. */
   percore_create(&region, "pthread", tables, TABLES, &options);
   for (int p = 0; p < PORTS; p++) {
     char name[24];

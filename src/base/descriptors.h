@@ -1,11 +1,11 @@
-/* descriptors: leaves file descriptors for the rest of this process, above all
- * those below 1024, because select(2) cannot use higher numbers. */
+/* descriptors.h: leaves file descriptors for the rest of this process, in
+ * particular those below 1024, because select(2) cannot use higher numbers. */
 #ifndef PERCORE_BASE_DESCRIPTORS_H
 #define PERCORE_BASE_DESCRIPTORS_H
 
 #include <stdbool.h>
 
-/* At a limit (RLIMIT_NOFILE) below four times that, a quarter of the limit. */
+/* How many descriptors to leave; a quarter of RLIMIT_NOFILE if that is less. */
 #define DESCRIPTORS_RESERVE 256
 
 /* The first number that select(2) cannot use. */

@@ -74,6 +74,19 @@ bool utf8_is_deceptive(uint32_t code) {
   return utf8_is_control(code) || is_in(code, deceptive, COUNT_OF(deceptive));
 }
 
+bool utf8_has_no(const char *text, size_t length,
+                 bool (*is_in_class)(uint32_t)) {
+  while (length > 0) {
+    uint32_t code;
+    size_t taken = utf8_decode(text, length, &code);
+    if (taken == 0 || is_in_class(code))
+      return false;
+    text += taken;
+    length -= taken;
+  }
+  return true;
+}
+
 static bool is_wanted(uint32_t code, const char *unwanted) {
   if (utf8_is_deceptive(code))
     return false;

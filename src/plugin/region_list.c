@@ -318,28 +318,14 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   return NULL;
 }
 
-/* "gtpu.sock", "gtpu@east.sock" */
 static void meet(struct look *look, const char *file) {
-  static const char suffix[] = ".sock";
-  char region[256];
-  size_t length = strlen(file);
-  if (length <= strlen(suffix) || length >= sizeof(region) ||
-      strcmp(file + length - strlen(suffix), suffix) != 0)
+  struct region_socket_name name;
+  if (!region_socket_name_parse(&name, file))
     return;
-  memcpy(region, file, length);
-  region[length - strlen(suffix)] = '\0';
-  char *at = strchr(region, '@');
-  const char *name = "";
-  if (at != NULL) {
-    *at = '\0';
-    name = at + 1;
-  }
-  if (!region_name_is_valid(region, false) ||
-      (at != NULL && !region_instance_is_valid(name)))
-    return;
-  struct region_instance *instance = find_instance(look->watch, region, name);
+  struct region_instance *instance =
+      find_instance(look->watch, name.region, name.instance);
   if (instance == NULL)
-    instance = meet_new(look, file, region, name);
+    instance = meet_new(look, file, name.region, name.instance);
   if (instance != NULL)
     instance->listed = true;
 }

@@ -158,16 +158,10 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 
 static uint64_t combine(uint32_t kind, uint32_t aggregation, uint64_t so_far,
                         uint64_t value) {
-  bool summed = kind == PERCORE_GAUGE || aggregation == PERCORE_SUM;
   if (kind == PERCORE_STATE)
     return value;
-  if (summed)
-    return so_far + value;
-  if (aggregation == PERCORE_MIN)
-    return value < so_far ? value : so_far;
-  if (aggregation == PERCORE_MAX)
-    return value > so_far ? value : so_far;
-  return value;
+  return region_combine_levels(
+      kind == PERCORE_GAUGE ? PERCORE_SUM : aggregation, so_far, value);
 }
 
 static void clear_delta(const struct region_sum *sum,

@@ -1,5 +1,5 @@
-/* allowance.h: how much memory may be taken for what producers claim.
- * Allowances nest: use beyond `own` is also charged to the parent. Not
+/* allowance.h: limits the memory taken for what producers claim. Allowances
+ * nest: use beyond `own` is also charged to the parent (`whole`). Not
  * thread-safe. */
 #ifndef PERCORE_REGION_ALLOWANCE_H
 #define PERCORE_REGION_ALLOWANCE_H
@@ -18,7 +18,7 @@ region_allowance_shared(const struct region_allowance *allowance, size_t used) {
   return used > allowance->own ? used - allowance->own : 0;
 }
 
-/* False, and nothing taken, where less is left. */
+/* False if less is left; then nothing is taken. */
 static inline bool region_allowance_take(struct region_allowance *allowance,
                                          size_t bytes) {
   if (bytes > allowance->max - allowance->used)

@@ -8,28 +8,29 @@
 #include "base/utf8.h"
 #include "view.h"
 
-/* For all words in state 1 (changing) together. */
-enum { LOOKS = 200, LOOK_NS = 1000000 };
+/* How often to wait, in total, for words in state 1 (changing). */
+enum { WAITS = 200, WAIT_NS = 1000000 };
 
 struct state {
   const struct region_audit *audit;
   struct region_reader *reader;
   struct region_view *view;
   const struct region_directory *directory;
-  int looks_left;
-  /* What is being audited: the slots, or one table. */
+  int waits_left;
+  /* Broken rules found since the last report: of the slots, or of one table. */
   uint64_t count[REGION_RULE_COUNT];
   struct region_fault first[REGION_RULE_COUNT];
 };
 
-/* Notes a broken rule; only the first case of each rule is put into words. */
+/* Counts a broken rule, and describes the first case. */
 #define FOUND(state, rule, ...)                                                \
   do {                                                                         \
     if ((state)->count[rule]++ == 0)                                           \
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports faults found since the last call; t is -1 for faults of no table. */
+/* Reports the rules found broken since the last call; t is -1 if they are not
+ * those of a table. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -43,13 +44,12 @@ static void report(struct state *state, int64_t t) {
   }
 }
 
-/* Whether a word stays in state 1. */
 static bool stays_changing(struct state *state, const uint64_t *word) {
   uint64_t before = region_load(word);
   while (region_state(region_load(word)) == REGION_CHANGING &&
          region_load(word) == before) {
-    struct timespec pause = {.tv_nsec = LOOK_NS};
-    if (state->looks_left-- <= 0)
+    struct timespec pause = {.tv_nsec = WAIT_NS};
+    if (state->waits_left-- <= 0)
       return true;
     nanosleep(&pause, NULL);
   }
@@ -57,19 +57,11 @@ static bool stays_changing(struct state *state, const uint64_t *word) {
 }
 
 static bool is_clean_text(const char *text, size_t length) {
-  while (length > 0) {
-    uint32_t code;
-    size_t taken = utf8_decode(text, length, &code);
-    if (taken == 0 || utf8_is_deceptive(code))
-      return false;
-    text += taken;
-    length -= taken;
-  }
-  return true;
+  return utf8_has_no(text, length, utf8_is_deceptive);
 }
 
 /* ---------------------------------------------------------------------------
- * The producer's id and start
+ * The region's id and start times
  */
 
 static void check_start(struct state *state) {
@@ -77,18 +69,18 @@ static void check_start(struct state *state) {
   const struct region_header *header = &state->directory->header;
   if (memcmp(header->region_id, zeros, sizeof(zeros)) == 0)
     FOUND(state, REGION_RULE_REGION_ID,
-          "the region id is 0; it must be random, since a reader takes a "
-          "region with the id of the previous one for the same region");
+          "the region id is 0; it must be random, because readers take a "
+          "region with the same id for the same region");
   struct timespec now;
   clock_gettime(CLOCK_BOOTTIME, &now);
   uint64_t now_ns =
       (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
   if (header->start_realtime_ns == 0 || header->start_boottime_ns == 0)
     FOUND(state, REGION_RULE_START_TIMES,
-          "a time of start is 0; readers recognise a new producer by it");
+          "a start time is 0; readers recognise a new producer by it");
   else if (state->audit->running && header->start_boottime_ns > now_ns)
     FOUND(state, REGION_RULE_START_TIMES,
-          "it started %.3f s from now by CLOCK_BOOTTIME",
+          "its start time is %.3f s in the future by CLOCK_BOOTTIME",
           (double)(header->start_boottime_ns - now_ns) / 1e9);
 }
 
@@ -96,7 +88,7 @@ static void check_start(struct state *state) {
  * Slots
  */
 
-/* NULL where the record is a hole: never used. */
+/* NULL if the record has no memory: the slot was never used. */
 static const struct region_slot *slot_at(struct state *state, uint32_t s) {
   const struct region_header *header = &state->directory->header;
   uint64_t end = ((uint64_t)s + 1) * header->slot_size;
@@ -107,7 +99,7 @@ static const struct region_slot *slot_at(struct state *state, uint32_t s) {
                         header->slot_size);
 }
 
-/* One owner's record; false if it was changing at every try. */
+/* Copies the record of one owner. False if it was changing at every try. */
 static bool copy_slot(const struct region_slot *slot,
                       struct region_slot *copy) {
   enum { WORDS = sizeof(*slot) / sizeof(uint64_t) };
@@ -128,7 +120,7 @@ static bool copy_slot(const struct region_slot *slot,
   return false;
 }
 
-/* Counts in a slot that was never taken are in no sum. */
+/* Readers ignore counts in a slot that was never taken. */
 static void check_free_slot(struct state *state, uint32_t s) {
   enum { WORDS = sizeof(struct percore_slot_head) / sizeof(uint64_t) };
   uint64_t block = region_view_block(state->view, s), known = 0;
@@ -138,8 +130,8 @@ static void check_free_slot(struct state *state, uint32_t s) {
   for (uint32_t w = 0; w < WORDS; w++)
     if (region_load(&words[w]) != 0) {
       FOUND(state, REGION_RULE_FREE_SLOT,
-            "slot %u is free, but the head of its block is in use; readers "
-            "leave out what free slots count",
+            "slot %u is free, but the head of its block is not 0; readers "
+            "ignore the counts of free slots",
             s);
       return;
     }
@@ -152,7 +144,7 @@ static void check_owner(struct state *state, uint32_t s,
   memcpy(name, slot->name, sizeof(name));
   if (region_incarnation(slot->generation) == 0)
     FOUND(state, REGION_RULE_SLOT_STATE,
-          "slot %u: incarnation 0; it counts owners from 1", s);
+          "slot %u has incarnation 0; owners are counted from 1", s);
   if (s < header->core_count && slot->core != (int32_t)s)
     FOUND(state, REGION_RULE_SLOT_CORE,
           "slot %u counts for core %d; it must be %u, its own number", s,
@@ -164,14 +156,14 @@ static void check_owner(struct state *state, uint32_t s,
   bool owned = region_state(slot->generation) == REGION_LIVE;
   if (owned ? slot->tid <= 0 : slot->tid != 0)
     FOUND(state, REGION_RULE_SLOT_OWNER,
-          owned ? "slot %u is live and has tid %d; it must be its owner's"
-                : "slot %u was given back and has tid %d; it must be 0",
+          owned ? "slot %u is live, but its tid is %d; it must be the owner's"
+                : "slot %u was given back, but its tid is %d; it must be 0",
           s, slot->tid);
   size_t length = strnlen(name, sizeof(name));
   if (length == sizeof(name) || !is_clean_text(name, length))
     FOUND(state, REGION_RULE_SLOT_NAME,
-          "slot %u: the thread's name does not end with a NUL, or is not UTF-8 "
-          "without control and format characters",
+          "slot %u: the thread's name must end with a NUL and be UTF-8 without "
+          "control and format characters",
           s);
 }
 
@@ -185,15 +177,15 @@ static void check_slot(struct state *state, uint32_t s) {
   if (!copy_slot(slot, &copy)) {
     if (stays_changing(state, &slot->generation))
       FOUND(state, REGION_RULE_SLOT_STATE,
-            "slot %u stays in state 1 (changing)", s);
+            "slot %u does not leave state 1 (changing)", s);
     return;
   }
   if (region_state(copy.generation) != REGION_FREE)
     check_owner(state, s, &copy);
   else if (copy.generation != 0)
     FOUND(state, REGION_RULE_SLOT_STATE,
-          "slot %u was used and is free again; a slot that was given back has "
-          "state 3",
+          "slot %u was used and is free again; a slot that was given back must "
+          "have state 3",
           s);
   else
     check_free_slot(state, s);
@@ -207,7 +199,7 @@ static bool is_single(const struct region_table *table) {
   return (table->flags & REGION_TABLE_SINGLE) != 0;
 }
 
-/* Rows that are added and removed leave levels in the cells of slots. */
+/* True if rows must not be removed: their levels would stay in the slots. */
 static bool keeps_rows(const struct state *state,
                        const struct region_table *table) {
   if (table->storage != PERCORE_PER_CORE || is_single(table))
@@ -227,7 +219,7 @@ static void check_key(struct state *state, const struct region_table *table,
                                                   : UINT64_MAX;
   if (key > most)
     FOUND(state, REGION_RULE_ROW_LABEL,
-          "row %u: key %#llx has more bits than its format shows", row,
+          "row %u: key %#llx has more bits than its format can show", row,
           (unsigned long long)key);
 }
 
@@ -240,19 +232,20 @@ static void check_name(struct state *state, const struct region_table *table,
     padded = name[i] == '\0';
   if (!padded)
     FOUND(state, REGION_RULE_ROW_LABEL,
-          "row %u: its name must have 1 to %u bytes and NULs up to %u", row,
-          size - 1, size);
+          "row %u: its name must have 1 to %u bytes and be padded with NULs to "
+          "%u",
+          row, size - 1, size);
   if (!is_clean_text(name, length))
     FOUND(state, REGION_RULE_ROW_TEXT,
-          "row %u: its name is not UTF-8 without control and format "
-          "characters; readers replace what is not",
+          "row %u: its name must be UTF-8 without control and format "
+          "characters; readers replace others",
           row);
 }
 
 static void check_label(struct state *state, uint32_t t, uint32_t row,
                         const uint64_t *generation, uint64_t before) {
   const struct region_table *table = &state->directory->tables[t];
-  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* what a hole holds */
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* like a hole */
   uint64_t end = ((uint64_t)row + 1) * table->label_stride;
   const uint64_t *label = region_view_words(
       state->view, table->labels_offset + end - table->label_stride);
@@ -260,7 +253,7 @@ static void check_label(struct state *state, uint32_t t, uint32_t row,
                        &state->view->known[t].labels) == end)
     for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
       words[w] = region_load(&label[w]);
-  /* Pairs with the release fence after the word said changing. */
+  /* Pairs with the release fence after the word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   if (region_load(generation) != before)
     return;
@@ -277,16 +270,16 @@ static void check_object(struct state *state, uint32_t t, uint32_t row,
   bool gone = region_state(word) == REGION_GONE;
   if (incarnation == 0)
     FOUND(state, REGION_RULE_ROW_STATE,
-          "row %u: incarnation 0; it counts objects from 1", row);
+          "row %u has incarnation 0; objects are counted from 1", row);
   if (table->birth_offset == 0 && incarnation > 1)
     FOUND(state, REGION_RULE_ROW_REUSED,
-          "row %u: incarnation %u; in a table without births no row is used "
-          "again",
+          "row %u has incarnation %u; in a table without births no row may be "
+          "reused",
           row, incarnation);
   if (keeps_rows(state, table) && (gone || incarnation > 1))
     FOUND(state, REGION_RULE_ROW_REMOVED,
           "row %u was removed; rows of a PER_CORE table with levels or states "
-          "must stay",
+          "must not be removed",
           row);
   if (is_single(table) && (gone || incarnation > 1))
     FOUND(state, REGION_RULE_SINGLE_ROW,
@@ -302,20 +295,21 @@ static void check_row(struct state *state, uint32_t t, uint32_t row,
   case REGION_CHANGING:
     if (stays_changing(state, generation))
       FOUND(state, REGION_RULE_ROW_CHANGING,
-            "row %u stays in state 1 (changing); readers skip it", row);
+            "row %u does not leave state 1 (changing); readers skip it", row);
     return;
   case REGION_FREE:
     if (word != 0)
-      FOUND(state, REGION_RULE_ROW_STATE,
-            "row %u was used and is free again; a removed row has state 3",
-            row);
+      FOUND(
+          state, REGION_RULE_ROW_STATE,
+          "row %u was used and is free again; a removed row must have state 3",
+          row);
     return;
   default:
     check_object(state, t, row, generation, word);
   }
 }
 
-/* How many of the table's rows have a generation word in memory. */
+/* The number of rows whose generation words have memory. */
 static uint32_t rows_with_generations(struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
   return (uint32_t)(region_view_data(state->view, table->generations_offset,
@@ -334,11 +328,11 @@ static uint64_t rows_in_use(struct state *state, uint32_t t) {
       region_view_words(state->view, table->live_offset));
 }
 
-/* A row becomes live a moment before rows in use counts it. */
+/* A row becomes live a moment before `rows in use` includes it. */
 static bool stays_beyond(struct state *state, uint32_t t, uint32_t row) {
   while (rows_in_use(state, t) <= row) {
-    struct timespec pause = {.tv_nsec = LOOK_NS};
-    if (state->looks_left-- <= 0)
+    struct timespec pause = {.tv_nsec = WAIT_NS};
+    if (state->waits_left-- <= 0)
       return true;
     nanosleep(&pause, NULL);
   }
@@ -351,21 +345,24 @@ static void check_rows(struct state *state, uint32_t t) {
   uint64_t in_use = rows_in_use(state, t);
   uint32_t rows = rows_with_generations(state, t);
   if (in_use > table->max_rows)
-    FOUND(state, REGION_RULE_ROWS_IN_USE, "%llu rows in use, at most %u",
+    FOUND(state, REGION_RULE_ROWS_IN_USE,
+          "%llu rows are in use; there may be at most %u",
           (unsigned long long)in_use, table->max_rows);
   if (is_single(table) &&
       (in_use != 1 || rows == 0 ||
        region_state(region_load(generations)) == REGION_FREE))
-    FOUND(state, REGION_RULE_SINGLE_ROW,
-          "a single row must be live from the start: rows in use 1 (it is "
-          "%llu), generation word with state 2 and incarnation 1",
-          (unsigned long long)in_use);
+    FOUND(
+        state, REGION_RULE_SINGLE_ROW,
+        "its row must be live from the start: rows in use must be 1 (they are "
+        "%llu), and the generation word must have state 2 and incarnation 1",
+        (unsigned long long)in_use);
   for (uint32_t row = 0; row < rows; row++) {
     if (row < in_use)
       check_row(state, t, row, &generations[row]);
     else if (region_load(&generations[row]) != 0 && stays_beyond(state, t, row))
       FOUND(state, REGION_RULE_ROW_BEYOND,
-            "row %u is used, but rows in use is %llu; readers do not see it",
+            "row %u is used, but only %llu rows are in use; readers do not see "
+            "it",
             row, (unsigned long long)in_use);
   }
 }
@@ -394,7 +391,7 @@ static void check_count(struct state *state, const struct region_tile *tile,
   uint32_t row = tile->first_row + i;
   if (is_behind(total, birth)) {
     FOUND(state, REGION_RULE_BIRTH,
-          "row %u: birth %llu is more than the sum of its cells, %llu", row,
+          "row %u: birth %llu is greater than the sum of its cells, %llu", row,
           birth, total);
     blame_field(state, REGION_RULE_BIRTH, tile->table, f);
   } else if (is_behind(total, reset) || is_behind(reset, birth)) {
@@ -421,8 +418,8 @@ static void check_field(struct state *state, const struct region_tile *tile,
   case PERCORE_STATE:
     if (value >= field->state_count) {
       FOUND(state, REGION_RULE_STATE_VALUE,
-            "row %u: state %llu has no name; there are %u", tile->first_row + i,
-            (unsigned long long)value, field->state_count);
+            "row %u: state %llu has no name; the field has %u states",
+            tile->first_row + i, (unsigned long long)value, field->state_count);
       blame_field(state, REGION_RULE_STATE_VALUE, tile->table, f);
     }
     return;
@@ -460,7 +457,7 @@ void region_audit(struct region_reader *reader,
                         .reader = reader,
                         .view = &reader->view,
                         .directory = region_reader_directory(reader),
-                        .looks_left = audit->running ? LOOKS : 0};
+                        .waits_left = audit->running ? WAITS : 0};
   check_start(&state);
   for (uint32_t s = 0; s < region_reader_slots(reader); s++)
     check_slot(&state, s);

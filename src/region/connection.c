@@ -18,8 +18,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* With these a file cannot be cut, punched or written through a descriptor
- * while it is mapped here. */
+/* With these seals, nobody can truncate the file, punch holes or write through
+ * a descriptor while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
 };
@@ -36,8 +36,8 @@ void region_connection_close(struct region_connection *connection) {
   region_connection_init(connection);
 }
 
-/* The pid may have been given to another process since; but then this
- * connection has ended, too, and that is looked at as well. */
+/* The pid may belong to another process by now, but then this connection has
+ * ended too, and callers check for that. */
 void region_connection_learn_peer(struct region_connection *connection) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
@@ -51,9 +51,9 @@ void region_connection_learn_peer(struct region_connection *connection) {
     connection->pidfd = (int)syscall(SYS_pidfd_open, peer.pid, 0);
 }
 
-/* The socket itself. A link is not followed: who may make one in the directory
- * could lead root to where the look alone waits, such as an automounter; and of
- * a file system that somebody mounted there nothing is asked. */
+/* Opens the socket itself and does not follow a link: a user with write access
+ * to the directory could lead root to a path whose lookup blocks, such as an
+ * automounter. Nor does it ask a file system mounted there for anything. */
 static int find_socket(const char *path) {
   struct statx status;
   int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -108,7 +108,7 @@ int region_connection_probe(struct region_connection *connection,
 }
 
 bool region_connection_is_open(const struct region_connection *connection) {
-  /* Both directions are shut down as soon as the other side is closed. */
+  /* When the other side closes, both directions are shut down. */
   struct pollfd end = {.fd = connection->socket};
   return connection->socket >= 0 &&
          (poll(&end, 1, 0) <= 0 || (end.revents & POLLHUP) == 0);
@@ -126,26 +126,35 @@ bool region_connection_lost_process(
  * HELLO
  */
 
-int region_fail(enum region_offence fault, const char **why) {
+int region_offend(enum region_offence offence, struct region_fault *fault) {
   static const struct {
+    enum region_rule rule; /* REGION_NO_RULE: error says what failed */
     int error;
-    const char *why;
+    const char *text;
   } faults[] = {
-      [REGION_NO_MESSAGE] =
-          {EPROTO, "its producer sends something that is not a message"},
-      [REGION_NO_HELLO] = {EPROTO, "its producer's first message is not HELLO"},
-      [REGION_NO_MEMORY] = {EPROTO, "its producer's HELLO carries no memory"},
-      [REGION_NOT_SEALED] = {EPROTO, "its memory is not a sealed memfd"},
-      [REGION_SENDS_MORE] =
-          {EPROTO, "its producer sends more than HELLO and its memory"},
-      [REGION_HELD_UP] =
-          {EBUSY, "processes that received what its producer sent before are "
-                  "held up, perhaps by a file system that does not answer"},
-      [REGION_TOO_MANY] = {EUSERS, "too many processes wait for producers, or "
-                                   "no process could be started"},
+      [REGION_NO_MESSAGE] = {REGION_RULE_HELLO, 0,
+                             "its producer sent a packet that is not a "
+                             "message"},
+      [REGION_NO_HELLO] = {REGION_RULE_HELLO, 0,
+                           "its producer's first message is not HELLO"},
+      [REGION_NO_MEMORY] = {REGION_RULE_HELLO, 0,
+                            "its producer's HELLO carries no memory"},
+      [REGION_NOT_SEALED] = {REGION_RULE_SEALS, 0,
+                             "its memory is not a sealed memfd"},
+      [REGION_SENDS_MORE] = {REGION_RULE_HELLO, 0,
+                             "its producer sent more than HELLO and its "
+                             "memory"},
+      [REGION_HELD_UP] = {REGION_NO_RULE, EBUSY,
+                          "processes that refused what its producer sent "
+                          "cannot exit; perhaps a file system does not answer"},
+      [REGION_TOO_MANY] = {REGION_NO_RULE, EUSERS,
+                           "too many processes wait for producers, or no "
+                           "process could be started"},
   };
-  *why = faults[fault].why;
-  errno = faults[fault].error;
+  if (faults[offence].rule != REGION_NO_RULE)
+    region_breaks(fault, faults[offence].rule, "%s", faults[offence].text);
+  else
+    region_fails(fault, faults[offence].error, faults[offence].text);
   return -1;
 }
 
@@ -169,10 +178,9 @@ enum region_offence region_judge_hello(int status,
                                           : REGION_NOT_SEALED;
 }
 
-/* An empty message looks like the end of the connection, but carries its
- * sender's credentials, for which there is no room here. ECONNRESET is reported
- * once, before messages that are queued.
- */
+/* An empty message looks like the end of the connection, but it carries its
+ * sender's credentials, for which the buffer has no room (MSG_CTRUNC). The
+ * kernel reports ECONNRESET once, before queued messages. */
 bool region_socket_is_empty(int socket) {
   static const int on = 1;
   struct msghdr header = {0};
@@ -186,36 +194,35 @@ bool region_socket_is_empty(int socket) {
   return size == 0 && (header.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) == 0;
 }
 
-int region_connection_take_memory(struct region_connection *connection,
-                                  struct region_passed *passed,
-                                  const char **why) {
+bool region_connection_take_memory(struct region_connection *connection,
+                                   struct region_passed *passed,
+                                   struct region_fault *fault) {
   struct stat status;
-  if (fstat(passed->fds[0], &status) != 0 || status.st_size <= 0) {
-    *why = "its memory has no size";
-    errno = EPROTO;
-    return -1;
-  }
+  if (fstat(passed->fds[0], &status) != 0 || status.st_size <= 0)
+    return region_breaks(fault, REGION_RULE_HELLO, "its memory has no size");
   connection->size = (uint64_t)status.st_size;
   connection->memfd = region_passed_take(passed, 0);
-  return 0;
+  return true;
 }
 
 int region_connection_hello(struct region_connection *connection, int wait_ms,
-                            const char **why) {
+                            struct region_fault *fault) {
   struct region_message message;
   struct region_passed passed;
-  *why = NULL;
   int status = region_message_await(
       connection->socket, region_now_ms() + wait_ms, &message, &passed);
-  if (status != 0 && errno != EPROTO && passed.count == 0)
+  if (status != 0 && errno != EPROTO && passed.count == 0) {
+    region_fails(fault, errno, "");
     return -1;
-  enum region_offence fault = region_judge_hello(status, &message, &passed);
-  if (fault == REGION_NO_OFFENCE && !region_socket_is_empty(connection->socket))
-    fault = REGION_SENDS_MORE;
-  if (fault == REGION_NO_OFFENCE)
-    status = region_connection_take_memory(connection, &passed, why);
-  else
-    status = region_fail(fault, why);
+  }
+  enum region_offence offence = region_judge_hello(status, &message, &passed);
+  if (offence == REGION_NO_OFFENCE &&
+      !region_socket_is_empty(connection->socket))
+    offence = REGION_SENDS_MORE;
+  if (offence != REGION_NO_OFFENCE)
+    status = region_offend(offence, fault);
+  else if (!region_connection_take_memory(connection, &passed, fault))
+    status = -1;
   region_passed_close(&passed);
   return status;
 }

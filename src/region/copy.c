@@ -1,4 +1,3 @@
-/* copy.c: cells of one copy of a table, loaded one after another. */
 #include "percore_config.h"
 
 #include "copy.h"
@@ -6,20 +5,20 @@
 /* Cells: of a cache line, and of 16 KiB. */
 enum { LINE = 8, AHEAD = 2048 };
 
-/* Fetches into the second-level cache what will be read after the next 16 KiB,
- * if that is before end. By itself a processor fetches less far ahead, and
- * stops at the end of a page and where a loop changes from one array to
- * another. Rows of 16 cells take 0.61 ns per cell with this prefetch and 0.72
- * ns without, rows of 4 cells 0.76 and 0.83 ns (medians of three runs on one
- * machine, make bench). A prefetch never faults, and fills no hole. */
+/* Prefetches cells 16 KiB ahead into the second-level cache, if they are before
+ * end. The processor's own prefetcher does not look that far ahead, and stops
+ * at the end of a page and when a loop moves from one array to another. Rows of
+ * 16 cells take 0.61 ns per cell with this prefetch and 0.72 ns without, rows
+ * of 4 cells 0.76 and 0.83 ns (medians of three runs on one machine, make
+ * bench). A prefetch never faults and never allocates a hole. */
 static void prefetch_ahead(const uint64_t *cells, const uint64_t *end) {
   if (end - cells > AHEAD)
     __builtin_prefetch(cells + AHEAD, 0, 2);
 }
 
-/* Relaxed atomic loads are neither merged nor unrolled by compilers. Loads of
- * two cells at once take 5 to 10 % less time, but only the processor's maker
- * can promise that no cell comes in halves. */
+/* Unrolled by hand, because compilers neither merge nor unroll relaxed atomic
+ * loads. Loading two cells at once takes 5 to 10 % less time, but architectures
+ * do not guarantee that such a load reads each cell atomically. */
 static void load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
                        uint64_t *values) {
   size_t c = 0;
@@ -45,8 +44,8 @@ void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
   load_cells(cells, count, end, values);
 }
 
-/* Reads what one section updates together; false if the writer was inside one
- * at every try, and the values are as they came. */
+/* Loads cells that one section may update together. False if the writer was
+ * inside a section at every try, so that the values may be torn. */
 static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
                          uint32_t columns, const uint64_t *end,
                          uint64_t *values) {
@@ -87,7 +86,7 @@ struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
   uint64_t block = region_view_block(view, s);
   uint64_t length = ((uint64_t)first + count) * table->row_stride;
   uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
-  /* The row of `core` lies in the head, which was looked at before. */
+  /* The row of `core` lies in the head of the block, which has memory. */
   uint64_t rows = t == 0 ? 1
                          : region_view_data(view, block + table->slot_offset,
                                             length, known) /
@@ -123,7 +122,7 @@ bool region_copy_load_row(const struct region_view *view, uint32_t t,
   return whole;
 }
 
-/* Rows from i on, one after another, whoever writes them meanwhile. */
+/* Loads rows without regard to sections. */
 static void load_rows(const struct region_table *table,
                       const struct region_copy *copy, uint32_t i,
                       uint32_t count, uint64_t *values) {
@@ -151,8 +150,8 @@ void region_copy_load_single(const struct region_view *view, uint32_t t,
       torn[i] = 1;
 }
 
-/* Row by row only if the writer was in a section meanwhile: the slot's sequence
- * counter is that of all of them. */
+/* Loads all rows at once, because they share the slot's sequence counter; row
+ * by row if the writer was inside a section meanwhile. */
 void region_copy_load_slot(const struct region_view *view, uint32_t t,
                            const struct region_copy *copy, uint32_t i,
                            uint32_t count, uint64_t *values, uint8_t *torn) {

@@ -1,4 +1,5 @@
-/* create.c: regions are made and unmade, and what becomes of them in a fork. */
+/* create.c: creates and destroys regions, and turns them into sinks in a forked
+ * child. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -21,23 +22,8 @@
 static pthread_mutex_t regions_mutex = PTHREAD_MUTEX_INITIALIZER;
 static struct percore_region *regions;
 
-bool region_lock(struct percore_region *region) {
-  errno = ENODEV;
-  if (region->is_sink)
-    return false;
-  pthread_mutex_lock(&region->mutex);
-  if (!region->forked)
-    return true;
-  pthread_mutex_unlock(&region->mutex);
-  return false;
-}
-
-void region_unlock(struct percore_region *region) {
-  pthread_mutex_unlock(&region->mutex);
-}
-
 /* ---------------------------------------------------------------------------
- * Fork: the child keeps handles, and none of them may reach the region
+ * Fork: the child's handles must not reach the parent's region
  */
 
 static void before_fork(void) {
@@ -52,7 +38,7 @@ static void after_fork_in_parent(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-/* Only system calls here: other threads of the parent may have held any lock.
+/* Makes only system calls: other threads of the parent may have held any lock.
  */
 static void after_fork_in_child(void) {
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
@@ -60,8 +46,8 @@ static void after_fork_in_child(void) {
     if (r->forked)
       continue;
     r->forked = true;
-    /* Without memory for page tables the child must not go on: it would count
-     * in its parent's region. */
+    /* If the mapping cannot be replaced, the child must not continue: it would
+     * count in its parent's region. */
     if (region_memory_sink(r->map, r->size) == NULL)
       _exit(127);
     region_server_abandon(r);
@@ -77,67 +63,14 @@ static void watch_forks(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * Ticks per second of percore_tsc, measured once
- */
-
-static uint64_t measured_tsc_hz;
-
-static uint64_t now_ns(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* The tick count in the middle of two looks at the clock; the closest of some.
- */
-static void read_both(uint64_t *ns, uint64_t *tsc) {
-  uint64_t least = UINT64_MAX;
-  for (int i = 0; i < 8; i++) {
-    uint64_t before = now_ns(CLOCK_MONOTONIC_RAW);
-    uint64_t ticks = percore_tsc();
-    uint64_t after = now_ns(CLOCK_MONOTONIC_RAW);
-    if (after - before >= least)
-      continue;
-    least = after - before;
-    *ns = before + (after - before) / 2;
-    *tsc = ticks;
-  }
-}
-
-static void measure_tsc_hz(void) {
-#if defined(__aarch64__)
-  __asm__("mrs %0, cntfrq_el0" : "=r"(measured_tsc_hz));
-#elif defined(__x86_64__)
-  struct timespec pause = {.tv_nsec = 20000000};
-  uint64_t ns[2], tsc[2];
-  read_both(&ns[0], &tsc[0]);
-  nanosleep(&pause, NULL);
-  read_both(&ns[1], &tsc[1]);
-  measured_tsc_hz =
-      (uint64_t)((double)(tsc[1] - tsc[0]) * 1e9 / (double)(ns[1] - ns[0]));
-#else
-  (void)read_both;
-  measured_tsc_hz = 1000000000u;
-#endif
-}
-
-uint64_t region_tsc_hz(void) {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, measure_tsc_hz);
-  return measured_tsc_hz;
-}
-
-/* ---------------------------------------------------------------------------
- * Making
+ * Creating
  */
 
 static int make_memory(struct percore_region *region, const char *name,
                        const struct percore_options *options) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && region->size > limit.rlim_cur) {
-    errno = EFBIG; /* ftruncate would send SIGXFSZ */
-    return -1;
-  }
+  if (getrlimit(RLIMIT_FSIZE, &limit) == 0 && region->size > limit.rlim_cur)
+    return region_failed(EFBIG); /* ftruncate would send SIGXFSZ */
   unsigned flags = MFD_CLOEXEC | MFD_ALLOW_SEALING;
   if (options->huge_pages)
     flags |= MFD_HUGETLB | (21u << 26); /* MFD_HUGE_2MB */
@@ -151,7 +84,7 @@ static int make_memory(struct percore_region *region, const char *name,
   region->sink_block = region_memory_sink(NULL, region->block_stride);
   if (region->sink_block == NULL)
     return -1;
-  /* The mapping that exists stays writable; there will be no other. */
+  /* This mapping stays writable; nobody can make another writable mapping. */
   return fcntl(region->memfd, F_ADD_SEALS,
                F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL);
 }
@@ -172,8 +105,8 @@ static void write_directory(struct percore_region *region,
   struct region_header *header = &plan->header;
   header->pid = getpid();
   header->tsc_hz = region_tsc_hz();
-  header->start_realtime_ns = now_ns(CLOCK_REALTIME);
-  header->start_boottime_ns = now_ns(CLOCK_BOOTTIME);
+  header->start_realtime_ns = region_now_ns(CLOCK_REALTIME);
+  header->start_boottime_ns = region_now_ns(CLOCK_BOOTTIME);
   if (getrandom(header->region_id, sizeof(header->region_id), 0) !=
       sizeof(header->region_id))
     memcpy(header->region_id, &header->start_boottime_ns, 8);
@@ -249,7 +182,8 @@ static int fill_region(struct percore_region *region, const char *name,
 
 static int make_region(struct percore_region **made, const char *name,
                        const struct percore_table *tables, uint32_t table_count,
-                       const struct percore_options *options) {
+                       const struct percore_options *options,
+                       struct region_fault *fault) {
   struct region_plan plan;
   uint32_t cores =
       options->cores != 0 ? options->cores : region_possible_cores();
@@ -257,7 +191,7 @@ static int make_region(struct percore_region **made, const char *name,
       options->huge_pages ? REGION_HUGE_PAGE : (uint64_t)sysconf(_SC_PAGESIZE);
   struct percore_region *region = NULL;
   int rc = region_plan_make(&plan, name, tables, table_count, options, cores,
-                            page_size);
+                            page_size, fault);
   if (rc != 0)
     goto cleanup;
   rc = -1;
@@ -294,13 +228,14 @@ static void unlink_region(struct percore_region *region) {
 static int make_and_serve(struct percore_region **region, const char *name,
                           const struct percore_table *tables,
                           uint32_t table_count,
-                          const struct percore_options *options) {
+                          const struct percore_options *options,
+                          struct region_fault *fault) {
   struct percore_region *made;
-  if (make_region(&made, name, tables, table_count, options) != 0)
+  if (make_region(&made, name, tables, table_count, options, fault) != 0)
     return -1;
   made->quiet = options->quiet != 0;
   made->numbers_cores = options->cores != 0;
-  link_region(made); /* before it is served: a fork must find it */
+  link_region(made); /* before it is served, so that a fork finds it */
   if (region_server_start(made, name, options) != 0) {
     unlink_region(made);
     free_region(made);
@@ -310,25 +245,37 @@ static int make_and_serve(struct percore_region **region, const char *name,
   return 0;
 }
 
+/* Copies the options that the application's version of percore.h knows; later
+ * ones get their defaults. */
+static bool take_options(struct percore_options *options,
+                         const struct percore_options *given,
+                         struct region_fault *fault) {
+  *options = (struct percore_options){0};
+  if (given != NULL && given->size < sizeof(given->size))
+    return region_fails(fault, EINVAL,
+                        "set the member size of the options to sizeof");
+  if (given != NULL)
+    memcpy(options, given,
+           given->size < sizeof(*options) ? given->size : sizeof(*options));
+  if (options->extra_slots == 0)
+    options->extra_slots = 8;
+  return true;
+}
+
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *given) {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  struct percore_options options = {0};
-  if (given != NULL && given->size < sizeof(given->size)) {
-    errno = EINVAL;
-    *region = region_make_sink(name, &options);
-    return -1;
-  }
-  if (given != NULL)
-    memcpy(&options, given,
-           given->size < sizeof(options) ? given->size : sizeof(options));
-  if (options.extra_slots == 0)
-    options.extra_slots = 8;
+  struct percore_options options;
+  struct region_fault fault = {0};
   pthread_once(&once, watch_forks);
-  if (make_and_serve(region, name, tables, table_count, &options) == 0)
+  if (take_options(&options, given, &fault) &&
+      make_and_serve(region, name, tables, table_count, &options, &fault) == 0)
     return 0;
-  *region = region_make_sink(name, &options);
+  if (fault.error == 0)
+    fault.error = errno;
+  *region = region_make_sink(name, &options, &fault);
+  errno = fault.error;
   return -1;
 }
 
@@ -365,7 +312,7 @@ int region_own_memory(const char *name, const char *instance,
 
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
-    return false; /* in a child: none of its threads is */
+    return false; /* in a forked child, no thread is attached */
   bool attached = false;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     attached |=
@@ -377,12 +324,10 @@ static bool has_attached(struct percore_region *region) {
 int percore_destroy(struct percore_region *region) {
   if (region->is_sink)
     return 0;
-  if (has_attached(region)) {
-    errno = EBUSY;
-    return -1;
-  }
+  if (has_attached(region))
+    return region_failed(EBUSY);
   unlink_region(region);
-  /* Set before the connections end, so that readers find it then. */
+  /* Set before the connections end, which makes readers look. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

@@ -6,7 +6,7 @@
 
 #include "directory.h"
 
-/* The largest directory: records of a later minor version may be twice ours. */
+/* In bytes. Records of later minor versions may be larger than ours. */
 enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
 /* ---------------------------------------------------------------------------
@@ -26,24 +26,24 @@ static bool sizes_are_valid(const struct region_header *header,
       !record_size_is_valid(header->slot_size, sizeof(struct region_slot)))
     return region_breaks(
         fault, REGION_RULE_RECORD_SIZES,
-        "the sizes of header, table, field and slot records are %u, %u, %u, "
-        "%u; they must be multiples of 8 from 256, 128, 64, 64 to %u",
+        "the sizes of header, table, field and slot records are %u, %u, %u "
+        "and %u; they must be multiples of 8, at least 256, 128, 64 and 64, "
+        "and at most %u",
         header->header_size, header->table_size, header->field_size,
         header->slot_size, MAX_RECORD_SIZE);
   if (header->region_size != region_size)
-    return region_breaks(
-        fault, REGION_RULE_REGION_SIZE,
-        "its header claims %llu bytes, but its memory has %llu",
-        (unsigned long long)header->region_size,
-        (unsigned long long)region_size);
+    return region_breaks(fault, REGION_RULE_REGION_SIZE,
+                         "its header says %llu bytes, but its memory has %llu",
+                         (unsigned long long)header->region_size,
+                         (unsigned long long)region_size);
   if (region_size > max_size)
     return region_exceeds(fault, EFBIG, "it has", region_size, max_size);
   if (header->directory_size < header->header_size ||
       header->directory_size > region_size ||
       header->directory_size > MAX_DIRECTORY)
     return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
-                         "the size of its directory is %llu; it must be from "
-                         "the header's to the region's and at most %u",
+                         "its directory size is %llu; it must be between the "
+                         "sizes of header and region, and at most %u",
                          (unsigned long long)header->directory_size,
                          MAX_DIRECTORY);
   return true;
@@ -57,7 +57,8 @@ static bool header_is_valid(const struct region_header *header,
                          "bad magic: not a percore region");
   if (header->byte_order != REGION_BYTE_ORDER || header->word_size != 8)
     return region_breaks(fault, REGION_RULE_BYTE_ORDER,
-                         "its byte order or word size is not this machine's");
+                         "its byte order or word size differs from this "
+                         "machine's");
   if (header->major != REGION_MAJOR)
     return region_breaks(
         fault, REGION_RULE_VERSION,
@@ -87,19 +88,20 @@ static bool counts_are_valid(const struct region_header *header,
   for (size_t i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
     if (counts[i].count == 0 || counts[i].count > counts[i].most)
       return region_breaks(fault, REGION_RULE_COUNTS,
-                           "%llu %s; there must be 1 to %llu",
+                           "it has %llu %s; there must be 1 to %llu",
                            (unsigned long long)counts[i].count, counts[i].of,
                            (unsigned long long)counts[i].most);
   return true;
 }
 
 /* ---------------------------------------------------------------------------
- * Records: taken apart into what the producer described
+ * Records: converted back to the application's description, whose kinds and
+ * storages the rules of schema.c check afterwards
  */
 
-/* A producer writes each string once for each use, so all uses together are no
- * longer than a pool may be. Where they share strings, a small pool could keep
- * a reader busy for minutes. */
+/* A producer writes a string once per use, so all uses together are no longer
+ * than a pool may be. If many uses shared a string, a small pool could keep a
+ * reader busy for minutes. */
 static bool take_string(struct region_directory *directory, uint32_t offset,
                         const char **string, struct region_fault *fault) {
   if (offset >= directory->header.strings_size)
@@ -109,8 +111,8 @@ static bool take_string(struct region_directory *directory, uint32_t offset,
   size_t length = strnlen(*string, directory->strings_left);
   if (length == directory->strings_left)
     return region_breaks(fault, REGION_RULE_STRING_SUM,
-                         "all strings, each counted as often as it is used, "
-                         "are longer than %u bytes",
+                         "all strings, each counted once per use, are longer "
+                         "than %u bytes in total",
                          REGION_MAX_STRINGS);
   directory->strings_left -= length + 1;
   return true;
@@ -138,7 +140,7 @@ static bool take_states(struct region_directory *directory,
   return true;
 }
 
-/* states is where the names of this field's states go. */
+/* states: room for the names of this field's states. */
 static bool take_field(struct region_directory *directory, uint32_t f,
                        const char **states, struct region_fault *fault) {
   const struct region_field *field = &directory->fields[f];
@@ -147,12 +149,6 @@ static bool take_field(struct region_directory *directory, uint32_t f,
       !take_optional_string(directory, field->unit, &described->unit, fault) ||
       !take_optional_string(directory, field->help, &described->help, fault))
     return false;
-  if (field->kind > PERCORE_HISTOGRAM)
-    return region_breaks(fault, REGION_RULE_KIND, "there is no kind %u",
-                         field->kind);
-  if (field->aggregation > PERCORE_NONE)
-    return region_breaks(fault, REGION_RULE_AGGREGATION,
-                         "there is no aggregation %u", field->aggregation);
   described->kind = (enum percore_kind)field->kind;
   described->aggregation = field->kind == PERCORE_STATE
                                ? PERCORE_SUM
@@ -164,7 +160,7 @@ static bool take_field(struct region_directory *directory, uint32_t f,
   return take_states(directory, field, states, fault);
 }
 
-/* Blames a field record and the table that it belongs to. */
+/* Blames a field record and its table. */
 static bool blame_record(const struct region_directory *directory, uint32_t f,
                          struct region_fault *fault) {
   region_blame_field(fault, directory->described_fields[f].name, f);
@@ -182,7 +178,7 @@ static bool take_fields(struct region_directory *directory,
   for (uint32_t f = 0; f < directory->field_count; f++) {
     if (directory->fields[f].state_count > REGION_MAX_STATES) {
       region_breaks(fault, REGION_RULE_STATES,
-                    "%u states; a field has at most %u",
+                    "it has %u state names; a field may have at most %u",
                     directory->fields[f].state_count, REGION_MAX_STATES);
       return blame_record(directory, f, fault);
     }
@@ -200,7 +196,7 @@ static bool take_fields(struct region_directory *directory,
   return true;
 }
 
-/* next_field: the first record that no table before this one has. */
+/* next_field: the first field record after those of the previous table. */
 static bool take_table(struct region_directory *directory, uint32_t t,
                        uint32_t *next_field, struct region_fault *fault) {
   const struct region_table *table = &directory->tables[t];
@@ -208,18 +204,13 @@ static bool take_table(struct region_directory *directory, uint32_t t,
   if (!take_string(directory, table->name, &described->name, fault) ||
       !take_optional_string(directory, table->help, &described->help, fault))
     return false;
-  if (table->storage > PERCORE_SHARED)
-    return region_breaks(fault, REGION_RULE_STORAGE, "there is no storage %u",
-                         table->storage);
-  if (table->key > PERCORE_KEY_MAC)
-    return region_breaks(fault, REGION_RULE_KEY, "there is no key format %u",
-                         table->key);
   if (table->first_field < *next_field ||
       table->first_field > directory->field_count ||
       table->field_count > directory->field_count - table->first_field)
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
-                         "%u fields from record %u on; they must lie between "
-                         "record %u, where the table before ends, and %u",
+                         "it has %u fields from record %u on; they must lie "
+                         "between record %u, where the previous table ends, "
+                         "and %u",
                          table->field_count, table->first_field, *next_field,
                          directory->field_count);
   *next_field = table->first_field + table->field_count;
@@ -247,14 +238,15 @@ static bool take_tables(struct region_directory *directory,
 }
 
 /* ---------------------------------------------------------------------------
- * The table every producer has, which the schema's rules leave out
+ * The table `core`, which every region has and the rules for tables leave out
  */
 
 static bool core_field_is_valid(const struct percore_field *field,
                                 struct region_fault *fault) {
-  if (field->kind != PERCORE_COUNTER)
+  if (field->kind != PERCORE_COUNTER || field->aggregation != PERCORE_SUM)
     return region_breaks(fault, REGION_RULE_CORE_FIELDS,
-                         "all fields of `core` must be counters");
+                         "all fields of 'core' must be counters with "
+                         "aggregation 0");
   return region_field_texts_are_valid(field, fault);
 }
 
@@ -266,15 +258,16 @@ static bool core_is_valid(const struct region_directory *directory,
       table->slot_offset != REGION_CORE_ROW_OFFSET ||
       table->flags != REGION_TABLE_SINGLE || table->row_name_size != 0 ||
       core->field_count < REGION_CORE_COLUMNS ||
-      core->field_count > REGION_CORE_MAX_COLUMNS)
+      core->field_count > REGION_CORE_MAX_COLUMNS ||
+      table->key > PERCORE_KEY_MAC)
     return region_breaks(fault, REGION_RULE_CORE_TABLE,
-                         "the first table must be `core`: PER_CORE, with one "
+                         "the first table must be 'core': PER_CORE, with one "
                          "row, %u to %u fields and slot offset %zu",
                          REGION_CORE_COLUMNS, REGION_CORE_MAX_COLUMNS,
                          REGION_CORE_ROW_OFFSET);
   if (!region_text_is_valid(core->help))
     return region_breaks(fault, REGION_RULE_TEXT,
-                         "help is not UTF-8 without control characters");
+                         "its help must be UTF-8 without control characters");
   for (uint32_t f = 0; f < core->field_count; f++)
     if (!core_field_is_valid(&core->fields[f], fault))
       return region_blame_field(fault, core->fields[f].name, f);
@@ -282,10 +275,10 @@ static bool core_is_valid(const struct region_directory *directory,
 }
 
 /* ---------------------------------------------------------------------------
- * All of it
+ * The whole directory
  */
 
-/* Records of our version, whatever their size in the region. */
+/* Copies records of any valid size to records of our version. */
 static void *copy_records(const unsigned char *copy, uint64_t offset,
                           uint32_t count, uint32_t stride, size_t size) {
   unsigned char *records = calloc(count, size);
@@ -329,11 +322,7 @@ static bool take_names(struct region_directory *directory,
       !take_optional_string(directory, header->instance, &directory->instance,
                             fault))
     return false;
-  return directory->instance == NULL ||
-         region_instance_is_valid(directory->instance) ||
-         region_breaks(fault, REGION_RULE_INSTANCE_NAME,
-                       "the instance's name must be at most 63 letters, "
-                       "digits, '-', '_' and '.', and not begin with a dot");
+  return region_instance_check(directory->instance, fault);
 }
 
 static bool parse(struct region_directory *directory, const unsigned char *copy,

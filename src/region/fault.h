@@ -1,6 +1,6 @@
-/* fault.h: why a region cannot be read, as data: an errno, the rule of
- * percore-region(7) that it breaks, the table and field that break it, and the
- * reason in words. */
+/* fault.h: why a region cannot be read or created, as data: an errno, the rule
+ * of percore-region(7) that it breaks, the table and field that break the rule,
+ * and the reason in words. */
 #ifndef PERCORE_REGION_FAULT_H
 #define PERCORE_REGION_FAULT_H
 
@@ -10,8 +10,7 @@
 
 #include "layout.h"
 
-/* In the order in which they are checked. percore-region(7) lists them by their
- * names. */
+/* Groups of rules, in the order in which they are checked. */
 enum region_rules {
   REGION_RULES_HANDOVER,
   REGION_RULES_HEADER,
@@ -20,8 +19,8 @@ enum region_rules {
   REGION_RULES_TABLES,
   REGION_RULES_FIELDS,
   REGION_RULES_PLACES,
-  /* Readers do not refuse a region that breaks the rules from here on: they
-   * skip or misread the part that does. */
+  /* Readers do not refuse a region that breaks one of the following rules: they
+   * skip or misread the part that breaks it. */
   REGION_RULES_START,
   REGION_RULES_SLOTS,
   REGION_RULES_ROWS,
@@ -29,90 +28,98 @@ enum region_rules {
   REGION_RULES_GROUPS
 };
 
-enum region_rule {
-  REGION_NO_RULE, /* it failed for another reason */
-  REGION_RULE_HELLO,
-  REGION_RULE_SEALS,
-  REGION_RULE_SOCKET_NAME,
-  REGION_RULE_MAGIC,
-  REGION_RULE_BYTE_ORDER,
-  REGION_RULE_VERSION,
-  REGION_RULE_RECORD_SIZES,
-  REGION_RULE_REGION_SIZE,
-  REGION_RULE_DIRECTORY_SIZE,
-  REGION_RULE_COUNTS,
-  REGION_RULE_DIRECTORY_PARTS,
-  REGION_RULE_SLOT_PARTS,
-  REGION_RULE_REGION_NAME,
-  REGION_RULE_INSTANCE_NAME,
-  REGION_RULE_STRING_PLACE,
-  REGION_RULE_STRING_SUM,
-  REGION_RULE_TEXT,
-  REGION_RULE_CORE_TABLE,
-  REGION_RULE_CORE_FIELDS,
-  REGION_RULE_TABLE_NAME,
-  REGION_RULE_STORAGE,
-  REGION_RULE_KEY,
-  REGION_RULE_CONSISTENT,
-  REGION_RULE_ROW_NAME_SIZE,
-  REGION_RULE_TABLE_FIELDS,
-  REGION_RULE_MAX_ROWS,
-  REGION_RULE_IDENTIFIER,
-  REGION_RULE_COLUMNS,
-  REGION_RULE_ROW_STRIDE,
-  REGION_RULE_LABEL_STRIDE,
-  REGION_RULE_FIELD_NAME,
-  REGION_RULE_KIND,
-  REGION_RULE_AGGREGATION,
-  REGION_RULE_HISTOGRAM,
-  REGION_RULE_STATES,
-  REGION_RULE_PART_PLACE,
-  REGION_RULE_BASES,
-  REGION_RULE_OVERLAP,
-  REGION_RULE_REGION_ID,
-  REGION_RULE_START_TIMES,
-  REGION_RULE_SLOT_STATE,
-  REGION_RULE_SLOT_CORE,
-  REGION_RULE_SLOT_OWNER,
-  REGION_RULE_SLOT_NAME,
-  REGION_RULE_FREE_SLOT,
-  REGION_RULE_ROWS_IN_USE,
-  REGION_RULE_SINGLE_ROW,
-  REGION_RULE_ROW_STATE,
-  REGION_RULE_ROW_CHANGING,
-  REGION_RULE_ROW_BEYOND,
-  REGION_RULE_ROW_REUSED,
-  REGION_RULE_ROW_REMOVED,
-  REGION_RULE_ROW_LABEL,
-  REGION_RULE_ROW_TEXT,
-  REGION_RULE_BIRTH,
-  REGION_RULE_RESET,
-  REGION_RULE_STATE_VALUE,
-  REGION_RULE_COUNT
-};
+/* The rules: the end of the enumerator, the name in percore-region(7), and the
+ * group. */
+/* clang-format off */
+#define REGION_RULE_LIST(RULE) \
+  RULE(HELLO, "hello", HANDOVER) \
+  RULE(SEALS, "seals", HANDOVER) \
+  RULE(SOCKET_NAME, "socket-name", HANDOVER) \
+  RULE(MAGIC, "magic", HEADER) \
+  RULE(BYTE_ORDER, "byte-order", HEADER) \
+  RULE(VERSION, "version", HEADER) \
+  RULE(RECORD_SIZES, "record-sizes", HEADER) \
+  RULE(REGION_SIZE, "region-size", HEADER) \
+  RULE(DIRECTORY_SIZE, "directory-size", HEADER) \
+  RULE(COUNTS, "counts", HEADER) \
+  RULE(DIRECTORY_PARTS, "directory-parts", HEADER) \
+  RULE(SLOT_PARTS, "slot-parts", HEADER) \
+  RULE(REGION_NAME, "region-name", HEADER) \
+  RULE(INSTANCE_NAME, "instance-name", HEADER) \
+  RULE(STRING_PLACE, "string-place", STRINGS) \
+  RULE(STRING_SUM, "string-sum", STRINGS) \
+  RULE(TEXT, "text", STRINGS) \
+  RULE(CORE_TABLE, "core-table", CORE) \
+  RULE(CORE_FIELDS, "core-fields", CORE) \
+  RULE(TABLE_NAME, "table-name", TABLES) \
+  RULE(STORAGE, "storage", TABLES) \
+  RULE(KEY, "key", TABLES) \
+  RULE(CONSISTENT, "consistent", TABLES) \
+  RULE(ROW_NAME_SIZE, "row-name-size", TABLES) \
+  RULE(TABLE_FIELDS, "table-fields", TABLES) \
+  RULE(MAX_ROWS, "max-rows", TABLES) \
+  RULE(IDENTIFIER, "identifier", TABLES) \
+  RULE(COLUMNS, "columns", TABLES) \
+  RULE(ROW_STRIDE, "row-stride", TABLES) \
+  RULE(LABEL_STRIDE, "label-stride", TABLES) \
+  RULE(FIELD_NAME, "field-name", FIELDS) \
+  RULE(KIND, "kind", FIELDS) \
+  RULE(AGGREGATION, "aggregation", FIELDS) \
+  RULE(HISTOGRAM, "histogram", FIELDS) \
+  RULE(STATES, "states", FIELDS) \
+  RULE(PART_PLACE, "part-place", PLACES) \
+  RULE(BASES, "bases", PLACES) \
+  RULE(OVERLAP, "overlap", PLACES) \
+  RULE(REGION_ID, "region-id", START) \
+  RULE(START_TIMES, "start-times", START) \
+  RULE(SLOT_STATE, "slot-state", SLOTS) \
+  RULE(SLOT_CORE, "slot-core", SLOTS) \
+  RULE(SLOT_OWNER, "slot-owner", SLOTS) \
+  RULE(SLOT_NAME, "slot-name", SLOTS) \
+  RULE(FREE_SLOT, "free-slot", SLOTS) \
+  RULE(ROWS_IN_USE, "rows-in-use", ROWS) \
+  RULE(SINGLE_ROW, "single-row", ROWS) \
+  RULE(ROW_STATE, "row-state", ROWS) \
+  RULE(ROW_CHANGING, "row-changing", ROWS) \
+  RULE(ROW_BEYOND, "row-beyond", ROWS) \
+  RULE(ROW_REUSED, "row-reused", ROWS) \
+  RULE(ROW_REMOVED, "row-removed", ROWS) \
+  RULE(ROW_LABEL, "row-label", ROWS) \
+  RULE(ROW_TEXT, "row-text", ROWS) \
+  RULE(BIRTH, "birth", VALUES) \
+  RULE(RESET, "reset", VALUES) \
+  RULE(STATE_VALUE, "state-value", VALUES)
+/* clang-format on */
 
-/* "overlap"; "" for REGION_NO_RULE. */
+#define REGION_RULE_ENUMERATOR(rule, name, group) REGION_RULE_##rule,
+enum region_rule {
+  REGION_NO_RULE, /* no rule is broken: something else failed */
+  REGION_RULE_LIST(REGION_RULE_ENUMERATOR) REGION_RULE_COUNT
+};
+#undef REGION_RULE_ENUMERATOR
+
+/* Such as "overlap"; "" for REGION_NO_RULE. */
 const char *region_rule_name(enum region_rule rule);
 enum region_rules region_rule_group(enum region_rule rule);
 
-/* "places", and what its rules are about. */
+/* Such as "places", and the subject of its rules in words. */
 const char *region_rules_name(enum region_rules group);
 const char *region_rules_about(enum region_rules group);
 
 #define REGION_SUBJECT_SIZE (REGION_MAX_PLUGIN_NAME + 1)
 
 struct region_fault {
-  int error;             /* 0: none; EPROTO: a rule is broken; any errno */
-  enum region_rule rule; /* REGION_NO_RULE: none of the region's doing */
-  /* By their names, or by number ("#3") where the name itself is not valid; ""
-   * where no table or field is to blame. */
+  int error; /* 0: no fault; EPROTO: a rule is broken; any other errno */
+  enum region_rule rule;
+  /* The name of the table and field that break the rule, or a number such as
+   * "#3" if the name is invalid; "" if it is not a table or field. */
   char table[REGION_SUBJECT_SIZE];
   char field[REGION_SUBJECT_SIZE];
-  char text[320]; /* the reason in words; "" if the errno says it all */
+  char text[320]; /* the reason in words; "": strerror(error) says it */
 };
 
-/* Both replace the whole fault and return false, the result of a check that
- * failed. The text holds no foreign bytes. */
+/* Both replace the whole fault, set errno and return false, the result of a
+ * check that failed. The text must not contain foreign bytes. */
 bool region_breaks(struct region_fault *fault, enum region_rule rule,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -122,13 +129,13 @@ bool region_fails(struct region_fault *fault, int error, const char *text);
 bool region_exceeds(struct region_fault *fault, int error, const char *what,
                     uint64_t bytes, uint64_t most);
 
-/* Adds who is to blame; name may be NULL. Both return false. */
+/* Both name the culprit and return false; name may be NULL. */
 bool region_blame_table(struct region_fault *fault, const char *name,
                         uint32_t number);
 bool region_blame_field(struct region_fault *fault, const char *name,
                         uint32_t number);
 
-/* All of it as one line: "table session: births overlap ...". */
+/* Writes the fault as one line, such as "table session: births overlap ...". */
 #define REGION_FAULT_LINE 600
 void region_fault_text(const struct region_fault *fault,
                        char line[REGION_FAULT_LINE]);

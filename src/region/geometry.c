@@ -1,4 +1,4 @@
-/* geometry.c: where the parts of a region lie. */
+/* geometry.c: checks where the parts of a region lie. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -6,8 +6,7 @@
 
 #include "directory.h"
 
-/* The largest stride that is allowed: twice the largest that the library
- * chooses. */
+/* Twice the largest stride that the library chooses. */
 enum { MAX_ROW_STRIDE = 2 * 8 * PERCORE_MAX_COLUMNS, MAX_LABEL_STRIDE = 512 };
 
 enum { NO_TABLE = UINT16_MAX, PARTS_OF_TABLE = 6, SLOT_PARTS = 2 };
@@ -15,14 +14,14 @@ enum { NO_TABLE = UINT16_MAX, PARTS_OF_TABLE = 6, SLOT_PARTS = 2 };
 struct part {
   uint64_t start, end;
   const char *name;
-  uint16_t table; /* NO_TABLE: of the region itself */
+  uint16_t table; /* NO_TABLE: a part of the region itself */
 };
 
-/* Parts of the same space: the directory, the region, or a slot block. */
+/* The parts of one space: the directory, the region, or a slot block. */
 struct parts {
-  const struct region_directory *directory; /* NULL: without tables */
-  uint64_t least, end;                      /* parts lie between these */
-  struct part *part;                        /* as many as will be added */
+  const struct region_directory *directory; /* NULL: no parts of tables */
+  uint64_t start, end;                      /* of the space */
+  struct part *part;                        /* room for all parts */
   size_t count;
 };
 
@@ -31,23 +30,24 @@ static const char *table_name(const struct region_directory *directory,
   return directory->described[t].name;
 }
 
-/* `count` pieces of `size` bytes from offset on. */
+/* Adds a part of `count` elements of `size` bytes. */
 static bool add_part(struct parts *parts, enum region_rule rule,
                      const char *name, uint16_t table, uint64_t offset,
                      uint64_t count, uint64_t size,
                      struct region_fault *fault) {
   uint64_t bytes, end;
   if (offset % 8 != 0)
-    return region_breaks(fault, rule, "%s at %llu: not a multiple of 8", name,
-                         (unsigned long long)offset);
-  if (offset < parts->least || __builtin_mul_overflow(count, size, &bytes) ||
+    return region_breaks(fault, rule,
+                         "the offset of its %s is %llu, not a multiple of 8",
+                         name, (unsigned long long)offset);
+  if (offset < parts->start || __builtin_mul_overflow(count, size, &bytes) ||
       __builtin_add_overflow(offset, bytes, &end) || end > parts->end)
     return region_breaks(fault, rule,
-                         "%s: %llu times %llu bytes at %llu do not lie between "
-                         "%llu and %llu",
+                         "its %s, %llu times %llu bytes at %llu, do not lie "
+                         "between %llu and %llu",
                          name, (unsigned long long)count,
                          (unsigned long long)size, (unsigned long long)offset,
-                         (unsigned long long)parts->least,
+                         (unsigned long long)parts->start,
                          (unsigned long long)parts->end);
   parts->part[parts->count++] = (struct part){offset, end, name, table};
   return true;
@@ -82,7 +82,7 @@ static bool overlap(const struct parts *parts, enum region_rule rule,
   return false;
 }
 
-/* No part is empty: if any two overlap, two neighbours by offset do. */
+/* No part is empty, so if any two parts overlap, two neighbours do. */
 static bool parts_are_apart(struct parts *parts, enum region_rule rule,
                             struct region_fault *fault) {
   qsort(parts->part, parts->count, sizeof(*parts->part), by_start);
@@ -128,7 +128,7 @@ static bool add_slot_parts(struct parts *parts,
 bool region_header_places_are_valid(const struct region_header *header,
                                     struct region_fault *fault) {
   struct part room[SLOT_PARTS];
-  struct parts parts = {.least = header->directory_size,
+  struct parts parts = {.start = header->directory_size,
                         .end = header->region_size,
                         .part = room};
   if (!directory_parts_are_valid(header, fault))
@@ -136,8 +136,8 @@ bool region_header_places_are_valid(const struct region_header *header,
   if (header->block_stride % 8 != 0 ||
       header->block_stride < sizeof(struct percore_slot_head))
     return region_breaks(fault, REGION_RULE_SLOT_PARTS,
-                         "%llu bytes from slot block to slot block; it must be "
-                         "a multiple of 8 and at least %zu",
+                         "its slot blocks are %llu bytes apart; that must be a "
+                         "multiple of 8 and at least %zu",
                          (unsigned long long)header->block_stride,
                          sizeof(struct percore_slot_head));
   return add_slot_parts(&parts, header, fault);
@@ -160,7 +160,8 @@ static bool columns_are_valid(const struct region_directory *directory,
             : 1;
     if (field->column != column || field->cells != cells) {
       region_breaks(fault, REGION_RULE_COLUMNS,
-                    "%u columns from column %u on; it must have %u from %u on",
+                    "it has %u columns from column %u on; it must have %u from "
+                    "column %u on",
                     field->cells, field->column, cells, column);
       return region_blame_field(
           fault, directory->described_fields[table->first_field + f].name, f);
@@ -169,8 +170,8 @@ static bool columns_are_valid(const struct region_directory *directory,
   }
   return table->columns == column ||
          region_breaks(fault, REGION_RULE_COLUMNS,
-                       "%u columns, but its fields have %u", table->columns,
-                       column);
+                       "it has %u columns, but its fields have %u",
+                       table->columns, column);
 }
 
 static bool strides_are_valid(const struct region_table *table,
@@ -180,20 +181,21 @@ static bool strides_are_valid(const struct region_table *table,
   if (table->max_rows == 0 || table->max_rows > REGION_MAX_ROWS ||
       ((table->flags & REGION_TABLE_SINGLE) && table->max_rows != 1))
     return region_breaks(fault, REGION_RULE_MAX_ROWS,
-                         "%u rows; a table has 1 to %u, a single-row table 1",
+                         "it may have %u rows; that must be 1 to %u, and 1 in "
+                         "a single-row table",
                          table->max_rows, REGION_MAX_ROWS);
   if (table->row_stride % 8 != 0 || table->row_stride < least ||
       table->row_stride > MAX_ROW_STRIDE)
     return region_breaks(fault, REGION_RULE_ROW_STRIDE,
-                         "%u bytes from row to row; it must be a multiple of 8 "
-                         "from %u to %u",
+                         "its rows are %u bytes apart; that must be a multiple "
+                         "of 8 from %u to %u",
                          table->row_stride, least, MAX_ROW_STRIDE);
   return (table->label_stride % 8 == 0 &&
           table->label_stride >= region_label_size(table) &&
           table->label_stride <= MAX_LABEL_STRIDE) ||
          region_breaks(fault, REGION_RULE_LABEL_STRIDE,
-                       "%u bytes from label to label; it must be a multiple of "
-                       "8 from %u to %u",
+                       "its labels are %u bytes apart; that must be a multiple "
+                       "of 8 from %u to %u",
                        table->label_stride, region_label_size(table),
                        MAX_LABEL_STRIDE);
 }
@@ -234,7 +236,8 @@ static bool table_is_valid(struct parts *parts, uint32_t t,
       !strides_are_valid(table, fault))
     return false;
   if (table->birth_offset == 0 && table->reset_offset != 0)
-    return region_breaks(fault, REGION_RULE_BASES, "resets without births");
+    return region_breaks(fault, REGION_RULE_BASES,
+                         "it has resets but no births");
   return add_table_parts(parts, t, fault);
 }
 
@@ -244,7 +247,7 @@ static bool region_parts_are_valid(const struct region_directory *directory,
                                    struct region_fault *fault) {
   const struct region_header *header = &directory->header;
   struct parts parts = {.directory = directory,
-                        .least = header->directory_size,
+                        .start = header->directory_size,
                         .end = header->region_size,
                         .part = room};
   if (!add_slot_parts(&parts, header, fault))
@@ -255,12 +258,12 @@ static bool region_parts_are_valid(const struct region_directory *directory,
   return parts_are_apart(&parts, REGION_RULE_OVERLAP, fault);
 }
 
-/* Rows of the PER_CORE tables within a slot block. */
+/* Checks the rows of PER_CORE tables within a slot block. */
 static bool block_parts_are_valid(const struct region_directory *directory,
                                   struct part *room,
                                   struct region_fault *fault) {
   struct parts parts = {.directory = directory,
-                        .least = REGION_CORE_ROW_OFFSET,
+                        .start = REGION_CORE_ROW_OFFSET,
                         .end = directory->header.block_stride,
                         .part = room};
   for (uint32_t t = 0; t < directory->table_count; t++) {

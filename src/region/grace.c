@@ -1,18 +1,20 @@
-/* grace.c: when may the cells of a removed row count for another one?
+/* grace.c: decides when the cells of a removed row may count for another
+ * object.
  *
- * Once no worker can still hold the old row. A worker says so by a quiescent
- * point, which is a plain store: the store may reach memory after a later load
- * of the application's tables, and the worker hold a row that was taken out of
- * reach in between. So a period begins with a full barrier on every thread
- * (membarrier) and only then looks at the counters of the slots. A worker gives
- * up what it loaded before the barrier before its counter leaves the value
- * seen; what it loads after the barrier is no removed row.
+ * That is when no worker can still use the old row. A worker announces this by
+ * a quiescent point, which is a plain store: the store may become visible after
+ * later loads of the application's tables, so the worker may use a row that was
+ * made unreachable in between. Therefore a grace period begins with a full
+ * barrier on every thread (membarrier), and only then reads the counters of the
+ * slots. A worker has stopped using all rows that it loaded before the barrier
+ * when its counter changes; rows that it loads after the barrier are not
+ * removed rows.
  *
- * A period serves all rows removed before it began, and many can be under way:
- * a slot whose counter has left the value seen last has passed them all. The
- * barrier interrupts every core that runs one of our threads, so removals begin
- * at most one period per millisecond; a row that is wanted again begins one if
- * none began since its removal.
+ * A period serves all rows removed before it began, and several periods can be
+ * open: a slot whose counter has changed since the last period began has passed
+ * all of them. The barrier interrupts every core that runs one of our threads,
+ * so removals begin at most one period per millisecond. A call that wants a
+ * removed row begins a period if none has begun since the removal.
  */
 #include "percore_config.h"
 
@@ -43,21 +45,15 @@ int region_grace_init(struct percore_region *region) {
 static void barrier_everywhere(void) {
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
     return;
-  /* A kernel or a seccomp filter without it: a store is in memory long before
-   * a millisecond is over. */
+  /* The kernel or a seccomp filter refuses: after a millisecond, every store is
+   * visible anyway. */
   struct timespec pause = {.tv_nsec = 1000000};
   nanosleep(&pause, NULL);
 }
 
-enum { LEAST_PERIOD_NS = 1000000 };
+enum { MIN_PERIOD_NS = 1000000 };
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-/* A block to which no thread ever attached has no memory. */
+/* Slot blocks that were never attached have no memory. */
 static uint64_t quiescent_points(const struct percore_region *region,
                                  uint32_t s) {
   if (region->slots[s].tid == 0)
@@ -65,7 +61,7 @@ static uint64_t quiescent_points(const struct percore_region *region,
   return __atomic_load_n(&region_block(region, s)->quiescent, __ATOMIC_ACQUIRE);
 }
 
-static void begin(struct percore_region *region) {
+static void begin_period(struct percore_region *region) {
   struct grace *grace = &region->grace;
   barrier_everywhere();
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
@@ -76,10 +72,10 @@ static void begin(struct percore_region *region) {
     slot->seen = now;
   }
   grace->begun++;
-  grace->begun_ns = now_ns();
+  grace->begun_ns = region_now_ns(CLOCK_MONOTONIC);
 }
 
-/* Whether the thread of a slot holds no row now. */
+/* True if no thread uses rows through this slot now. */
 static bool is_idle(const struct percore_region *region, uint32_t s) {
   const struct region_slot *slot = &region->slots[s];
   return slot->tid == 0 ||
@@ -88,9 +84,9 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
 }
 
 /* Finds the last period that is over. The acquires pair with the releases of
- * percore_quiescent and percore_sleep: what the worker added to the old row is
- * in the sum that becomes the birth of the new one. */
-static void look(struct percore_region *region) {
+ * percore_quiescent and percore_sleep: everything that a worker added for the
+ * old object is in the sum that becomes the birth of the new object. */
+static void update_over(struct percore_region *region) {
   struct grace *grace = &region->grace;
   uint64_t over = grace->begun;
   for (uint32_t s = 0; s < region->header->slot_count; s++) {
@@ -123,7 +119,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   struct table_state *state = &region->state[table];
   struct removed_row *removed = &state->removed[row];
   *removed = (struct removed_row){.grace = region->grace.begun + 1};
-  if (safe_now) { /* before all others, so that none can hold it up */
+  if (safe_now) { /* at the front, so that it does not wait for older rows */
     removed->grace = 0;
     removed->newer = state->oldest;
     if (state->oldest != 0)
@@ -139,8 +135,8 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   else
     state->oldest = row + 1;
   state->newest = row + 1;
-  if (now_ns() - region->grace.begun_ns >= LEAST_PERIOD_NS)
-    begin(region);
+  if (region_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= MIN_PERIOD_NS)
+    begin_period(region);
 }
 
 static void take(struct table_state *state, uint32_t row) {
@@ -160,8 +156,8 @@ static bool is_safe(struct percore_region *region, uint64_t period) {
   if (period <= grace->over)
     return true;
   if (period > grace->begun)
-    begin(region);
-  look(region);
+    begin_period(region);
+  update_over(region);
   return period <= grace->over;
 }
 

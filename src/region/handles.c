@@ -1,20 +1,18 @@
-/* handles.c: what the update paths hold. On failure: the spare space of slot
- * blocks, or memory that all failures share. A stride of 0 makes every row the
- * same. */
+/* handles.c: makes the handles of the update paths. A handle that cannot be
+ * made points to cells that nobody reads: the spare space of slot blocks, or
+ * memory that all failures share. Its stride of 0 makes all rows the same. */
 #include "percore_config.h"
-
-#include <errno.h>
 
 #include "writer.h"
 
 const char percore_abi_2 = 2;
 
-/* A slot block's head and then as many cells as a row can have, twice: for
- * slots of regions that could not be made, and for all single copies. */
+/* A slot block for sinks (a head, then as many cells as a row can have), and
+ * what takes the place of a single copy. */
 struct sink {
   struct percore_slot_head head;
   uint64_t slot_cells[PERCORE_MAX_COLUMNS];
-  uint64_t sequence[8]; /* what percore_row_begin may touch */
+  uint64_t sequence[8]; /* for percore_row_begin */
   uint64_t cells[PERCORE_MAX_COLUMNS];
 };
 
@@ -27,100 +25,74 @@ struct percore_region region_sink = {
     .sink_block = (unsigned char *)&sink,
 };
 
-unsigned char *region_sink_cells(void) { return (unsigned char *)sink.cells; }
-
-bool region_user_table(const struct percore_region *region, uint32_t *table) {
-  if (*table >= region->table_count - 1) {
-    errno = EINVAL;
-    return false;
-  }
-  (*table)++;
-  return true;
-}
-
-static bool has_storage(const struct percore_region *region, uint32_t table,
-                        enum percore_storage storage) {
-  errno = EINVAL;
-  return region->tables[table].storage == storage;
+/* A table by the application's number; NULL with errno if there is none. What
+ * is returned stays valid: tables never change. */
+static const struct region_table *find_table(struct percore_region *region,
+                                             uint32_t table) {
+  if (!region_lock(region))
+    return NULL;
+  bool found = region_user_table(region, &table);
+  region_unlock(region);
+  return found ? &region->tables[table] : NULL;
 }
 
 int percore_core_table(struct percore_region *region, uint32_t table,
                        percore_core_table_t *handle) {
+  const struct region_table *record = find_table(region, table);
   handle->offset = region->block_stride - REGION_SPARE_SIZE;
   handle->stride = 0;
-  if (!region_lock(region))
+  if (record == NULL)
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &table) &&
-      has_storage(region, table, PERCORE_PER_CORE)) {
-    handle->offset = region->tables[table].slot_offset;
-    handle->stride = region->tables[table].row_stride;
-    rc = 0;
-  }
-  region_unlock(region);
-  return rc;
+  if (record->storage != PERCORE_PER_CORE)
+    return region_failed(EINVAL);
+  handle->offset = record->slot_offset;
+  handle->stride = record->row_stride;
+  return 0;
 }
 
 int percore_owned_table(struct percore_region *region, uint32_t table,
                         percore_owned_table_t *handle) {
-  handle->rows = region_sink_cells();
-  handle->stride = 0;
-  handle->sequences = (unsigned char *)sink.sequence;
-  handle->sequence_stride = 0;
-  if (!region_lock(region))
+  const struct region_table *record = find_table(region, table);
+  *handle =
+      (percore_owned_table_t){.rows = (unsigned char *)sink.cells,
+                              .sequences = (unsigned char *)sink.sequence};
+  if (record == NULL)
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &table) &&
-      has_storage(region, table, PERCORE_OWNED)) {
-    const struct region_table *record = &region->tables[table];
-    handle->rows = (unsigned char *)region_single(region, record, 0);
-    handle->stride = record->row_stride;
-    if (record->flags & REGION_TABLE_CONSISTENT) {
-      handle->sequences = region->map + record->single_offset;
-      handle->sequence_stride = record->row_stride;
-    }
-    rc = 0;
+  if (record->storage != PERCORE_OWNED)
+    return region_failed(EINVAL);
+  handle->rows = (unsigned char *)region_single(region, record, 0);
+  handle->stride = record->row_stride;
+  if (record->flags & REGION_TABLE_CONSISTENT) {
+    handle->sequences = region->map + record->single_offset;
+    handle->sequence_stride = record->row_stride;
   }
-  region_unlock(region);
-  return rc;
+  return 0;
 }
 
 int percore_shared_table(struct percore_region *region, uint32_t table,
                          percore_shared_table_t *handle) {
-  handle->rows = region_sink_cells();
-  handle->stride = 0;
-  if (!region_lock(region))
+  const struct region_table *record = find_table(region, table);
+  *handle = (percore_shared_table_t){.rows = (unsigned char *)sink.cells};
+  if (record == NULL)
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &table) &&
-      !has_storage(region, table, PERCORE_OWNED)) {
-    handle->rows =
-        (unsigned char *)region_single(region, &region->tables[table], 0);
-    handle->stride = region->tables[table].row_stride;
-    rc = 0;
-  }
-  region_unlock(region);
-  return rc;
+  if (record->storage == PERCORE_OWNED)
+    return region_failed(EINVAL);
+  handle->rows = (unsigned char *)region_single(region, record, 0);
+  handle->stride = record->row_stride;
+  return 0;
 }
 
 int percore_histogram(struct percore_region *region, uint32_t table,
                       uint32_t field, percore_histogram_t *handle) {
-  *handle = (percore_histogram_t){.column = 0, .sub_bits = 0, .buckets = 1};
-  if (!region_lock(region))
+  const struct region_table *record = find_table(region, table);
+  *handle = (percore_histogram_t){.buckets = 1};
+  if (record == NULL)
     return -1;
-  int rc = -1;
-  if (region_user_table(region, &table)) {
-    const struct region_table *record = &region->tables[table];
-    const struct region_field *fields = &region->fields[record->first_field];
-    errno = EINVAL;
-    if (field < record->field_count &&
-        fields[field].kind == PERCORE_HISTOGRAM) {
-      handle->column = fields[field].column;
-      handle->sub_bits = fields[field].sub_bits;
-      handle->buckets = fields[field].cells;
-      rc = 0;
-    }
-  }
-  region_unlock(region);
-  return rc;
+  const struct region_field *fields = &region->fields[record->first_field];
+  if (field >= record->field_count || fields[field].kind != PERCORE_HISTOGRAM)
+    return region_failed(EINVAL);
+  *handle = (percore_histogram_t){.column = fields[field].column,
+                                  .sub_bits = fields[field].sub_bits,
+                                  .buckets = fields[field].cells};
+  return 0;
 }

@@ -1,4 +1,5 @@
-/* histogram.c: values back from buckets; see percore_histogram_bucket. */
+/* histogram.c: converts buckets back to values; the inverse of
+ * percore_histogram_bucket. */
 #include "percore_config.h"
 
 #include "reader.h"
@@ -12,7 +13,7 @@ uint64_t region_bucket_least(uint32_t sub_bits, uint32_t bucket) {
   return shift < 64 ? mantissa << shift : UINT64_MAX;
 }
 
-/* Buckets of one value are that value; wider ones their middle. */
+/* The middle of a bucket; a bucket for one value is that value. */
 static double middle(uint32_t sub_bits, uint32_t bucket) {
   double least = (double)region_bucket_least(sub_bits, bucket);
   uint32_t power = bucket >> sub_bits;

@@ -1,11 +1,12 @@
-/* layout.c: from a description of tables to the places of all parts. */
+/* layout.c: lays out a region: computes the place of every part from the
+ * description of the tables. */
 #include "percore_config.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "layout.h"
+#include "fault.h"
 #include "memory.h"
 
 static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
@@ -24,19 +25,19 @@ static const struct percore_field core_fields[REGION_CORE_COLUMNS] = {
      .help = "poll rounds that handled nothing"},
     {.name = "items",
      .unit = "operations",
-     .help = "what poll rounds handled: packets, events, jobs"},
+     .help = "items that poll rounds handled: packets, events, jobs"},
 };
 
 static const struct percore_table core_table = {
     .name = "core",
-    .help = "what the threads of the slots do with their time",
+    .help = "how the threads of the slots spend their time",
     .storage = PERCORE_PER_CORE,
     .fields = core_fields,
     .field_count = REGION_CORE_COLUMNS,
 };
 
-/* Offsets are handed out from the front, one part after the other. Overflow is
- * remembered, so that only the end needs a look. */
+/* Allocates offsets from the front, one part after another. Remembers overflow,
+ * so that callers need to check it only once, at the end. */
 struct places {
   uint64_t next;
   bool overflow;
@@ -59,7 +60,7 @@ static uint64_t place(struct places *places, uint64_t count, uint64_t size,
   return start;
 }
 
-/* The string pool begins with an empty string, which NULL becomes. */
+/* NULL becomes the empty string, with which the string pool begins. */
 static uint32_t add_string(struct region_plan *plan, const char *string) {
   if (string == NULL || string[0] == '\0')
     return 0;
@@ -137,8 +138,9 @@ static void describe_table(struct region_plan *plan,
  * Places
  */
 
-/* Parts of a large table begin on pages of their own, so that what is reserved
- * of one is not taken from another; on huge ones where they fill several. */
+/* Parts of a large table begin on a page boundary, so that memory provided for
+ * one part is not shared with another; parts that fill several huge pages begin
+ * on a huge page. */
 static uint64_t place_part(struct places *places,
                            const struct region_table *table, uint64_t count,
                            uint64_t size, uint64_t align, uint64_t page) {
@@ -170,8 +172,9 @@ static void place_in_block(struct places *block, struct region_table *table,
                                   table->row_stride, 64, page);
 }
 
-static int place_all(struct region_plan *plan,
-                     const struct percore_table *tables, uint64_t page) {
+static bool place_all(struct region_plan *plan,
+                      const struct percore_table *tables, uint64_t page,
+                      struct region_fault *fault) {
   struct region_header *header = &plan->header;
   struct places places = {.next = header->header_size};
   header->tables_offset =
@@ -198,13 +201,15 @@ static int place_all(struct region_plan *plan,
   header->blocks_offset =
       place(&places, header->slot_count, header->block_stride, align);
   header->region_size = place(&places, 0, 1, page);
-  errno = ENOMEM;
-  return places.overflow || block.overflow ? -1 : 0;
+  return places.overflow || block.overflow
+             ? region_fails(fault, ENOMEM, "the region is too large to address")
+             : true;
 }
 
-static int allocate(struct region_plan *plan, const char *name,
-                    const struct percore_table *tables, uint32_t table_count,
-                    const struct percore_options *options) {
+static bool allocate(struct region_plan *plan, const char *name,
+                     const struct percore_table *tables, uint32_t table_count,
+                     const struct percore_options *options,
+                     struct region_fault *fault) {
   size_t strings = 1 + string_size(name) + string_size(options->instance);
   size_t fields = 0;
   for (uint32_t t = 0; t <= table_count; t++) {
@@ -214,32 +219,38 @@ static int allocate(struct region_plan *plan, const char *name,
       strings += strings_of_field(&table->fields[f]);
     fields += table->field_count;
   }
-  if (strings > REGION_MAX_STRINGS) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (strings > REGION_MAX_STRINGS)
+    return region_breaks(fault, REGION_RULE_STRING_SUM,
+                         "all strings together are longer than %u bytes",
+                         REGION_MAX_STRINGS);
   plan->tables = calloc(table_count + 1, sizeof(*plan->tables));
   plan->fields = calloc(fields, sizeof(*plan->fields));
   plan->strings = calloc(1, strings);
   plan->header.strings_size = 1;
-  return plan->tables && plan->fields && plan->strings ? 0 : -1;
+  return (plan->tables && plan->fields && plan->strings) ||
+         region_fails(fault, ENOMEM, "");
 }
 
-int region_plan_make(struct region_plan *plan, const char *name,
-                     const struct percore_table *tables, uint32_t table_count,
-                     const struct percore_options *options, uint32_t cores,
-                     uint64_t page_size) {
-  *plan = (struct region_plan){0};
-  if (region_schema_check(name, tables, table_count) != 0)
-    return -1;
+static bool options_are_valid(const struct percore_options *options,
+                              uint32_t cores, struct region_fault *fault) {
+  if (!region_instance_check(options->instance, fault))
+    return false;
   uint64_t slots = (uint64_t)cores + options->extra_slots;
-  if (cores == 0 || slots > REGION_MAX_SLOTS ||
-      (options->instance && !region_instance_is_valid(options->instance))) {
-    errno = EINVAL;
-    return -1;
-  }
-  if (allocate(plan, name, tables, table_count, options) != 0)
-    return -1;
+  return slots <= REGION_MAX_SLOTS ||
+         region_breaks(fault, REGION_RULE_COUNTS,
+                       "%u cores and %u extra slots; a region has at most %u "
+                       "slots",
+                       cores, options->extra_slots, REGION_MAX_SLOTS);
+}
+
+static bool make(struct region_plan *plan, const char *name,
+                 const struct percore_table *tables, uint32_t table_count,
+                 const struct percore_options *options, uint32_t cores,
+                 uint64_t page_size, struct region_fault *fault) {
+  if (!region_schema_is_valid(name, tables, table_count, fault) ||
+      !options_are_valid(options, cores, fault) ||
+      !allocate(plan, name, tables, table_count, options, fault))
+    return false;
   struct region_header *header = &plan->header;
   memcpy(header->magic, REGION_MAGIC, sizeof(header->magic));
   header->byte_order = REGION_BYTE_ORDER;
@@ -254,11 +265,27 @@ int region_plan_make(struct region_plan *plan, const char *name,
   header->name = add_string(plan, name);
   header->instance = add_string(plan, options->instance);
   header->core_count = cores;
-  header->slot_count = (uint32_t)slots;
+  header->slot_count = cores + options->extra_slots;
   describe_table(plan, &core_table);
   for (uint32_t t = 0; t < table_count; t++)
     describe_table(plan, &tables[t]);
-  return place_all(plan, tables, page_size);
+  return place_all(plan, tables, page_size, fault);
+}
+
+/* A reader calls a broken rule EPROTO. An application that breaks it passed a
+ * wrong argument. */
+int region_plan_make(struct region_plan *plan, const char *name,
+                     const struct percore_table *tables, uint32_t table_count,
+                     const struct percore_options *options, uint32_t cores,
+                     uint64_t page_size, struct region_fault *fault) {
+  *plan = (struct region_plan){0};
+  if (make(plan, name, tables, table_count, options, cores, page_size, fault))
+    return 0;
+  if (fault->rule == REGION_RULE_IDENTIFIER)
+    fault->error = ENAMETOOLONG;
+  else if (fault->rule != REGION_NO_RULE)
+    fault->error = EINVAL;
+  return -1;
 }
 
 void region_plan_free(struct region_plan *plan) {

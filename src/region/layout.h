@@ -1,30 +1,44 @@
-/* layout.h: the bytes of a region, and of the messages that hand it over.
+/* layout.h: the bytes of a region and of the messages that hand it over.
  *
- * The folder region/ lets one process count and others read: layout.h and
- * layout.c say where things lie, writer.h and its files are the producer,
- * directory.h, connection.h and reader.h the readers. It knows neither where
- * loads come from (cycles/) nor who shows the values (plugin/, tool/).
+ * The folder region/ lets one process count and other processes read the
+ * counts. layout.h defines the format; writer.h is the producer's side;
+ * directory.h, connection.h and reader.h are the reader's side. The folder must
+ * know neither where loads come from (cycles/) nor what shows the values
+ * (plugin/, tool/).
  *
- * percore-region(7) describes the same bytes for people; it and this file
- * change together. All numbers are in the producer's byte order, all offsets
- * count from the start of the region. Records may grow at their end in later
- * minor versions, so readers step by the sizes in the header.
+ * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
+ * returns a pointer) with errno. A function that takes a struct region_fault
+ * also stores the errno and the reason there (fault.h); such checks return a
+ * bool, false for a fault. Other functions whose names have "is_" or "has_" ask
+ * a question: false is no error.
+ *
+ * percore-region(7) specifies the same bytes; change both together. All numbers
+ * are in the producer's byte order, all offsets count from the start of the
+ * region. Records may grow at their end in later minor versions, so readers
+ * step by the sizes in the header.
  */
 #ifndef PERCORE_REGION_LAYOUT_H
 #define PERCORE_REGION_LAYOUT_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "percore.h"
 
+/* Sets errno and returns -1. */
+static inline int region_failed(int error) {
+  errno = error;
+  return -1;
+}
+
 #define REGION_MAGIC "PERCORE1"
 #define REGION_BYTE_ORDER 0x01020304u
 #define REGION_MAJOR 2
 #define REGION_MINOR 0
 
-/* Limits for both sides: a region beyond them is neither made nor read. */
+/* Limits for producers and readers. */
 #define REGION_MAX_TABLES 256u
 #define REGION_MAX_FIELDS 16384u /* of all tables */
 #define REGION_MAX_TABLE_FIELDS 1024u
@@ -32,8 +46,9 @@
 #define REGION_MAX_ROWS (1u << 31)    /* of one table */
 #define REGION_MAX_SLOTS 16384u
 #define REGION_MAX_STATES 256u /* of one field */
-/* What collectd calls a value: percore_host_<region>_<table>_<field>. */
+/* The length of collectd's name: percore_host_<region>_<table>_<field>. */
 #define REGION_MAX_PLUGIN_NAME 120u
+#define REGION_MAX_INSTANCE 63u
 
 struct region_header {
   char magic[8];
@@ -46,15 +61,15 @@ struct region_header {
   uint32_t slot_size;
   uint64_t region_size;
   uint64_t directory_size; /* header, tables, fields and strings: immutable */
-  uint8_t region_id[16];   /* random, another one for every percore_create */
-  int32_t pid;             /* as the producer sees itself */
+  uint8_t region_id[16];   /* random, new in every percore_create */
+  int32_t pid;             /* in the producer's pid namespace */
   uint32_t word_size;      /* 8 */
-  uint64_t page_size;      /* of the memory behind the region */
+  uint64_t page_size;      /* of the region's memory */
   uint64_t start_realtime_ns;
   uint64_t start_boottime_ns;
   uint64_t tsc_hz;
-  uint64_t attach_refused; /* live: attach calls that got a sink */
-  uint32_t name;           /* in the string pool, as all names */
+  uint64_t attach_refused; /* live: attach calls that found no slot */
+  uint32_t name;           /* in the string pool, like all names */
   uint32_t instance;
   uint64_t tables_offset;
   uint32_t table_count;
@@ -64,7 +79,7 @@ struct region_header {
   uint64_t strings_size;
   uint64_t slots_offset;
   uint32_t slot_count;
-  uint32_t core_count; /* slots 0 to core_count - 1 are those of the cores */
+  uint32_t core_count; /* slots 0 to core_count - 1 belong to the cores */
   uint64_t blocks_offset;
   uint64_t block_stride;
   uint64_t ended; /* live: 1 after percore_destroy */
@@ -74,7 +89,7 @@ _Static_assert(sizeof(struct region_header) == 256, "");
 
 enum region_table_flags {
   REGION_TABLE_CONSISTENT = 1, /* a row begins with a sequence counter */
-  REGION_TABLE_SINGLE = 2      /* one row, live from the start, without name */
+  REGION_TABLE_SINGLE = 2      /* one unnamed row, live from the start */
 };
 
 struct region_table {
@@ -92,12 +107,12 @@ struct region_table {
   uint32_t label_stride;       /* bytes from label to label */
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
-  uint64_t birth_offset;       /* columns words per row; 0: births are 0, and
-                                  no row is used twice */
-  uint64_t reset_offset;       /* the same; 0: the births */
-  uint64_t single_offset;      /* rows of OWNED, SHARED, the shared block */
-  uint64_t slot_offset;        /* PER_CORE: rows, in each slot block */
-  uint64_t labels_offset;      /* name or key of each row */
+  uint64_t birth_offset;       /* a word per row and column; 0: births are 0 and
+                                  no row is reused */
+  uint64_t reset_offset;       /* likewise; 0: the resets are the births */
+  uint64_t single_offset;      /* rows of OWNED and SHARED, the shared block */
+  uint64_t slot_offset;        /* PER_CORE: the rows in each slot block */
+  uint64_t labels_offset;      /* the name or key of each row */
   uint64_t reserved[3];
 };
 _Static_assert(sizeof(struct region_table) == 128, "");
@@ -112,28 +127,28 @@ struct region_field {
   uint32_t cells; /* 1, or the buckets of a histogram */
   uint32_t sub_bits;
   uint32_t max_bits;
-  uint32_t states; /* in the string pool, state_count strings in a row */
+  uint32_t states; /* in the string pool: state_count consecutive strings */
   uint32_t state_count;
   uint32_t reserved[5];
 };
 _Static_assert(sizeof(struct region_field) == 64, "");
 
-/* Alone on its line, since rows come and go beside the updates. */
+/* Has a cache line of its own, so that adding rows does not slow updates. */
 struct region_table_live {
-  uint64_t rows_in_use; /* rows from here on were never used */
+  uint64_t rows_in_use; /* rows from this number on were never used */
   uint64_t adds_refused;
   uint64_t reserved[6];
 };
 _Static_assert(sizeof(struct region_table_live) == 64, "");
 
-/* The generation word of rows and slots: what it is, how often the word has
- * changed, and which object in this place it is. Who reads a row or a slot
- * reads the word first (acquire) and last (after an acquire fence); if it is
- * another, or says changing, the rest is not of one object. */
+/* The generation word of a row or slot: its state, a revision that every change
+ * increments, and its incarnation. A reader loads the word first (acquire) and
+ * last (after an acquire fence). If it differs or its state is CHANGING, what
+ * was read in between does not belong to one object. */
 enum region_state {
   REGION_FREE = 0,     /* never used */
   REGION_CHANGING = 1, /* being written */
-  REGION_LIVE = 2,     /* a row; a slot with an owner */
+  REGION_LIVE = 2,     /* a row that was added; a slot with an owner */
   REGION_GONE = 3      /* a removed row, still readable; a slot given back */
 };
 
@@ -141,27 +156,27 @@ static inline enum region_state region_state(uint64_t generation) {
   return (enum region_state)(generation & 3);
 }
 
-/* Counts the objects in one place, from 1. */
+/* Counts the objects that have had this place, from 1. */
 static inline uint32_t region_incarnation(uint64_t generation) {
   return (uint32_t)(generation >> 32);
 }
 
-/* The next word with another state; same object. */
+/* The word after a change of the state; same object. */
 static inline uint64_t region_changed(uint64_t generation,
                                       enum region_state state) {
   uint64_t revision = ((generation & 0xffffffffu) + 4) & 0xfffffffcu;
   return (generation & 0xffffffff00000000u) | revision | (uint64_t)state;
 }
 
-/* The same for the next object in this place. */
+/* The word for the next object in this place. */
 static inline uint64_t region_succeeded(uint64_t generation,
                                         enum region_state state) {
   return region_changed(generation, state) + ((uint64_t)1 << 32);
 }
 
-/* Generations and labels are arrays of their own, since who reads values looks
- * at each generation twice and at a label once. A label is row_name_size bytes
- * of name, NUL padded, or where that is 0 the key. */
+/* Generations and labels are separate arrays, because a reader of values loads
+ * each generation twice and each label once. A label is a name of row_name_size
+ * bytes, padded with NULs, or a key if row_name_size is 0. */
 static inline uint32_t region_label_size(const struct region_table *table) {
   return table->row_name_size != 0 ? table->row_name_size : 8;
 }
@@ -170,34 +185,36 @@ static inline uint32_t region_label_size(const struct region_table *table) {
 
 struct region_slot {
   uint64_t generation;
-  int32_t tid;  /* of the owner, as the producer sees it; 0 without */
-  int32_t core; /* the label; -1 if never used */
+  int32_t tid;  /* of the owner, in the producer's pid namespace; 0: none */
+  int32_t core; /* that it counts for; -1 if never used */
   uint64_t since_boottime_ns;
   uint64_t name[REGION_SLOT_NAME_WORDS];
 };
 _Static_assert(sizeof(struct region_slot) == 64, "");
 
-/* A slot block is struct percore_slot_head, the rows of the PER_CORE tables
- * (each with one row more than max_rows, for updates that have no row), and
- * space that updates of tables that do not exist may touch. */
+/* A slot block is a struct percore_slot_head, the rows of the PER_CORE tables
+ * (each with one more row than max_rows, for updates of failed row additions),
+ * and space for updates through failed table handles. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 6
-#define REGION_CORE_MAX_COLUMNS 8 /* a later minor version may have more */
+#define REGION_CORE_MAX_COLUMNS 8 /* in later minor versions */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 
 /* ---------------------------------------------------------------------------
- * Messages, each one packet of a SOCK_SEQPACKET socket
+ * Messages: each is one packet of a SOCK_SEQPACKET socket
  */
 
 #define REGION_MESSAGE_MAGIC 0x50435231u
 #define REGION_MESSAGE_VERSION 1
 
 enum region_message_type {
-  REGION_HELLO = 1, /* to the reader, with the descriptor; argument: its size */
-  REGION_RESET =
-      2,           /* to the producer: table and row; the same back when done */
-  REGION_ERROR = 3 /* to the reader; argument: an errno */
+  /* To the reader, with the descriptor of the region; argument: its size. */
+  REGION_HELLO = 1,
+  /* To the producer: table and row. The answer is the same message. */
+  REGION_RESET = 2,
+  /* To the reader; argument: an errno. */
+  REGION_ERROR = 3
 };
 
 struct region_message {
@@ -205,55 +222,63 @@ struct region_message {
   uint16_t version;
   uint16_t type;
   uint32_t length;  /* 32 */
-  uint32_t request; /* of the reader's choice, repeated in the answer */
+  uint32_t request; /* chosen by the reader, repeated in the answer */
   uint64_t argument;
-  uint32_t table; /* as the directory counts them; UINT32_MAX: all */
+  uint32_t table; /* by the directory's numbers; UINT32_MAX: all */
   uint32_t row;   /* UINT32_MAX: all */
 };
 _Static_assert(sizeof(struct region_message) == 32, "");
 
 /* ---------------------------------------------------------------------------
- * Rules that producers and readers share: rules.c, schema.c
+ * Rules for producers and readers: rules.c, schema.c
  */
 
-/* [a-z][a-z0-9]*, with underscores also _; table and region names. */
+/* [a-z][a-z0-9]*, with `underscores` also '_'; at most 120 bytes. */
 bool region_name_is_valid(const char *name, bool underscores);
 
-/* Letters, digits, '-', '_' and '.', at most 63, beginning with no dot. */
+/* 1 to 63 letters, digits, '-', '_' and '.', without a leading dot. */
 bool region_instance_is_valid(const char *instance);
 
-/* UTF-8 without control characters; NULL is valid, too. */
+/* UTF-8 without control characters; NULL is valid. */
 bool region_text_is_valid(const char *text);
 
 struct region_fault; /* fault.h */
 
-/* Whether an application's tables (without `core`) can be a region. */
+/* Checks the description of a region; tables are those of the application,
+ * without `core`. */
 bool region_schema_is_valid(const char *name,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
 
-/* Name, unit and help of a field. */
+/* region_instance_is_valid with a fault; NULL is valid. */
+bool region_instance_check(const char *instance, struct region_fault *fault);
+
+/* Checks the name, the unit and the help of a field. */
 bool region_field_texts_are_valid(const struct percore_field *field,
                                   struct region_fault *fault);
 
-/* region_schema_is_valid for producers: 0, or -1 with EINVAL or ENAMETOOLONG.
- */
-int region_schema_check(const char *name, const struct percore_table *tables,
-                        uint32_t table_count);
-
-/* Buckets of a histogram, 0 if the shape is not allowed. */
+/* The number of buckets of a histogram; 0 if its shape is invalid. */
 uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
 
-/* Bytes from row to row for rows of so many columns: a row of up to 64 bytes
- * never lies across a cache line. 0 if align is not allowed. */
+/* Bytes from row to row for rows of this many columns: a row of up to 64 bytes
+ * never crosses a cache line. 0 if align is invalid. */
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 
-/* Path of a region's socket (suffix "sock") or lock ("lock"). -1 with errno:
- * EINVAL, ENAMETOOLONG. dir NULL: PERCORE_RUNTIME_DIR, else /run/percore. */
+/* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
+ * dir NULL: region_runtime_dir(). 0, or -1 with EINVAL or ENAMETOOLONG. */
 int region_path(char *path, size_t size, const char *dir, const char *name,
                 const char *instance, const char *suffix);
 
-/* Where regions are found when nobody says otherwise. */
+/* Splits the name of a socket's file, such as "gtpu@east.sock"; the instance is
+ * "" if there is none. False if it is not the name of a region's socket. */
+struct region_socket_name {
+  char region[REGION_MAX_PLUGIN_NAME + 1];
+  char instance[REGION_MAX_INSTANCE + 1];
+};
+bool region_socket_name_parse(struct region_socket_name *name,
+                              const char *file);
+
+/* $PERCORE_RUNTIME_DIR, or /run/percore. */
 const char *region_runtime_dir(void);
 
 /* ---------------------------------------------------------------------------
@@ -268,12 +293,12 @@ struct region_plan {
 };
 
 /* Checks the description and gives every part its place; page_size is that of
- * the memory. tables and fields get `core` first. Returns 0, or -1 with EINVAL,
- * ENAMETOOLONG, ENOMEM. region_plan_free is for both outcomes. */
+ * the memory. tables and fields get `core` first. Returns 0, or -1 with a fault
+ * (EINVAL, ENAMETOOLONG, ENOMEM). Call region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,
-                     uint64_t page_size);
+                     uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);
 
 /* Writes the immutable part to the start of a region. */

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "layout.h"
 #include "memory.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -23,7 +24,7 @@
 
 const char *region_memory_root = "";
 
-/* Reads a small file. false if it cannot be read. */
+/* False if the file cannot be read. */
 static bool read_file(const char *path, char *text, size_t size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
@@ -36,7 +37,7 @@ static bool read_file(const char *path, char *text, size_t size) {
   return true;
 }
 
-/* The number after a key at the start of a line. */
+/* Finds the number after a key at the start of a line. */
 static bool number_of(const char *text, const char *key, uint64_t *number) {
   size_t length = strlen(key);
   for (const char *line = text; line != NULL && *line != '\0';) {
@@ -53,7 +54,7 @@ static bool number_of(const char *text, const char *key, uint64_t *number) {
  * Room
  */
 
-/* What the files of a control group are called, by version. */
+/* The names of a control group's files, by version. */
 struct cgroup_files {
   const char *mount, *limit, *usage, *inactive_file, *active_file;
 };
@@ -72,7 +73,7 @@ static uint64_t room_in_cgroup(const struct cgroup_files *files,
   snprintf(path, sizeof(path), "%s%s%s/%s", region_memory_root, files->mount,
            group, files->limit);
   if (!read_file(path, text, sizeof(text)) || !number_of(text, "", &limit))
-    return UINT64_MAX; /* no such group here, or "max" */
+    return UINT64_MAX; /* the group does not exist, or its limit is "max" */
   snprintf(path, sizeof(path), "%s%s%s/%s", region_memory_root, files->mount,
            group, files->usage);
   if (!read_file(path, text, sizeof(text)) || !number_of(text, "", &used))
@@ -88,7 +89,7 @@ static uint64_t room_in_cgroup(const struct cgroup_files *files,
   return limit > used ? limit - used : 0;
 }
 
-/* The least of a group and all above it. */
+/* The minimum over a group and all of its ancestors. */
 static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
   uint64_t room = UINT64_MAX;
   for (;;) {
@@ -141,8 +142,8 @@ uint64_t region_memory_room(void) {
  * Mapping and providing
  */
 
-/* Addresses that nothing is at, beginning with a huge page's. NULL if there are
- * none, or where a process may not lock so many: the kernel then finds some. */
+/* Finds unused addresses that begin on a huge page. NULL if there are none or
+ * the process may not lock this much memory; the kernel then chooses. */
 static void *free_addresses(uint64_t size) {
   unsigned char *found =
       mmap(NULL, size + REGION_HUGE_PAGE, PROT_NONE,
@@ -153,10 +154,9 @@ static void *free_addresses(uint64_t size) {
   return found + -(uintptr_t)found % REGION_HUGE_PAGE;
 }
 
-/* The address is a wish: another thread may have taken it meanwhile. */
-void *region_memory_map(int fd, uint64_t size, int protection) {
-  void *wish = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
-  void *map = mmap(wish, size, PROT_NONE, MAP_SHARED, fd, 0);
+/* Unlocks a mapping without access, and then allows access. NULL with errno if
+ * that fails, or if there is no mapping. */
+static void *open_mapping(void *map, uint64_t size, int protection) {
   if (map == MAP_FAILED)
     return NULL;
   if (munlock(map, size) == 0 && mprotect(map, size, protection) == 0)
@@ -167,51 +167,43 @@ void *region_memory_map(int fd, uint64_t size, int protection) {
   return NULL;
 }
 
-void *region_memory_sink(void *at, uint64_t size) {
-  void *map = mmap(at, size, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
-                       (at != NULL ? MAP_FIXED : 0),
-                   -1, 0);
-  if (map == MAP_FAILED)
-    return NULL;
-  if (munlock(map, size) == 0 &&
-      mprotect(map, size, PROT_READ | PROT_WRITE) == 0)
-    return map;
-  int saved = errno;
-  munmap(map, size);
-  errno = saved;
-  return NULL;
+/* The address is only a hint: another thread may have taken it meanwhile. */
+void *region_memory_map(int fd, uint64_t size, int protection) {
+  void *hint = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
+  return open_mapping(mmap(hint, size, PROT_NONE, MAP_SHARED, fd, 0), size,
+                      protection);
 }
 
-/* fallocate has an errno for hugetlb pages that are not there, and for nothing
- * else: over the limit of a control group it ends the process. Hence the look
- * at the room. */
+void *region_memory_sink(void *at, uint64_t size) {
+  int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE |
+              (at != NULL ? MAP_FIXED : 0);
+  return open_mapping(mmap(at, size, PROT_NONE, flags, -1, 0), size,
+                      PROT_READ | PROT_WRITE);
+}
+
+/* Checks the room first: fallocate(2) fails only if hugetlb pages are missing.
+ * Over the limit of a control group, the kernel kills the process instead. */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
                           uint64_t length, uint64_t page_size) {
   uint64_t start = offset / page_size * page_size;
   uint64_t end = (offset + length + page_size - 1) / page_size * page_size;
   bool huge = page_size > (uint64_t)sysconf(_SC_PAGESIZE);
-  if (!huge && end - start > region_memory_room()) {
-    errno = ENOMEM;
-    return -1;
-  }
+  if (!huge && end - start > region_memory_room())
+    return region_failed(ENOMEM);
   int rc;
   do
     rc = fallocate(fd, 0, (off_t)start, (off_t)(end - start));
   while (rc != 0 && errno == EINTR);
-  if (rc != 0) {
-    if (errno == ENOSPC)
-      errno = ENOMEM;
-    return -1;
-  }
-  /* Page tables, too, so that no worker takes a fault; kernels before 5.14 do
-   * not know it, and then each page costs one minor fault. */
+  if (rc != 0)
+    return errno == ENOSPC ? region_failed(ENOMEM) : -1;
+  /* Fills the page tables too, so that no worker takes a page fault. Kernels
+   * before 5.14 do not support this; then each page costs a minor fault. */
   (void)madvise(map + start, end - start, MADV_POPULATE_WRITE);
   return 0;
 }
 
-/* The small pages are mapped already, without which Linux 6.1 does not map the
- * huge one. Other sizes of pages have other huge ones. */
+/* The small pages must be mapped already, or Linux 6.1 does not map the huge
+ * page. Huge pages have another size where pages are not 4 KiB. */
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length) {
   uint64_t start =
@@ -254,7 +246,7 @@ uint32_t region_possible_cores(void) {
   snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/possible",
            region_memory_root);
   if (read_file(path, text, sizeof(text))) {
-    /* "0", "0-7", "0-3,8-11": the last number counts */
+    /* "0", "0-7", "0-3,8-11": finds the last number. */
     size_t end = strcspn(text, "\n"), start = end;
     while (start > 0 && text[start - 1] >= '0' && text[start - 1] <= '9')
       start--;

@@ -11,7 +11,7 @@
 
 union control {
   struct cmsghdr header;
-  char bytes[CMSG_SPACE(REGION_MOST_PASSED * sizeof(int))];
+  char bytes[CMSG_SPACE(REGION_MAX_PASSED * sizeof(int))];
 };
 
 static void find_passed(struct msghdr *header, struct region_passed *passed) {
@@ -111,8 +111,8 @@ int region_passed_take(struct region_passed *passed, int number) {
   return fd;
 }
 
-/* The last close of a socket may wait for as long as its owner wished
- * (SO_LINGER). */
+/* The last close of a socket may block for as long as its owner chose with
+ * SO_LINGER, so turn that off. */
 void region_passed_close(struct region_passed *passed) {
   static const struct linger none = {0};
   int saved = errno;

@@ -1,12 +1,12 @@
-/* name.c: ownership of a name, and the socket at which readers find it.
+/* name.c: ownership of a name, and the socket at which readers find the region.
  *
  * A name belongs to the process that holds an exclusive flock on its lock file,
- * as long as that file is the one at its path. Under the lock a socket that is
- * there belongs to nobody. The owner removes both files when it ends; after a
- * crash they stay. flock needs no right to write, so a lock file that is left
- * is readable for the group of the directory and can be taken by each of its
- * members; a socket that is left can be replaced by those who may remove it,
- * which in a sticky directory are its user, the directory's, and root.
+ * as long as that file is the one at its path. A process that takes the lock
+ * may replace a socket that is there. The owner removes both files when it
+ * ends; after a crash they stay. flock does not need write permission, so every
+ * member of the directory's group, who can read the lock file, can take it
+ * over. A leftover socket can be replaced by those who may remove it: in a
+ * sticky directory its owner, the directory's owner, and root.
  */
 #include "percore_config.h"
 
@@ -24,7 +24,7 @@
 
 enum { LOCK_MODE = 0640, SOCKET_MODE = 0660, BACKLOG = 16, TRIES = 16 };
 
-/* Whether a path leads to this very file, and not to a later one. */
+/* True if the path still leads to this file. */
 static bool is_at(const char *path, dev_t device, ino_t inode) {
   struct stat file;
   return lstat(path, &file) == 0 && file.st_dev == device &&
@@ -37,9 +37,9 @@ static bool is_ours(const struct region_name *name) {
          is_at(name->lock_path, file.st_dev, file.st_ino);
 }
 
-/* A file of another user is opened without O_CREAT, which the kernel refuses in
- * a sticky directory (fs.protected_regular). Only a file that this call made
- * gets another mode. */
+/* Opens without O_CREAT first: in a sticky directory the kernel refuses O_CREAT
+ * for a file of another user (fs.protected_regular). Sets the mode only of a
+ * file that this call created. */
 static int open_lock(const char *path) {
   enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
   int fd = open(path, FLAGS);
@@ -51,8 +51,8 @@ static int open_lock(const char *path) {
   return fd;
 }
 
-/* A process that gives a name back removes the file. Others may have opened it
- * before; they try the next file. */
+/* A process that gives the name back removes the lock file, so the lock may be
+ * on a file that is no longer at the path: try again. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
     name->lock = open_lock(name->lock_path);
@@ -61,20 +61,17 @@ static int take_lock(struct region_name *name) {
     if (name->lock < 0)
       return -1;
     if (flock(name->lock, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK)
-        errno = EADDRINUSE;
       region_close_fd(&name->lock);
-      return -1;
+      return errno == EWOULDBLOCK ? region_failed(EADDRINUSE) : -1;
     }
     if (is_ours(name))
       return 0;
     region_close_fd(&name->lock);
   }
-  errno = EADDRINUSE;
-  return -1;
+  return region_failed(EADDRINUSE);
 }
 
-/* The mode is set before anybody can connect: the directory's group may. */
+/* Sets the mode before listen(2): the directory's group may connect. */
 static int bind_and_listen(struct region_name *name, int fd) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct stat file;
@@ -132,7 +129,7 @@ bool region_name_is_found(const struct region_name *name) {
 
 int region_name_restore(struct region_name *name) {
   struct region_name again = *name;
-  if (!is_ours(name)) { /* the lock file was removed, too */
+  if (!is_ours(name)) { /* the lock file was removed too */
     if (take_lock(&again) != 0)
       return -1;
     close(name->lock);

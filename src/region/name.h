@@ -1,5 +1,5 @@
-/* name.h: a region's name in a runtime directory: the lock file that owns it,
- * and the socket at which readers find the region. Private to serve.c. */
+/* name.h: takes a region's name in a runtime directory: the lock file, and the
+ * socket at which readers find the region. Private to serve.c. */
 #ifndef PERCORE_REGION_NAME_H
 #define PERCORE_REGION_NAME_H
 
@@ -18,22 +18,22 @@ struct region_name {
   ino_t inode;
 };
 
-/* Takes the name and listens. 0, or -1 with errno (EADDRINUSE: it is taken),
- * and nothing is left in the directory. */
+/* Takes the name and listens. 0, or -1 with errno (EADDRINUSE: another process
+ * has the name) and no file left behind. */
 int region_name_take(struct region_name *name, const char *region,
                      const struct percore_options *options);
 
-/* True if readers that connect now reach the listener. */
+/* True if the socket at the path is the listener's. */
 bool region_name_is_found(const struct region_name *name);
 
-/* Recreates a socket that was removed. 0 and a new listener, or -1 with
- * everything as before. */
+/* Recreates a socket that was removed, with a new listener. 0, or -1 and
+ * nothing changes. */
 int region_name_restore(struct region_name *name);
 
-/* Gives the name back. */
+/* Gives the name back: removes both files. */
 void region_name_release(struct region_name *name);
 
-/* Closes and leaves the files as they are. */
+/* Closes the descriptors and leaves the files. */
 void region_name_close(struct region_name *name);
 
 #endif

@@ -1,4 +1,4 @@
-/* open.c: percore_open and what belongs to it, for applications that read. */
+/* open.c: percore_open and the calls on its readers. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -11,11 +11,11 @@
 
 struct percore_reader {
   char *name, *instance;            /* NULL: none */
-  bool own;                         /* the region is one of this process */
-  struct region_receiver *receiver; /* rests unless the producer is awaited */
+  bool own;                         /* the region belongs to this process */
+  struct region_receiver *receiver; /* at rest once there is a region */
   struct region_reader *reader;
-  struct region_tile tile; /* of one row, of the table last read */
-  uint64_t producer;       /* whose tile */
+  struct region_tile tile; /* for one row of the table that was read last */
+  uint64_t producer;       /* of the tile */
 };
 
 enum { HELLO_WAIT_MS = 1000 };
@@ -54,8 +54,8 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-/* A region of this process is read without its socket: nobody may be serving
- * while this thread reads. */
+/* Reads a region of this process without its socket, because this thread may be
+ * the one that serves it. */
 static enum region_event refresh(struct percore_reader *reader) {
   static const unsigned char no_id[16];
   const struct region_directory *directory =
@@ -191,19 +191,18 @@ int percore_read_row(struct percore_reader *reader, uint32_t table,
                      uint64_t *values, uint32_t count) {
   const struct region_directory *directory =
       region_reader_directory(reader->reader);
-  errno = directory == NULL ? ENODEV : EINVAL;
-  if (directory == NULL || table >= directory->table_count ||
-      slot < PERCORE_SHARED_BLOCK)
-    return -1;
+  if (directory == NULL)
+    return region_failed(ENODEV);
+  if (table >= directory->table_count || slot < PERCORE_SHARED_BLOCK)
+    return region_failed(EINVAL);
   if (prepare_tile(reader, table) != 0)
     return -1;
   region_tile_read(reader->reader, &reader->tile, row);
   uint64_t generation = reader->tile.rows ? reader->tile.generations[0] : 0;
   char row_name[REGION_ROW_NAME_SIZE];
-  errno = ENOENT;
   if (region_state(generation) != REGION_LIVE ||
       !region_reader_row_name(reader->reader, table, row, generation, row_name))
-    return -1;
+    return region_failed(ENOENT);
   if (name != NULL && name_size > 0) {
     size_t length = strnlen(row_name, name_size - 1);
     memcpy(name, row_name, length);

@@ -1,19 +1,21 @@
-/* poll.c: long rounds of a polling loop. A round normally takes microseconds.
- * While a thread is off its CPU its packets wait, so the round in which that
- * happened handles something and would count as busy. After a long round the
- * kernel is asked how much CPU time the thread got since the last look; the
- * rest of the time was not work.
+/* poll.c: accounts for long rounds of a polling loop. A round normally takes
+ * microseconds. While a thread is off its CPU, packets wait for it, so the
+ * round in which that happened handles some and would count as busy. After a
+ * long round the library asks the kernel how much CPU time the thread got since
+ * the last check; the rest of the time was not work.
  *
- * A look is a system call (about 0.5 us), so that loops whose rounds all take
- * long pay less than 1 % for it. Absences of less than a long round are
- * accepted: schedulers hand out longer slices. */
+ * A check is a system call (about 0.5 us), so it costs less than 1 % even if
+ * all rounds are long. Shorter absences are not detected, but the time slices
+ * of schedulers are longer than that. */
 #include "percore_config.h"
 
 #include <time.h>
 
 #include "writer.h"
 
-enum { LONG_ROUND_NS = 100000, ROUNDS_BACK = 10000 };
+/* A tsc may precede last_tsc by this many long rounds (1 s) without being taken
+ * for a clock that began anew. */
+enum { LONG_ROUND_NS = 100000, MAX_ROUNDS_BACK = 10000 };
 
 static void add(uint64_t *cell, uint64_t n) {
   __atomic_store_n(cell, *cell + n, __ATOMIC_RELAXED);
@@ -22,26 +24,26 @@ static void add(uint64_t *cell, uint64_t n) {
 uint64_t region_poll_absence(struct percore_slot_head *head,
                              const struct region_clocks *now, uint64_t hz) {
   uint64_t awake =
-      now->tsc - head->looked_tsc - (head->sleep_cycles - head->looked_sleep);
-  double ran = (double)(now->cpu_ns - head->looked_cpu_ns) * 1e-9 * (double)hz;
-  head->looked_tsc = now->tsc;
-  head->looked_cpu_ns = now->cpu_ns;
-  head->looked_sleep = head->sleep_cycles;
+      now->tsc - head->checked_tsc - (head->sleep_cycles - head->checked_sleep);
+  double ran = (double)(now->cpu_ns - head->checked_cpu_ns) * 1e-9 * (double)hz;
+  head->checked_tsc = now->tsc;
+  head->checked_cpu_ns = now->cpu_ns;
+  head->checked_sleep = head->sleep_cycles;
   return (double)awake > ran ? (uint64_t)((double)awake - ran) : 0;
 }
 
-/* The time since last_tsc, and from where to go on. */
-static uint64_t pass_to(struct percore_slot_head *head, uint64_t tsc) {
+/* Advances last_tsc and returns the time since the old value. */
+static uint64_t advance_to(struct percore_slot_head *head, uint64_t tsc) {
   uint64_t elapsed = tsc - head->last_tsc, back = head->last_tsc - tsc;
-  if ((int64_t)elapsed < 0 && back <= ROUNDS_BACK * head->long_round)
+  if ((int64_t)elapsed < 0 && back <= MAX_ROUNDS_BACK * head->long_round)
     return 0; /* the caller read the clock before it slept */
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  return (int64_t)elapsed < 0 ? 0 : elapsed; /* or it began anew (suspend) */
+  return (int64_t)elapsed < 0 ? 0 : elapsed; /* after a suspend */
 }
 
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence) {
-  uint64_t elapsed = pass_to(head, tsc);
+  uint64_t elapsed = advance_to(head, tsc);
   uint64_t ran = absence < elapsed ? elapsed - absence : 0;
   add(&head->total_cycles, elapsed);
   add(&head->busy_cycles, n > 0 ? ran : 0);
@@ -51,12 +53,12 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
   percore_quiescent((percore_slot_t){head});
 }
 
-/* How long the thread was awake and off its CPU from the last look to tsc. An
- * absence between tsc and this call counts for the next look, because the CPU
- * time does not grow in an absence. */
-static uint64_t look(struct percore_slot_head *head, uint64_t tsc) {
+/* Returns how long the thread was awake but off its CPU between the last check
+ * and tsc. An absence between tsc and this call counts in the next check,
+ * because CPU time does not grow during an absence. */
+static uint64_t check_cpu(struct percore_slot_head *head, uint64_t tsc) {
   struct timespec cpu;
-  /* A sink, or a system call filter that refuses. */
+  /* The slot is a sink, or a system call filter refuses. */
   if (head->long_round == 0 ||
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0) {
     head->long_round = UINT64_MAX;
@@ -71,14 +73,14 @@ static uint64_t look(struct percore_slot_head *head, uint64_t tsc) {
 void region_poll_begin(struct percore_slot_head *head) {
   uint64_t tsc = percore_tsc();
   head->long_round = region_tsc_hz() / (1000000000u / LONG_ROUND_NS);
-  (void)look(head, tsc);
+  (void)check_cpu(head, tsc);
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
 }
 
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n) {
-  region_poll_long(slot.head, tsc, n, look(slot.head, tsc));
+  region_poll_long(slot.head, tsc, n, check_cpu(slot.head, tsc));
 }
 
-void percore_look_(percore_slot_t slot) {
-  (void)look(slot.head, slot.head->last_tsc);
+void percore_check_cpu_(percore_slot_t slot) {
+  (void)check_cpu(slot.head, slot.head->last_tsc);
 }

@@ -1,4 +1,4 @@
-/* provide.c: memory for rows, in steps. */
+/* provide.c: provides memory for rows, in steps. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -6,7 +6,7 @@
 #include "memory.h"
 #include "writer.h"
 
-/* A part of a region that grows with the rows. */
+/* A part of a region with an element per row. */
 struct array {
   uint64_t offset;
   uint64_t stride; /* bytes */
@@ -27,7 +27,7 @@ static int provide_elements(struct percore_region *region,
                  (to - from) * array->stride);
 }
 
-/* Everything was provided when the region was made. */
+/* True if all memory was provided when the region was created. */
 static bool is_huge(const struct percore_region *region) {
   return region->page_size > 65536;
 }
@@ -48,7 +48,7 @@ static bool has_rows_in_slot(const struct percore_region *region, uint32_t slot,
 
 enum { SHARED_ARRAYS = 5 };
 
-/* Those that all slots have in common; returns how many there are. */
+/* The arrays outside the slot blocks. Returns their number. */
 static size_t shared_arrays(const struct region_table *table,
                             struct array *arrays) {
   uint64_t bases = 8ull * table->columns;
@@ -153,11 +153,9 @@ int percore_reserve(struct percore_region *region, uint32_t table,
   if (!region_lock(region))
     return -1;
   int rc = -1;
-  if (region_user_table(region, &table)) {
-    errno = EINVAL;
-    if (rows <= region->tables[table].max_rows)
-      rc = reserve(region, table, rows);
-  }
+  if (region_user_table(region, &table))
+    rc = rows <= region->tables[table].max_rows ? reserve(region, table, rows)
+                                                : region_failed(EINVAL);
   region_unlock(region);
   return rc;
 }

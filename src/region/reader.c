@@ -14,7 +14,6 @@
 
 #define DEFAULT_MAX_SIZE (4ull << 30)
 
-/* Without connection and region; NULL with ENOMEM. */
 static struct region_reader *allocate(void) {
   struct region_reader *reader = calloc(1, sizeof(*reader));
   if (reader == NULL)
@@ -41,7 +40,7 @@ int region_reader_open(struct region_reader **opened, const char *name,
     free(reader);
     return -1;
   }
-  reader->options.runtime_dir = NULL; /* the caller's; it is in the path */
+  reader->options.runtime_dir = NULL; /* belongs to the caller */
   *opened = reader;
   return 0;
 }
@@ -82,7 +81,7 @@ void region_reader_close(struct region_reader *reader) {
 }
 
 /* ---------------------------------------------------------------------------
- * Coming and going
+ * Producers come and go
  */
 
 static void say_fault(struct region_reader *reader) {
@@ -93,12 +92,8 @@ static void say_fault(struct region_reader *reader) {
            fault->text[0] != '\0' ? "refused: " : "", why);
 }
 
-/* why: what the producer did wrong in handing over, or NULL. */
-static void fail(struct region_reader *reader, int error, const char *why) {
-  if (why != NULL && error == EPROTO)
-    region_breaks(&reader->fault, REGION_RULE_HELLO, "%s", why);
-  else
-    region_fails(&reader->fault, error, why != NULL ? why : "");
+static void fail(struct region_reader *reader, int error, const char *text) {
+  region_fails(&reader->fault, error, text);
   say_fault(reader);
 }
 
@@ -106,21 +101,20 @@ static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
 
-/* A region whose own name differs from that of its socket is refused: its
- * values would be taken for those of another region. */
+/* Refuses a region whose name differs from its socket's: its values would pass
+ * for those of another region. */
 static bool name_is_valid(const struct region_reader *reader,
                           const struct region_directory *directory,
                           struct region_fault *fault) {
   char file[sizeof(reader->path)];
-  snprintf(file, sizeof(file), "/%s%s%s.sock", directory->name,
-           directory->instance != NULL ? "@" : "",
-           directory->instance != NULL ? directory->instance : "");
-  return strcmp(strrchr(reader->path, '/'), file) == 0 ||
+  return (region_path(file, sizeof(file), "", directory->name,
+                      directory->instance, "sock") == 0 &&
+          strcmp(strrchr(reader->path, '/'), file) == 0) ||
          region_breaks(fault, REGION_RULE_SOCKET_NAME,
-                       "region name differs from its socket's");
+                       "the region's name differs from its socket's");
 }
 
-/* Opens the region that was handed over; false with the reader's fault if it is
+/* Opens the region that was handed over. False with the reader's fault if it is
  * refused. */
 static bool open_handed(struct region_reader *reader,
                         struct region_view *view) {
@@ -148,8 +142,8 @@ static void take_connection(struct region_reader *reader) {
   reader->text[0] = '\0';
 }
 
-/* The new region replaces the one that is gone, in the allowance, too, because
- * there may be no room for both. */
+/* Replaces the region that is gone, whose share of the allowance is given back
+ * first because there may be no room for both. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
@@ -177,7 +171,7 @@ static enum region_event leave(struct region_reader *reader) {
   region_connection_close(&reader->connection);
   reader->left = true;
   reader->ended = has_ended(&reader->view);
-  fail(reader, ECONNRESET, NULL);
+  fail(reader, ECONNRESET, "");
   return REGION_WENT;
 }
 
@@ -191,7 +185,7 @@ int region_reader_connect(struct region_reader *reader) {
                    : region_connection_open(coming, reader->path);
   reader->listener = status == 0 ? coming->uid : (uid_t)-1;
   if (status != 0) {
-    fail(reader, errno, NULL);
+    fail(reader, errno, "");
   } else if (options->may_read != NULL &&
              !options->may_read(coming->uid, options->argument)) {
     region_connection_close(coming);
@@ -207,32 +201,31 @@ uid_t region_reader_listener(const struct region_reader *reader) {
   return reader->listener;
 }
 
-/* False, with the reader's error, if there is no HELLO. */
+/* False with the reader's fault if HELLO has not come. */
 static bool await_hello(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
   struct region_receiver *receiver = reader->options.receiver;
   int wait_ms = reader->options.hello_wait_ms;
-  const char *why;
   if (region_reader_connect(reader) != 0)
     return false;
   if (coming->memfd >= 0)
     return true;
   int status = receiver == NULL
-                   ? region_connection_hello(coming, wait_ms, &why)
+                   ? region_connection_hello(coming, wait_ms, &reader->fault)
                    : region_receiver_hello(receiver, coming, reader->path,
-                                           wait_ms, &why);
+                                           wait_ms, &reader->fault);
   if (status == 0)
     return true;
-  if (errno == EAGAIN) { /* stay connected: it may speak later */
-    fail(reader, ETIMEDOUT, NULL);
-    return false;
-  }
-  fail(reader, errno, why);
-  region_connection_close(coming);
+  if (reader->fault.error == EAGAIN) /* the connection stays, HELLO may come */
+    region_fails(&reader->fault, ETIMEDOUT, "");
+  else
+    region_connection_close(coming);
+  say_fault(reader);
   return false;
 }
 
-/* The region whose counts were read, and must not count again. */
+/* True if the reader has reconnected to the region that it had: its counts must
+ * not be counted again. */
 static bool is_same_region(const struct region_reader *reader) {
   const struct region_header *header = &reader->view.directory.header;
   uint8_t id[sizeof(header->region_id)];
@@ -242,8 +235,8 @@ static bool is_same_region(const struct region_reader *reader) {
          memcmp(id, header->region_id, sizeof(id)) == 0;
 }
 
-/* Whether an error of connecting means that nobody serves the region. Other
- * errors come from a producer with too many connections or from limits of this
+/* True if an error of connecting means that no process serves the region. Other
+ * errors come from a producer with too many connections, or from limits of this
  * process. */
 static bool is_nobody_there(int error) {
   return error == ENOENT || error == ECONNREFUSED || error == ENOTSOCK ||
@@ -264,7 +257,7 @@ enum region_event region_reader_refresh(struct region_reader *reader) {
     take_connection(reader);
     return REGION_AS_BEFORE;
   }
-  /* The next call takes what has come. */
+  /* The next call opens the new region. */
   return alive ? leave(reader) : take_region(reader);
 }
 
@@ -282,7 +275,7 @@ bool region_reader_adopt(struct region_reader *reader, int memfd,
 void region_reader_leave(struct region_reader *reader) { reader->left = true; }
 
 /* ---------------------------------------------------------------------------
- * What is known of the producer
+ * The producer and its region
  */
 
 enum region_presence
@@ -328,10 +321,8 @@ bool region_reader_ended(const struct region_reader *reader) {
 
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms) {
-  if (!has_view(reader) || reader->left) {
-    errno = ENODEV;
-    return -1;
-  }
+  if (!has_view(reader) || reader->left)
+    return region_failed(ENODEV);
   struct region_receiver *given = reader->options.receiver;
   struct region_receiver *receiver =
       given != NULL ? given : region_receiver_new();
@@ -353,7 +344,7 @@ uint64_t region_reader_attach_refused(const struct region_reader *reader) {
       &reader->view, offsetof(struct region_header, attach_refused)));
 }
 
-/* The live words of a table; NULL while they are a hole. */
+/* The live words of a table; NULL if they have no memory. */
 static const struct region_table_live *live_of(struct region_reader *reader,
                                                uint32_t t) {
   struct region_view *view = &reader->view;

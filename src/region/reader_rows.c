@@ -1,5 +1,4 @@
-/* reader_rows.c: which slots and rows a region has, and what they are called.
- */
+/* reader_rows.c: finds the slots and the names of rows of a region. */
 #include "percore_config.h"
 
 #include <stdio.h>
@@ -39,8 +38,8 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* NULL if no thread ever attached: neither record nor head may have memory.
- */
+/* NULL if no thread ever attached: the record and the head of the block may
+ * have no memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
@@ -62,8 +61,8 @@ static const struct region_slot *find_slot(struct region_reader *reader,
   return slot;
 }
 
-/* Slots of cores are labelled by their place; the label of an extra one is
- * foreign and counts only if there is such a core. */
+/* The slot of a core counts for the core of its own number. The label of an
+ * extra slot is a foreign number: it counts only if there is such a core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;
@@ -104,8 +103,30 @@ void region_reader_slot(struct region_reader *reader, uint32_t s,
 }
 
 /* ---------------------------------------------------------------------------
- * Names of rows
+ * Rows
  */
+
+uint32_t region_rows_with_generations(struct region_reader *reader,
+                                      uint32_t t) {
+  struct region_view *view = &reader->view;
+  uint32_t in_use = region_reader_rows(reader, t);
+  if (in_use == 0)
+    return 0;
+  uint64_t data =
+      region_view_data(view, view->directory.tables[t].generations_offset,
+                       8ull * in_use, &view->known[t].generations);
+  return data / 8 < in_use ? (uint32_t)(data / 8) : in_use;
+}
+
+uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t t) {
+  uint32_t rows = region_rows_with_generations(reader, t), live = 0;
+  if (rows == 0)
+    return 0;
+  const uint64_t *generations = region_view_generations(&reader->view, t);
+  for (uint32_t row = 0; row < rows; row++)
+    live += region_state(region_load(&generations[row])) == REGION_LIVE;
+  return live;
+}
 
 static void write_key(uint32_t format, uint64_t key, char *name) {
   size_t size = REGION_ROW_NAME_SIZE;
@@ -149,7 +170,7 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0};
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     words[w] = region_load(&label[w]);
-  /* Pairs with the release fence after the word said changing. */
+  /* Pairs with the release fence after the word became CHANGING. */
   __atomic_thread_fence(__ATOMIC_ACQUIRE);
   const uint64_t *generation_now = region_view_generations(view, t) + row;
   if (region_incarnation(region_load(generation_now)) !=
@@ -160,6 +181,6 @@ bool region_reader_row_name(struct region_reader *reader, uint32_t t,
   if (table->row_name_size == 0)
     write_key(table->key, words[0], name);
   else
-    memcpy(name, words, table->row_name_size); /* at most 120: ended by zeros */
+    memcpy(name, words, table->row_name_size); /* words end with a NUL */
   return true;
 }

@@ -20,24 +20,24 @@
 
 enum {
   MAX_PROCESSES = 256,
-  MAX_OF_SOCKET = 2, /* one may still be about to end */
+  MAX_OF_SOCKET = 2, /* the previous one may still be about to exit */
   MAX_OFFENDERS = 64,
   MAX_FD = 65536,
   REAP_MS = 1000,
-  END_MS = 100
+  EXIT_MS = 100
 };
 
 /* Like fork(2), but the host gets no SIGCHLD, its waitpid(-1) does not see the
  * child, and the call waits for no lock that another thread holds. The child
- * may only call what is async-signal-safe. The arguments are zeros so that
- * their order, which depends on the architecture, does not matter. */
+ * may only call async-signal-safe functions. All arguments are zero, so their
+ * order, which depends on the architecture, does not matter. */
 static pid_t fork_unseen(void) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
-/* Closes all other descriptors: no port, pipe, lock or connection of the host
- * may depend on the end of a process that is held up. Returns the descriptor's
- * new number. */
+/* Closes all other descriptors: a process that never exits must not keep a
+ * port, pipe, lock or connection of the host open. Returns the descriptor's new
+ * number. */
 static int keep_only(int fd) {
   if (fd != 0 && dup2(fd, 0) < 0)
     _exit(1);
@@ -47,29 +47,29 @@ static int keep_only(int fd) {
 #endif
   for (int i = 1; i < MAX_FD && !closed; i++)
     close(i);
-  /* Messages of libc are lost rather than sent to somebody's socket. */
+  /* libc's messages must not go to a socket that gets number 1 or 2 later. */
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   return 0;
 }
 
 /* ---------------------------------------------------------------------------
- * The receiver: makes receptions, holds nothing that producers sent
+ * The receiver: starts receptions, holds nothing that producers sent
  */
 
 struct process {
-  pid_t pid; /* 0: none */
-  struct region_request request;
+  pid_t pid;                     /* 0: none */
+  struct region_request request; /* the shared reception: of no user */
 };
 
 struct receiver {
-  int control;       /* to the reader */
-  bool shares;       /* most requests go to one reception */
-  pid_t shared;      /* that one; 0 once it was reaped */
-  int shared_socket; /* -1: none */
+  int control;            /* to the reader */
+  bool may_share;         /* users without an offence share a reception */
+  struct process *shared; /* NULL: none; it may have been reaped */
+  int shared_socket;      /* -1: none */
   size_t offences;
   uid_t offenders[MAX_OFFENDERS];
-  struct process processes[MAX_PROCESSES]; /* which are not shared */
+  struct process processes[MAX_PROCESSES];
 };
 
 static bool is_offender(const struct receiver *receiver, uid_t uid) {
@@ -79,32 +79,30 @@ static bool is_offender(const struct receiver *receiver, uid_t uid) {
   return false;
 }
 
-/* Returns whether any are left. */
+/* Returns whether processes other than the shared reception are left. */
 static bool reap(struct receiver *receiver) {
   bool any = false;
   pid_t pid;
-  while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0) {
-    if (receiver->shared == pid)
-      receiver->shared = 0;
+  while ((pid = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
     for (int i = 0; i < MAX_PROCESSES; i++)
       if (receiver->processes[i].pid == pid)
         receiver->processes[i].pid = 0;
-  }
   for (int i = 0; i < MAX_PROCESSES; i++)
-    any |= receiver->processes[i].pid != 0;
+    any |= receiver->processes[i].pid != 0 &&
+           &receiver->processes[i] != receiver->shared;
   return any;
 }
 
-/* A place to note another process. NULL and a fault if there are too many: one
- * user takes no more places than are left for others. */
+/* A place to note another process. NULL with an offence if there are too many:
+ * a user may not take more places than are left for others. */
 static struct process *find_place(struct receiver *receiver,
                                   const struct region_request *request,
-                                  enum region_offence *fault) {
+                                  enum region_offence *offence) {
   struct process *place = NULL;
   int unused = 0, of_user = 0, of_socket = 0;
   for (int i = 0; i < MAX_PROCESSES; i++) {
     struct process *process = &receiver->processes[i];
-    if (process->pid == 0) {
+    if (process->pid == 0 && process != receiver->shared) {
       place = process;
       unused++;
     } else if (process->request.uid == request->uid) {
@@ -112,71 +110,79 @@ static struct process *find_place(struct receiver *receiver,
       of_socket += strcmp(process->request.path, request->path) == 0;
     }
   }
-  *fault = of_socket < MAX_OF_SOCKET ? REGION_TOO_MANY : REGION_HELD_UP;
+  *offence = of_socket < MAX_OF_SOCKET ? REGION_TOO_MANY : REGION_HELD_UP;
   return of_socket < MAX_OF_SOCKET && of_user < unused ? place : NULL;
 }
 
-/* Returns its pid, or -1. */
-static pid_t make_reception(int *socket) {
+/* Starts a reception. NULL with an offence if that fails. */
+static struct process *start_reception(struct receiver *receiver,
+                                       const struct region_request *request,
+                                       int *socket,
+                                       enum region_offence *offence) {
   int ends[2];
+  struct process *place = find_place(receiver, request, offence);
+  if (place == NULL)
+    return NULL;
+  *offence = REGION_TOO_MANY;
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
-    return -1;
+    return NULL;
   pid_t pid = fork_unseen();
   if (pid == 0)
     region_reception_run(keep_only(ends[1]));
   close(ends[1]);
   *socket = ends[0];
-  if (pid < 0)
+  if (pid < 0) {
     region_close_fd(socket);
-  return pid;
+    return NULL;
+  }
+  *place = (struct process){.pid = pid, .request = *request};
+  return place;
 }
 
-/* In a reception of its own. */
+/* Serves a request by a reception of its own. */
 static void isolate(struct receiver *receiver,
                     const struct region_request *request, int reader) {
-  enum region_offence fault;
+  enum region_offence offence;
   int socket;
-  struct process *place = find_place(receiver, request, &fault);
-  pid_t pid = place != NULL ? make_reception(&socket) : -1;
-  if (pid < 0) {
-    region_answer_offence(reader, fault);
+  if (start_reception(receiver, request, &socket, &offence) == NULL) {
+    region_answer_offence(reader, offence);
     return;
   }
   region_packet_send(socket, request, sizeof(*request), &reader, 1);
   close(socket);
-  *place = (struct process){.pid = pid, .request = *request};
 }
 
-/* A request that the reception does not get, because it has just ended or has
- * no time, ends with the reader's socket, and the reader asks again. */
+/* If the reception does not get the request, because it has just exited or its
+ * queue is full, the reader sees the end of its socket and asks again. */
 static void share(struct receiver *receiver,
                   const struct region_request *request, int reader) {
-  if (receiver->shared_socket < 0)
-    receiver->shared = make_reception(&receiver->shared_socket);
-  if (receiver->shared_socket >= 0)
+  static const struct region_request of_no_user = {.uid = (uid_t)-1};
+  enum region_offence offence = REGION_TOO_MANY;
+  if (receiver->shared == NULL)
+    receiver->shared = start_reception(receiver, &of_no_user,
+                                       &receiver->shared_socket, &offence);
+  if (receiver->shared != NULL)
     region_packet_send(receiver->shared_socket, request, sizeof(*request),
                        &reader, 1);
   else
-    region_answer_offence(reader, REGION_TOO_MANY);
+    region_answer_offence(reader, offence);
 }
 
-/* The shared reception has ended: with the request that it had to refuse
- * something for, unless somebody killed it. */
-static void hear_of_shared(struct receiver *receiver) {
+/* The shared reception has ended. It sent back the request whose producer it
+ * refused, unless somebody killed it. */
+static void note_end_of_shared(struct receiver *receiver) {
   struct region_request refused;
   struct region_passed passed;
-  enum region_offence fault;
   ssize_t size = region_packet_receive(receiver->shared_socket, &refused,
                                        sizeof(refused), &passed);
   if (size < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   region_close_fd(&receiver->shared_socket);
-  if (size != sizeof(refused))
-    return;
-  receiver->offenders[receiver->offences++ % MAX_OFFENDERS] = refused.uid;
-  struct process *place = find_place(receiver, &refused, &fault);
-  if (place != NULL) /* as free as before if it was reaped */
-    *place = (struct process){.pid = receiver->shared, .request = refused};
+  if (size == sizeof(refused)) {
+    receiver->offenders[receiver->offences++ % MAX_OFFENDERS] = refused.uid;
+    receiver->shared->request = refused;
+  }
+  receiver->shared = NULL;
 }
 
 static void serve_one(struct receiver *receiver) {
@@ -188,7 +194,7 @@ static void serve_one(struct receiver *receiver) {
     return;
   if (size != sizeof(request))
     _exit(0); /* the reader has ended */
-  if (passed.count == 1 && receiver->shares &&
+  if (passed.count == 1 && receiver->may_share &&
       !is_offender(receiver, request.uid))
     share(receiver, &request, passed.fds[0]);
   else if (passed.count == 1)
@@ -196,10 +202,9 @@ static void serve_one(struct receiver *receiver) {
   region_passed_close(&passed);
 }
 
-/* Whether the limit allows the descriptors that a shared reception needs. The
- * kernel closes descriptors of a message for which there is no room, which
- * might block (SO_LINGER).
- */
+/* Raises the limit of descriptors to what a shared reception needs. Where a
+ * message's descriptors do not fit, the kernel closes them in recvmsg(2), and
+ * that might block (SO_LINGER). */
 static bool has_descriptors(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -216,13 +221,13 @@ static _Noreturn void serve(int control) {
   static struct receiver receiver = {.shared_socket = -1};
   receiver.control = keep_only(control);
   prctl(PR_SET_NAME, "percore-receive");
-  receiver.shares = has_descriptors();
+  receiver.may_share = has_descriptors();
   for (;;) {
     struct pollfd ends[] = {{.fd = receiver.control, .events = POLLIN},
                             {.fd = receiver.shared_socket, .events = POLLIN}};
     (void)poll(ends, 2, reap(&receiver) ? REAP_MS : -1);
     if (ends[1].revents != 0)
-      hear_of_shared(&receiver);
+      note_end_of_shared(&receiver);
     if (ends[0].revents != 0)
       serve_one(&receiver);
   }
@@ -266,18 +271,18 @@ int region_receiver_start(struct region_receiver *receiver) {
   return 0;
 }
 
-/* Waits by the pidfd if there is one: after the host waits with __WALL, the pid
- * may belong to another process. */
+/* Waits by the pidfd if there is one: if the host itself waits with __WALL, the
+ * pid may belong to another process by now. */
 void region_receiver_rest(struct region_receiver *receiver) {
   struct pollfd end = {.fd = receiver->pidfd, .events = POLLIN};
   siginfo_t info;
   if (receiver->pid == 0)
     return;
-  region_close_fd(&receiver->control); /* ends it */
+  region_close_fd(&receiver->control); /* makes the process exit */
   if (receiver->pidfd < 0) {
     (void)waitpid(receiver->pid, NULL, __WALL);
   } else {
-    if (poll(&end, 1, END_MS) == 0)
+    if (poll(&end, 1, EXIT_MS) == 0)
       (void)syscall(SYS_pidfd_send_signal, receiver->pidfd, SIGKILL, NULL, 0);
     (void)waitid(P_PIDFD, (id_t)receiver->pidfd, &info,
                  WEXITED | WNOHANG | __WALL);
@@ -292,25 +297,30 @@ void region_receiver_free(struct region_receiver *receiver) {
   free(receiver);
 }
 
-/* Makes a receiver where there is none, or no longer. Returns the socket for
- * the answer, or -1 with errno. */
+/* Sends a request and starts the process if it is not running. Returns the
+ * socket for the answer, or -1 with a fault. */
 static int ask(struct region_receiver *receiver,
-               const struct region_request *request, const char **why) {
+               const struct region_request *request,
+               struct region_fault *fault) {
   int ends[2];
-  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0)
+  if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    region_fails(fault, errno, "");
     return -1;
+  }
   bool sent = false;
   for (int attempt = 0; attempt < 2 && !sent; attempt++) {
     if (receiver->pid == 0 && region_receiver_start(receiver) != 0) {
-      region_fail(REGION_TOO_MANY, why);
+      region_offend(REGION_TOO_MANY, fault);
       break;
     }
     sent = region_packet_send(receiver->control, request, sizeof(*request),
                               &ends[1], 1);
-    if (!sent && errno != EPIPE && errno != ECONNRESET)
+    if (sent)
       break;
-    if (!sent)
-      region_receiver_rest(receiver);
+    region_fails(fault, errno, "");
+    if (errno != EPIPE && errno != ECONNRESET)
+      break;
+    region_receiver_rest(receiver); /* it was killed: start another */
   }
   region_close_fd(&ends[1]);
   if (!sent)
@@ -318,34 +328,38 @@ static int ask(struct region_receiver *receiver,
   return ends[0];
 }
 
-/* Asks, unless that was done, and awaits the answer. 0, or -1 with errno:
- * EAGAIN if there is no answer yet, or the reception has ended because of
- * another connection, so that the next call asks again. */
+/* Asks, unless there is a socket from an earlier call, and waits for the
+ * answer. 0, or -1 with a fault: EAGAIN if there is no answer yet, or if the
+ * reception has exited because of another connection, in which case the next
+ * call asks again. */
 static int await_answer(struct region_receiver *receiver,
                         const struct region_request *request, int *socket,
                         int wait_ms, struct region_message *answer,
-                        struct region_passed *passed, const char **why) {
-  *why = NULL;
+                        struct region_passed *passed,
+                        struct region_fault *fault) {
   passed->count = 0;
   if (*socket < 0)
-    *socket = ask(receiver, request, why);
+    *socket = ask(receiver, request, fault);
   if (*socket < 0)
     return -1;
-  int status =
-      region_message_await(*socket, region_now_ms() + wait_ms, answer, passed);
-  if (status != 0 && errno == ECONNRESET) {
+  if (region_message_await(*socket, region_now_ms() + wait_ms, answer,
+                           passed) == 0)
+    return 0;
+  if (errno == ECONNRESET) {
     region_close_fd(socket);
     errno = EAGAIN;
   }
-  return status;
+  region_fails(fault, errno, "");
+  return -1;
 }
 
-static int take_error(const struct region_message *answer, const char **why) {
+static int take_error(const struct region_message *answer,
+                      struct region_fault *fault) {
   if (answer->argument > REGION_FIRST_OFFENCE &&
       answer->argument <= REGION_FIRST_OFFENCE + REGION_TOO_MANY)
-    return region_fail(
-        (enum region_offence)(answer->argument - REGION_FIRST_OFFENCE), why);
-  errno = (int)answer->argument;
+    return region_offend(
+        (enum region_offence)(answer->argument - REGION_FIRST_OFFENCE), fault);
+  region_fails(fault, (int)answer->argument, "");
   return -1;
 }
 
@@ -353,16 +367,18 @@ static void copy_path(struct region_request *request, const char *path) {
   memcpy(request->path, path, strnlen(path, sizeof(request->path) - 1));
 }
 
-/* Memory, and the connection, whose producer may have come after the one that
- * was probed. */
+/* Takes the memory and the connection. Its producer may be a successor of the
+ * producer that was probed. */
 static int conclude(struct region_connection *connection,
                     const struct region_message *answer,
-                    struct region_passed *passed, const char **why) {
+                    struct region_passed *passed, struct region_fault *fault) {
   if (answer->type != REGION_HELLO)
-    return take_error(answer, why);
-  errno = EMFILE;
-  if (passed->count != 2 ||
-      region_connection_take_memory(connection, passed, why) != 0)
+    return take_error(answer, fault);
+  if (passed->count != 2) {
+    region_fails(fault, EMFILE, "");
+    return -1;
+  }
+  if (!region_connection_take_memory(connection, passed, fault))
     return -1;
   region_close_fd(&connection->socket);
   connection->socket = region_passed_take(passed, 1);
@@ -372,17 +388,18 @@ static int conclude(struct region_connection *connection,
 
 int region_receiver_hello(struct region_receiver *receiver,
                           struct region_connection *connection,
-                          const char *path, int wait_ms, const char **why) {
+                          const char *path, int wait_ms,
+                          struct region_fault *fault) {
   struct region_request request = {.uid = connection->uid};
   struct region_message answer;
   struct region_passed passed;
   copy_path(&request, path);
   int status = await_answer(receiver, &request, &connection->socket, wait_ms,
-                            &answer, &passed, why);
+                            &answer, &passed, fault);
   if (status == 0)
-    status = conclude(connection, &answer, &passed, why);
-  else if (errno == EAGAIN && region_connection_lost_process(connection))
-    errno = ECONNRESET;
+    status = conclude(connection, &answer, &passed, fault);
+  else if (fault->error == EAGAIN && region_connection_lost_process(connection))
+    region_fails(fault, ECONNRESET, "");
   region_passed_close(&passed);
   return status;
 }
@@ -396,16 +413,16 @@ int region_receiver_reset(struct region_receiver *receiver, const char *path,
           .type = REGION_RESET, .request = 1, .table = table, .row = row}};
   struct region_message answer;
   struct region_passed passed;
-  const char *why;
+  struct region_fault fault;
   int socket = -1;
   copy_path(&request, path);
   int status = await_answer(receiver, &request, &socket, wait_ms, &answer,
-                            &passed, &why);
+                            &passed, &fault);
   if (status == 0 && answer.type != REGION_RESET)
-    status = take_error(&answer, &why);
-  else if (status != 0 && errno == EAGAIN)
-    errno = ETIMEDOUT;
+    status = take_error(&answer, &fault);
+  else if (status != 0 && fault.error == EAGAIN)
+    region_fails(&fault, ETIMEDOUT, "");
   region_passed_close(&passed);
   region_close_fd(&socket);
-  return status;
+  return status == 0 ? 0 : region_failed(fault.error);
 }

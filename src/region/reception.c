@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+/* How often to connect again while a producer's queue is full. */
 enum { AGAIN_MS = 100 };
 
 void region_answer_error(int reader, int error) {
@@ -18,7 +19,7 @@ struct pending {
   struct region_request request;
   int reader;
   int producer; /* -1 while its queue is full */
-  bool asked;   /* the question was sent */
+  bool asked;   /* the question has been sent */
 };
 
 struct reception {
@@ -27,8 +28,7 @@ struct reception {
   struct pending pending[REGION_MAX_PENDING];
 };
 
-/* Producers and readers see the end of their connections now, however long this
- * process takes to exit. */
+/* Ends all connections at once, because this process may never exit. */
 static _Noreturn void leave(struct reception *reception) {
   region_close_fd(&reception->requests);
   for (int i = 0; i < reception->len; i++) {
@@ -36,17 +36,17 @@ static _Noreturn void leave(struct reception *reception) {
     if (reception->pending[i].producer >= 0)
       shutdown(reception->pending[i].producer, SHUT_RDWR);
   }
-  if (chdir("/") != 0) /* holds up no unmount */
+  if (chdir("/") != 0) /* else it could prevent an unmount */
     _exit(1);
   _exit(0);
 }
 
-/* The receiver is told first: the reader may ask again at once. */
+/* Tells the receiver first, because the reader may ask again at once. */
 static _Noreturn void refuse(struct reception *reception, struct pending *one,
-                             enum region_offence fault) {
+                             enum region_offence offence) {
   region_packet_send(reception->requests, &one->request, sizeof(one->request),
                      NULL, 0);
-  region_answer_offence(one->reader, fault);
+  region_answer_offence(one->reader, offence);
   leave(reception);
 }
 
@@ -64,7 +64,7 @@ static void drop_with(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Where its queue is full, the producer has only to accept. */
+/* Tries again later if the producer's queue is full (EAGAIN). */
 static void try_connect(struct reception *reception, struct pending *one) {
   struct region_connection connection;
   if (region_connection_open(&connection, one->request.path) != 0) {
@@ -76,7 +76,7 @@ static void try_connect(struct reception *reception, struct pending *one) {
   one->producer = connection.socket;
   if (connection.uid == one->request.uid)
     return;
-  one->request.uid = connection.uid; /* another listens there by now */
+  one->request.uid = connection.uid; /* another user listens there now */
   drop_with(reception, one, ECONNRESET);
 }
 
@@ -93,7 +93,7 @@ static void add(struct reception *reception,
   try_connect(reception, one);
 }
 
-/* HELLO is faultless: its memory may be closed. */
+/* After a valid HELLO: closing its memory cannot block. */
 static void take_hello(struct reception *reception, struct pending *one,
                        struct region_message *hello, int memory) {
   struct region_message *question = &one->request.question;
@@ -113,7 +113,7 @@ static void take_hello(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Answers without a question are ignored. */
+/* Ignores answers to requests that were not made. */
 static void take_answer(struct reception *reception, struct pending *one,
                         struct region_message *answer) {
   if (answer->request != one->request.question.request)
@@ -140,17 +140,17 @@ static void receive(struct reception *reception, struct pending *one) {
     take_answer(reception, one, &message);
     return;
   }
-  enum region_offence fault =
+  enum region_offence offence =
       one->asked ? REGION_SENDS_MORE
                  : region_judge_hello(status, &message, &passed);
-  if (fault == REGION_NO_OFFENCE)
+  if (offence == REGION_NO_OFFENCE)
     take_hello(reception, one, &message, passed.fds[0]);
   else if (passed.count > 0)
-    refuse(reception, one, fault);
+    refuse(reception, one, offence);
   else if (status != 0 && error != EPROTO)
     drop_with(reception, one, error);
   else
-    drop_with(reception, one, REGION_FIRST_OFFENCE + (int)fault);
+    drop_with(reception, one, REGION_FIRST_OFFENCE + (int)offence);
 }
 
 static void take_request(struct reception *reception) {
@@ -178,7 +178,7 @@ static void await(struct reception *reception, struct pollfd *ends) {
     ;
 }
 
-/* From the last one on: a place that is dropped is taken by the last. */
+/* Iterates backwards, because the last place moves to one that is dropped. */
 _Noreturn void region_reception_run(int socket) {
   static struct reception reception;
   struct pollfd ends[1 + 2 * REGION_MAX_PENDING];

@@ -1,4 +1,4 @@
-/* reset.c: counters show 0 from now on, and nothing else changes. */
+/* reset.c: makes counters and histograms show 0 by changing their bases. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -10,34 +10,33 @@ static bool is_reset(const struct region_field *field) {
   return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
 }
 
-/* A base that is not of one moment would keep packets and bytes apart for ever,
- * so a reset waits for a worker that was preempted inside a section. Nothing
- * says changing meanwhile. */
+/* Waits for a worker that was preempted inside a section: if the bases of
+ * packets and bytes were of different moments, their shown values would never
+ * match again. The row is not CHANGING meanwhile, so readers are not held up.
+ */
 static bool sum_patiently(const struct percore_region *region,
                           const struct region_table *table, uint32_t row,
                           uint64_t *sums) {
-  enum { LOOKS = 1000, PAUSE_NS = 100000 };
+  enum { TRIES = 1000, PAUSE_NS = 100000 };
   struct timespec pause = {.tv_nsec = PAUSE_NS};
-  for (int i = 0; i < LOOKS; i++) {
+  for (int i = 0; i < TRIES; i++) {
     if (region_sum_row(region, table, row, sums))
       return true;
     nanosleep(&pause, NULL);
   }
-  /* A row has no owner that could be asked whether it died inside. */
+  /* The owner of an OWNED row is unknown: it may have died inside a section. */
   return (table->flags & REGION_TABLE_CONSISTENT) != 0;
 }
 
-/* The word says changing while the base is written, so that a reader takes
- * either the old base or the new one. 0, or -1 with EAGAIN. */
+/* The row is CHANGING while the base is written, so that a reader uses either
+ * the old base or the new base. 0, or -1 with EAGAIN. */
 static int reset_row(struct percore_region *region,
                      const struct region_table *table, uint32_t row) {
   uint64_t sums[PERCORE_MAX_COLUMNS];
   uint64_t *generation = region_generation(region, table, row);
   uint64_t *reset = region_base(region, table, table->reset_offset, row);
-  if (!sum_patiently(region, table, row, sums)) {
-    errno = EAGAIN;
-    return -1;
-  }
+  if (!sum_patiently(region, table, row, sums))
+    return region_failed(EAGAIN);
   uint64_t changing = region_changed(*generation, REGION_CHANGING);
   __atomic_store_n(generation, changing, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
@@ -55,9 +54,8 @@ static int reset_row(struct percore_region *region,
 static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
   const struct region_table *table = &region->tables[t];
   uint64_t rows = region_live(region, table)->rows_in_use;
-  errno = ENOTSUP;
   if (table->reset_offset == 0)
-    return -1;
+    return region_failed(ENOTSUP);
   if (row == PERCORE_ALL_ROWS) {
     int rc = 0;
     for (uint32_t r = 0; r < rows && rc == 0; r++)
@@ -65,34 +63,35 @@ static int reset_rows(struct percore_region *region, uint32_t t, uint32_t row) {
         rc = reset_row(region, table, r);
     return rc;
   }
-  errno = ENOENT;
   if (row >= rows ||
       region_state(*region_generation(region, table, row)) != REGION_LIVE)
-    return -1;
+    return region_failed(ENOENT);
   return reset_row(region, table, row);
+}
+
+static int reset_tables(struct percore_region *region, uint32_t table,
+                        uint32_t row) {
+  if (table < region->table_count)
+    return reset_rows(region, table, row);
+  if (table != PERCORE_ALL_TABLES || row != PERCORE_ALL_ROWS)
+    return region_failed(EINVAL);
+  int rc = 0;
+  for (uint32_t t = 0; t < region->table_count && rc == 0; t++)
+    if (region->tables[t].reset_offset != 0)
+      rc = reset_rows(region, t, row);
+  return rc;
 }
 
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row) {
   if (!region_lock(region))
     return -1;
-  int rc = 0;
-  errno = EINVAL;
-  if (table != PERCORE_ALL_TABLES)
-    rc = table < region->table_count ? reset_rows(region, table, row) : -1;
-  else if (row != PERCORE_ALL_ROWS)
-    rc = -1;
-  else
-    for (uint32_t t = 0; t < region->table_count && rc == 0; t++)
-      if (region->tables[t].reset_offset != 0)
-        rc = reset_rows(region, t, row);
+  int rc = reset_tables(region, table, row);
   region_unlock(region);
   return rc;
 }
 
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row) {
-  if (table != PERCORE_ALL_TABLES && ++table == PERCORE_ALL_TABLES) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (table != PERCORE_ALL_TABLES && ++table == PERCORE_ALL_TABLES)
+    return region_failed(EINVAL);
   return region_reset(region, table, row);
 }

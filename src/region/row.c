@@ -1,4 +1,4 @@
-/* row.c: rows come and go. */
+/* row.c: adds and removes rows. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -8,11 +8,12 @@
 
 enum { NAME_WORDS = 120 / 8 };
 
-/* A name or key as it stands in a record, NUL padded. */
+/* A name or key as a label has it, padded with NULs. */
 struct padded_name {
   uint64_t words[NAME_WORDS];
 };
 
+/* False with EINVAL if the table does not take such a name. */
 static bool pad_name(const struct region_table *table, const char *name,
                      uint64_t key, struct padded_name *padded) {
   memset(padded, 0, sizeof(*padded));
@@ -31,10 +32,10 @@ static bool pad_name(const struct region_table *table, const char *name,
 }
 
 /* ---------------------------------------------------------------------------
- * Beginning a row
+ * Making a row live
  *
- * Nobody updates it yet: it was never used, or every worker has given up what
- * it was before. Readers see the generation word say changing all the while.
+ * No thread updates the row yet: it was never used, or no worker still uses it
+ * as the previous object. Its generation word says CHANGING all the while.
  */
 
 static void store(uint64_t *word, uint64_t value) {
@@ -53,8 +54,8 @@ static void store_base(struct percore_region *region,
     store(&base[c], sums[c]);
 }
 
-/* Levels and states begin at 0. No other cell is ever zeroed: readers would
- * lose what they have not seen yet. */
+/* Levels and states begin at 0. No other cell is ever set to 0, because readers
+ * would lose counts that they have not read yet. */
 static void begin_cells(struct percore_region *region,
                         const struct region_table *table, uint32_t row) {
   uint64_t sums[PERCORE_MAX_COLUMNS];
@@ -78,7 +79,7 @@ static void begin_row(struct percore_region *region,
   struct region_table_live *live = region_live(region, table);
   uint64_t changing = region_succeeded(*generation, REGION_CHANGING);
   store(generation, changing);
-  /* Pairs with the reader's acquire fence before its second look. */
+  /* Pairs with the reader's acquire fence before its second load. */
   __atomic_thread_fence(__ATOMIC_RELEASE);
   for (uint32_t w = 0; w < region_label_size(table) / 8; w++)
     store(&label[w], name->words[w]);
@@ -99,7 +100,7 @@ void region_row_begin_single(struct percore_region *region, uint32_t table) {
  * Adding
  */
 
-/* A row that was never used, else the oldest removed one. 0, or -1. */
+/* Finds a row that was never used, or the oldest removed row. */
 static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   const struct region_table *table = &region->tables[t];
   struct table_state *state = &region->state[t];
@@ -114,8 +115,7 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   }
   if (region_take_removed(region, t, row))
     return 0;
-  errno = region_has_removed(region, t) ? EAGAIN : ENOSPC;
-  return -1;
+  return region_failed(region_has_removed(region, t) ? EAGAIN : ENOSPC);
 }
 
 static int add_named(struct percore_region *region, uint32_t t,
@@ -124,15 +124,12 @@ static int add_named(struct percore_region *region, uint32_t t,
   uint32_t found;
   if (row_index_find(&state->names, name->words, &found)) {
     *row = found;
-    errno = EEXIST;
-    return -1;
+    return region_failed(EEXIST);
   }
-  if (row_index_reserve(&state->names) != 0) {
-    errno = ENOMEM;
+  if (row_index_reserve(&state->names) != 0)
     return -1;
-  }
   if (find_room(region, t, &found) != 0) {
-    if (errno != EAGAIN) /* else there will be room in a moment */
+    if (errno != EAGAIN) /* which only means to try again */
       region_live(region, &region->tables[t])->adds_refused++;
     return -1;
   }
@@ -144,13 +141,13 @@ static int add_named(struct percore_region *region, uint32_t t,
 
 static int row_add(struct percore_region *region, uint32_t t, const char *name,
                    uint64_t key, uint32_t *row) {
-  *row = 0; /* where tables have a stride of 0 */
+  *row = 0; /* in a handle that is a sink, every row is the same */
   if (!region_lock(region))
     return -1;
   int rc = -1;
   if (region_user_table(region, &t)) {
     struct padded_name padded;
-    *row = region->tables[t].max_rows; /* its sink */
+    *row = region->tables[t].max_rows; /* the table's sink */
     if (pad_name(&region->tables[t], name, key, &padded))
       rc = add_named(region, t, &padded, row);
   }
@@ -172,22 +169,19 @@ int percore_row_add_key(struct percore_region *region, uint32_t table,
 static int add_at(struct percore_region *region, uint32_t t, uint32_t row,
                   const struct padded_name *name) {
   const struct region_table *table = &region->tables[t];
-  errno = EINVAL;
   if (row >= table->max_rows)
-    return -1;
+    return region_failed(EINVAL);
   if (region_provide_rows(region, t, row + 1) != 0)
     return -1;
   switch (region_state(*region_generation(region, table, row))) {
   case REGION_FREE:
     break;
   case REGION_GONE:
-    errno = EAGAIN;
     if (!region_take_this_removed(region, t, row))
-      return -1;
+      return region_failed(EAGAIN);
     break;
   default:
-    errno = EEXIST;
-    return -1;
+    return region_failed(EEXIST);
   }
   begin_row(region, table, row, name);
   return 0;
@@ -210,8 +204,8 @@ int percore_row_add_at(struct percore_region *region, uint32_t table,
  * Removing
  */
 
-/* The levels of a former row in the slots could not be told from those of the
- * next, and only the owners of the slots may write them. */
+/* Rows with levels in slots are not reused: the previous object's levels would
+ * look like the next object's, and only the slots' owners may write them. */
 static bool has_levels_per_core(const struct percore_region *region,
                                 const struct region_table *table) {
   for (uint32_t f = 0; f < table->field_count; f++)
@@ -223,16 +217,13 @@ static bool has_levels_per_core(const struct percore_region *region,
 static int remove_row(struct percore_region *region, uint32_t t, uint32_t row,
                       uint32_t flags) {
   const struct region_table *table = &region->tables[t];
-  errno = ENOTSUP;
   if ((table->flags & REGION_TABLE_SINGLE) ||
       has_levels_per_core(region, table))
-    return -1;
-  errno = ENOENT;
-  if (row >= region_live(region, table)->rows_in_use)
-    return -1;
+    return region_failed(ENOTSUP);
   uint64_t *generation = region_generation(region, table, row);
-  if (region_state(*generation) != REGION_LIVE)
-    return -1;
+  if (row >= region_live(region, table)->rows_in_use ||
+      region_state(*generation) != REGION_LIVE)
+    return region_failed(ENOENT);
   if (region_removed_init(region, t) != 0)
     return -1;
   row_index_remove(&region->state[t].names, row);

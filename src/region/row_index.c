@@ -1,19 +1,19 @@
 #include "percore_config.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "row_index.h"
 
-/* Linear probing, at most half full; removal closes the gap, so that there are
- * no markers to clean up. */
+/* Linear probing, at most half full. A removal moves later rows into the gap,
+ * so the table needs no markers for deleted rows. */
 
 static const unsigned char *name_of(const struct row_index *index,
                                     uint32_t row) {
   return index->names + (size_t)row * index->stride;
 }
 
-/* A multiply and a shift per word; sizes are multiples of 8. */
 static uint32_t hash(const unsigned char *name, size_t size) {
   uint64_t h = size;
   for (size_t i = 0; i < size; i += 8) {
@@ -62,8 +62,11 @@ int row_index_reserve(struct row_index *index) {
   struct row_index larger = *index;
   uint32_t larger_size = size != 0 ? size * 2 : 64;
   larger.cells = calloc(larger_size, sizeof(*larger.cells));
-  if (larger_size == 0 || larger.cells == NULL)
+  if (larger_size == 0 || larger.cells == NULL) {
+    free(larger.cells);
+    errno = ENOMEM;
     return -1;
+  }
   larger.mask = larger_size - 1;
   for (uint32_t i = 0; i < size; i++)
     if (index->cells[i] != 0)
@@ -92,7 +95,7 @@ void row_index_remove(struct row_index *index, uint32_t row) {
        at = (at + 1) & index->mask) {
     uint32_t home =
         hash(name_of(index, index->cells[at] - 1), index->size) & index->mask;
-    /* may it move to the hole, or does its home lie behind that? */
+    /* A row may move to the hole unless its home is after the hole. */
     if (((at - home) & index->mask) >= ((at - hole) & index->mask)) {
       index->cells[hole] = index->cells[at];
       hole = at;

@@ -1,4 +1,4 @@
-/* row_index.h: which row has this name? A hash table of row numbers; the names
+/* row_index.h: finds a row by its name: a hash table of row numbers. The names
  * themselves stay in the region. */
 #ifndef PERCORE_REGION_ROW_INDEX_H
 #define PERCORE_REGION_ROW_INDEX_H
@@ -9,29 +9,30 @@
 
 struct row_index {
   const unsigned char *names; /* of row 0 */
-  size_t stride;              /* from name to name */
-  size_t size;                /* bytes of a name, padding included */
+  size_t stride;              /* bytes from name to name */
+  size_t size;                /* of a name with its padding: a multiple of 8 */
   uint32_t *cells;            /* row + 1, 0 if empty */
   uint32_t mask;
   uint32_t count;
 };
 
-/* Names are compared as they lie in memory at names + row * stride. */
 void row_index_init(struct row_index *index, const void *names, size_t stride,
                     size_t size);
 void row_index_free(struct row_index *index);
 
-/* true and the row, if a row with this padded name is in the index. */
+/* Finds the row with this padded name; false if there is none. */
 bool row_index_find(const struct row_index *index, const void *name,
                     uint32_t *row);
 
-/* Makes room for one more row. -1 with ENOMEM, and nothing changed. */
+/* Makes room for one more row. 0, or -1 with ENOMEM. */
 int row_index_reserve(struct row_index *index);
 
-/* Adds a row whose name is in place; never fails after row_index_reserve. */
+/* Adds a row whose name is already in the region. Call row_index_reserve first.
+ */
 void row_index_add(struct row_index *index, uint32_t row);
 
-/* Removes a row, before its name changes. Nothing if it is not in. */
+/* Removes a row; call it before the row's name changes. Does nothing if the row
+ * is not in the index. */
 void row_index_remove(struct row_index *index, uint32_t row);
 
 #endif

@@ -1,4 +1,4 @@
-/* rules.c: what producers and readers both hold to: names, shapes, paths. */
+/* rules.c: names, shapes and paths, for producers and readers. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -23,7 +23,7 @@ bool region_name_is_valid(const char *name, bool underscores) {
 
 bool region_instance_is_valid(const char *instance) {
   size_t length = strlen(instance);
-  if (length == 0 || length > 63 || instance[0] == '.')
+  if (length == 0 || length > REGION_MAX_INSTANCE || instance[0] == '.')
     return false;
   for (const char *c = instance; *c != '\0'; c++)
     if (!is_lower(*c) && !is_digit(*c) && !(*c >= 'A' && *c <= 'Z') &&
@@ -33,18 +33,7 @@ bool region_instance_is_valid(const char *instance) {
 }
 
 bool region_text_is_valid(const char *text) {
-  if (text == NULL)
-    return true;
-  size_t left = strlen(text);
-  while (left > 0) {
-    uint32_t code;
-    size_t length = utf8_decode(text, left, &code);
-    if (length == 0 || utf8_is_control(code))
-      return false;
-    text += length;
-    left -= length;
-  }
-  return true;
+  return text == NULL || utf8_has_no(text, strlen(text), utf8_is_control);
 }
 
 uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits) {
@@ -77,16 +66,27 @@ int region_path(char *path, size_t size, const char *dir, const char *name,
   if (dir == NULL)
     dir = region_runtime_dir();
   if (!region_name_is_valid(name, false) ||
-      (instance != NULL && !region_instance_is_valid(instance))) {
-    errno = EINVAL;
-    return -1;
-  }
+      (instance != NULL && !region_instance_is_valid(instance)))
+    return region_failed(EINVAL);
   int length = snprintf(path, size, "%s/%s%s%s.%s", dir, name,
                         instance != NULL ? "@" : "",
                         instance != NULL ? instance : "", suffix);
-  if (length < 0 || (size_t)length >= size) {
-    errno = ENAMETOOLONG;
-    return -1;
-  }
-  return 0;
+  return length >= 0 && (size_t)length < size ? 0 : region_failed(ENAMETOOLONG);
+}
+
+bool region_socket_name_parse(struct region_socket_name *name,
+                              const char *file) {
+  const char *end = strrchr(file, '.'), *at = strchr(file, '@');
+  if (end == NULL || strcmp(end, ".sock") != 0)
+    return false;
+  size_t length = (size_t)((at != NULL ? at : end) - file);
+  size_t instance = at != NULL ? (size_t)(end - at) - 1 : 0;
+  if (length >= sizeof(name->region) || instance >= sizeof(name->instance))
+    return false;
+  *name = (struct region_socket_name){{0}, {0}};
+  memcpy(name->region, file, length);
+  if (at != NULL)
+    memcpy(name->instance, at + 1, instance);
+  return region_name_is_valid(name->region, false) &&
+         (at == NULL || region_instance_is_valid(name->instance));
 }

@@ -1,8 +1,7 @@
-/* schema.c: which descriptions of tables are allowed. Producers are held to it
- * when they create, readers check what they read by the same rules. */
+/* schema.c: the rules for descriptions of tables. percore_create checks the
+ * application's description, readers check what a producer wrote. */
 #include "percore_config.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +15,11 @@ static bool states_are_valid(const struct percore_field *field,
   if (field->kind != PERCORE_STATE)
     return field->state_count == 0 ||
            region_breaks(fault, REGION_RULE_STATES,
-                         "only a state has names of states");
+                         "only a field of kind state may have state names");
   if (field->state_count == 0 || field->state_count > REGION_MAX_STATES ||
       field->states == NULL)
     return region_breaks(fault, REGION_RULE_STATES,
-                         "%u states; a state has names for 1 to %u",
+                         "it has %u state names; a state must have 1 to %u",
                          field->state_count, REGION_MAX_STATES);
   for (uint32_t i = 0; i < field->state_count; i++) {
     if (field->states[i] == NULL || field->states[i][0] == '\0')
@@ -28,7 +27,7 @@ static bool states_are_valid(const struct percore_field *field,
                            i);
     if (!region_text_is_valid(field->states[i]))
       return region_breaks(fault, REGION_RULE_TEXT,
-                           "the name of state %u is not UTF-8 without control "
+                           "the name of state %u must be UTF-8 without control "
                            "characters",
                            i);
   }
@@ -40,12 +39,19 @@ static bool histogram_is_valid(const struct percore_field *field,
   if (field->kind != PERCORE_HISTOGRAM)
     return (field->sub_bits == 0 && field->max_bits == 0) ||
            region_breaks(fault, REGION_RULE_HISTOGRAM,
-                         "only a histogram has sub_bits and max_bits");
+                         "only a histogram may have sub_bits and max_bits");
   return region_histogram_buckets(field->sub_bits, field->max_bits) != 0 ||
          region_breaks(fault, REGION_RULE_HISTOGRAM,
                        "sub_bits %u, max_bits %u: sub_bits must be 0 to 8, "
-                       "max_bits more than that and at most 64",
+                       "max_bits greater than sub_bits and at most 64",
                        field->sub_bits, field->max_bits);
+}
+
+bool region_instance_check(const char *instance, struct region_fault *fault) {
+  return instance == NULL || region_instance_is_valid(instance) ||
+         region_breaks(fault, REGION_RULE_INSTANCE_NAME,
+                       "the instance's name must be 1 to 63 letters, digits, "
+                       "'-', '_' and '.', and not begin with a dot");
 }
 
 bool region_field_texts_are_valid(const struct percore_field *field,
@@ -55,7 +61,8 @@ bool region_field_texts_are_valid(const struct percore_field *field,
   return (region_text_is_valid(field->unit) &&
           region_text_is_valid(field->help)) ||
          region_breaks(fault, REGION_RULE_TEXT,
-                       "unit or help is not UTF-8 without control characters");
+                       "its unit and help must be UTF-8 without control "
+                       "characters");
 }
 
 static bool field_is_valid(const struct percore_field *field,
@@ -63,12 +70,14 @@ static bool field_is_valid(const struct percore_field *field,
   if (!region_field_texts_are_valid(field, fault))
     return false;
   if ((unsigned)field->kind > PERCORE_HISTOGRAM)
-    return region_breaks(fault, REGION_RULE_KIND, "there is no kind %u",
-                         (unsigned)field->kind);
+    return region_breaks(fault, REGION_RULE_KIND,
+                         "its kind is %u; kinds are 0 to %u",
+                         (unsigned)field->kind, PERCORE_HISTOGRAM);
   if ((unsigned)field->aggregation > PERCORE_NONE ||
       (field->aggregation != PERCORE_SUM && field->kind != PERCORE_LEVEL))
     return region_breaks(fault, REGION_RULE_AGGREGATION,
-                         "only a level is aggregated other than by its sum");
+                         "only a level may have an aggregation other than "
+                         "sum, which is 0");
   return histogram_is_valid(field, fault) && states_are_valid(field, fault);
 }
 
@@ -77,8 +86,8 @@ static int by_name(const void *left, const void *right) {
   return strcmp((*a)->name, (*b)->name);
 }
 
-/* Sorted, since a region may bring 16 tables of 1024 fields each time that
- * somebody reads it. */
+/* Sorts, because a hostile region with 16 tables of 1024 fields could otherwise
+ * keep a reader busy. */
 static bool field_names_differ(const struct percore_table *table,
                                struct region_fault *fault) {
   const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];
@@ -104,8 +113,8 @@ static bool fields_are_valid(const struct percore_table *table,
   if (table->fields == NULL || table->field_count == 0 ||
       table->field_count > REGION_MAX_TABLE_FIELDS)
     return region_breaks(fault, REGION_RULE_TABLE_FIELDS,
-                         "%u fields; a table has 1 to %u", table->field_count,
-                         REGION_MAX_TABLE_FIELDS);
+                         "it has %u fields; a table must have 1 to %u",
+                         table->field_count, REGION_MAX_TABLE_FIELDS);
   uint64_t columns = 0;
   for (uint32_t f = 0; f < table->field_count; f++) {
     const struct percore_field *field = &table->fields[f];
@@ -121,7 +130,7 @@ static bool fields_are_valid(const struct percore_table *table,
   }
   if (columns > PERCORE_MAX_COLUMNS)
     return region_breaks(fault, REGION_RULE_COLUMNS,
-                         "%llu columns; a row has at most %u",
+                         "it has %llu columns; a row may have at most %u",
                          (unsigned long long)columns, PERCORE_MAX_COLUMNS);
   return field_names_differ(table, fault);
 }
@@ -130,17 +139,17 @@ static bool row_shape_is_valid(const struct percore_table *table,
                                struct region_fault *fault) {
   if (table->max_rows > REGION_MAX_ROWS)
     return region_breaks(fault, REGION_RULE_MAX_ROWS,
-                         "%u rows; a table has at most %u", table->max_rows,
-                         REGION_MAX_ROWS);
+                         "it has %u rows; a table may have at most %u",
+                         table->max_rows, REGION_MAX_ROWS);
   if ((table->flags & PERCORE_CONSISTENT) != 0 &&
       table->storage != PERCORE_OWNED)
     return region_breaks(fault, REGION_RULE_CONSISTENT,
-                         "only an OWNED table can be consistent");
+                         "only an OWNED table may be consistent");
   uint32_t size = table->row_name_size;
   return size == 0 || size == 24 || size == 56 || size == 120 ||
          region_breaks(fault, REGION_RULE_ROW_NAME_SIZE,
-                       "the size of a row's name is %u; it must be 0 (a key), "
-                       "24, 56 or 120",
+                       "its row name size is %u; it must be 0 (a key), 24, 56 "
+                       "or 120",
                        size);
 }
 
@@ -150,22 +159,26 @@ static bool table_is_valid(const struct percore_table *table,
       strcmp(table->name, "host") == 0 || strcmp(table->name, "core") == 0)
     return region_breaks(fault, REGION_RULE_TABLE_NAME,
                          "its name must be [a-z][a-z0-9]*, at most 120 bytes, "
-                         "and neither `host` nor `core`");
+                         "and neither 'host' nor 'core'");
   if (!region_text_is_valid(table->help))
     return region_breaks(fault, REGION_RULE_TEXT,
-                         "help is not UTF-8 without control characters");
+                         "its help must be UTF-8 without control characters");
   if ((unsigned)table->storage > PERCORE_SHARED)
-    return region_breaks(fault, REGION_RULE_STORAGE, "there is no storage %u",
-                         (unsigned)table->storage);
+    return region_breaks(fault, REGION_RULE_STORAGE,
+                         "its storage is %u; storages are 0 to %u",
+                         (unsigned)table->storage, PERCORE_SHARED);
   if ((unsigned)table->key > PERCORE_KEY_MAC)
-    return region_breaks(fault, REGION_RULE_KEY, "there is no key format %u",
-                         (unsigned)table->key);
+    return region_breaks(fault, REGION_RULE_KEY,
+                         "its key format is %u; key formats are 0 to %u",
+                         (unsigned)table->key, PERCORE_KEY_MAC);
   if ((table->flags & ~(uint32_t)(PERCORE_CONSISTENT | PERCORE_NO_RESET)) != 0)
     return region_breaks(fault, REGION_RULE_CONSISTENT,
                          "an unknown flag is set");
   if (region_row_stride(1, false, table->row_align) == 0)
     return region_breaks(fault, REGION_RULE_ROW_STRIDE,
-                         "the alignment of its rows must be a power of two");
+                         "its row alignment is %u; it must be 0 or a power of "
+                         "two up to 4096",
+                         table->row_align);
   return row_shape_is_valid(table, fault) && fields_are_valid(table, fault);
 }
 
@@ -200,10 +213,11 @@ bool region_schema_is_valid(const char *name,
   if (!region_name_is_valid(name, false) || strcmp(name, "host") == 0)
     return region_breaks(fault, REGION_RULE_REGION_NAME,
                          "the region's name must be [a-z][a-z0-9]*, at most "
-                         "120 bytes, and not `host`");
+                         "120 bytes, and not 'host'");
   if (table_count >= REGION_MAX_TABLES || (table_count > 0 && tables == NULL))
     return region_breaks(fault, REGION_RULE_COUNTS,
-                         "%u tables; a region has at most %u with `core`",
+                         "it has %u tables; a region may have at most %u, "
+                         "including 'core'",
                          table_count, REGION_MAX_TABLES);
   uint64_t fields = REGION_CORE_COLUMNS;
   for (uint32_t t = 0; t < table_count; t++) {
@@ -215,15 +229,6 @@ bool region_schema_is_valid(const char *name,
   }
   return fields <= REGION_MAX_FIELDS ||
          region_breaks(fault, REGION_RULE_COUNTS,
-                       "the tables have more than %u fields",
+                       "its tables have more than %u fields in total",
                        REGION_MAX_FIELDS);
-}
-
-int region_schema_check(const char *name, const struct percore_table *tables,
-                        uint32_t table_count) {
-  struct region_fault fault;
-  if (region_schema_is_valid(name, tables, table_count, &fault))
-    return 0;
-  errno = fault.rule == REGION_RULE_IDENTIFIER ? ENAMETOOLONG : EINVAL;
-  return -1;
 }

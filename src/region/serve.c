@@ -1,7 +1,6 @@
-/* serve.c: hands the region's descriptor to whoever connects, and resets when
- * asked; in a thread of its own, or in turns of the application's loop.
- *
- * Where readers find it is name.c.
+/* serve.c: hands the region's descriptor to readers that connect, and resets
+ * tables on request; in a thread, or when the application calls percore_serve.
+ * name.c manages the socket.
  */
 #include "percore_config.h"
 
@@ -23,8 +22,8 @@
 
 enum { MAX_CONNECTIONS = 16, STACK_SIZE = 512 << 10 };
 
-/* How often to check that the socket is still there. */
-enum { LOOK_AGAIN_MS = 2000 };
+/* How often to check that the socket still exists. */
+enum { CHECK_SOCKET_MS = 2000 };
 
 struct connection {
   int fd; /* -1 if unused */
@@ -33,9 +32,10 @@ struct connection {
 };
 
 struct server {
-  pthread_mutex_t turn;    /* one thread at a time in serve_turn */
-  struct region_name name; /* changed with the region locked, as connections */
-  int64_t looked_ms;       /* when the socket was looked for */
+  pthread_mutex_t turn; /* held in serve_turn */
+  struct region_name
+      name;           /* like connections, changed under the region's lock */
+  int64_t checked_ms; /* when the socket was last checked */
   int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
   uint64_t accepted;
@@ -53,7 +53,7 @@ static int watch(struct server *server, int fd) {
   return epoll_ctl(server->epoll, EPOLL_CTL_ADD, fd, &event);
 }
 
-/* -1 if it is not known. */
+/* -1 if unknown. */
 static uid_t peer_uid(int fd) {
   struct ucred peer = {.uid = (uid_t)-1};
   socklen_t size = sizeof(peer);
@@ -68,8 +68,8 @@ static int count_connections(const struct server *server, uid_t uid) {
   return count;
 }
 
-/* A free place, or that of the oldest connection of the user with the most, so
- * that nobody can take the places of another user's readers. */
+/* Returns a free place, or closes the oldest connection of the user with the
+ * most connections, so that no user can evict the readers of another. */
 static struct connection *make_place(struct server *server) {
   struct connection *victim = NULL;
   int most = 0;
@@ -88,8 +88,8 @@ static struct connection *make_place(struct server *server) {
   return victim;
 }
 
-/* A reader that only checks whether anybody listens is sent nothing, and takes
- * nobody's place. */
+/* Sends HELLO. Fails for a reader that only checks which process listens: it
+ * must not evict another reader. */
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
@@ -97,9 +97,9 @@ static bool greet(struct percore_region *region, int fd) {
          watch(region->server, fd) == 0;
 }
 
-/* With the region locked, so that a fork finds every connection in its place.
- * false if there is no descriptor or memory for it: it would be asked again at
- * once. */
+/* Call with the region locked, so that a fork finds every connection in its
+ * place. False if a descriptor or memory is missing: the listener stays
+ * readable, so the caller must pause. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
   for (int i = 0; i < MAX_CONNECTIONS; i++) {
@@ -126,7 +126,7 @@ static bool may_reset(int fd) {
   return uid == 0 || uid == geteuid();
 }
 
-/* The errno of the answer, 0 for success. */
+/* Returns 0 or the errno of the answer. */
 static int answer_reset(struct percore_region *region, int fd,
                         const struct region_message *request) {
   if (!may_reset(fd))
@@ -134,7 +134,7 @@ static int answer_reset(struct percore_region *region, int fd,
   return region_reset(region, request->table, request->row) == 0 ? 0 : errno;
 }
 
-/* false if the connection is to be closed. */
+/* False if the connection must be closed. */
 static bool handle_message(struct percore_region *region, int fd) {
   struct region_message message;
   ssize_t size = recv(fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
@@ -150,14 +150,16 @@ static bool handle_message(struct percore_region *region, int fd) {
   return region_message_send(fd, &message, NULL, 0);
 }
 
-/* The directory may be cleaned up or recreated. Not checked at every turn: an
- * application may take a turn in each round of its loop. */
-static void stay_found(struct percore_region *region) {
+/* The directory may have been cleaned up or recreated. Does not check at every
+ * turn, because an application may call percore_serve in each round of its
+ * loop.
+ */
+static void keep_socket(struct percore_region *region) {
   struct server *server = region->server;
   int64_t now_ms = region_now_ms();
-  if (now_ms - server->looked_ms < LOOK_AGAIN_MS)
+  if (now_ms - server->checked_ms < CHECK_SOCKET_MS)
     return;
-  server->looked_ms = now_ms;
+  server->checked_ms = now_ms;
   if (region_name_is_found(&server->name) || !region_lock(region))
     return;
   epoll_ctl(server->epoll, EPOLL_CTL_DEL, server->name.listener, NULL);
@@ -166,13 +168,13 @@ static void stay_found(struct percore_region *region) {
   region_unlock(region);
 }
 
-/* Everything that is ready, one step of each. false if it is no use to look
- * again at once. */
+/* Handles one event of each descriptor that is ready. False if the caller must
+ * pause before the next turn. */
 static bool serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
   struct epoll_event events[MAX_CONNECTIONS + 2];
-  bool useful = true;
-  stay_found(region);
+  bool go_on = true;
+  keep_socket(region);
   int ready = epoll_wait(server->epoll, events, MAX_CONNECTIONS + 2, timeout);
   for (int i = 0; i < ready; i++) {
     int fd = events[i].data.fd;
@@ -180,7 +182,7 @@ static bool serve_turn(struct percore_region *region, int timeout) {
       continue;
     if (fd == server->name.listener) {
       if (region_lock(region)) {
-        useful = accept_one(region);
+        go_on = accept_one(region);
         region_unlock(region);
       }
       continue;
@@ -194,7 +196,7 @@ static bool serve_turn(struct percore_region *region, int timeout) {
         }
       }
   }
-  return useful;
+  return go_on;
 }
 
 /* ---------------------------------------------------------------------------
@@ -216,13 +218,13 @@ static void *serve_thread(void *argument) {
   region_unlock(region);
   struct timespec pause = {.tv_nsec = 100000000};
   while (!is_stopped(server))
-    if (!serve_turn(region, LOOK_AGAIN_MS))
+    if (!serve_turn(region, CHECK_SOCKET_MS))
       nanosleep(&pause, NULL);
   return NULL;
 }
 
-/* The thread that creates a region may be pinned and of real-time priority;
- * this one must be neither. */
+/* The thread that creates a region may be pinned and have a real-time priority;
+ * the serving thread must inherit neither. */
 static int start_thread(struct percore_region *region,
                         const struct percore_options *options) {
   struct server *server = region->server;
@@ -242,7 +244,7 @@ static int start_thread(struct percore_region *region,
   server->chosen_cpus = options->serve_cpu_count > 0;
   if (server->chosen_cpus)
     pthread_attr_setaffinity_np(&attributes, sizeof(cpus), &cpus);
-  server->has_thread = true; /* before the thread looks */
+  server->has_thread = true; /* before the thread reads it */
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error =
@@ -252,12 +254,11 @@ static int start_thread(struct percore_region *region,
   if (error == 0)
     return 0;
   server->has_thread = false;
-  errno = error;
-  return -1;
+  return region_failed(error);
 }
 
-/* Where the process may run: what it was started with. By now the thread that
- * makes a region may be pinned to a core that is to do other work. */
+/* The affinity with which the process was started. By now, the thread that
+ * creates a region may be pinned to a core reserved for other work. */
 static cpu_set_t process_cpus;
 
 static __attribute__((constructor)) void remember_process_cpus(void) {
@@ -265,28 +266,28 @@ static __attribute__((constructor)) void remember_process_cpus(void) {
     memset(&process_cpus, 0xff, sizeof(process_cpus));
 }
 
-/* The core that a slot counts for, and where its thread is pinned: they may
- * differ. */
+/* Removes the core that a slot counts for and the core to which its thread is
+ * pinned; these may differ. */
 static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
   cpu_set_t own, taken;
   if (slot->core < CPU_SETSIZE)
     CPU_CLR((size_t)slot->core, cpus);
   if (sched_getaffinity(slot->tid, sizeof(own), &own) != 0 ||
       CPU_COUNT(&own) != 1)
-    return; /* it is not pinned */
+    return; /* not pinned */
   CPU_AND(&taken, cpus, &own);
   CPU_XOR(cpus, cpus, &taken);
 }
 
-/* Every core of the process that belongs to no attached slot; if none is left,
- * every core of the process. */
+/* Allows every core of the process that belongs to no attached slot, or all of
+ * its cores if none is left. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
   if (server == NULL || !server->has_thread || server->chosen_cpus)
     return;
   pid_t tid = __atomic_load_n(&server->tid, __ATOMIC_ACQUIRE);
   if (tid == 0)
-    return; /* it looks for itself when it starts */
+    return; /* the thread calls this when it starts */
   cpu_set_t free_cpus = process_cpus;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     if (region->slots[s].tid != 0)
@@ -367,14 +368,12 @@ void region_server_abandon(struct percore_region *region) {
   if (server == NULL)
     return;
   close_server(server);
-  region->server = NULL; /* leaked: free() may not be called here */
+  region->server = NULL; /* leaked: a forked child must not call free() */
 }
 
 int percore_fd(const struct percore_region *region) {
-  if (region->server == NULL || region->server->has_thread) {
-    errno = ENODEV;
-    return -1;
-  }
+  if (region->server == NULL || region->server->has_thread)
+    return region_failed(ENODEV);
   return region->server->epoll;
 }
 

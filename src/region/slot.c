@@ -1,23 +1,17 @@
-/* slot.c: threads take slots and give them back. */
+/* slot.c: attaches threads to slots and detaches them. */
 #include "percore_config.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "memory.h"
 #include "writer.h"
 
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
-
-bool region_owner_is_dead(const struct region_slot *slot) {
-  return syscall(SYS_tgkill, getpid(), slot->tid, 0) != 0 && errno == ESRCH;
-}
 
 static bool can_be_taken(const struct region_slot *slot) {
   return slot->tid == 0 || region_owner_is_dead(slot);
@@ -39,12 +33,13 @@ static bool find_extra_slot(const struct percore_region *region, int core,
   return false;
 }
 
-/* The core's own slot, else an extra one that has its label or none. A thread
- * that may not run there leaves the core's own slot to one that does, as long
- * as there are others: it may yet be pinned there, or the core may be wrong. */
-static bool find_slot(const struct percore_region *region, int core, bool runs,
-                      uint32_t *found) {
-  if (!runs && find_extra_slot(region, core, found))
+/* Finds the core's own slot, or an extra slot that counts for the same core or
+ * was never used. A thread whose affinity excludes the core takes an extra slot
+ * as long as one is free: the thread may be pinned there later, or the core may
+ * be wrong, and then the core's own slot belongs to another thread. */
+static bool find_slot(const struct percore_region *region, int core,
+                      bool may_run, uint32_t *found) {
+  if (!may_run && find_extra_slot(region, core, found))
     return true;
   if (!can_be_taken(&region->slots[core]))
     return find_extra_slot(region, core, found);
@@ -60,18 +55,18 @@ static bool may_run_on(const struct percore_region *region, int core) {
   return CPU_ISSET((size_t)core, &cpus);
 }
 
-/* Once for each region: programs that attach before they pin do it in every
+/* Warns once per region: programs that attach before they pin do so in every
  * thread. */
-static void say_elsewhere(struct percore_region *region, const char *name,
-                          int core) {
-  if (region->said_elsewhere || region->quiet)
+static void warn_of_affinity(struct percore_region *region, const char *name,
+                             int core) {
+  if (region->warned_affinity || region->quiet)
     return;
-  region->said_elsewhere = true;
+  region->warned_affinity = true;
   fprintf(
       stderr,
-      "percore: thread '%s' attaches for core %d, but its affinity excludes "
-      "that core; it counts for core %d in an extra slot. Pin the thread "
-      "before it attaches, or pass -1 for the core that it runs on\n",
+      "percore: thread '%s' attaches for core %d, which its affinity excludes: "
+      "it counts for core %d in an extra slot; pin the thread before it "
+      "attaches, or pass -1 for the core that it runs on\n",
       name != NULL ? name : "", core, core);
 }
 
@@ -83,8 +78,8 @@ static void name_slot(struct region_slot *slot, const char *name) {
     __atomic_store_n(&slot->name[w], words[w], __ATOMIC_RELAXED);
 }
 
-/* What a thread that died left: counts that go on, perhaps a section that never
- * ended, a clock that stands. */
+/* Continues the counts of the previous owner. If that owner died, its section
+ * may still be open and its clock is old. */
 static void begin_block(struct percore_slot_head *head) {
   uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
   if (sequence & 1)
@@ -97,15 +92,12 @@ static void begin_block(struct percore_slot_head *head) {
 static void take_slot(struct percore_region *region, uint32_t s, int core,
                       const char *name) {
   struct region_slot *slot = &region->slots[s];
-  struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
   uint64_t changing = region_succeeded(slot->generation, REGION_CHANGING);
   __atomic_store_n(&slot->generation, changing, __ATOMIC_RELAXED);
   __atomic_thread_fence(__ATOMIC_RELEASE);
   __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->since_boottime_ns,
-                   (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec,
+  __atomic_store_n(&slot->since_boottime_ns, region_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
   name_slot(slot, name);
   begin_block(region_block(region, s));
@@ -113,18 +105,15 @@ static void take_slot(struct percore_region *region, uint32_t s, int core,
                    __ATOMIC_RELEASE);
 }
 
-/* 0 and the slot, or -1 with errno. */
 static int attach(struct percore_region *region, const char *name, int core,
                   uint32_t *found) {
-  errno = EINVAL;
   if (core < 0 || (uint32_t)core >= region->header->core_count)
-    return -1;
-  bool runs = may_run_on(region, core);
-  if (!runs)
-    say_elsewhere(region, name, core);
-  errno = ENOSPC;
-  if (!find_slot(region, core, runs, found))
-    return -1;
+    return region_failed(EINVAL);
+  bool may_run = may_run_on(region, core);
+  if (!may_run)
+    warn_of_affinity(region, name, core);
+  if (!find_slot(region, core, may_run, found))
+    return region_failed(ENOSPC);
   if (region_state(region->slots[*found].generation) == REGION_FREE) {
     region_memory_prefer(region_block(region, *found),
                          region->header->block_stride, core);
@@ -135,8 +124,8 @@ static int attach(struct percore_region *region, const char *name, int core,
   return 0;
 }
 
-/* A slot that this thread holds; percore_this_slot looks at it first. Threads
- * rarely have two. */
+/* The slot that this thread attached last: the fast path of percore_this_slot.
+ */
 static __thread struct {
   const struct percore_region *region;
   struct percore_slot_head *head;
@@ -163,8 +152,7 @@ int percore_attach(struct percore_region *region, const char *name, int core,
   return rc;
 }
 
-/* A thread's own slots change by its own hand alone, so that no lock is needed.
- */
+/* Needs no lock, because only a thread itself changes its slots. */
 static struct percore_slot_head *own_slot(const struct percore_region *region) {
   int32_t tid = own_tid();
   for (uint32_t s = 0; s < region->header->slot_count; s++)
@@ -193,13 +181,12 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
   uint64_t offset = (uint64_t)((unsigned char *)handle.head - region->map) -
                     region->header->blocks_offset;
   uint64_t s = offset / region->header->block_stride;
-  errno = EINVAL;
   if (s >= region->header->slot_count ||
       offset % region->header->block_stride != 0)
-    return -1;
+    return region_failed(EINVAL);
   struct region_slot *slot = &region->slots[s];
   if (slot->tid != own_tid())
-    return -1;
+    return region_failed(EINVAL);
   percore_quiescent(handle);
   if (last_attached.head == handle.head)
     region_forget_slot();
@@ -214,10 +201,8 @@ static int detach(struct percore_region *region, percore_slot_t handle) {
 }
 
 int percore_detach(struct percore_region *region, percore_slot_t slot) {
-  if (!region_lock(region)) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (!region_lock(region))
+    return region_failed(EINVAL);
   int rc = detach(region, slot);
   region_unlock(region);
   return rc;

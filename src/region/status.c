@@ -1,4 +1,5 @@
-/* status.c: the state of a region, and why a region is a sink. */
+/* status.c: the state of a region, and the sinks that stand in for regions that
+ * could not be created. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -15,54 +16,65 @@ static const struct {
   int error;
   const char *advice;
 } advices[] = {
-    {ENOENT, "the runtime directory is missing; percore(3), DEPLOYMENT"},
-    {EACCES,
-     "this user may not create files in the runtime directory; percore(3), "
-     "DEPLOYMENT"},
-    {EPERM, "another user's socket or lock file of that name is in the way; "
+    {ENOENT, "create the directory; for /run/percore: systemd-sysusers "
+             "percore.conf, systemd-tmpfiles --create percore.conf"},
+    {EACCES, "give this user write access to the directory; percore(3), "
+             "DEPLOYMENT"},
+    {EPERM, "remove the other user's socket or lock file of this name; "
             "percore(3), DEPLOYMENT"},
-    {EADDRINUSE, "another process serves this name; give each an instance"},
-    {EINVAL, "a name, a table or an option is not allowed; percore.h has the "
-             "rules"},
-    {ENAMETOOLONG,
-     "the names of region, table and field together are too long, "
-     "or the path of the socket is"},
-    {ENOMEM, "it does not fit into the memory limit or the free memory"},
-    {EFBIG, "it is larger than RLIMIT_FSIZE allows"},
+    {EADDRINUSE, "another process serves this name; give each process an "
+                 "instance"},
+    {EINVAL, "check that serve_cpus has a core of this machine and that the "
+             "kernel supports huge pages of 2 MiB"},
+    {ENAMETOOLONG, "shorten the path of the runtime directory"},
+    {ENOMEM, "raise the memory limit, or declare fewer rows or cores"},
+    {EFBIG, "raise RLIMIT_FSIZE (LimitFSIZE= in systemd) to the region's "
+            "size"},
 };
 
 static const char *advice_for(int error) {
   for (size_t i = 0; i < sizeof(advices) / sizeof(advices[0]); i++)
     if (advices[i].error == error)
       return advices[i].advice;
-  return "percore(3), DEPLOYMENT";
+  return "see percore(3), ERRORS";
+}
+
+static void say_why(char *reason, size_t size, const char *name,
+                    const struct percore_options *options,
+                    const struct region_fault *fault) {
+  char why[REGION_FAULT_LINE];
+  const char *dir = options->runtime_dir;
+  if (name == NULL)
+    name = "";
+  if (fault->text[0] != '\0') {
+    region_fault_text(fault, why);
+    snprintf(reason, size, "region '%.60s' is refused: %.170s", name, why);
+    return;
+  }
+  snprintf(reason, size, "region '%.60s' is not served in %.60s: %.50s; %.110s",
+           name, dir != NULL ? dir : region_runtime_dir(),
+           strerror(fault->error), advice_for(fault->error));
 }
 
 /* A program that retries forever must neither use up memory nor repeat its
  * message: beyond this number of sinks, the oldest sink is used again and gets
- * the newest reason.
- */
+ * the newest reason. */
 struct percore_region *region_make_sink(const char *name,
-                                        const struct percore_options *options) {
+                                        const struct percore_options *options,
+                                        const struct region_fault *fault) {
   enum { SINKS = 16 };
   static struct percore_region sinks[SINKS];
   static unsigned made;
-  int error = errno;
   unsigned number = __atomic_fetch_add(&made, 1, __ATOMIC_RELAXED);
   struct percore_region *sink = &sinks[number % SINKS];
   const struct percore_region *before = &sinks[(number - 1) % SINKS];
-  const char *dir = options->runtime_dir;
   *sink = region_sink;
-  sink->failure.error = error;
-  snprintf(sink->failure.reason, sizeof(sink->failure.reason),
-           "region '%.60s' is not served in %.60s: %s (%s)",
-           name != NULL ? name : "", dir != NULL ? dir : region_runtime_dir(),
-           strerror(error), advice_for(error));
+  sink->failure.error = fault->error;
+  say_why(sink->failure.reason, sizeof(sink->failure.reason), name, options,
+          fault);
   if (!options->quiet &&
       strcmp(sink->failure.reason, before->failure.reason) != 0)
-    fprintf(stderr, "percore: %s. What it counts is lost\n",
-            sink->failure.reason);
-  errno = error;
+    fprintf(stderr, "percore: %s. Its counts are lost\n", sink->failure.reason);
   return sink;
 }
 
@@ -91,8 +103,8 @@ static struct percore_region_status status_of(struct percore_region *region) {
   if (!region_lock(region))
     return (struct percore_region_status){
         .error = ENODEV,
-        .reason = "this process was forked from the region's; make a region of "
-                  "its own"};
+        .reason = "the region belongs to the parent process; create another "
+                  "region in this process, with its own instance"};
   struct percore_region_status status = {
       .served = 1,
       .readers = region_server_readers(region),
@@ -106,10 +118,8 @@ static struct percore_region_status status_of(struct percore_region *region) {
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status) {
   size_t size = status->size;
-  if (size < sizeof(size) || size > sizeof(*status)) {
-    errno = EINVAL;
-    return -1;
-  }
+  if (size < sizeof(size) || size > sizeof(*status))
+    return region_failed(EINVAL);
   struct percore_region_status known = status_of(region);
   known.size = size;
   memcpy(status, &known, size);

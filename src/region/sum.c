@@ -1,11 +1,11 @@
-/* sum.c: what a row holds over all its copies, as a reader would find it. */
+/* sum.c: sums a row over all its copies, like a reader. */
 #include "percore_config.h"
 
 #include <string.h>
 
 #include "writer.h"
 
-/* A worker preempted inside a section may keep it open for long. */
+/* A worker that was preempted inside a section may keep it open for long. */
 enum { TRIES = 64 };
 
 static void add_cells(const uint64_t *cells, uint32_t columns, uint64_t *sums) {
@@ -30,7 +30,7 @@ static bool add_consistently(const uint64_t *sequence, const uint64_t *cells,
   return false;
 }
 
-/* A section that its thread will never end. */
+/* True if the owner of an open section will never end it. */
 static bool is_abandoned(const struct region_slot *slot) {
   return slot->tid == 0 || region_owner_is_dead(slot);
 }

@@ -15,8 +15,8 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-/* Histograms beyond this many cells are not read under the sequence counter:
- * a writer would change them faster than they can be read. */
+/* Larger histograms are not read under the sequence counter: a writer would
+ * change them faster than they can be read. */
 enum { MAX_CHECKED_CELLS = 64 };
 
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
@@ -32,9 +32,9 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
   return *known < length ? *known : length;
 }
 
-/* A hole in memory of huge pages is filled from a pool, and when that is empty
- * a load ends the process: fill them all now, where there is an errno.
- * SEEK_DATA calls them data. */
+/* A load from a hole in huge pages takes a page from a pool, and kills the
+ * process if the pool is empty. Fill all holes now, because madvise(2) fails
+ * with an errno instead. SEEK_DATA does not find holes in huge pages. */
 static bool fill_huge_pages(struct region_view *view,
                             struct region_fault *fault) {
   struct statfs status;
@@ -44,7 +44,7 @@ static bool fill_huge_pages(struct region_view *view,
   return !view->huge ||
          madvise((void *)(uintptr_t)view->map, view->size,
                  MADV_POPULATE_READ) == 0 ||
-         region_fails(fault, errno, "its huge pages are not all there");
+         region_fails(fault, errno, "there are too few huge pages for it");
 }
 
 static bool take(struct region_view *view, size_t bytes,
@@ -58,10 +58,10 @@ static bool take(struct region_view *view, size_t bytes,
   return true;
 }
 
-/* Besides the directory itself: a region may claim 16384 slots and 256 tables,
- * and that 8096 fields have the same 256 states. */
+/* Memory that a region's claims take in addition to its directory: it may claim
+ * 16384 slots and 256 tables, and 8096 fields with the same 256 states. */
 static size_t size_of_claims(const struct region_directory *directory) {
-  enum { FOLLOWED_SLOT = 64 }; /* for who looks at each slot */
+  enum { FOLLOWED_SLOT = 64 }; /* for callers that follow each slot */
   const struct region_header *header = &directory->header;
   size_t size = (size_t)header->slot_count *
                 (header->table_count * sizeof(uint64_t) + FOLLOWED_SLOT);

@@ -1,8 +1,9 @@
-/* writer.h: a region as its producer holds it. Private to the files that make
- * up the writer: create.c, slot.c, row.c, reset.c, serve.c, handles.c.
+/* writer.h: a region in the memory of its producer. Private to the files of the
+ * writer: writer, handles, provide, sum, grace, row, reset, serve, poll, slot,
+ * status and create.
  *
- * Everything here is guarded by the region's mutex, but what is marked as fixed
- * after create. The cells are not: their owners write them whenever they like.
+ * The region's mutex guards every member that is not marked as fixed after
+ * create. It does not guard cells, which their owners write at any time.
  */
 #ifndef PERCORE_REGION_WRITER_H
 #define PERCORE_REGION_WRITER_H
@@ -10,35 +11,36 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
-#include "layout.h"
+#include "fault.h"
 #include "row_index.h"
 
-/* The writer's record of a removed row; a list through the array. */
+/* An element of a table's list of removed rows. */
 struct removed_row {
   uint32_t older, newer; /* row + 1; 0 at the ends */
-  uint64_t grace;        /* the period that frees it; 0: free at once */
+  uint64_t grace;        /* reusable when this period is over; 0: at once */
 };
 
 struct table_state {
   struct row_index names; /* of live rows added by name */
   uint32_t rows_reserved;
-  uint32_t next_unused;        /* rows below were used, or added by number */
+  uint32_t next_unused; /* rows below this were used or added by number */
   struct removed_row *removed; /* max_rows, mapped when first needed */
   size_t removed_size;
-  uint32_t oldest, newest; /* of the removed rows; row + 1 */
+  uint32_t oldest, newest; /* removed rows; row + 1 */
 };
 
 struct grace_slot {
   uint64_t seen;   /* the quiescent counter when the last period began */
-  uint64_t passed; /* the last period known to be over for this slot */
+  uint64_t passed; /* the last period that is over for this slot */
 };
 
-/* Periods, counted from 1: each began with a full barrier on every thread and a
- * look at every slot; it is over when each slot has moved on, sleeps, or has no
- * living owner. */
+/* Grace periods, numbered from 1. Each begins with a full barrier on every
+ * thread, after which the quiescent counter of every slot is read. It is over
+ * when each slot's counter has changed, or its owner sleeps or has ended. */
 struct grace {
-  uint64_t begun, over; /* the last ones */
+  uint64_t begun, over; /* the last period that began, and that is over */
   uint64_t begun_ns;    /* CLOCK_MONOTONIC */
   struct grace_slot *slots;
 };
@@ -52,10 +54,10 @@ struct percore_region {
   uint64_t size;
   uint64_t page_size;
   int memfd;
-  bool is_sink; /* there is only sink_block, and why */
+  bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores; /* by itself: they are not this machine's */
-  struct percore_region_status failure; /* of a sink: error and reason */
+  bool numbers_cores; /* cores are the application's own numbers */
+  struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
@@ -65,20 +67,16 @@ struct percore_region {
   unsigned char *sink_block; /* a slot block of private memory */
   struct server *server;
   /* guarded by the mutex */
-  bool forked; /* this is a child of the producer: all is sink */
-  bool said_elsewhere;
+  bool forked; /* this is a child of the producer: the memory is a sink */
+  bool warned_affinity; /* about a thread that attaches for another core */
   struct table_state *state;
   struct grace grace;
-  struct percore_region *next; /* guarded by the list of regions */
+  struct percore_region *next; /* guarded by the mutex of the list */
 };
 
 /* ---------------------------------------------------------------------------
- * Between the files of the writer
+ * Where the parts of a region lie
  */
-
-/* Locks and returns true if the region can be changed; else errno is ENODEV. */
-bool region_lock(struct percore_region *region);
-void region_unlock(struct percore_region *region);
 
 static inline struct percore_slot_head *
 region_block(const struct percore_region *region, uint32_t slot) {
@@ -124,90 +122,120 @@ static inline uint64_t *region_single(const struct percore_region *region,
          ((table->flags & REGION_TABLE_CONSISTENT) != 0);
 }
 
-/* create.c: cells that nobody reads, a slot block with spare space. */
-extern struct percore_region region_sink;
-unsigned char *region_sink_cells(void);
+/* ---------------------------------------------------------------------------
+ * Between the files of the writer, each after the files that it may call
+ */
 
-/* handles.c: from the application's number of a table to the directory's, where
- * `core` is 0. false with EINVAL if there is no such table. */
+/* writer.c */
+
+/* Locks and returns true if the region can be changed; else errno is ENODEV. */
+bool region_lock(struct percore_region *region);
+void region_unlock(struct percore_region *region);
+
+/* Converts the application's number of a table to the directory's, where `core`
+ * is 0. False with EINVAL if there is no such table. */
 bool region_user_table(const struct percore_region *region, uint32_t *table);
 
-/* provide.c: memory for the rows reserved so far in one slot; for rows up to
- * this number in all used slots and the shared parts. 0, or -1 with ENOMEM. */
+/* True if the thread that owns a slot has ended. */
+bool region_owner_is_dead(const struct region_slot *slot);
+
+uint64_t region_now_ns(clockid_t clock);
+
+/* Ticks of percore_tsc per second; the first call measures them. */
+uint64_t region_tsc_hz(void);
+
+/* handles.c: a region that has only memory that nobody reads. */
+extern struct percore_region region_sink;
+
+/* provide.c: provide memory for the rows of one slot that are reserved already,
+ * or for rows 0 to rows - 1 in every used slot and the shared parts. 0, or -1
+ * with ENOMEM. */
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot);
 int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
 
-/* row.c: the single row of a table comes to life. */
+/* sum.c: sums the cells of a row over the single copy and every slot ever used,
+ * under the sequence counters like a reader. False if a living thread stayed
+ * inside a section, so that cells may be of different moments. */
+bool region_sum_row(const struct percore_region *region,
+                    const struct region_table *table, uint32_t row,
+                    uint64_t *sums);
+
+/* grace.c */
+
+int region_grace_init(struct percore_region *region);
+
+/* Maps the list of removed rows when a table first needs it. 0, or -1. */
+int region_removed_init(struct percore_region *region, uint32_t table);
+
+/* Adds a row to the list; safe_now: no update of the row is in flight. */
+void region_remove_later(struct percore_region *region, uint32_t table,
+                         uint32_t row, bool safe_now);
+
+bool region_has_removed(const struct percore_region *region, uint32_t table);
+
+/* Takes the oldest removed row; false if there is none or it is not safe to
+ * reuse yet. */
+bool region_take_removed(struct percore_region *region, uint32_t table,
+                         uint32_t *row);
+
+/* Takes a given removed row; false if it is not safe to reuse yet. */
+bool region_take_this_removed(struct percore_region *region, uint32_t table,
+                              uint32_t row);
+
+/* row.c: makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
 
-/* reset.c: tables as the directory counts them. 0, or -1 with errno. */
+/* reset.c: tables by the directory's numbers. 0, or -1 with errno. */
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
-/* slot.c: whether the thread that owns a slot is no more. */
-bool region_owner_is_dead(const struct region_slot *slot);
-/* slot.c: in a forked child, for percore_this_slot. */
-void region_forget_slot(void);
+/* serve.c */
 
-/* status.c: a sink that remembers why (errno), and says so unless options are
- * quiet. */
-struct percore_region *region_make_sink(const char *name,
-                                        const struct percore_options *options);
+/* 0, or -1 with errno. */
+int region_server_start(struct percore_region *region, const char *name,
+                        const struct percore_options *options);
+void region_server_stop(struct percore_region *region);
 
-/* create.c: the memory of the region of this process with this name and
- * instance (NULL: none). *size is its size. A descriptor for the caller to
- * close; -1 with ENOENT, or with EALREADY if its id is the known one. */
-int region_own_memory(const char *name, const char *instance,
-                      const unsigned char *known_id, uint64_t *size);
+/* In a forked child: closes the descriptors and leaves the files alone. */
+void region_server_abandon(struct percore_region *region);
 
-/* poll.c: a thread's slot begins to count its time. */
+/* The number of connected readers. */
+uint32_t region_server_readers(const struct percore_region *region);
+
+/* Moves the serving thread off the cores of the attached slots. */
+void region_server_avoid_slots(struct percore_region *region);
+
+/* poll.c */
+
+/* Begins to account for the time of a slot's thread. */
 void region_poll_begin(struct percore_slot_head *head);
 
 struct region_clocks {
   uint64_t tsc, cpu_ns; /* of one thread, at one moment */
 };
 
-/* Ticks for which the thread was awake and off its CPU since the last look. */
+/* Ticks for which the thread was awake but off its CPU since the last check. */
 uint64_t region_poll_absence(struct percore_slot_head *head,
                              const struct region_clocks *now, uint64_t hz);
+
 /* Accounts for a round that ended at tsc with n items, during which the thread
  * was off its CPU for `absence` ticks. */
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence);
 
-/* create.c: ticks of percore_tsc per second. */
-uint64_t region_tsc_hz(void);
+/* slot.c: in a forked child, makes percore_this_slot forget the slot. */
+void region_forget_slot(void);
 
-/* grace.c */
-int region_grace_init(struct percore_region *region);
-int region_removed_init(struct percore_region *region, uint32_t table);
-void region_remove_later(struct percore_region *region, uint32_t table,
-                         uint32_t row, bool safe_now);
-/* The oldest removed row that may be used again; false if there is none. */
-bool region_take_removed(struct percore_region *region, uint32_t table,
-                         uint32_t *row);
-/* Takes this very row. false: it is not among them, or not yet safe. */
-bool region_take_this_removed(struct percore_region *region, uint32_t table,
-                              uint32_t row);
-bool region_has_removed(const struct percore_region *region, uint32_t table);
+/* status.c: a sink that remembers why, and says so on stderr unless the options
+ * are quiet. */
+struct percore_region *region_make_sink(const char *name,
+                                        const struct percore_options *options,
+                                        const struct region_fault *fault);
 
-/* sum.c: over every slot ever used and the shared block; under the sequence
- * counters, as a reader would. false if a thread that lives stayed inside a
- * section: cells may be of different moments. Whoever knows that nobody updates
- * the row need not care. */
-bool region_sum_row(const struct percore_region *region,
-                    const struct region_table *table, uint32_t row,
-                    uint64_t *sums);
-
-/* serve.c. start: 0, or -1 with errno. */
-int region_server_start(struct percore_region *region, const char *name,
-                        const struct percore_options *options);
-void region_server_stop(struct percore_region *region);
-/* In a forked child: closes without a word. */
-void region_server_abandon(struct percore_region *region);
-/* How many readers are connected. */
-uint32_t region_server_readers(const struct percore_region *region);
-/* After slots were attached or detached: where the thread may run. */
-void region_server_avoid_slots(struct percore_region *region);
+/* create.c: a descriptor of this process's region of that name and instance
+ * (NULL: none), for the caller to close. -1 with ENOENT, or with EALREADY if
+ * the region has the id known_id. */
+int region_own_memory(const char *name, const char *instance,
+                      const unsigned char *known_id, uint64_t *size);
 
 #endif

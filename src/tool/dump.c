@@ -128,7 +128,8 @@ static int write_table(const struct walk *walk, uint32_t t) {
     return -error;
   }
   walk->face->begin_table(walk->context, walk->directory, t,
-                          region_reader_rows(walk->reader, t));
+                          region_reader_rows(walk->reader, t),
+                          region_reader_live_rows(walk->reader, t));
   int status = write_rows(walk, &tile);
   walk->face->end_table(walk->context);
   region_tile_free(&tile);

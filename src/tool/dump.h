@@ -25,7 +25,7 @@ struct dump_face {
   /* 0 or -ENOMEM. *face is for the functions below. */
   int (*begin)(void **face, struct region_reader *reader);
   void (*begin_table)(void *face, const struct region_directory *directory,
-                      uint32_t table, uint32_t rows_in_use);
+                      uint32_t table, uint32_t rows_in_use, uint32_t live_rows);
   void (*row)(void *face, const struct dump_row *row);
   void (*end_table)(void *face);
   /* 0 or -ENOMEM. */

@@ -67,7 +67,8 @@ static void put_field(struct json *json, struct field_ref field) {
 }
 
 static void begin_table(void *context, const struct region_directory *directory,
-                        uint32_t t, uint32_t rows) {
+                        uint32_t t, uint32_t rows, uint32_t live) {
+  (void)live; /* the length of `rows` */
   struct json *json = context;
   const struct percore_table *table = &directory->described[t];
   json_open_object(json, NULL);

@@ -43,15 +43,17 @@ static int begin(void **face, struct region_reader *reader) {
 }
 
 static void begin_table(void *face, const struct region_directory *directory,
-                        uint32_t t, uint32_t rows) {
+                        uint32_t t, uint32_t rows, uint32_t live) {
   (void)face;
+  (void)rows;
   const struct percore_table *table = &directory->described[t];
   char help[512];
   printf("# table %s (%s, ", table->name, storage_name(table->storage));
   if (table->max_rows == 0)
     printf("one row)");
   else
-    printf("%" PRIu32 " of %" PRIu32 " rows)", rows, table->max_rows);
+    printf("%" PRIu32 " live of at most %" PRIu32 " rows)", live,
+           table->max_rows);
   printf("%s%s\n", table->help != NULL ? ": " : "",
          table->help != NULL
              ? text_clean_string(help, sizeof(help), table->help)

@@ -1,10 +1,10 @@
-/* Fuzz target: what a producer hands over, whatever it is.
+/* Fuzz target: regions that a producer hands over.
  *
- * The input is the start of a region; the rest is zeros, or, where the first
- * byte is odd, the input again and again. The size of the region is what its
- * header claims, within 1 MiB, so that inputs reach beyond that check. What is
- * accepted is read in every way a reader knows, and audited; what is refused
- * has a reason. */
+ * The input is the start of a region. The rest is zeros or, if the first byte
+ * is odd, repetitions of the input. The size of the region is that in its
+ * header, at most 1 MiB, so that inputs get past that check. An accepted region
+ * is read in every way that a reader offers, and audited; a refused region must
+ * have a reason. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ static void read_region(const uint8_t *data, size_t size,
   const struct region_audit audit = {.report = take_report};
   region_audit(&reader, &audit);
   uint32_t tables = region_reader_directory(&reader)->table_count;
-  /* core_count may be 16384 by claim; keep the work of one input bounded */
+  /* A region may claim 16384 cores: bound the work of one input. */
   if (region_reader_directory(&reader)->header.core_count <= 64)
     for (uint32_t t = 0; t < tables; t++)
       read_table(&reader, t);
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   uint64_t region_size = claimed_size(data, size);
   if (size == 0)
     return 0;
-  /* from memory of exactly this size, so that any step beyond is seen */
+  /* Memory of exactly this size, so that ASan detects reads beyond it. */
   uint8_t *copy = malloc(size);
   memcpy(copy, data, size);
   if (region_directory_parse(&directory, copy, size, region_size, MAX_SIZE,

@@ -228,13 +228,16 @@ def test_dump_per_core():
 
 
 def test_dump_removed_rows():
-    """a removed row is not dumped, and one that takes its place starts at 0"""
+    """a removed row is neither dumped nor counted in the heading, and a row that
+    takes its place starts at 0"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "5")
         producer.ask("remove 2")
         table = place.dump("demo")["session"]
         check([row["row"] for row in table["rows"]]
               == ["10.0.0.0", "10.0.0.1", "10.0.0.3", "10.0.0.4"], str(table))
+        text = place.run("dump", "demo").stdout
+        check("# table session (owned, 4 live of at most " in text, text)
         producer.ask("add 9")
         table = place.dump("demo")["session"]
         check(row_of(table, "10.0.0.9")["values"]

@@ -249,7 +249,7 @@ def hostile_regions():
             f"read, {before} descriptors before, {after} after, "
             f"{resident_mb(collectd):.0f} MB")
         check(after <= before, "descriptors are lost")
-        for refused in ("foreign.sock: refused: region name differs",
+        for refused in ("foreign.sock: refused: the region's name differs",
                         "fakee.sock: refused: table port: single copies "
                         "overlap single copies of table globals"):
             check(collectd.log().count(refused) == 1,
@@ -438,7 +438,7 @@ def a_file_system_that_does_not_answer():
         told = re.findall(r"region dead is not read: (.*)", log)
         say("; ".join(told))
         check(len(told) == 2 and "not a sealed memfd" in told[0] and
-              "held up" in told[1], log)
+              "cannot exit" in told[1], log)
         receiver, = children_of(collectd.process.pid)
         stuck = [pid for pid in children_of(receiver) if is_stuck(pid)]
         check(len(stuck) == 2, f"{len(stuck)} processes wait")

@@ -1,5 +1,5 @@
-/* region_unit.h: regions for tests: a runtime directory that is removed again,
- * and tables of every storage. */
+/* region_unit.h: regions for tests: a temporary runtime directory, and tables
+ * of every storage. */
 #ifndef PERCORE_REGION_UNIT_H
 #define PERCORE_REGION_UNIT_H
 
@@ -26,21 +26,21 @@ extern const struct percore_table unit_tables[TABLES];
 
 enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 
-/* A directory in PERCORE_RUNTIME_DIR; cmocka group set-up and tear-down. */
+/* Create and remove a runtime directory; cmocka group set-up and tear-down. */
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
 /* Creates a region `unit` with 4 cores and 2 extra slots; asserts. */
 struct percore_region *unit_create(enum percore_serving serving);
 
-/* A reader that is connected to `unit`; asserts. */
+/* Connects a reader to `unit`; asserts. */
 struct region_reader *unit_connect(void);
 
-/* Reads a row as raw totals; asserts that it lives. */
+/* Reads the raw totals of a row; asserts that it is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
 
-/* What people see of one column. */
+/* The value of a column that tools show. */
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
                     uint32_t column);
 

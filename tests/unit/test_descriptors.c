@@ -1,4 +1,4 @@
-/* The limit of open files of this process, with many files open. */
+/* The limit on open files: src/base/descriptors.c. */
 #include "unit.h"
 
 #include "base/descriptors.h"
@@ -11,9 +11,9 @@
 
 #define OPENED 600
 
-/* Runs in a child, so that neither limit nor descriptors outlive a test. The
- * child first closes all descriptors from 3 on, because their number is
- * unknown. */
+/* Runs a test in a child, so that its limit and descriptors do not affect
+ * others. Closes all descriptors from 3 on first, because the process may have
+ * any. */
 static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   pid_t child = fork();
   assert_true(child >= 0);
@@ -32,7 +32,7 @@ static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   assert_int_equal(status, 0);
 }
 
-/* A failed assertion of cmocka would run the other tests in the child. */
+/* A failed assertion of cmocka would make the child run the other tests. */
 #define CHECK(condition)                                                       \
   do                                                                           \
     if (!(condition))                                                          \
@@ -117,7 +117,7 @@ static void expect_move(void) {
   CHECK(fcntl(high, F_GETFD) == FD_CLOEXEC);
 }
 
-static void if_low_numbers_are_scarce_descriptors_are_moved_up(void **state) {
+static void when_low_numbers_get_scarce_ours_are_moved_up(void **state) {
   (void)state;
   in_a_child(2048, 4096, expect_move);
 }
@@ -141,7 +141,7 @@ int main(void) {
       cmocka_unit_test(the_limit_is_raised_to_what_is_needed),
       cmocka_unit_test(the_hard_limit_is_not_passed),
       cmocka_unit_test(a_limit_is_never_lowered),
-      cmocka_unit_test(if_low_numbers_are_scarce_descriptors_are_moved_up),
+      cmocka_unit_test(when_low_numbers_get_scarce_ours_are_moved_up),
       cmocka_unit_test(below_a_limit_of_1024_nothing_is_moved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

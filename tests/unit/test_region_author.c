@@ -1,6 +1,6 @@
-/* What the author of a fast path relies on besides counting: a slot for a core
- * that the thread may not run on, the slot of a callback, a look at the own
- * region, and how the region fares. */
+/* The author's view besides counting: slots for cores that the affinity
+ * excludes, slots of callbacks, reading the process's own region, and
+ * percore_status. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static struct percore_region *create(const struct percore_table *table,
   return region;
 }
 
-/* Reads a row of the own region; values as percore_read_row has them. */
+/* Reads a row of this process's region with percore_read_row. */
 static void read_own(uint32_t table, int slot, uint64_t *values,
                      uint32_t count) {
   struct percore_reader *reader;
@@ -42,7 +42,7 @@ static void read_own(uint32_t table, int slot, uint64_t *values,
   percore_close(reader);
 }
 
-/* Runs a block with standard error in a file, and returns what was said. */
+/* What was printed to stderr between begin_to_listen and end_listening. */
 static char said[1024];
 
 static int saved_stderr;
@@ -72,13 +72,13 @@ static size_t lines_said(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * Cores that the thread may not run on
+ * Cores that the affinity of a thread excludes
  */
 
 static cpu_set_t all_cpus;
 
-/* The first two cores of this process; false, and a line, if it has only one.
- */
+/* Finds the first two cores of this process. False with a message if it has
+ * only one. */
 static bool two_cores(int *first, int *second) {
   sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
   *first = *second = -1;
@@ -102,7 +102,8 @@ static int unpin(void **state) {
   return sched_setaffinity(0, sizeof(all_cpus), &all_cpus);
 }
 
-static void a_thread_that_may_not_run_on_a_core_leaves_its_slot(void **state) {
+static void
+a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot(void **state) {
   (void)state;
   int here, elsewhere;
   if (!two_cores(&here, &elsewhere))
@@ -127,14 +128,15 @@ static void a_thread_that_may_not_run_on_a_core_leaves_its_slot(void **state) {
   int labelled = 0;
   for (uint32_t s = 0; s < percore_reader_slots(reader); s++)
     labelled += percore_reader_slot_core(reader, s) == elsewhere;
-  assert_int_equal(labelled, 3); /* one of them was given back */
+  assert_int_equal(labelled, 3); /* one slot was given back */
   percore_close(reader);
   assert_return_code(percore_detach(region, early), errno);
   assert_return_code(percore_detach(region, late), errno);
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void without_extra_slots_it_gets_the_cores_own(void **state) {
+static void
+without_extra_slots_such_a_thread_gets_the_cores_slot(void **state) {
   (void)state;
   int here, elsewhere;
   if (!two_cores(&here, &elsewhere))
@@ -191,7 +193,7 @@ static void a_callback_finds_the_slot_that_its_thread_attached(void **state) {
   assert_return_code(percore_destroy(second), errno);
 }
 
-static void a_thread_without_a_slot_has_a_sink(void **state) {
+static void a_thread_without_a_slot_gets_a_sink(void **state) {
   (void)state;
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
@@ -209,10 +211,10 @@ static void a_thread_without_a_slot_has_a_sink(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * The own region
+ * Reading the process's own region
  */
 
-static void a_producer_reads_its_own_region_while_nobody_serves(void **state) {
+static void a_producer_reads_its_own_region_without_serving_it(void **state) {
   (void)state;
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2,
@@ -229,7 +231,7 @@ static void a_producer_reads_its_own_region_while_nobody_serves(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_reader_of_the_own_region_follows_its_successor(void **state) {
+static void a_reader_in_the_producer_follows_the_next_region(void **state) {
   (void)state;
   struct percore_options options = {.cores = 2,
                                     .serving = PERCORE_SERVE_POLLED};
@@ -260,7 +262,7 @@ static const struct percore_table levels = {
     .name = "levels", .fields = level_fields, .field_count = 3};
 
 static void
-a_reader_sees_each_slot_the_shared_block_and_the_least(void **state) {
+a_reader_sees_each_slot_the_shared_block_and_the_minimum(void **state) {
   (void)state;
   struct percore_region *region =
       create(&levels, &(struct percore_options){.cores = 2});
@@ -299,7 +301,7 @@ static const struct percore_table stations = {.name = "station",
                                               .max_rows = 2,
                                               .key = PERCORE_KEY_MAC};
 
-static void a_key_may_be_the_address_of_a_station(void **state) {
+static void a_key_can_be_a_mac_address(void **state) {
   (void)state;
   struct percore_region *region =
       create(&stations, &(struct percore_options){.cores = 2});
@@ -320,10 +322,10 @@ static void a_key_may_be_the_address_of_a_station(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * How it fares
+ * percore_status
  */
 
-static void a_region_tells_its_slots_and_what_it_refused(void **state) {
+static void the_status_has_the_slots_and_the_refused_calls(void **state) {
   (void)state;
   struct percore_region *region = create(
       &stations, &(struct percore_options){.cores = 1, .extra_slots = 1});
@@ -348,11 +350,11 @@ static void a_region_tells_its_slots_and_what_it_refused(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_region_tells_how_many_readers_it_has(void **state) {
+static void the_status_has_the_number_of_readers(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
-  /* HELLO is sent before the connection gets its place. */
+  /* The producer counts the connection after it has sent HELLO. */
   while (status_of(region).readers == 0)
     sched_yield();
   assert_int_equal(status_of(region).readers, 1);
@@ -360,7 +362,7 @@ static void a_region_tells_how_many_readers_it_has(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_sink_says_once_why_it_is_one(void **state) {
+static void a_sink_prints_its_reason_once(void **state) {
   (void)state;
   struct percore_options options = {.size = sizeof(options),
                                     .runtime_dir = "/nonexistent"};
@@ -381,7 +383,7 @@ static void a_sink_says_once_why_it_is_one(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_quiet_sink_says_nothing_and_knows_why(void **state) {
+static void a_quiet_sink_prints_nothing_and_keeps_its_reason(void **state) {
   (void)state;
   struct percore_options options = {.size = sizeof(options), .quiet = 1};
   struct percore_region *region;
@@ -392,6 +394,61 @@ static void a_quiet_sink_says_nothing_and_knows_why(void **state) {
   assert_string_equal(said, "");
   assert_int_equal(status_of(region).error, EINVAL);
   assert_return_code(percore_destroy(region), errno);
+}
+
+static void the_reason_names_the_rule_that_a_description_breaks(void **state) {
+  (void)state;
+  static const struct percore_field good = {.name = "rx"};
+  static const struct percore_field bad_name = {.name = "RX"};
+  static const struct percore_field no_buckets = {
+      .name = "delay", .kind = PERCORE_HISTOGRAM, .sub_bits = 9};
+  static const struct {
+    const char *name, *instance, *table;
+    const struct percore_field *field;
+    size_t size;
+    uint32_t extra_slots;
+    const char *reason;
+  } cases[] = {
+      {"author", NULL, "port", &bad_name, 0, 0,
+       "region 'author' is refused: table port, field #0: its name must be "},
+      {"author", NULL, "port", &no_buckets, 0, 0,
+       "table port, field delay: sub_bits 9, max_bits 0: "},
+      {"author", NULL, "host", &good, 0, 0, "table host: its name must be "},
+      {"Author", NULL, "port", &good, 0, 0, "the region's name must be "},
+      {"author", ".", "port", &good, 0, 0, "the instance's name must be "},
+      {"author", NULL, "port", &good, 0, 20000, "20000 extra slots; "},
+      {"author", NULL, "port", &good, 1, 0, "the member size of the options"},
+  };
+  for (size_t i = 0; i < COUNT_OF(cases); i++) {
+    struct percore_table table = {
+        .name = cases[i].table, .fields = cases[i].field, .field_count = 1};
+    struct percore_options options = {.size = cases[i].size ? cases[i].size
+                                                            : sizeof(options),
+                                      .instance = cases[i].instance,
+                                      .extra_slots = cases[i].extra_slots};
+    struct percore_region *region;
+    FILE *file = begin_to_listen();
+    int status = percore_create(&region, cases[i].name, &table, 1, &options);
+    int error = errno;
+    end_listening(file);
+    assert_int_equal(status, -1);
+    assert_int_equal(error, EINVAL);
+    if (strstr(status_of(region).reason, cases[i].reason) == NULL)
+      fail_msg("%s does not say: %s", status_of(region).reason,
+               cases[i].reason);
+    assert_non_null(strstr(said, status_of(region).reason));
+  }
+}
+
+static void the_reason_says_how_to_create_a_missing_directory(void **state) {
+  (void)state;
+  struct percore_options options = {
+      .size = sizeof(options), .runtime_dir = "/nonexistent", .quiet = 1};
+  struct percore_region *region;
+  assert_int_equal(percore_create(&region, "author", NULL, 0, &options), -1);
+  assert_non_null(strstr(status_of(region).reason, "systemd-sysusers "));
+  assert_non_null(strstr(status_of(region).reason,
+                         "systemd-tmpfiles --create percore.conf"));
 }
 
 static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
@@ -417,7 +474,7 @@ static void a_forked_child_learns_that_its_region_is_a_sink(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_status_of_another_size_is_as_long_as_asked_for(void **state) {
+static void a_status_of_an_older_size_is_filled_up_to_its_size(void **state) {
   (void)state;
   struct percore_region *region =
       create(NULL, &(struct percore_options){.cores = 2});
@@ -435,21 +492,24 @@ static void a_status_of_another_size_is_as_long_as_asked_for(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_teardown(
-          a_thread_that_may_not_run_on_a_core_leaves_its_slot, unpin),
-      cmocka_unit_test_teardown(without_extra_slots_it_gets_the_cores_own,
-                                unpin),
+          a_thread_whose_affinity_excludes_a_core_gets_an_extra_slot, unpin),
+      cmocka_unit_test_teardown(
+          without_extra_slots_such_a_thread_gets_the_cores_slot, unpin),
       cmocka_unit_test(a_callback_finds_the_slot_that_its_thread_attached),
-      cmocka_unit_test(a_thread_without_a_slot_has_a_sink),
-      cmocka_unit_test(a_producer_reads_its_own_region_while_nobody_serves),
-      cmocka_unit_test(a_reader_of_the_own_region_follows_its_successor),
-      cmocka_unit_test(a_reader_sees_each_slot_the_shared_block_and_the_least),
-      cmocka_unit_test(a_key_may_be_the_address_of_a_station),
-      cmocka_unit_test(a_region_tells_its_slots_and_what_it_refused),
-      cmocka_unit_test(a_region_tells_how_many_readers_it_has),
-      cmocka_unit_test(a_sink_says_once_why_it_is_one),
-      cmocka_unit_test(a_quiet_sink_says_nothing_and_knows_why),
+      cmocka_unit_test(a_thread_without_a_slot_gets_a_sink),
+      cmocka_unit_test(a_producer_reads_its_own_region_without_serving_it),
+      cmocka_unit_test(a_reader_in_the_producer_follows_the_next_region),
+      cmocka_unit_test(
+          a_reader_sees_each_slot_the_shared_block_and_the_minimum),
+      cmocka_unit_test(a_key_can_be_a_mac_address),
+      cmocka_unit_test(the_status_has_the_slots_and_the_refused_calls),
+      cmocka_unit_test(the_status_has_the_number_of_readers),
+      cmocka_unit_test(a_sink_prints_its_reason_once),
+      cmocka_unit_test(a_quiet_sink_prints_nothing_and_keeps_its_reason),
+      cmocka_unit_test(the_reason_names_the_rule_that_a_description_breaks),
+      cmocka_unit_test(the_reason_says_how_to_create_a_missing_directory),
       cmocka_unit_test(a_forked_child_learns_that_its_region_is_a_sink),
-      cmocka_unit_test(a_status_of_another_size_is_as_long_as_asked_for),
+      cmocka_unit_test(a_status_of_an_older_size_is_filled_up_to_its_size),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

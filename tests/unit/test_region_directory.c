@@ -1,4 +1,4 @@
-/* Foreign bytes: the directory of a region, whatever is in it. */
+/* Parsing and reading regions of foreign bytes. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -24,9 +24,10 @@ struct bytes {
 static struct bytes make_directory(void) {
   struct percore_options options = {.extra_slots = 2, .instance = "a"};
   struct region_plan plan;
-  assert_return_code(
-      region_plan_make(&plan, "unit", unit_tables, TABLES, &options, 4, 4096),
-      errno);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", unit_tables, TABLES,
+                                    &options, 4, 4096, &fault),
+                   0);
   struct bytes bytes = {.size = plan.header.directory_size,
                         .region_size = plan.header.region_size};
   bytes.start = calloc(1, bytes.size);
@@ -36,7 +37,7 @@ static struct bytes make_directory(void) {
   return bytes;
 }
 
-/* The allocator checks that nothing beyond the size is touched, under ASan. */
+/* Copies the bytes, so that ASan detects reads beyond the size. */
 static int parse(const struct bytes *bytes, size_t size) {
   struct region_fault fault;
   struct region_directory directory;
@@ -53,7 +54,7 @@ static int parse(const struct bytes *bytes, size_t size) {
   return rc;
 }
 
-static void a_directory_says_what_its_producer_described(void **state) {
+static void a_directory_yields_the_producers_description(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_directory directory;
@@ -87,7 +88,7 @@ static void a_directory_says_what_its_producer_described(void **state) {
   free(bytes.start);
 }
 
-static void a_directory_cut_anywhere_is_refused(void **state) {
+static void a_truncated_directory_is_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   for (size_t size = 0; size < bytes.size; size++)
@@ -96,7 +97,7 @@ static void a_directory_cut_anywhere_is_refused(void **state) {
   free(bytes.start);
 }
 
-static void no_changed_byte_leads_outside(void **state) {
+static void no_changed_byte_makes_the_parser_read_outside(void **state) {
   (void)state;
   static const unsigned char values[] = {0, 1, 0x7f, 0x80, 0xff};
   struct bytes bytes = make_directory();
@@ -113,7 +114,8 @@ static void no_changed_byte_leads_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  assert_true(refused > bytes.size); /* the validator does look */
+  assert_true(refused >
+              bytes.size); /* The test would pass if nothing were checked. */
   free(bytes.start);
 }
 
@@ -130,7 +132,7 @@ struct lie {
         sizeof(((struct region_header *)0)->member)                            \
   }
 
-static void a_lie_in_the_header_is_refused(void **state) {
+static void a_wrong_header_is_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   const struct lie lies[] = {
@@ -163,8 +165,8 @@ static void a_lie_in_the_header_is_refused(void **state) {
   free(bytes.start);
 }
 
-/* Each of thousands of fields with all of a pool for its help would take
- * minutes to look through. */
+/* Checking thousands of fields whose help is the whole pool would take minutes.
+ */
 static void strings_that_share_their_bytes_are_refused(void **state) {
   (void)state;
   enum { HELP = 1 << 20, FIELDS = 6 };
@@ -184,8 +186,8 @@ static void strings_that_share_their_bytes_are_refused(void **state) {
   }
   fields[0].help = help;
   table.field_count = FIELDS;
-  assert_return_code(
-      region_plan_make(&plan, "unit", &table, 1, &options, 4, 4096), errno);
+  assert_int_equal(
+      region_plan_make(&plan, "unit", &table, 1, &options, 4, 4096, &fault), 0);
   size_t size = plan.header.directory_size;
   unsigned char *copy = calloc(1, size);
   assert_non_null(copy);
@@ -212,7 +214,7 @@ static void records_of_a_later_minor_version_may_be_longer(void **state) {
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
   size_t tables = header.table_count * sizeof(struct region_table);
-  /* the tables again at the end, each with 64 bytes more */
+  /* Copies the table records to the end, each with 64 more bytes. */
   size_t longer = sizeof(struct region_table) + 64;
   size_t size = bytes.size + 8 + header.table_count * longer;
   unsigned char *copy = calloc(1, size);
@@ -259,8 +261,8 @@ static void assert_overlap(const struct bytes *bytes, const char *line) {
   assert_int_equal(fault.error, EPROTO);
 }
 
-/* Each table's rows are those of the first: what it claims to hold is many
- * times what the region has. */
+/* All tables claim the rows of the first table: together they claim many times
+ * the size of the region. */
 static void a_hundred_tables_over_one_array_are_refused(void **state) {
   (void)state;
   enum { OVER = 100 };
@@ -277,8 +279,10 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
                                        .field_count = 1,
                                        .max_rows = 1000};
   }
-  assert_return_code(
-      region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096), errno);
+  struct region_fault fault;
+  assert_int_equal(
+      region_plan_make(&plan, "unit", tables, OVER, &options, 4, 4096, &fault),
+      0);
   struct bytes bytes = {.size = plan.header.directory_size,
                         .region_size = plan.header.region_size};
   bytes.start = calloc(1, bytes.size);
@@ -288,7 +292,6 @@ static void a_hundred_tables_over_one_array_are_refused(void **state) {
   for (uint32_t t = 2; t <= OVER; t++)
     table_of(&bytes, t)->single_offset = plan.tables[1].single_offset;
   struct region_directory directory;
-  struct region_fault fault;
   assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
                                           bytes.region_size, MAX_SIZE, &fault),
                    -1);
@@ -387,7 +390,8 @@ static void a_broken_field_is_blamed_by_table_and_name(void **state) {
   assert_int_equal(fault.rule, REGION_RULE_KIND);
   assert_string_equal(fault.table, "port");
   assert_string_equal(fault.field, "depth");
-  fields[first + DEPTH].name = UINT32_MAX; /* and now it has no name */
+  fields[first + DEPTH].name =
+      UINT32_MAX; /* Now the field has no valid name. */
   assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
                                           bytes.region_size, MAX_SIZE, &fault),
                    -1);
@@ -411,7 +415,7 @@ static void a_region_larger_than_allowed_is_refused(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * As memory
+ * Regions in memory
  */
 
 static int memory_with(const struct bytes *bytes) {
@@ -422,8 +426,8 @@ static int memory_with(const struct bytes *bytes) {
   return fd;
 }
 
-/* A table that another producer made without births. */
-static void a_row_used_twice_without_births_is_no_row(void **state) {
+/* Turns a table into one without births, as another producer may write it. */
+static void a_row_reused_without_births_is_skipped(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_header header;
@@ -478,11 +482,11 @@ static void resets_without_births_are_refused(void **state) {
   free(bytes.start);
 }
 
-static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
+static void reading_a_region_of_holes_allocates_nothing(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   int fd = memory_with(&bytes);
-  /* it claims rows in use, in memory that was never written */
+  /* The region claims rows in use whose memory was never written. */
   struct region_directory directory;
   struct region_fault fault;
   assert_return_code(region_directory_parse(&directory, bytes.start, bytes.size,
@@ -512,7 +516,7 @@ static void a_region_of_holes_reads_as_nothing_and_stays_holes(void **state) {
   free(bytes.start);
 }
 
-static void every_byte_of_a_region_may_be_garbage(void **state) {
+static void a_reader_survives_garbage_in_every_byte(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
   struct region_fault fault;
@@ -550,10 +554,10 @@ static void every_byte_of_a_region_may_be_garbage(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_directory_says_what_its_producer_described),
-      cmocka_unit_test(a_directory_cut_anywhere_is_refused),
-      cmocka_unit_test(no_changed_byte_leads_outside),
-      cmocka_unit_test(a_lie_in_the_header_is_refused),
+      cmocka_unit_test(a_directory_yields_the_producers_description),
+      cmocka_unit_test(a_truncated_directory_is_refused),
+      cmocka_unit_test(no_changed_byte_makes_the_parser_read_outside),
+      cmocka_unit_test(a_wrong_header_is_refused),
       cmocka_unit_test(strings_that_share_their_bytes_are_refused),
       cmocka_unit_test(records_of_a_later_minor_version_may_be_longer),
       cmocka_unit_test(a_hundred_tables_over_one_array_are_refused),
@@ -563,10 +567,10 @@ int main(void) {
       cmocka_unit_test(tables_that_share_their_fields_are_refused),
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
-      cmocka_unit_test(a_row_used_twice_without_births_is_no_row),
+      cmocka_unit_test(a_row_reused_without_births_is_skipped),
       cmocka_unit_test(resets_without_births_are_refused),
-      cmocka_unit_test(a_region_of_holes_reads_as_nothing_and_stays_holes),
-      cmocka_unit_test(every_byte_of_a_region_may_be_garbage),
+      cmocka_unit_test(reading_a_region_of_holes_allocates_nothing),
+      cmocka_unit_test(a_reader_survives_garbage_in_every_byte),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

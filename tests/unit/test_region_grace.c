@@ -1,5 +1,5 @@
-/* Rows are used again while workers still hold the old ones: every count is the
- * right row's. */
+/* Rows are reused while workers still use the old rows: every count must go to
+ * the right row. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@ enum { WORKERS = 2, NAMES = 3000, BETWEEN_QUIESCENT = 50 };
 struct stage {
   struct percore_region *region;
   pthread_barrier_t attached;
-  uint64_t current; /* what workers count for: name number, row */
+  uint64_t current; /* The row of each name, which workers look up. */
   bool stop;
-  uint64_t counted[WORKERS][NAMES]; /* what each counted for each name */
+  uint64_t counted[WORKERS][NAMES]; /* Counts of each worker for each name. */
 };
 
 struct worker {
@@ -36,7 +36,8 @@ static void *count_for_current(void *argument) {
   percore_attach(stage->region, NULL, worker->number, &slot);
   pthread_barrier_wait(&stage->attached);
   while (!__atomic_load_n(&stage->stop, __ATOMIC_ACQUIRE)) {
-    /* one look, then many updates: the row may be removed meanwhile */
+    /* Looks the row up once, then updates it many times; meanwhile it may be
+     * removed. */
     uint64_t current = __atomic_load_n(&stage->current, __ATOMIC_RELAXED);
     percore_core_row_t row = percore_core_row(slot, ports, (uint32_t)current);
     for (int i = 0; i < BETWEEN_QUIESCENT; i++)
@@ -48,7 +49,7 @@ static void *count_for_current(void *argument) {
   return NULL;
 }
 
-/* Adds a row for a name, as soon as there is one. */
+/* Adds a row for a name as soon as a row is free. */
 static uint32_t add_name(struct stage *stage, unsigned name, unsigned *waits) {
   uint32_t row;
   char text[16];
@@ -66,7 +67,7 @@ static uint64_t birth_of(const struct percore_region *region, uint32_t row) {
   return region_base(region, table, table->birth_offset, row)[PACKETS];
 }
 
-/* The raw packets of all rows of `port`, whatever they are at this moment. */
+/* The sum of the raw packets of all rows of `port`, whatever their state. */
 static uint64_t raw_sum(struct region_reader *reader) {
   struct region_tile tile;
   uint64_t sum = 0;
@@ -82,7 +83,7 @@ static uint64_t raw_sum(struct region_reader *reader) {
 static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   (void)state;
   static struct stage stage;
-  static uint64_t kept[NAMES]; /* what the region counted for each name */
+  static uint64_t kept[NAMES]; /* Counts of the region for each name. */
   struct worker workers[WORKERS];
   pthread_t threads[WORKERS];
   unsigned holder[PORT_ROWS] = {0}, waits = 0;
@@ -100,7 +101,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   uint64_t sum = 0;
   for (unsigned name = 1; name < NAMES; name++) {
     uint32_t row = add_name(&stage, name, &waits);
-    /* the birth of the new is all that was counted for those before it */
+    /* The birth of the new object is the count of all previous objects. */
     kept[holder[row]] = birth_of(stage.region, row) - births[row];
     births[row] = birth_of(stage.region, row);
     holder[row] = name;
@@ -110,9 +111,9 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
                        errno);
     before = row;
     uint64_t now = raw_sum(reader);
-    assert_true(now >= sum); /* it only grows, whoever holds the rows */
+    assert_true(now >= sum); /* The sum never decreases. */
     sum = now;
-    usleep(50); /* workers take it up, and are stopped in the middle */
+    usleep(50); /* Workers look the row up and are stopped in the middle. */
   }
   __atomic_store_n(&stage.stop, true, __ATOMIC_RELEASE);
   for (int w = 0; w < WORKERS; w++)
@@ -120,7 +121,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   unsigned held[NAMES] = {0}, counted = 0;
   uint64_t all = 0;
   for (int r = 0; r < PORT_ROWS; r++)
-    held[holder[r]] = 1; /* not used again: no next birth */
+    held[holder[r]] = 1; /* The row is not reused, so it has no next birth. */
   for (unsigned name = 1; name < NAMES; name++) {
     uint64_t total = stage.counted[0][name] + stage.counted[1][name];
     if (!held[name])
@@ -141,7 +142,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
  * How long a removed row waits
  */
 
-/* Two slots of this thread, as of two workers. */
+/* Two slots of this thread, which act as two workers. */
 struct pair {
   struct percore_region *region;
   percore_slot_t a, b;
@@ -191,7 +192,7 @@ static void a_second_try_after_quiescent_points_always_adds(void **state) {
   end_pair(&pair);
 }
 
-static void an_earlier_row_that_waits_holds_up_no_later_one(void **state) {
+static void a_waiting_row_does_not_hold_up_a_later_row(void **state) {
   (void)state;
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
@@ -200,14 +201,15 @@ static void an_earlier_row_that_waits_holds_up_no_later_one(void **state) {
   remove_port(&pair, 1);
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.b);
-  assert_true(is_added(&pair, 0)); /* both have moved on since its removal */
+  assert_true(is_added(
+      &pair, 0)); /* Both workers have passed a point since the removal. */
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.a);
   assert_true(is_added(&pair, 1));
   end_pair(&pair);
 }
 
-static void rows_removed_all_the_time_hold_up_none(void **state) {
+static void constant_removals_do_not_hold_up_reuse(void **state) {
   (void)state;
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
@@ -239,8 +241,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(no_count_of_a_removed_row_goes_to_the_next),
       cmocka_unit_test(a_second_try_after_quiescent_points_always_adds),
-      cmocka_unit_test(an_earlier_row_that_waits_holds_up_no_later_one),
-      cmocka_unit_test(rows_removed_all_the_time_hold_up_none),
+      cmocka_unit_test(a_waiting_row_does_not_hold_up_a_later_row),
+      cmocka_unit_test(constant_removals_do_not_hold_up_reuse),
       cmocka_unit_test(
           a_worker_that_moves_on_twice_does_not_stand_in_for_another),
   };

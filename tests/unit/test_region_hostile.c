@@ -1,5 +1,5 @@
-/* Producers that are none, or lie: what they place in the runtime directory and
- * say over the socket. A test's state is the receiver that its readers use. */
+/* Hostile producers: what they place in the runtime directory and send over the
+ * socket. The state of a test is the receiver that its readers use. */
 #include "percore_config.h"
 
 #include <dirent.h>
@@ -36,10 +36,12 @@ static int listen_as_unit(void) {
   return fd;
 }
 
-/* As many as the kernel passes with one message. */
+/* The most descriptors that the kernel passes with a message. */
 enum { MOST_PASSED = 253 };
 
-/* A HELLO that carries so many copies of passed. False if nobody takes it. */
+/* Sends a HELLO with several copies of a descriptor. False if it cannot be
+ * sent.
+ */
 static bool try_hello(int fd, int passed, int copies) {
   struct region_message hello = {.magic = REGION_MESSAGE_MAGIC,
                                  .version = REGION_MESSAGE_VERSION,
@@ -89,7 +91,7 @@ static unsigned count_descriptors(void) {
   return count;
 }
 
-/* Says hello to everyone who has come; who only looks cannot be sent it. */
+/* Sends HELLO on all pending connections; it cannot be sent to a probe. */
 static void greet_all(int listener, int passed, int copies) {
   struct pollfd ready = {.fd = listener, .events = POLLIN};
   while (poll(&ready, 1, 0) > 0) {
@@ -100,20 +102,20 @@ static void greet_all(int listener, int passed, int copies) {
   }
 }
 
-/* Refreshes a reader until its producer is known, for good or ill. */
+/* Refreshes a reader until its producer is accepted or refused. */
 static enum region_event meet(struct region_reader *reader, int listener,
                               int passed, int copies) {
   for (;;) {
     enum region_event event = region_reader_refresh(reader);
     int error = region_reader_errno(reader);
-    /* EBUSY: processes of the tests before are still about to end. */
+    /* EBUSY: processes of earlier tests have not exited yet. */
     if (event != REGION_AS_BEFORE || (error != ETIMEDOUT && error != EBUSY))
       return event;
     greet_all(listener, passed, copies);
   }
 }
 
-static void what_is_no_region_is_refused_with_a_reason(void **state) {
+static void memory_that_is_not_a_region_is_refused_with_a_reason(void **state) {
   enum { ALL = F_SEAL_SHRINK | F_SEAL_GROW | 0x10 | F_SEAL_SEAL };
   static const struct {
     const char *text;
@@ -154,7 +156,7 @@ static void what_is_no_region_is_refused_with_a_reason(void **state) {
   close(listener);
 }
 
-static void what_is_no_socket_is_not_connected_to(void **state) {
+static void a_file_that_is_not_a_socket_is_not_connected_to(void **state) {
   (void)state;
   char path[128], link[128];
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -180,7 +182,8 @@ static void what_is_no_socket_is_not_connected_to(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_region_of_another_name_than_its_socket_is_refused(void **state) {
+static void
+a_region_whose_name_differs_from_its_socket_is_refused(void **state) {
   (void)state;
   static const char *const files[] = {"other.sock", "unit@a.sock"};
   char path[128], other[128];
@@ -208,8 +211,8 @@ static void a_region_of_another_name_than_its_socket_is_refused(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* One end of a connection whose other end reads nothing, with more to send than
- * fits between them: whoever closes it last waits for an hour. */
+/* Returns a socket whose last close waits for an hour: its peer does not read,
+ * and its send buffer is full. */
 static int lingering_socket(int *other) {
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -232,7 +235,7 @@ static int lingering_socket(int *other) {
   return fd;
 }
 
-static void a_socket_that_lingers_holds_up_nobody(void **state) {
+static void a_lingering_socket_does_not_block_the_reader(void **state) {
   (void)state;
   struct region_reader *reader;
   int other, listener = listen_as_unit();
@@ -308,7 +311,7 @@ static void unit_path(char path[static 128]) {
   snprintf(path, 128, "%s/unit.sock", getenv("PERCORE_RUNTIME_DIR"));
 }
 
-static void who_is_only_looked_at_can_send_nothing(void **state) {
+static void a_producer_that_is_only_probed_can_send_nothing(void **state) {
   (void)state;
   struct region_connection connection;
   char path[128];
@@ -324,7 +327,7 @@ static void who_is_only_looked_at_can_send_nothing(void **state) {
   close(listener);
 }
 
-/* The process that waits for hello on this peer. */
+/* The process that waits for HELLO on this connection. */
 static pid_t process_of(int peer) {
   struct ucred process;
   socklen_t size = sizeof(process);
@@ -342,14 +345,14 @@ static pid_t stop_process_of(int peer) {
 
 static int try_hello_of(struct region_connection *connection,
                         struct region_receiver *receiver, int wait_ms) {
-  const char *why;
+  struct region_fault fault;
   char path[128];
   unit_path(path);
-  return region_receiver_hello(receiver, connection, path, wait_ms, &why);
+  return region_receiver_hello(receiver, connection, path, wait_ms, &fault);
 }
 
-/* Lets a process connect; returns the producer's end. Processes of refused
- * connections may still be about to end. */
+/* Lets a process connect, and returns the producer's end. Waits for processes
+ * of refused connections that have not exited yet. */
 static int accept_process(struct region_connection *connection,
                           struct region_receiver *receiver) {
   char path[128];
@@ -357,7 +360,7 @@ static int accept_process(struct region_connection *connection,
   unit_path(path);
   for (;;) {
     assert_return_code(region_connection_probe(connection, path), errno);
-    close(accept(listener, NULL, NULL)); /* who only looks */
+    close(accept(listener, NULL, NULL)); /* the probe */
     struct pollfd ready = {.fd = listener, .events = POLLIN};
     while (try_hello_of(connection, receiver, 0) != 0 && errno == EAGAIN)
       if (poll(&ready, 1, 1) > 0) {
@@ -375,7 +378,7 @@ static void close_both(struct region_connection *connection, int peer) {
   close(peer);
 }
 
-/* A producer of this user is refused. */
+/* Makes a producer of this user be refused. */
 static void offend(struct region_receiver *receiver) {
   struct region_connection connection;
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -404,8 +407,9 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* An empty message with a descriptor, too: it must not look like the end. */
-static void who_sends_more_than_hello_is_refused(void **state) {
+/* Including an empty message with a descriptor, which must not look like the
+ * end of the connection. */
+static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   char byte = 0, path[128];
@@ -419,7 +423,7 @@ static void who_sends_more_than_hello_is_refused(void **state) {
   unit_path(path);
   for (int kind = 0; kind < KINDS; kind++) {
     struct region_connection connection;
-    const char *why;
+    struct region_fault fault;
     int peer = accept_process(&connection, *state);
     pid_t pid = stop_process_of(peer);
     struct msghdr more = {.msg_iov = &parts[kind], .msg_iovlen = 1};
@@ -434,22 +438,22 @@ static void who_sends_more_than_hello_is_refused(void **state) {
       assert_true(sendmsg(peer, &more, 0) >= 0);
     assert_return_code(kill(pid, SIGCONT), errno);
     assert_int_equal(
-        region_receiver_hello(*state, &connection, path, 60000, &why), -1);
+        region_receiver_hello(*state, &connection, path, 60000, &fault), -1);
     assert_int_equal(errno, EPROTO);
-    assert_non_null(strstr(why, "more than HELLO"));
+    assert_non_null(strstr(fault.text, "more than HELLO"));
     close_both(&connection, peer);
   }
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void what_is_no_memory_stays_with_its_process(void **state) {
+static void a_descriptor_that_is_not_memory_stays_in_its_process(void **state) {
   struct region_connection connection;
   int other, fd = lingering_socket(&other);
   unsigned before = count_descriptors();
   int peer = accept_process(&connection, *state);
   pid_t pid = stop_process_of(peer);
   send_hello(peer, fd, 1);
-  close(fd); /* not the last close, which would wait */
+  close(fd); /* Not the last close, which would block. */
   assert_return_code(kill(pid, SIGCONT), errno);
   assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
   assert_int_equal(errno, EPROTO);
@@ -477,9 +481,9 @@ static void one_process_waits_for_all_producers(void **state) {
     peers[i] = accept_process(&connections[i], *state);
   assert_int_equal(process_of(peers[1]), process_of(peers[0]));
   assert_int_equal(process_of(peers[2]), process_of(peers[0]));
-  /* Those of libc, for requests, and two for each; or somebody would not see
-   * the end of a connection while the process cannot exit. It may still be busy
-   * with the last one. */
+  /* stdin, stdout and stderr, and two per connection. With more, a peer would
+   * not see the end of its connection while the process cannot exit. The
+   * process may still be busy with the last connection. */
   pid_t pid = process_of(peers[0]);
   for (int i = 0; i < 10000 && count_descriptors_of(pid) > 9; i++)
     poll(NULL, 0, 1);
@@ -488,15 +492,15 @@ static void one_process_waits_for_all_producers(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-static void
-who_waits_beside_a_refused_producer_is_asked_for_again(void **state) {
+static void requests_beside_a_refused_producer_are_repeated(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
   char byte;
   int peer = accept_process(&connection, *state);
   pid_t pid = process_of(peer);
   offend(*state);
-  assert_int_equal(recv(peer, &byte, 1, 0), 0); /* it sees the end */
+  assert_int_equal(recv(peer, &byte, 1, 0),
+                   0); /* The process sees the end of the connection. */
   close(peer);
   int listener = listen_as_unit();
   assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
@@ -523,9 +527,9 @@ static void each_connection_of_an_offender_has_its_own_process(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-static void two_processes_wait_for_a_socket_of_an_offender(void **state) {
+static void at_most_two_processes_wait_for_an_offenders_socket(void **state) {
   struct region_connection connections[3];
-  const char *why;
+  struct region_fault fault;
   char path[128];
   int peers[2];
   unit_path(path);
@@ -535,10 +539,10 @@ static void two_processes_wait_for_a_socket_of_an_offender(void **state) {
   int listener = listen_as_unit();
   assert_return_code(region_connection_probe(&connections[2], path), errno);
   assert_int_equal(
-      region_receiver_hello(*state, &connections[2], path, 60000, &why), -1);
+      region_receiver_hello(*state, &connections[2], path, 60000, &fault), -1);
   assert_int_equal(errno, EBUSY);
-  assert_non_null(strstr(why, "held up"));
-  region_connection_close(&connections[0]); /* its process ends */
+  assert_non_null(strstr(fault.text, "cannot exit"));
+  region_connection_close(&connections[0]); /* Its process exits. */
   region_connection_close(&connections[2]);
   close(listener);
   close(peers[0]);
@@ -547,8 +551,8 @@ static void two_processes_wait_for_a_socket_of_an_offender(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-/* Another producer may have come since its socket was looked at. */
-static void the_producer_is_who_said_hello(void **state) {
+/* Another producer may have taken the socket since the probe. */
+static void the_producer_is_the_process_that_sent_hello(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
   int peer = accept_process(&connection, *state);
@@ -562,7 +566,7 @@ static void the_producer_is_who_said_hello(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* It takes one connection at a time, and is looked at first. */
+/* The listener queues one connection, and the probe comes first. */
 static void a_producer_without_a_queue_is_connected_to(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
@@ -571,7 +575,8 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   unit_path(path);
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
-  for (int i = 0; i < 5; i++) { /* nobody takes the first one meanwhile */
+  for (int i = 0; i < 5;
+       i++) { /* Nobody accepts the first connection meanwhile. */
     assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
   }
@@ -585,7 +590,8 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* The producer of a stopped process goes; its reader must not wait on. */
+/* The producer ends while the receiving process is stopped: the reader must not
+ * wait for ever. */
 static void a_silent_connection_ends_with_its_producer(void **state) {
   struct region_connection connection;
   int peer = accept_process(&connection, *state);
@@ -607,7 +613,7 @@ static bool nobody(uid_t uid, void *argument) {
   return false;
 }
 
-static void who_may_not_be_read_is_not_received_from(void **state) {
+static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
   struct region_reader_options options = {.may_read = nobody,
                                           .receiver = *state};
   struct region_reader *reader;
@@ -643,14 +649,14 @@ static pid_t child_of(pid_t parent, const char *name) {
   return found;
 }
 
-static void a_receiver_that_is_killed_is_made_anew(void **state) {
+static void a_killed_receiver_is_replaced(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = open_with(*state, 60000);
   pid_t pid;
   while ((pid = child_of(getpid(), "percore-receive\n")) == 0)
-    ; /* it has not run yet */
+    ; /* It has not run yet. */
   assert_return_code(kill(pid, SIGKILL), errno);
-  /* What was handed to it is lost with it; then there is another. */
+  /* Its requests are lost; then a new receiver starts. */
   while (region_reader_refresh(reader) != REGION_CAME)
     assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
   assert_int_not_equal(child_of(getpid(), "percore-receive\n"), pid);
@@ -682,8 +688,8 @@ struct answer {
   int error, descriptors;
 };
 
-/* A producer in a child: says hello to each who takes it, reads the question,
- * and answers. */
+/* A producer in a child process: sends HELLO on each connection, reads the
+ * request and answers. */
 static pid_t answer_resets(int listener, int memory,
                            const struct answer *answers, size_t len) {
   struct region_message message;
@@ -702,12 +708,13 @@ static pid_t answer_resets(int listener, int memory,
       message.argument = (uint64_t)answers[i].error;
       region_message_send(peer, &message, &memory, answers[i].descriptors);
     }
-    (void)recv(peer, &message, sizeof(message), 0); /* the end */
+    (void)recv(peer, &message, sizeof(message),
+               0); /* the end of the connection */
     close(peer);
   }
 }
 
-static void resets_are_answered_by_what_answers_them(void **state) {
+static void a_reset_returns_the_producers_answer(void **state) {
   static const struct {
     struct answer answers[4];
     int error;
@@ -722,7 +729,8 @@ static void resets_are_answered_by_what_answers_them(void **state) {
       {{{1, REGION_RESET, 0, 1}}, EPROTO},
   };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
-  int memory = dup(region->memfd); /* a child loses that of the region */
+  int memory =
+      dup(region->memfd); /* A forked child loses the region's descriptor. */
   char path[128];
   unit_path(path);
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -738,7 +746,7 @@ static void resets_are_answered_by_what_answers_them(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_reset_waits_no_longer_than_it_is_told(void **state) {
+static void a_reset_waits_no_longer_than_its_limit(void **state) {
   char path[128];
   int listener = listen_as_unit();
   unit_path(path);
@@ -751,33 +759,33 @@ int main(void) {
 #define WITH_RECEIVER(test)                                                    \
   cmocka_unit_test_setup_teardown(test, start_receiver, free_receiver)
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_no_region_is_refused_with_a_reason),
-      {"what_is_no_region_is_refused_with_a_reason by a receiver",
-       what_is_no_region_is_refused_with_a_reason, start_receiver,
+      cmocka_unit_test(memory_that_is_not_a_region_is_refused_with_a_reason),
+      {"memory_that_is_not_a_region_is_refused_with_a_reason by a receiver",
+       memory_that_is_not_a_region_is_refused_with_a_reason, start_receiver,
        free_receiver, NULL},
-      cmocka_unit_test(what_is_no_socket_is_not_connected_to),
-      cmocka_unit_test(a_region_of_another_name_than_its_socket_is_refused),
-      cmocka_unit_test(a_socket_that_lingers_holds_up_nobody),
-      cmocka_unit_test(who_is_only_looked_at_can_send_nothing),
+      cmocka_unit_test(a_file_that_is_not_a_socket_is_not_connected_to),
+      cmocka_unit_test(a_region_whose_name_differs_from_its_socket_is_refused),
+      cmocka_unit_test(a_lingering_socket_does_not_block_the_reader),
+      cmocka_unit_test(a_producer_that_is_only_probed_can_send_nothing),
       WITH_RECEIVER(a_region_is_read_and_its_end_is_seen_through_a_receiver),
       WITH_RECEIVER(the_host_does_not_see_the_receiver_among_its_children),
       WITH_RECEIVER(after_hello_a_producer_can_send_nothing),
-      WITH_RECEIVER(who_sends_more_than_hello_is_refused),
-      WITH_RECEIVER(what_is_no_memory_stays_with_its_process),
+      WITH_RECEIVER(a_producer_that_sends_more_than_hello_is_refused),
+      WITH_RECEIVER(a_descriptor_that_is_not_memory_stays_in_its_process),
       WITH_RECEIVER(one_process_waits_for_all_producers),
-      WITH_RECEIVER(who_waits_beside_a_refused_producer_is_asked_for_again),
+      WITH_RECEIVER(requests_beside_a_refused_producer_are_repeated),
       WITH_RECEIVER(each_connection_of_an_offender_has_its_own_process),
-      WITH_RECEIVER(two_processes_wait_for_a_socket_of_an_offender),
-      WITH_RECEIVER(the_producer_is_who_said_hello),
+      WITH_RECEIVER(at_most_two_processes_wait_for_an_offenders_socket),
+      WITH_RECEIVER(the_producer_is_the_process_that_sent_hello),
       WITH_RECEIVER(a_producer_without_a_queue_is_connected_to),
       WITH_RECEIVER(a_silent_connection_ends_with_its_producer),
-      WITH_RECEIVER(who_may_not_be_read_is_not_received_from),
-      WITH_RECEIVER(a_receiver_that_is_killed_is_made_anew),
+      WITH_RECEIVER(nothing_is_received_from_a_user_who_is_not_allowed),
+      WITH_RECEIVER(a_killed_receiver_is_replaced),
       cmocka_unit_test(percore_open_leaves_no_process_when_it_has_a_region),
-      WITH_RECEIVER(resets_are_answered_by_what_answers_them),
-      WITH_RECEIVER(a_reset_waits_no_longer_than_it_is_told),
+      WITH_RECEIVER(a_reset_returns_the_producers_answer),
+      WITH_RECEIVER(a_reset_waits_no_longer_than_its_limit),
   };
-  alarm(600); /* whatever hangs ends */
+  alarm(600); /* Ends a test that hangs. */
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);
 }

@@ -18,7 +18,8 @@ static void a_row_up_to_64_bytes_never_straddles_a_line(void **state) {
   }
 }
 
-static void rows_of_different_owners_can_have_lines_of_their_own(void **state) {
+static void
+rows_of_different_owners_can_have_their_own_cache_lines(void **state) {
   (void)state;
   assert_int_equal(region_row_stride(2, false, 128), 128);
   assert_int_equal(region_row_stride(17, true, 128), 256);
@@ -47,7 +48,7 @@ static void values_beyond_the_last_bucket_are_counted_in_it(void **state) {
   assert_int_equal(percore_histogram_bucket(8, all, UINT64_MAX), all - 1);
 }
 
-static void quantiles_are_those_of_what_was_counted(void **state) {
+static void quantiles_match_the_counted_values(void **state) {
   (void)state;
   uint64_t counts[36] = {0};
   assert_true(region_histogram_quantile(2, counts, 36, 0.5) < 0);
@@ -55,7 +56,7 @@ static void quantiles_are_those_of_what_was_counted(void **state) {
   counts[percore_histogram_bucket(2, 36, 100)] = 10;
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.5), 3, 0);
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.9), 3, 0);
-  /* 100 lies in the bucket of 96 to 111 */
+  /* 100 is in the bucket of 96 to 111. */
   assert_float_equal(region_histogram_quantile(2, counts, 36, 0.91), 103.5, 0);
 }
 
@@ -66,7 +67,7 @@ struct refused {
   enum percore_storage storage;
 };
 
-static void schemas_that_no_metric_could_bear_are_refused(void **state) {
+static void names_that_make_no_valid_metric_are_refused(void **state) {
   (void)state;
   static const char *const names[] = {"",      "Port", "1port", "port_a",
                                       "port ", "host", "core"};
@@ -81,7 +82,7 @@ static void schemas_that_no_metric_could_bear_are_refused(void **state) {
   }
 }
 
-static void shapes_that_have_no_meaning_are_refused(void **state) {
+static void meaningless_shapes_are_refused(void **state) {
   (void)state;
   static const struct refused cases[] = {
       {"a field in capitals", .field = {.name = "RX"}},
@@ -105,6 +106,7 @@ static void shapes_that_have_no_meaning_are_refused(void **state) {
       {"an alignment that is no power of two", .field = {.name = "rx"},
        .align = 96},
   };
+  struct region_fault fault;
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     const struct refused *refused = &cases[i];
     struct percore_table table = {.name = "port",
@@ -115,7 +117,7 @@ static void shapes_that_have_no_meaning_are_refused(void **state) {
                                   .row_name_size = refused->name_size,
                                   .row_align = refused->align,
                                   .flags = refused->flags};
-    if (region_schema_check("unit", &table, 1) == 0)
+    if (region_schema_is_valid("unit", &table, 1, &fault))
       fail_msg("%s was accepted", refused->what);
   }
 }
@@ -127,13 +129,15 @@ static void scalars_after_a_histogram_are_refused(void **state) {
       {.name = "b"}};
   struct percore_table table = {
       .name = "port", .fields = fields, .field_count = 2};
-  assert_int_equal(region_schema_check("unit", &table, 1), -1);
+  struct region_fault fault;
+  assert_false(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_HISTOGRAM);
   table.fields = &fields[1];
   table.field_count = 1;
-  assert_int_equal(region_schema_check("unit", &table, 1), 0);
+  assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
-static void what_collectd_would_call_a_value_fits_its_name(void **state) {
+static void collectds_name_of_a_value_has_at_most_120_bytes(void **state) {
   (void)state;
   char name[121];
   memset(name, 'x', sizeof(name) - 1);
@@ -141,11 +145,11 @@ static void what_collectd_would_call_a_value_fits_its_name(void **state) {
   struct percore_field field = {.name = "rx"};
   struct percore_table table = {
       .name = name, .fields = &field, .field_count = 1};
-  errno = 0;
-  assert_int_equal(region_schema_check("unit", &table, 1), -1);
-  assert_int_equal(errno, ENAMETOOLONG);
+  struct region_fault fault;
+  assert_false(region_schema_is_valid("unit", &table, 1, &fault));
+  assert_int_equal(fault.rule, REGION_RULE_IDENTIFIER);
   name[120 - 15 - 4 - 2] = '\0';
-  assert_int_equal(region_schema_check("unit", &table, 1), 0);
+  assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
 static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
@@ -168,9 +172,10 @@ static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
        .max_rows = 300000},
   };
   struct region_plan plan;
-  assert_return_code(region_plan_make(&plan, "unit", tables, COUNT_OF(tables),
-                                      &options, 3, 4096),
-                     errno);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", tables, COUNT_OF(tables),
+                                    &options, 3, 4096, &fault),
+                   0);
   const struct region_header *header = &plan.header;
   const struct region_table *many = &plan.tables[2], *flow = &plan.tables[4];
   const uint64_t places[] = {
@@ -181,7 +186,7 @@ static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
       flow->single_offset};
   for (size_t i = 0; i < COUNT_OF(places); i++)
     assert_int_equal(places[i] % REGION_HUGE_PAGE, 0);
-  /* 2.3 MiB are not worth up to 2 MiB of addresses more */
+  /* A part of 2.3 MiB does not fill several huge pages. */
   const struct region_table *small = &plan.tables[5];
   assert_true(small->single_offset - small->reset_offset < 300000 * 8 + 4096);
   assert_true(plan.tables[1].single_offset < 65536);
@@ -206,25 +211,25 @@ static void a_region_too_large_to_address_is_refused(void **state) {
                                        .fields = &field,
                                        .field_count = 1,
                                        .max_rows = 1u << 31};
-  errno = 0;
-  assert_int_equal(
-      region_plan_make(&plan, "unit", tables, HUGE_TABLES, &options, 300, 4096),
-      -1);
-  assert_int_equal(errno, ENOMEM);
+  struct region_fault fault;
+  assert_int_equal(region_plan_make(&plan, "unit", tables, HUGE_TABLES,
+                                    &options, 300, 4096, &fault),
+                   -1);
+  assert_int_equal(fault.error, ENOMEM);
   region_plan_free(&plan);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_row_up_to_64_bytes_never_straddles_a_line),
-      cmocka_unit_test(rows_of_different_owners_can_have_lines_of_their_own),
+      cmocka_unit_test(rows_of_different_owners_can_have_their_own_cache_lines),
       cmocka_unit_test(every_value_is_counted_in_the_bucket_that_holds_it),
       cmocka_unit_test(values_beyond_the_last_bucket_are_counted_in_it),
-      cmocka_unit_test(quantiles_are_those_of_what_was_counted),
-      cmocka_unit_test(schemas_that_no_metric_could_bear_are_refused),
-      cmocka_unit_test(shapes_that_have_no_meaning_are_refused),
+      cmocka_unit_test(quantiles_match_the_counted_values),
+      cmocka_unit_test(names_that_make_no_valid_metric_are_refused),
+      cmocka_unit_test(meaningless_shapes_are_refused),
       cmocka_unit_test(scalars_after_a_histogram_are_refused),
-      cmocka_unit_test(what_collectd_would_call_a_value_fits_its_name),
+      cmocka_unit_test(collectds_name_of_a_value_has_at_most_120_bytes),
       cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_one),
       cmocka_unit_test(a_region_too_large_to_address_is_refused),
   };

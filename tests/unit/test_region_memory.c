@@ -1,4 +1,5 @@
-/* How much memory may be taken: src/region/memory.c, under a made-up root. */
+/* The room for memory: src/region/memory.c, with a fake root of /proc and /sys.
+ */
 #include "percore_config.h"
 
 #include "region/memory.h"
@@ -23,7 +24,7 @@ static int remove_root(void **state) {
   return 0;
 }
 
-static void without_a_limit_it_is_what_is_available(void **state) {
+static void without_a_limit_the_room_is_the_available_memory(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/\n");
   assert_int_equal(region_memory_room(), 8000 * 1024);
@@ -38,7 +39,7 @@ static void the_tightest_group_on_the_path_counts(void **state) {
   assert_int_equal(region_memory_room(), 100000);
 }
 
-static void file_pages_that_can_be_given_up_are_room(void **state) {
+static void page_cache_counts_as_room(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup", "0::/pod\n");
   temp_tree_write(&tree, "/sys/fs/cgroup/pod/memory.max", "500000\n");
@@ -49,7 +50,7 @@ static void file_pages_that_can_be_given_up_are_room(void **state) {
   assert_int_equal(region_memory_room(), 250000);
 }
 
-static void the_first_version_of_control_groups_is_known(void **state) {
+static void control_groups_of_version_1_are_supported(void **state) {
   (void)state;
   temp_tree_write(&tree, "/proc/self/cgroup",
                   "9:cpu:/x\n4:memory:/jobs/a\n0::/\n");
@@ -63,7 +64,7 @@ static void the_first_version_of_control_groups_is_known(void **state) {
   assert_int_equal(region_memory_room(), 15000);
 }
 
-static void possible_cores_are_numbered_to_the_last(void **state) {
+static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
   (void)state;
   static const struct {
     const char *text;
@@ -80,11 +81,11 @@ static void possible_cores_are_numbered_to_the_last(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      MEMORY_TEST(without_a_limit_it_is_what_is_available),
+      MEMORY_TEST(without_a_limit_the_room_is_the_available_memory),
       MEMORY_TEST(the_tightest_group_on_the_path_counts),
-      MEMORY_TEST(file_pages_that_can_be_given_up_are_room),
-      MEMORY_TEST(the_first_version_of_control_groups_is_known),
-      MEMORY_TEST(possible_cores_are_numbered_to_the_last),
+      MEMORY_TEST(page_cache_counts_as_room),
+      MEMORY_TEST(control_groups_of_version_1_are_supported),
+      MEMORY_TEST(possible_cores_are_counted_up_to_the_highest_number),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Who may serve a name, and that readers find it: src/region/name.c. */
+/* Taking and keeping the name of a region: src/region/name.c. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -50,7 +50,7 @@ static void a_name_that_cannot_be_taken_leaves_no_file(void **state) {
   assert_return_code(rmdir(path_of("sock")), errno);
 }
 
-/* Long enough for several looks, with or without a thread. */
+/* Waits long enough for several checks of the socket. */
 static void await_socket(struct percore_region *region) {
   enum { TURNS = 2000, TURN_US = 10000 };
   for (int i = 0; i < TURNS; i++) {
@@ -62,7 +62,8 @@ static void await_socket(struct percore_region *region) {
   fail_msg("the socket does not come back");
 }
 
-static void a_removed_socket_comes_back_where_it_is_polled(void **state) {
+static void
+a_removed_socket_comes_back_when_the_region_is_polled(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
@@ -72,7 +73,7 @@ static void a_removed_socket_comes_back_where_it_is_polled(void **state) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_return_code(percore_serve(region), errno);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
-  /* the connection outlives the socket */
+  /* The connection outlives the socket. */
   assert_return_code(unlink(path_of("sock")), errno);
   await_socket(region);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -91,7 +92,7 @@ static void a_removed_socket_comes_back_by_the_thread(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_directory_made_anew_gets_its_lock_back_too(void **state) {
+static void a_recreated_directory_gets_the_lock_file_back_too(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED), *other;
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
@@ -110,7 +111,7 @@ static void a_directory_made_anew_gets_its_lock_back_too(void **state) {
   assert_false(is_there("lock") || is_there("sock"));
 }
 
-static void a_name_that_another_has_taken_since_is_left_to_it(void **state) {
+static void a_name_that_another_process_has_taken_is_left_alone(void **state) {
   (void)state;
   struct percore_region *first = unit_create(PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
@@ -132,7 +133,8 @@ static void a_name_that_another_has_taken_since_is_left_to_it(void **state) {
 
 enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
 
-/* Creates the region as this user and ends as told; its errno, or 0. */
+/* Creates the region as this user in a child process, which then ends as told.
+ * Returns the errno of percore_create, or 0. */
 static int serve_as(uid_t user, bool orderly) {
   int says[2], error = -1;
   assert_return_code(pipe(says), errno);
@@ -141,7 +143,7 @@ static int serve_as(uid_t user, bool orderly) {
   if (pid == 0) {
     struct percore_region *region;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    umask(077); /* the strictest must not shut the group out */
+    umask(077); /* Even the strictest umask must not exclude the group. */
     if (setgroups(0, NULL) != 0 || setgid(GROUP) != 0 || setuid(user) != 0)
       _exit(2);
     error = percore_create(&region, "unit", unit_tables, TABLES, NULL) != 0
@@ -171,14 +173,15 @@ static void be_directory_of_group(mode_t mode) {
   assert_return_code(chmod(dir, mode), errno);
 }
 
-static void the_first_user_of_a_name_leaves_it_to_the_second(void **state) {
+static void
+a_name_that_one_user_gave_back_can_be_taken_by_another(void **state) {
   (void)state;
   be_directory_of_group(03775);
   assert_int_equal(serve_as(FIRST_USER, true), 0);
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
-static void a_user_that_was_killed_leaves_the_name_to_its_group(void **state) {
+static void after_a_crash_the_group_can_take_the_name(void **state) {
   (void)state;
   be_directory_of_group(02775);
   assert_int_equal(serve_as(FIRST_USER, false), 0);
@@ -186,8 +189,8 @@ static void a_user_that_was_killed_leaves_the_name_to_its_group(void **state) {
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
-/* The sticky bit keeps a member of the group from removing another's socket,
- * whether or not anybody listens there. */
+/* The sticky bit keeps a member of the group from removing another member's
+ * socket, even if no process listens there. */
 static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
   (void)s;
   be_directory_of_group(03775);
@@ -202,12 +205,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_name_that_is_given_back_leaves_no_file),
       cmocka_unit_test(a_name_that_cannot_be_taken_leaves_no_file),
-      cmocka_unit_test(a_removed_socket_comes_back_where_it_is_polled),
+      cmocka_unit_test(a_removed_socket_comes_back_when_the_region_is_polled),
       cmocka_unit_test(a_removed_socket_comes_back_by_the_thread),
-      cmocka_unit_test(a_directory_made_anew_gets_its_lock_back_too),
-      cmocka_unit_test(a_name_that_another_has_taken_since_is_left_to_it),
-      cmocka_unit_test(the_first_user_of_a_name_leaves_it_to_the_second),
-      cmocka_unit_test(a_user_that_was_killed_leaves_the_name_to_its_group),
+      cmocka_unit_test(a_recreated_directory_gets_the_lock_file_back_too),
+      cmocka_unit_test(a_name_that_another_process_has_taken_is_left_alone),
+      cmocka_unit_test(a_name_that_one_user_gave_back_can_be_taken_by_another),
+      cmocka_unit_test(after_a_crash_the_group_can_take_the_name),
       cmocka_unit_test(in_a_sticky_directory_only_its_user_and_root_replace_it),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

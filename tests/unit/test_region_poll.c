@@ -1,19 +1,21 @@
-/* What a round that took long adds to a slot, by clocks that the test sets. */
+/* Accounting for long rounds: src/region/poll.c, with clocks that the test
+ * sets.
+ */
 #include "percore_config.h"
 
 #include "region/writer.h"
 #include "region_unit.h"
 
-enum { HZ = 1000000000 }; /* a tick is a nanosecond */
+enum { HZ = 1000000000 }; /* A tick is a nanosecond. */
 
 static void time_off_the_cpu_is_awake_time_without_cpu_time(void **state) {
   (void)state;
-  struct percore_slot_head head = {.looked_tsc = 1000, .looked_cpu_ns = 500};
+  struct percore_slot_head head = {.checked_tsc = 1000, .checked_cpu_ns = 500};
   struct region_clocks now = {.tsc = 9001000, .cpu_ns = 1000500};
   assert_int_equal(region_poll_absence(&head, &now, HZ), 8000000);
 }
 
-static void an_absence_is_found_once(void **state) {
+static void an_absence_counts_once(void **state) {
   (void)state;
   struct percore_slot_head head = {0};
   struct region_clocks now = {.tsc = 9000000, .cpu_ns = 1000000};
@@ -24,7 +26,7 @@ static void an_absence_is_found_once(void **state) {
 static void sleep_is_not_absence(void **state) {
   (void)state;
   struct percore_slot_head head = {.sleep_cycles = 5000000,
-                                   .looked_sleep = 1000000};
+                                   .checked_sleep = 1000000};
   struct region_clocks now = {.tsc = 6000000, .cpu_ns = 2000000};
   assert_int_equal(region_poll_absence(&head, &now, HZ), 0);
 }
@@ -36,7 +38,7 @@ static void cpu_time_beyond_the_clock_is_no_absence(void **state) {
   assert_int_equal(region_poll_absence(&head, &now, HZ), 0);
 }
 
-static void of_a_long_round_with_work_only_the_cpu_time_was_busy(void **state) {
+static void only_the_cpu_time_of_a_long_round_with_work_is_busy(void **state) {
   (void)state;
   struct percore_slot_head head = {.last_tsc = 100};
   region_poll_long(&head, 1100, 32, 700);
@@ -85,7 +87,7 @@ static void a_clock_that_begins_anew_is_followed_from_there(void **state) {
   assert_int_equal(head.total_cycles, 500);
 }
 
-static void a_poll_of_a_sink_looks_at_no_cpu_time(void **state) {
+static void a_poll_of_a_sink_does_not_check_the_cpu_time(void **state) {
   (void)state;
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
@@ -93,35 +95,35 @@ static void a_poll_of_a_sink_looks_at_no_cpu_time(void **state) {
   assert_true(head.long_round == UINT64_MAX);
   percore_poll_at(slot, 1u << 31, 1);
   percore_wake(slot);
-  assert_int_equal(head.looked_cpu_ns, 0);
+  assert_int_equal(head.checked_cpu_ns, 0);
 }
 
-static void a_round_of_less_than_100_us_is_taken_as_it_is(void **state) {
+static void a_round_of_less_than_100_us_is_not_checked(void **state) {
   (void)state;
   struct percore_slot_head head = {0};
   percore_slot_t slot = {&head};
   region_poll_begin(&head);
-  uint64_t looked = head.looked_tsc, start = head.last_tsc;
+  uint64_t looked = head.checked_tsc, start = head.last_tsc;
   percore_poll_at(slot, start + head.long_round, 3);
   assert_int_equal(head.busy_cycles, head.long_round);
-  assert_int_equal(head.looked_tsc, looked);
+  assert_int_equal(head.checked_tsc, looked);
   percore_poll_at(slot, start + 2 * head.long_round + 1, 3);
-  assert_int_not_equal(head.looked_tsc, looked);
+  assert_int_not_equal(head.checked_tsc, looked);
 }
 
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(time_off_the_cpu_is_awake_time_without_cpu_time),
-      cmocka_unit_test(an_absence_is_found_once),
+      cmocka_unit_test(an_absence_counts_once),
       cmocka_unit_test(sleep_is_not_absence),
       cmocka_unit_test(cpu_time_beyond_the_clock_is_no_absence),
-      cmocka_unit_test(of_a_long_round_with_work_only_the_cpu_time_was_busy),
+      cmocka_unit_test(only_the_cpu_time_of_a_long_round_with_work_is_busy),
       cmocka_unit_test(an_absence_longer_than_its_round_leaves_no_busy_time),
       cmocka_unit_test(a_long_round_without_work_was_idle),
       cmocka_unit_test(a_clock_read_before_the_last_one_adds_no_time),
       cmocka_unit_test(a_clock_that_begins_anew_is_followed_from_there),
-      cmocka_unit_test(a_poll_of_a_sink_looks_at_no_cpu_time),
-      cmocka_unit_test(a_round_of_less_than_100_us_is_taken_as_it_is),
+      cmocka_unit_test(a_poll_of_a_sink_does_not_check_the_cpu_time),
+      cmocka_unit_test(a_round_of_less_than_100_us_is_not_checked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

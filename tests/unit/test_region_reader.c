@@ -1,4 +1,4 @@
-/* Readers: coming and going of producers, rows and resets. */
+/* Readers: producers, rows and resets come and go. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -107,13 +107,12 @@ static void a_producer_of_a_user_who_is_not_allowed_is_refused(void **state) {
  * Accounts
  */
 
-/* Accounts of names: what all objects of a name counted, whichever row and
- * producer they are of. */
+/* An account is the count of all objects of a name, in any row and producer. */
 struct ledger {
   struct region_reader *reader;
   uint64_t producer;
   uint32_t incarnations[PORT_ROWS];
-  bool gone[PORT_ROWS]; /* at the last look */
+  bool gone[PORT_ROWS]; /* at the last update of the account */
   uint64_t last[PORT_ROWS], cores_last[4];
   struct account {
     char name[REGION_ROW_NAME_SIZE];
@@ -144,7 +143,7 @@ static void follow_producer(struct ledger *ledger) {
   ledger->producer = producer;
 }
 
-/* What the object in a row counted since the last look, or its birth. */
+/* What the object in a row has counted since the last update, or its birth. */
 static uint64_t growth_of(struct ledger *ledger, const struct region_tile *tile,
                           uint32_t i) {
   size_t at = (size_t)i * tile->columns + PACKETS;
@@ -194,7 +193,9 @@ static void look(struct ledger *ledger) {
   region_tile_free(&tile);
 }
 
-/* The account of a port after another look; UINT64_MAX if it is not shown. */
+/* Updates the accounts and returns that of a port; UINT64_MAX if it is not
+ * shown.
+ */
 static uint64_t balance(struct ledger *ledger, const char *name) {
   look(ledger);
   for (size_t a = 0; a < COUNT_OF(ledger->accounts); a++)
@@ -237,7 +238,7 @@ static void close_ledger(struct ledger *ledger) {
   region_reader_close(ledger->reader);
 }
 
-static void an_account_goes_on_over_a_reset(void **state) {
+static void an_account_continues_over_a_reset(void **state) {
   (void)state;
   struct counting counting = start_counting(1);
   struct ledger ledger = open_ledger();
@@ -255,7 +256,7 @@ static void an_account_goes_on_over_a_reset(void **state) {
   stop_counting(&counting);
 }
 
-static void an_account_goes_on_when_its_row_comes_again(void **state) {
+static void an_account_continues_when_its_row_is_added_again(void **state) {
   (void)state;
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
@@ -263,7 +264,7 @@ static void an_account_goes_on_when_its_row_comes_again(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
-  count(&counting, row, 5); /* seen only as a removed row */
+  count(&counting, row, 5); /* The reader sees it only as a removed row. */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
@@ -277,7 +278,7 @@ static void an_account_goes_on_when_its_row_comes_again(void **state) {
   stop_counting(&counting);
 }
 
-static void a_row_used_again_begins_an_account_of_its_own(void **state) {
+static void a_reused_row_begins_a_new_account(void **state) {
   (void)state;
   struct counting counting = start_counting(0);
   struct ledger ledger = open_ledger();
@@ -291,8 +292,8 @@ static void a_row_used_again_begins_an_account_of_its_own(void **state) {
   }
   assert_int_equal(balance(&ledger, "eth2"), 1000);
   assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
-  count(&counting, rows[2], 7); /* the worker still holds the old row */
-  /* shown once more with its last counts, then no longer */
+  count(&counting, rows[2], 7); /* The worker still uses the old row. */
+  /* Shown once more with its last counts, and then no longer. */
   assert_int_equal(balance(&ledger, "eth2"), 1007);
   assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   percore_quiescent(counting.slot);
@@ -305,7 +306,7 @@ static void a_row_used_again_begins_an_account_of_its_own(void **state) {
   stop_counting(&counting);
 }
 
-static void an_account_goes_on_with_the_next_producer(void **state) {
+static void an_account_continues_with_the_next_producer(void **state) {
   (void)state;
   struct counting counting = start_counting(3);
   struct ledger ledger = open_ledger();
@@ -338,7 +339,8 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
-  for (size_t i = 0; i < COUNT_OF(others); i++) /* as many as it serves */
+  for (size_t i = 0; i < COUNT_OF(others);
+       i++) /* the most connections of a producer */
     others[i] = unit_connect();
   assert_false(region_connection_is_open(&ledger.reader->connection));
   count(&counting, row, 1);
@@ -356,7 +358,9 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   stop_counting(&counting);
 }
 
-/* Connects until nobody can any more; returns how many did. */
+/* Connects until the listener's queue is full. Returns the number of
+ * connections.
+ */
 static int fill_queue(int *peers, int most) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int len = 0;
@@ -375,7 +379,7 @@ static int fill_queue(int *peers, int most) {
   return len;
 }
 
-/* A producer with a full queue of connections ends that of a reader. */
+/* A producer with a full queue closes the connection of a reader. */
 static void a_region_that_nobody_can_connect_to_lives(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
@@ -407,7 +411,7 @@ static void a_region_that_nobody_can_connect_to_lives(void **state) {
   region_reader_close(reader);
 }
 
-static void a_region_in_whose_place_is_another_is_gone(void **state) {
+static void a_region_is_gone_when_another_answers_in_its_place(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct region_reader *reader = unit_connect();
@@ -457,8 +461,8 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* Rows of so many columns in many slots, of which one has no memory for rows.
- */
+/* Tests rows of this many columns in many slots, of which one has no memory for
+ * rows. */
 struct wide {
   struct percore_region *region;
   percore_slot_t slots[SLOTS];
@@ -491,18 +495,19 @@ static uint64_t empty_block(const struct percore_region *region) {
   return region->header->blocks_offset + EMPTY * region->header->block_stride;
 }
 
-/* Only a producer that is not the library makes a slot without rows. */
+/* Producers other than the library may have slots without rows. */
 static void use_empty_slot(struct percore_region *region) {
   assert_return_code(region_memory_provide(
                          region->memfd, region->map, empty_block(region),
                          sizeof(struct percore_slot_head), region->page_size),
                      errno);
-  region->slots[EMPTY].tid = getpid(); /* alive: nobody takes the slot over */
+  region->slots[EMPTY].tid =
+      getpid(); /* Alive, so that no thread takes over the slot. */
   region->slots[EMPTY].generation =
       region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
 }
 
-/* Reading has not made it memory. */
+/* Reading has not allocated it. */
 static void check_empty_slot(const struct percore_region *region) {
   off_t rows = (off_t)(empty_block(region) + region->tables[1].slot_offset);
   assert_int_equal(lseek(region->memfd, rows, SEEK_HOLE), rows);
@@ -581,9 +586,9 @@ static void rows_of_every_width_are_summed_over_many_slots(void **state) {
   }
 }
 
-static void the_most_of_a_core_is_that_of_all_its_slots(void **state) {
+static void the_maximum_of_a_core_is_over_all_its_slots(void **state) {
   (void)state;
-  enum { QUEUE = 1, CORE = 2 }; /* the level of `globals`, which is a maximum */
+  enum { QUEUE = 1, CORE = 2 }; /* The level of `globals` is a maximum. */
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_core_table_t globals;
   percore_slot_t slots[2];
@@ -608,10 +613,10 @@ static void the_most_of_a_core_is_that_of_all_its_slots(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * The public face
+ * The public calls
  */
 
-static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
+static void the_claims_of_a_region_are_charged_to_its_allowance(void **state) {
   (void)state;
   enum { MANY_SLOTS = 8000, DIRECTORY_TWICE = 100000 };
   struct percore_options options = {
@@ -629,11 +634,11 @@ static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
   assert_int_equal(allowance.used, 0);
-  claim += (size_t)MANY_SLOTS * 64; /* for who follows each slot */
+  claim += (size_t)MANY_SLOTS * 64; /* for callers that follow each slot */
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* nothing is left, but for the next one in its place */
+  /* Nothing is left, except for the next region in its place. */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
@@ -650,7 +655,8 @@ static void what_a_region_claims_is_taken_from_an_allowance(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void the_same_states_of_many_fields_are_taken_from_it(void **state) {
+static void
+states_that_many_fields_share_are_charged_to_the_allowance(void **state) {
   (void)state;
   enum { FIELDS = 1000, STATES = 256 };
   static struct percore_field fields[FIELDS];
@@ -734,18 +740,19 @@ int main(void) {
       cmocka_unit_test(the_last_values_of_a_producer_can_be_read_after_it_left),
       cmocka_unit_test(cells_of_a_row_that_is_changing_are_in_its_tile),
       cmocka_unit_test(a_producer_of_a_user_who_is_not_allowed_is_refused),
-      cmocka_unit_test(an_account_goes_on_over_a_reset),
-      cmocka_unit_test(an_account_goes_on_when_its_row_comes_again),
-      cmocka_unit_test(a_row_used_again_begins_an_account_of_its_own),
-      cmocka_unit_test(an_account_goes_on_with_the_next_producer),
+      cmocka_unit_test(an_account_continues_over_a_reset),
+      cmocka_unit_test(an_account_continues_when_its_row_is_added_again),
+      cmocka_unit_test(a_reused_row_begins_a_new_account),
+      cmocka_unit_test(an_account_continues_with_the_next_producer),
       cmocka_unit_test(a_producer_that_ends_a_connection_counts_nothing_twice),
       cmocka_unit_test(a_region_that_nobody_can_connect_to_lives),
-      cmocka_unit_test(a_region_in_whose_place_is_another_is_gone),
+      cmocka_unit_test(a_region_is_gone_when_another_answers_in_its_place),
       cmocka_unit_test(rows_of_every_width_are_summed_over_many_slots),
-      cmocka_unit_test(the_most_of_a_core_is_that_of_all_its_slots),
+      cmocka_unit_test(the_maximum_of_a_core_is_over_all_its_slots),
       cmocka_unit_test(each_slot_that_is_used_adds_to_the_total),
-      cmocka_unit_test(what_a_region_claims_is_taken_from_an_allowance),
-      cmocka_unit_test(the_same_states_of_many_fields_are_taken_from_it),
+      cmocka_unit_test(the_claims_of_a_region_are_charged_to_its_allowance),
+      cmocka_unit_test(
+          states_that_many_fields_share_are_charged_to_the_allowance),
       cmocka_unit_test(applications_read_regions_by_percore_open),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

@@ -1,4 +1,4 @@
-/* The producer's side, read back through a real reader in the same process. */
+/* The producer's side, checked through a reader in the same process. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -59,7 +59,8 @@ static void each_storage_counts_in_its_own_way(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_gauge_that_two_cores_raise_and_lower_is_their_sum(void **state) {
+static void
+a_gauge_is_the_sum_over_cores_that_raise_and_lower_it(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t in, out;
@@ -80,7 +81,7 @@ static void a_gauge_that_two_cores_raise_and_lower_is_their_sum(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_level_over_the_slots_is_the_most_of_those_used(void **state) {
+static void a_maximum_level_is_that_of_all_used_slots(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t one, two;
@@ -141,13 +142,14 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.core, 1);
   assert_string_equal(view.name, "b");
-  /* both extra slots are taken: the fourth is a sink, and counted */
+  /* Both extra slots are taken: the fourth is a sink, and counted as refused.
+   */
   errno = 0;
   assert_int_equal(percore_attach(region, "d", 1, &slots[3]), -1);
   assert_int_equal(errno, ENOSPC);
   percore_poll(slots[3], 1);
   assert_int_equal(region_reader_attach_refused(reader), 1);
-  /* an extra slot keeps its label: no thread of another core gets it */
+  /* An extra slot keeps its core: no thread of another core gets it. */
   assert_return_code(percore_detach(region, slots[2]), 0);
   assert_return_code(percore_attach(region, "e", 2, &slots[2]), 0);
   assert_int_equal(percore_attach(region, "f", 2, &slots[3]), -1);
@@ -166,7 +168,7 @@ struct doomed {
   percore_slot_t slot;
 };
 
-/* Counts and dies in the middle of a section. */
+/* Counts and ends inside a section. */
 static void *count_and_die(void *argument) {
   struct doomed *doomed = argument;
   percore_core_table_t globals;
@@ -188,7 +190,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   uint64_t values[2];
   assert_int_equal(pthread_create(&thread, NULL, count_and_die, &doomed), 0);
   pthread_join(thread, NULL);
-  /* the kernel may take a moment to forget the thread */
+  /* The thread may exist for a moment after it was joined. */
   do {
     assert_return_code(percore_attach(region, "heir", 2, &slot), 0);
     if (slot.head != doomed.slot.head)
@@ -228,7 +230,7 @@ static void a_region_with_attached_threads_is_not_destroyed(void **state) {
  * Rows
  */
 
-static void a_name_that_lives_is_not_added_twice(void **state) {
+static void a_live_name_is_not_added_twice(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   uint32_t row, again;
@@ -260,7 +262,7 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   assert_int_equal(errno, ENOSPC);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 7);
   assert_return_code(percore_row_remove(region, PORT, rows[1], 0), 0);
-  /* the worker still holds eth1 and counts for it */
+  /* The worker still uses eth1 and counts for it. */
   assert_int_equal(percore_row_add(region, PORT, "eth9", &row), -1);
   assert_int_equal(errno, EAGAIN);
   percore_add(percore_core_row(slot, ports, rows[1]), PACKETS, 5);
@@ -275,7 +277,8 @@ static void a_removed_row_is_free_only_after_a_quiescent_point(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void an_add_that_only_has_to_wait_is_not_refused(void **state) {
+static void
+an_add_that_only_has_to_wait_is_not_counted_as_refused(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   struct percore_region_status status = {.size = sizeof(status)};
@@ -350,7 +353,7 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   static const int order[] = {2, 0, 3};
   for (size_t i = 0; i < COUNT_OF(order); i++)
     assert_return_code(percore_row_remove(region, PORT, rows[order[i]], 0), 0);
-  /* the one in the middle is taken by number */
+  /* The row in the middle is added by number. */
   assert_return_code(percore_row_add_at(region, PORT, rows[0], "by", 0), 0);
   assert_return_code(percore_row_add(region, PORT, "first", &row), 0);
   assert_int_equal(row, rows[2]);
@@ -361,7 +364,7 @@ static void the_oldest_removed_row_is_used_first(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_row_of_a_live_number_is_not_added_twice(void **state) {
+static void a_live_row_number_is_not_added_twice(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   assert_return_code(percore_row_add_at(region, FLOW, 1, NULL, 5), 0);
@@ -521,7 +524,7 @@ static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 3);
   unit_totals(reader, PORT, port, values);
   assert_int_equal(values[PACKETS], 42);
-  /* the same from outside */
+  /* The same through a connection. */
   assert_return_code(region_reader_reset(reader, PORT + 1, port, 5000), 0);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 5000),
@@ -548,7 +551,7 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
   percore_add(row, PACKETS, 1);
   percore_add(row, BYTES, 64);
   percore_begin(slot);
-  percore_add(row, PACKETS, 1); /* the bytes are still to come */
+  percore_add(row, PACKETS, 1); /* The bytes have not been added yet. */
   errno = 0;
   assert_int_equal(percore_reset(region, PORT, port), -1);
   assert_int_equal(errno, EAGAIN);
@@ -568,7 +571,7 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
  * Failures are sinks
  */
 
-/* Uses every kind of handle of a region in which nothing works. */
+/* Uses every kind of handle of a region that is a sink. */
 static void use_sinks(struct percore_region *region) {
   percore_slot_t slot;
   percore_core_table_t core;
@@ -613,7 +616,8 @@ static void a_region_that_cannot_be_made_is_a_sink(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void the_second_of_one_name_gets_eaddrinuse_and_a_sink(void **state) {
+static void
+the_second_region_of_a_name_gets_eaddrinuse_and_a_sink(void **state) {
   (void)state;
   struct percore_region *first = unit_create(PERCORE_SERVE_THREAD), *second;
   errno = 0;
@@ -628,7 +632,7 @@ static void the_second_of_one_name_gets_eaddrinuse_and_a_sink(void **state) {
   assert_return_code(percore_destroy(first), 0);
 }
 
-static void a_row_or_table_that_is_not_there_is_a_sink(void **state) {
+static void a_missing_row_or_table_is_a_sink(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_slot_t slot;
@@ -697,7 +701,7 @@ static int remove_memory_root(void **state) {
   return rmdir(memory_root);
 }
 
-static void short_memory_at_create_is_enomem_and_a_sink(void **state) {
+static void too_little_memory_at_create_is_enomem_and_a_sink(void **state) {
   (void)state;
   struct percore_region *region;
   write_meminfo(1);
@@ -708,7 +712,7 @@ static void short_memory_at_create_is_enomem_and_a_sink(void **state) {
   use_sinks(region);
 }
 
-static void short_memory_at_attach_and_reserve_is_enomem(void **state) {
+static void too_little_memory_at_attach_and_reserve_is_enomem(void **state) {
   (void)state;
   struct percore_region *region;
   struct percore_field field = {.name = "rx"};
@@ -739,7 +743,7 @@ static void short_memory_at_attach_and_reserve_is_enomem(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void a_file_size_limit_is_an_errno_and_no_signal(void **state) {
+static void a_file_size_limit_sets_an_errno_and_sends_no_signal(void **state) {
   (void)state;
   struct rlimit before, limit;
   struct percore_region *region;
@@ -788,7 +792,8 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* kB of a mapping that begins there, by the name of a line of smaps. */
+/* Returns the kB of a line of smaps, of the mapping that begins at an address.
+ */
 static uint64_t mapped_kb(const void *start, const char *what) {
   char line[512], key[64];
   uint64_t kb = 0;
@@ -806,7 +811,7 @@ static uint64_t mapped_kb(const void *start, const char *what) {
   return kb;
 }
 
-/* Whether shared memory becomes huge pages only where someone asks. */
+/* True if the kernel makes huge pages of shared memory only on request. */
 static bool must_ask_for_huge_pages(void) {
   char line[128] = "";
   FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/shmem_enabled", "r");
@@ -819,7 +824,7 @@ static bool must_ask_for_huge_pages(void) {
 
 enum { MADV_COLLAPSE_ = 25 };
 
-/* Whether shared memory can be made huge pages here, by asking. */
+/* True if the kernel makes huge pages of shared memory on request. */
 static bool kernel_makes_huge_pages(void) {
   int fd = memfd_create("unit", MFD_CLOEXEC);
   unsigned char *map =
@@ -832,8 +837,8 @@ static bool kernel_makes_huge_pages(void) {
   return made;
 }
 
-/* How many the kernel makes of some arrays, each of which it is asked for at
- * once: where free memory is in pieces it stops at the first that fails. */
+/* How many huge pages the kernel makes of some arrays, with one request per
+ * array: if free memory is fragmented, it stops at the first failure. */
 static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   uint64_t length = in_each * REGION_HUGE_PAGE, all = arrays * length;
   int fd = memfd_create("unit", MFD_CLOEXEC);
@@ -851,7 +856,7 @@ static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
 
 static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
   (void)state;
-  /* births, cells, and half as much each of generation words and keys */
+  /* Births and cells, and half as much each for generation words and keys. */
   enum { MANY = 1 << 20, ARRAYS = 3, IN_EACH = 8, SOME = 4 };
   struct percore_field fields[] = {{.name = "a"}, {.name = "b"}};
   struct percore_table table = {.name = "big",
@@ -872,7 +877,7 @@ static void reserved_rows_of_a_large_table_lie_in_huge_pages(void **state) {
     skip();
   }
   assert_return_code(percore_row_add_at(region, 0, 0, NULL, 1), errno);
-  /* who adds a row does not wait for them */
+  /* percore_row_add does not wait for huge pages. */
   if (must_ask_for_huge_pages())
     assert_int_equal(mapped_kb(region->map, "ShmemPmdMapped"), 0);
   assert_return_code(percore_reserve(region, 0, MANY), errno);
@@ -981,7 +986,8 @@ static void of_many_connections_the_oldest_is_dropped(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* As nobody, 40 times; what has come last stays open until the child ends. */
+/* Connects 40 times as nobody; the last connections stay open until the child
+ * ends. */
 static _Noreturn void connect_as_nobody(const char path[108], int done) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, path);
@@ -1027,7 +1033,7 @@ static void a_user_with_many_connections_loses_its_own(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-static void who_only_looks_takes_the_place_of_no_reader(void **state) {
+static void a_probe_evicts_no_reader(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_reader *readers[16];
@@ -1072,41 +1078,41 @@ static void garbage_on_the_socket_ends_that_connection_only(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_storage_counts_in_its_own_way),
-      cmocka_unit_test(a_gauge_that_two_cores_raise_and_lower_is_their_sum),
-      cmocka_unit_test(a_level_over_the_slots_is_the_most_of_those_used),
+      cmocka_unit_test(a_gauge_is_the_sum_over_cores_that_raise_and_lower_it),
+      cmocka_unit_test(a_maximum_level_is_that_of_all_used_slots),
       cmocka_unit_test(a_histogram_counts_each_value_once),
       cmocka_unit_test(two_threads_on_one_core_have_slots_with_its_label),
       cmocka_unit_test(the_slot_of_a_dead_thread_is_taken_over_with_its_counts),
       cmocka_unit_test(a_region_with_attached_threads_is_not_destroyed),
-      cmocka_unit_test(a_name_that_lives_is_not_added_twice),
+      cmocka_unit_test(a_live_name_is_not_added_twice),
       cmocka_unit_test(a_removed_row_is_free_only_after_a_quiescent_point),
-      cmocka_unit_test(an_add_that_only_has_to_wait_is_not_refused),
+      cmocka_unit_test(an_add_that_only_has_to_wait_is_not_counted_as_refused),
       cmocka_unit_test(a_sleeping_worker_holds_up_no_row),
       cmocka_unit_test(the_caller_may_say_that_no_update_is_in_flight),
       cmocka_unit_test(the_oldest_removed_row_is_used_first),
-      cmocka_unit_test(a_row_of_a_live_number_is_not_added_twice),
+      cmocka_unit_test(a_live_row_number_is_not_added_twice),
       cmocka_unit_test(a_row_that_is_used_again_shows_zero_and_keeps_its_cells),
       cmocka_unit_test(a_state_begins_at_zero_with_its_row),
       cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
       cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
       cmocka_unit_test(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
-      cmocka_unit_test(the_second_of_one_name_gets_eaddrinuse_and_a_sink),
-      cmocka_unit_test(a_row_or_table_that_is_not_there_is_a_sink),
+      cmocka_unit_test(the_second_region_of_a_name_gets_eaddrinuse_and_a_sink),
+      cmocka_unit_test(a_missing_row_or_table_is_a_sink),
       cmocka_unit_test_setup_teardown(
-          short_memory_at_create_is_enomem_and_a_sink, make_memory_root,
+          too_little_memory_at_create_is_enomem_and_a_sink, make_memory_root,
           remove_memory_root),
       cmocka_unit_test_setup_teardown(
-          short_memory_at_attach_and_reserve_is_enomem, make_memory_root,
+          too_little_memory_at_attach_and_reserve_is_enomem, make_memory_root,
           remove_memory_root),
-      cmocka_unit_test(a_file_size_limit_is_an_errno_and_no_signal),
+      cmocka_unit_test(a_file_size_limit_sets_an_errno_and_sends_no_signal),
       cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
       cmocka_unit_test(reserved_rows_of_a_large_table_lie_in_huge_pages),
       cmocka_unit_test(huge_pages_are_all_there_or_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(a_user_with_many_connections_loses_its_own),
-      cmocka_unit_test(who_only_looks_takes_the_place_of_no_reader),
+      cmocka_unit_test(a_probe_evicts_no_reader),
       cmocka_unit_test(garbage_on_the_socket_ends_that_connection_only),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

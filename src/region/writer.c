@@ -1,0 +1,90 @@
+/* writer.c: what every file of the writer needs: the lock, clocks, and whether
+ * the owner of a slot lives. It calls no other file of the writer. */
+#include "percore_config.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "writer.h"
+
+bool region_lock(struct percore_region *region) {
+  errno = ENODEV;
+  if (region->is_sink)
+    return false;
+  pthread_mutex_lock(&region->mutex);
+  if (!region->forked)
+    return true;
+  pthread_mutex_unlock(&region->mutex);
+  return false;
+}
+
+void region_unlock(struct percore_region *region) {
+  pthread_mutex_unlock(&region->mutex);
+}
+
+bool region_user_table(const struct percore_region *region, uint32_t *table) {
+  if (*table >= region->table_count - 1) {
+    errno = EINVAL;
+    return false;
+  }
+  (*table)++;
+  return true;
+}
+
+bool region_owner_is_dead(const struct region_slot *slot) {
+  return syscall(SYS_tgkill, getpid(), slot->tid, 0) != 0 && errno == ESRCH;
+}
+
+uint64_t region_now_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* ---------------------------------------------------------------------------
+ * The frequency of percore_tsc
+ */
+
+static uint64_t measured_tsc_hz;
+
+#if defined(__x86_64__)
+/* Reads the tick count between two readings of the clock, and keeps the attempt
+ * in which these were closest together. */
+static void read_both(uint64_t *ns, uint64_t *tsc) {
+  uint64_t shortest = UINT64_MAX;
+  for (int i = 0; i < 8; i++) {
+    uint64_t before = region_now_ns(CLOCK_MONOTONIC_RAW);
+    uint64_t ticks = percore_tsc();
+    uint64_t after = region_now_ns(CLOCK_MONOTONIC_RAW);
+    if (after - before >= shortest)
+      continue;
+    shortest = after - before;
+    *ns = before + (after - before) / 2;
+    *tsc = ticks;
+  }
+}
+#endif
+
+static void measure_tsc_hz(void) {
+#if defined(__aarch64__)
+  __asm__("mrs %0, cntfrq_el0" : "=r"(measured_tsc_hz));
+#elif defined(__x86_64__)
+  struct timespec pause = {.tv_nsec = 20000000};
+  uint64_t ns[2] = {0}, tsc[2] = {0};
+  read_both(&ns[0], &tsc[0]);
+  nanosleep(&pause, NULL);
+  read_both(&ns[1], &tsc[1]);
+  measured_tsc_hz =
+      (uint64_t)((double)(tsc[1] - tsc[0]) * 1e9 / (double)(ns[1] - ns[0]));
+#else
+  measured_tsc_hz = 1000000000u;
+#endif
+}
+
+uint64_t region_tsc_hz(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, measure_tsc_hz);
+  return measured_tsc_hz;
+}
