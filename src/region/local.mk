@@ -19,6 +19,7 @@ libregion_la_SOURCES = \
 	src/region/grace.c \
 	src/region/handles.c \
 	src/region/histogram.c \
+	src/region/label.c src/region/label.h \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
 	src/region/message.c src/region/message.h \

@@ -1,6 +1,5 @@
 /* percore doctor: what can be measured here, and what would help. */
 #include "doctor.h"
-#include "arguments.h"
 #include "text.h"
 #include "tool.h"
 
@@ -17,15 +16,6 @@
 /* Numbers of linux/capability.h that older headers lack. */
 #define CAP_SYS_ADMIN_BIT 21
 #define CAP_PERFMON_BIT 38
-
-static const char help[] =
-    "Usage: percore doctor [OPTION]...\n"
-    "Says what can be measured on this machine, which sources of loads are "
-    "proven,\nand what would help where something is missing. Takes a few "
-    "seconds. Exits 0 if\nat least one source works.\n\n"
-    "  -j, --json     one JSON document\n"
-    "  -h, --help     print this help\n"
-    "  -V, --version  print the version\n";
 
 /* ---------------------------------------------------------------------------
  * Files
@@ -230,8 +220,27 @@ static int examine(bool json) {
   return TOOL_OK;
 }
 
-int doctor_main(int argc, char **argv) {
+struct doctor_options {
   bool json;
-  int status = arguments_json(COMMAND, help, argc, argv, &json);
-  return status < 0 ? examine(json) : status;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT_JSON(struct doctor_options),
+};
+
+static int doctor_main(int argc, char **argv) {
+  struct doctor_options options = {0};
+  int status = arguments_read(&doctor_command, argc, argv, &options);
+  return status < 0 ? examine(options.json) : status;
 }
+
+const struct command doctor_command = {
+    .name = COMMAND,
+    .summary = "find out what can be measured here, and what would help",
+    .about = "Says what can be measured on this machine, which sources of "
+             "loads are proven, whether regions can be read and how collectd "
+             "runs; and for everything that is missing, what to do. Takes a "
+             "few seconds. Exits 0 if at least one source works.",
+    .arguments = ARGUMENTS(arguments),
+    .run = doctor_main,
+};

@@ -309,10 +309,9 @@ int findings_text_write(FILE *out, const struct findings *findings,
 
 int findings_json_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts) {
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "doctor");
   if (json == NULL)
     return -ENOMEM;
-  json_text(json, "version", PACKAGE_VERSION);
   json_text(json, "kernel", facts->kernel);
   json_bool(json, "works", facts_have_source(facts));
   json_integer(json, "cores_online", facts->cores_online);

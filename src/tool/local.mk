@@ -20,10 +20,12 @@ libcommand_la_SOURCES = \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c \
 	src/tool/load_json.c src/tool/load_print.h \
+	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/messages.c src/tool/messages.h \
 	src/tool/method_readers.c src/tool/methods_private.h \
 	src/tool/methods.c \
+	src/tool/names.c src/tool/names.h \
 	src/tool/proctext.c src/tool/proctext.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/regions.c \

@@ -103,7 +103,7 @@ static void put_table(struct json *json, const struct top_figures *figures,
 }
 
 int top_json_write(FILE *out, const struct top_figures *figures) {
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "top");
   if (json == NULL)
     return -ENOMEM;
   json_thousandths(json, "time", (double)figures->realtime_ns / 1e9);
