@@ -9,10 +9,10 @@
 #include <string.h>
 
 /* Titles and cores of a line; a narrow window gets the short names. */
-#define TITLE_WIDTH 36
-#define NAME_WIDTH 12
+#define TITLE_WIDTH 39
+#define NAME_WIDTH 14
 #define WIDE 60
-#define CORE_WIDTH 7
+#define CORE_WIDTH 8
 #define TITLE_LINES 2  /* and the heading of a block */
 #define LINE_WIDTH 100 /* outside a window: what can still be read well */
 
@@ -192,10 +192,12 @@ static void write_left_out(FILE *out, const struct layout *layout) {
     fprintf(out, "%snotes", separator);
     separator = ", ";
   }
-  if (separator[0] == ',')
-    fputs(layout->cores_left_out > 0 ? " (--cores LIST shows other cores)\n"
-                                     : " (a larger window shows them)\n",
+  if (separator[0] == ',' && !layout->names)
+    fputs(layout->cores_left_out > 0 ? " (--cores LIST shows other cores)"
+                                     : " (a larger window shows them)",
           out);
+  if (separator[0] == ',')
+    fputc('\n', out);
 }
 
 int comparison_table_write(FILE *out, const struct comparison *comparison,

@@ -17,8 +17,11 @@
 static void put_digits(char text[SHORT_TEXT_SIZE], double value,
                        const char *suffix) {
   double size = fabs(value);
-  int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  snprintf(text, SHORT_TEXT_SIZE, "%.*f%s", decimals, value + 0.0, suffix);
+  const char *format = size >= 99.95   ? "%.0f"
+                       : size >= 9.995 ? "%.1f"
+                                       : "%.2f";
+  number_text(text, SHORT_TEXT_SIZE, format, value);
+  strncat(text, suffix, SHORT_TEXT_SIZE - strlen(text) - 1);
 }
 
 void short_text(char text[SHORT_TEXT_SIZE], double value) {

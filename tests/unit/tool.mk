@@ -2,6 +2,7 @@
 if TOOL
 if TESTS_ENABLED
 tool_tests = \
+	tests/unit/test_arguments \
 	tests/unit/test_comparison \
 	tests/unit/test_findings \
 	tests/unit/test_json \
@@ -13,6 +14,8 @@ check_PROGRAMS += $(tool_tests)
 TESTS += $(tool_tests)
 tool_tests_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAJL_CFLAGS)
 tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
+tests_unit_test_arguments_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_arguments_LDADD = $(tool_tests_libs)
 tests_unit_test_comparison_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_comparison_LDADD = $(tool_tests_libs)
 tests_unit_test_findings_CFLAGS = $(tool_tests_cflags)
