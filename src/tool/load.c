@@ -49,7 +49,7 @@ static const struct argument arguments[] = {
 };
 
 static int check_run(const struct load_options *options, const char *before,
-                         const char *word) {
+                     const char *word) {
   if (strcmp(before, "--") != 0)
     return say_usage(COMMAND,
                      "unexpected argument '%s'; to measure while a command "

@@ -12,11 +12,15 @@ libcommand_la_SOURCES = \
 	src/tool/compare.c src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
+	src/tool/doctor_collectd.c \
 	src/tool/dump.c src/tool/dump.h \
 	src/tool/dump_json.c \
 	src/tool/dump_text.c \
 	src/tool/findings.c \
+	src/tool/findings_service.c \
+	src/tool/findings_write.c \
 	src/tool/json.c src/tool/json.h \
+	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c \
 	src/tool/load_json.c src/tool/load_print.h \

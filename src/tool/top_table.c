@@ -17,9 +17,7 @@
 static void put_digits(char text[SHORT_TEXT_SIZE], double value,
                        const char *suffix) {
   double size = fabs(value);
-  const char *format = size >= 99.95   ? "%.0f"
-                       : size >= 9.995 ? "%.1f"
-                                       : "%.2f";
+  const char *format = size >= 99.95 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f";
   number_text(text, SHORT_TEXT_SIZE, format, value);
   strncat(text, suffix, SHORT_TEXT_SIZE - strlen(text) - 1);
 }

@@ -19,6 +19,8 @@ tests_unit_test_arguments_LDADD = $(tool_tests_libs)
 tests_unit_test_comparison_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_comparison_LDADD = $(tool_tests_libs)
 tests_unit_test_findings_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
+	tests/unit/temp_tree.c tests/unit/temp_tree.h
 tests_unit_test_findings_LDADD = $(tool_tests_libs)
 tests_unit_test_json_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_json_LDADD = $(tool_tests_libs)
