@@ -47,6 +47,13 @@ libcommand_la_SOURCES = \
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libregion.la libcycles.la $(YAJL_LIBS) -lm
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = src/tool/completion/percore
+zshcompletiondir = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA = src/tool/completion/_percore
+# What --json prints; percore(1) refers to it.
+schemadir = $(datadir)/percore
+dist_schema_DATA = src/tool/percore.schema.json
 endif
 EXTRA_DIST += src/tool/percore.pod
 src/tool/percore.1: src/tool/percore.pod
