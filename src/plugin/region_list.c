@@ -3,7 +3,6 @@
 #include "region_instance.h"
 
 #include "base/descriptors.h"
-#include "region/label.h"
 
 #include "utils/common/common.h"
 
@@ -319,21 +318,28 @@ static struct region_instance *meet_new(struct look *look, const char *file,
   return NULL;
 }
 
+/* "gtpu.sock", "gtpu@east.sock" */
 static void meet(struct look *look, const char *file) {
-  struct region_label label;
-  char text[REGION_LABEL_SIZE];
-  size_t length = region_label_of_socket(file);
-  if (length == 0 || length >= sizeof(text))
+  static const char suffix[] = ".sock";
+  char region[256];
+  size_t length = strlen(file);
+  if (length <= strlen(suffix) || length >= sizeof(region) ||
+      strcmp(file + length - strlen(suffix), suffix) != 0)
     return;
-  memcpy(text, file, length);
-  text[length] = '\0';
-  if (!region_label_split(&label, text))
+  memcpy(region, file, length);
+  region[length - strlen(suffix)] = '\0';
+  char *at = strchr(region, '@');
+  const char *name = "";
+  if (at != NULL) {
+    *at = '\0';
+    name = at + 1;
+  }
+  if (!region_name_is_valid(region, false) ||
+      (at != NULL && !region_instance_is_valid(name)))
     return;
-  const char *name = label.instance != NULL ? label.instance : "";
-  struct region_instance *instance =
-      find_instance(look->watch, label.name, name);
+  struct region_instance *instance = find_instance(look->watch, region, name);
   if (instance == NULL)
-    instance = meet_new(look, file, label.name, name);
+    instance = meet_new(look, file, region, name);
   if (instance != NULL)
     instance->listed = true;
 }

@@ -19,7 +19,6 @@ libregion_la_SOURCES = \
 	src/region/grace.c \
 	src/region/handles.c \
 	src/region/histogram.c \
-	src/region/label.c src/region/label.h \
 	src/region/layout.c src/region/layout.h \
 	src/region/memory.c src/region/memory.h \
 	src/region/message.c src/region/message.h \
@@ -42,6 +41,7 @@ libregion_la_SOURCES = \
 	src/region/sum.c \
 	src/region/tile.c \
 	src/region/view.c src/region/view.h \
+	src/region/worker.c src/region/worker.h \
 	src/region/writer.h
 
 # nodelete: a thread of ours and a fork handler may outlive a dlclose.

@@ -230,7 +230,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
  * Completion
  */
 
-/* The option that a word names, if its value comes next. */
+/* The option whose value comes after this word; NULL: none. */
 static const struct argument *waiting_for_value(const struct command *command,
                                                 const char *word) {
   const struct argument *argument;
@@ -268,7 +268,7 @@ void arguments_complete(const struct command *const *commands, size_t len,
       printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
     return;
   }
-  /* After "--" comes a command of the user's, with options of its own. */
+  /* What follows "--" is another command, with its own options. */
   for (int i = 1; i < count - 1; i++)
     if (strcmp(words[i], "--") == 0)
       return;

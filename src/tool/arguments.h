@@ -22,18 +22,18 @@ struct argument {
   const char *help;
   size_t offset; /* of the member of the options that it sets */
   double min, max;
-  const char *(*choice)(int i); /* NULL for the first i beyond the choices */
+  const char *(*choice)(int i); /* the i-th choice, or NULL after the last */
 };
 
 struct command {
   const char *name;
   const char *summary; /* one line for percore --help */
-  const char *words;   /* what stands beside the options, for Usage: */
+  const char *words;   /* the arguments other than options, for "Usage:" */
   const char *about;   /* a paragraph for --help */
   const struct argument *arguments;
   size_t arguments_len;
   int words_min, words_max;
-  const char *words_advice; /* if words are missing */
+  const char *words_advice; /* what helps if words are missing */
   /* argv[0] is the name. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };
@@ -69,9 +69,9 @@ struct command {
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options);
 
-/* Prints candidates for the last of the words, which come after `percore`: one
- * per line, with a tab and a description where there is one. The shell picks
- * those that begin as the word does. */
+/* Prints candidates for the last word: one per line, some followed by a tab and
+ * a description. `words` are those after `percore`. The shell drops candidates
+ * that do not begin with the last word. */
 void arguments_complete(const struct command *const *commands, size_t len,
                         char **words, int count);
 

@@ -1,8 +1,8 @@
 /* percore check: whether a region keeps the rules of its format. */
 #include "json.h"
+#include "names.h"
 #include "region/audit.h"
 #include "region/connection.h"
-#include "region/label.h"
 #include "target.h"
 #include "text.h"
 #include "tool.h"
@@ -38,7 +38,7 @@ static const char *const verdicts[] = {"unchecked", "ok", "broken"};
 struct check {
   const char *target;
   bool is_file;
-  struct region_reader *reader; /* NULL if it was refused */
+  struct region_reader *reader; /* NULL if the region was refused */
   enum verdict verdict[REGION_RULES_GROUPS];
   struct found *found;
   size_t count;
@@ -240,13 +240,13 @@ static int show(const struct check *check, bool as_json) {
 
 static int check_main(int argc, char **argv) {
   struct check_options options = {0};
-  struct region_label label;
+  struct label label;
   int status = arguments_read(&check_command, argc, argv, &options);
   if (status >= 0)
     return status;
   struct check check = {.target = argv[optind]};
   stop_catch();
-  check.is_file = !region_label_split(&label, check.target);
+  check.is_file = !label_split(&label, check.target);
   status = check.is_file ? check_file(&check) : check_served(&check);
   if (status == TOOL_OK)
     status = show(&check, options.json);

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Titles and cores of a line; a narrow window gets the short names. */
+/* A line is a title and loads; a narrow window gets names instead of titles. */
 #define TITLE_WIDTH 39
 #define NAME_WIDTH 14
 #define WIDE 60
 #define CORE_WIDTH 8
 #define TITLE_LINES 2  /* and the heading of a block */
-#define LINE_WIDTH 100 /* outside a window: what can still be read well */
+#define LINE_WIDTH 100 /* if there is no window */
 
 /* What is shown of a comparison, and where. */
 struct layout {
@@ -111,8 +111,8 @@ static int note_lines(const struct comparison *comparison, int width) {
   return lines;
 }
 
-/* Leaves out, until the rest has room: notes, methods without a value, the
- * methods before the last ones. percore is the last method and always shown. */
+/* If not all methods have room, leaves out methods without a value, and then
+ * the first ones. percore, the last method, is always shown. */
 static void fit_methods(struct layout *layout,
                         const struct comparison *comparison, size_t room) {
   size_t available = 0;
@@ -134,13 +134,13 @@ static void fit_methods(struct layout *layout,
   }
 }
 
-/* Cores in that many lines; at least one block is shown. */
+/* The cores that fit in this many lines; at least one block is shown. */
 static size_t cores_in(const struct layout *layout, int lines) {
   int blocks = lines / ((int)layout->methods_len + 1);
   return (size_t)(blocks > 0 ? blocks : 1) * layout->across;
 }
 
-/* `notes`: lines that they take. */
+/* `notes`: the lines that notes take. */
 static void fit_cores(struct layout *layout, int height, int notes) {
   bool says = layout->notes_left_out || layout->methods_left_out > 0;
   int lines = height - 1 - notes - (says ? 1 : 0);

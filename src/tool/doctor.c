@@ -54,7 +54,7 @@ static void note_pmu(const char *name, void *argument) {
   facts->core_pmu |= is_core_pmu(name);
 }
 
-/* CAP_PERFMON, or what contains it. */
+/* CAP_PERFMON, or CAP_SYS_ADMIN, which includes it. */
 static bool has_capability(const struct machine *machine) {
   char status[8192];
   struct collectd_facts self = {0};
@@ -82,7 +82,7 @@ static void find_collectd(struct doctor_facts *facts) {
   struct stat kind;
   snprintf(facts->plugindir, FACT_SIZE, "%s", PLUGINDIR);
   snprintf(plugin, sizeof(plugin), "%s/percore.so", facts->plugindir);
-  /* collectd loads no symbolic link. */
+  /* collectd does not load symbolic links. */
   facts->plugin_installed = facts->plugindir[0] != '\0' &&
                             lstat(plugin, &kind) == 0 && S_ISREG(kind.st_mode);
 }
@@ -198,7 +198,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
-      /* Without --event, the event cannot be tried alone. */
+      /* There is no event to try the source with. */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -209,7 +209,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
   }
 }
 
-/* What `auto` chooses, or whether a source works on request. */
+/* Tries what `auto` chooses, or one source. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {
@@ -217,7 +217,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .hardware = true,
       .source = source,
       .raise_limit = true,
-      /* Whether it could: one reading of each core. */
+      /* Reads each core once, isolated or not. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
   };

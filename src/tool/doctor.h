@@ -15,10 +15,10 @@
 #define FACT_SIZE 256
 
 struct source_facts {
-  int cores;              /* online ones that it can serve */
-  int chosen;             /* online ones that it serves by `auto` */
-  enum proof proof;       /* if it can serve any */
-  char reason[FACT_SIZE]; /* if not; or what is wrong with it nevertheless */
+  int cores;              /* online cores on which it works */
+  int chosen;             /* online cores for which `auto` chose it */
+  enum proof proof;       /* if it works on any */
+  char reason[FACT_SIZE]; /* why it works on no core; or what else is wrong */
 };
 
 /* The runtime directory of regions. */
@@ -40,7 +40,7 @@ struct regions_facts {
 };
 
 enum plugin_state {
-  PLUGIN_UNKNOWN, /* the map of the process may not be read */
+  PLUGIN_UNKNOWN, /* the memory map of collectd is not readable */
   PLUGIN_ABSENT,
   PLUGIN_LOADED,
   PLUGIN_REPLACED, /* the file has changed since */
@@ -56,9 +56,10 @@ struct collectd_facts {
   enum plugin_state plugin;
 };
 
-/* proc: "/proc", or a copy. group: gid of percore, or -1. */
+/* Finds the collectd that runs. proc: "/proc", or a copy for tests. group: the
+ * gid of percore, or -1. */
 void collectd_find(struct collectd_facts *facts, const char *proc, long group);
-/* Takes one line of /proc/PID/status. */
+/* Stores what one line of /proc/PID/status says. */
 void collectd_take_status(struct collectd_facts *facts, const char *line,
                           long group);
 
@@ -70,13 +71,13 @@ struct doctor_facts {
   int isolated_on_idle; /* isolated cores that `auto` measures by idle */
   bool hypervisor;
   bool arm64;
-  bool lxcfs;           /* makes /proc/stat and the list of cores */
+  bool lxcfs;           /* LXCFS provides /proc/stat and the list of cores */
   bool steal_unknown;   /* the hypervisor has never reported steal */
-  bool softirq_is_idle; /* to this kernel */
+  bool softirq_is_idle; /* this kernel counts softirq as idle time */
   bool tsc_steady;
   char clocksource[FACT_SIZE]; /* "": unknown */
   char pmus[FACT_SIZE];        /* names with blanks between */
-  bool core_pmu;               /* one of them is that of the cores */
+  bool core_pmu;               /* one of them is the PMU of the cores */
   bool has_mperf;              /* the PMU msr names the event */
   bool has_paranoid;
   long paranoid; /* kernel.perf_event_paranoid */
@@ -111,7 +112,7 @@ struct findings {
 
 void findings_make(struct findings *findings, const struct doctor_facts *facts);
 
-/* Can a load be measured at all? */
+/* True if any source works. */
 bool facts_have_source(const struct doctor_facts *facts);
 
 /* Return 0 or -ENOMEM. Width 0: any. */
@@ -122,7 +123,7 @@ int findings_json_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts);
 
 /* ---------------------------------------------------------------------------
- * Among findings*.c
+ * Shared by findings*.c
  */
 
 /* advice: NULL if nothing needs to be done. */
@@ -130,7 +131,7 @@ void findings_add(struct findings *findings, const char *group,
                   const char *name, enum verdict verdict, const char *advice,
                   const char *format, ...)
     __attribute__((format(printf, 6, 7)));
-/* Events of a whole core may be counted with these capabilities. */
+/* True if a process with these capabilities may count events of whole cores. */
 bool facts_may_count(const struct doctor_facts *facts,
                      unsigned long long capabilities);
 void findings_add_regions(struct findings *findings,

@@ -38,7 +38,7 @@ struct walk {
  * Rows
  */
 
-/* In the table `core` a sum over cores says nothing. */
+/* In the table `core`, a sum over cores means nothing. */
 enum { TABLE_CORE = 0 };
 
 static bool wants_cores(const struct walk *walk, uint32_t t) {

@@ -1,13 +1,14 @@
-/* dump: `percore dump` as text and as JSON. dump.c walks over a region, some
- * rows at a time, and has each row written; nothing is kept. */
+/* dump: `percore dump` as text and as JSON. dump.c reads a region a few
+ * thousand rows at a time and writes each row at once, so memory does not grow
+ * with the number of rows. */
 #ifndef PERCORE_DUMP_H
 #define PERCORE_DUMP_H
 
 #include "json.h"
 #include "region/reader.h"
 
-/* A row and its values: `shown` as people see them (region_row_shown), those of
- * cores as the slots of each core have counted them. */
+/* A row and its values: `shown` since the last reset (region_row_shown), those
+ * of cores since the slots of the core were first used. */
 struct dump_row {
   const struct region_directory *directory;
   uint32_t table;
@@ -27,7 +28,7 @@ void dump_text_table(const struct region_directory *directory, uint32_t table,
                      uint32_t rows_in_use);
 void dump_text_row(const struct dump_row *row);
 
-/* A table leaves its object and the array of its rows open. */
+/* dump_json_table leaves the table and the array of its rows open. */
 void dump_json_region(struct json *json, struct region_reader *reader);
 void dump_json_table(struct json *json,
                      const struct region_directory *directory, uint32_t table,

@@ -57,7 +57,7 @@ void dump_text_table(const struct region_directory *directory, uint32_t t,
          "value", "unit");
 }
 
-/* One line. `suffix` tells the percentiles of a histogram apart. */
+/* `suffix` names the percentile of a histogram. */
 static void write_line(const char *table, const char *row, int core,
                        const char *field, const char *suffix, const char *value,
                        const char *unit, bool torn) {

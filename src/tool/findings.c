@@ -3,8 +3,8 @@
 
 #include <stdarg.h>
 
-/* Levels of kernel.perf_event_paranoid: above 0 events of a whole core need
- * CAP_PERFMON; level 3 is a patch of Debian's, which asks for more. */
+/* Levels of kernel.perf_event_paranoid: above 0, events of a whole core need
+ * CAP_PERFMON; level 3, a patch of Debian, restricts all events. */
 #define PARANOID_CORES 0
 #define PARANOID_ALL 3
 
@@ -37,8 +37,7 @@ static bool may_count(const struct doctor_facts *facts) {
  * Sources
  */
 
-/* What could make a counter work that does not. Rights come first, but only
- * where they can help: the counter exists. */
+/* What could make a counter work. Rights help only if the counter exists. */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
   bool exists = source == SOURCE_MPERF        ? facts->has_mperf
@@ -85,7 +84,7 @@ static void add_source(struct findings *findings,
   const struct source_facts *fact = &facts->source[source];
   if (fact->cores == 0) {
     findings_add(findings, "sources", source_name(source),
-                 /* nobody needs an event that was not named */
+                 /* optional: nobody named an event */
                  source == SOURCE_EVENT ? VERDICT_NOTE : VERDICT_MISSING,
                  source == SOURCE_IDLE ? "make /proc/stat readable"
                                        : counter_advice(facts, source),

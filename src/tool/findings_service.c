@@ -63,7 +63,7 @@ static void add_unreadable(struct findings *findings,
     snprintf(advice, sizeof(advice),
              "the producer is stopped, or must call percore_serve more often");
     break;
-  case 0: /* it does not answer in time */
+  case 0: /* no answer in time */
     snprintf(advice, sizeof(advice), "percore dump %s", name);
     break;
   default:
@@ -166,7 +166,7 @@ static void add_running_rights(struct findings *findings,
                        "percore");
 }
 
-/* Three counters of each core; the rest is for other plugins and regions. */
+/* Three counters for each core; the rest is for regions and other plugins. */
 static void add_open_files(struct findings *findings,
                            const struct doctor_facts *facts) {
   long wanted = 3L * facts->cores_online + 512;

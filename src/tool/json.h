@@ -1,8 +1,8 @@
 /* json: documents, written through libyajl as they are made.
  *
- * One document per line. The key of a member is its name, that of an element of
- * an array NULL. Text is cleaned (text.h). percore.schema.json describes all
- * documents. */
+ * One document per line. Members of an object have a key; elements of an array
+ * have NULL instead. Text is cleaned (text.h). percore.schema.json describes
+ * all documents. */
 #ifndef PERCORE_JSON_H
 #define PERCORE_JSON_H
 

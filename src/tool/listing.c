@@ -1,6 +1,5 @@
 #include "listing.h"
 
-#include "region/label.h"
 #include "target.h"
 #include "tool.h"
 
@@ -19,10 +18,10 @@ enum {
 
 static const char *open_reader(struct listed *listed) {
   struct region_reader_options options = target_options(0);
-  struct region_label label;
-  if (!region_label_split(&label, listed->name))
+  struct label label;
+  if (!label_split(&label, listed->name))
     return "not a valid name of a region";
-  return region_reader_open(&listed->reader, label.name, label.instance,
+  return region_reader_open(&listed->reader, label.region, label.instance,
                             &options) == 0
              ? NULL
              : strerror(errno);
@@ -56,8 +55,8 @@ static void connect_all(struct listing *listing) {
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
-    /* The next look counts from now: if this process was held up, the producers
-     * may have been, too. */
+    /* The next look is timed from now: if this process was delayed, the
+     * producers may have been delayed, too. */
     if (!waiting || look == WAIT_MS / LOOK_MS ||
         !sleep_until_ns(monotonic_ns() + LOOK_MS * UINT64_C(1000000)))
       return;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How soon a page follows its window and its keys. */
+/* How soon the page reacts to keys and to a new size of the window. */
 #define FOLLOW_NS UINT64_C(100000000)
 
 struct live {
@@ -169,7 +169,7 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* The order goes round: as the command line says, then by each column. */
+/* Cycles through the orders: that of the command line, then by each column. */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;
@@ -215,7 +215,8 @@ static void obey(struct live *live, char key) {
   }
 }
 
-/* Arrow keys come as ESC [ C and ESC [ D; other such sequences are skipped. */
+/* The terminal sends arrow keys as ESC [ C and ESC [ D. Skips other sequences.
+ */
 static size_t take_sequence(struct live *live, const char *keys,
                             size_t length) {
   if (length < 2 || keys[0] != ESCAPE || (keys[1] != '[' && keys[1] != 'O'))
@@ -296,7 +297,7 @@ static int run(struct live *live, uint64_t count, void *context) {
 int live_run(struct live *live, uint64_t count, void *context) {
   int status = run(live, count, context);
   if (live->helping || live->paused || live->prompting) {
-    /* The page that stays is a table. */
+    /* A table remains on the terminal, not the help. */
     live->helping = live->paused = live->prompting = false;
     show_page(live);
   }

@@ -1,5 +1,5 @@
-/* live: figures shown again and again: on a terminal as a page in place that
- * obeys keys, in a pipe as one table after the other, or as JSON documents. */
+/* live: shows figures repeatedly: on a terminal as a page in place that obeys
+ * keys, in a pipe as one table after the other, or as JSON documents. */
 #ifndef PERCORE_LIVE_H
 #define PERCORE_LIVE_H
 
@@ -13,20 +13,20 @@
 struct live;
 
 struct live_face {
-  const char *command; /* of messages */
-  const char *waiting; /* on the page before the first figures */
+  const char *command; /* for messages */
+  const char *waiting; /* shown before the first figures */
   /* Waits for the next figures. Returns TOOL_OK and the figures, which live
    * until the next call (NULL: told to stop), or what live_fail returned. */
   int (*next)(struct live *live, void *context, const void **figures);
   /* Both return 0 or -ENOMEM. */
   int (*table)(FILE *out, const void *figures, struct window window);
   int (*json)(FILE *out, const void *figures);
-  /* By how many columns the keys may sort; NULL: by none. */
+  /* The number of columns that the keys can sort by; NULL: no sorting. */
   size_t (*columns)(const void *figures);
 };
 
-/* Takes the terminal, if there is one and JSON is not asked for. Returns NULL
- * if out of memory. */
+/* Takes the terminal if stdout is a terminal and JSON is not asked for. Returns
+ * NULL if out of memory. */
 struct live *live_open(const struct live_face *face, bool json);
 
 /* Restores the terminal, and prints the messages held back. NULL is allowed. */
@@ -42,8 +42,8 @@ const struct window *live_view(const struct live *live);
  * output has no reader. Returns TOOL_OK or TOOL_FAILURE. */
 int live_run(struct live *live, uint64_t count, void *context);
 
-/* Says why the command cannot go on; on stderr, after the page has gone.
- * Returns TOOL_FAILURE. */
+/* Prints an error on stderr, after the page has been closed. Returns
+ * TOOL_FAILURE. */
 int live_fail(struct live *live, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -16,15 +16,15 @@
 
 #define COMMAND "load"
 
-/* What shells return for a command that cannot be run, and add to the number of
- * a signal that ended it. */
+/* Exit statuses of shells: for a command that cannot be run, and to be added to
+ * the number of the signal that ended a command. */
 enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 /* ---------------------------------------------------------------------------
  * The command
  */
 
-/* Signals that wait_for_signal takes. */
+/* Signals that wait_until waits for. */
 static void waited_signals(sigset_t *set) {
   sigemptyset(set);
   sigaddset(set, SIGCHLD);
@@ -33,8 +33,7 @@ static void waited_signals(sigset_t *set) {
   sigaddset(set, SIGHUP);
 }
 
-/* What the command inherits as percore found it: percore raises its own limit
- * of open files. */
+/* What percore changes for itself and restores for the command. */
 struct inherited {
   sigset_t mask;
   struct rlimit files;
@@ -52,7 +51,7 @@ static void run_command(char **words, const struct inherited *inherited,
   _exit(NOT_FOUND);
 }
 
-/* The pid, or -errno of fork or of running the command. */
+/* Returns the pid, or -errno of fork or exec. */
 static pid_t start(char **words, const struct inherited *inherited) {
   int report[2], error = 0;
   if (pipe2(report, O_CLOEXEC) != 0)
@@ -71,9 +70,9 @@ static pid_t start(char **words, const struct inherited *inherited) {
   return failed != 0 ? -failed : pid;
 }
 
-/* Waits until `time_ns` of CLOCK_MONOTONIC or until the command has ended; then
- * returns true, and its exit status. Signals that ask percore to end are for
- * the command; those of the terminal reach it by themselves. */
+/* Waits until `time_ns` of CLOCK_MONOTONIC, or until the command has ended:
+ * then returns true and the exit status. Passes signals on to the command,
+ * except those of the terminal, which the command receives itself. */
 static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
   sigset_t signals;
   waited_signals(&signals);

@@ -45,7 +45,7 @@ static int lines_of(const char *text) {
 
 #define CELL_SIZE 32
 
-/* What is shown and sorted by; NAN where it is not known. */
+/* The values of the columns; NAN if unknown. */
 static double value_core(const struct core_figures *core) { return core->core; }
 static double value_load(const struct core_figures *core) {
   return 100 * core->busy;
@@ -123,7 +123,7 @@ static void put_cell(char cell[CELL_SIZE], const struct column *column,
     number_text(cell, CELL_SIZE, column->format, column->value(core));
 }
 
-/* A column that is flush left begins two blanks after its neighbour. */
+/* Two blanks come before a column that is flush left. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
@@ -159,7 +159,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   return shown;
 }
 
-/* A core has little room left from here on. */
+/* Percent, from which on a load is painted. */
 #define LOAD_WARN 70.0
 #define LOAD_BAD 90.0
 
@@ -174,7 +174,7 @@ static void write_cell(FILE *out, const struct window *window,
                        const struct column *column, enum paint paint,
                        const char *text) {
   if (column->width < 0)
-    fputs("  ", out); /* always the last of its line */
+    fputs("  ", out); /* always the last column */
   paint_pad(out, window->colour, paint, text,
             column->width < 0 ? 0 : column->width);
 }
@@ -241,8 +241,7 @@ static bool sorts(const struct window *window) {
   return window->sort > 0 && window->sort <= COLUMNS;
 }
 
-/* Cores rise unless a key says otherwise; figures fall, as the largest are of
- * most interest. */
+/* By default core numbers rise and other columns fall. */
 static struct order order_of(const struct window *window) {
   struct order order = {.value = sorts(window) ? columns[window->sort - 1].value
                                                : value_core};
@@ -391,7 +390,7 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
 
 int load_table_write(FILE *out, const struct snapshot *snapshot,
                      struct window window) {
-  /* Nodes and packages of a large machine must not crowd out the cores. */
+  /* The nodes and packages of a large machine must leave room for its cores. */
   size_t aggregates = snapshot->aggregates_len;
   if (window.height > 0 && aggregates > (size_t)window.height / 4)
     aggregates = (size_t)window.height / 4 + 1;

@@ -35,7 +35,7 @@ int main(int argc, char **argv) {
   const char *name = argv[1];
   if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
     return say_version();
-  if (strcmp(name, "--complete") == 0) /* for the completion of shells */
+  if (strcmp(name, "--complete") == 0) /* for completion in a shell */
     arguments_complete(commands, COMMANDS, argv + 2, argc - 2);
   else if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
     print_help(stdout);

@@ -42,7 +42,7 @@ void messages_close(struct messages *messages) {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct messages *messages = context;
-  /* What a notice says of a source is in the output, too. */
+  /* The output itself shows what notices say about sources. */
   if (level >= JOURNAL_NOTICE)
     return;
   if (!messages->held) {

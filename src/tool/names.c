@@ -1,6 +1,5 @@
 #include "names.h"
 
-#include "region/label.h"
 #include "region/reader.h"
 
 #include <dirent.h>
@@ -9,10 +8,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool label_split(struct label *label, const char *text) {
+  size_t length = strlen(text);
+  if (length >= sizeof(label->region))
+    return false;
+  memcpy(label->region, text, length + 1);
+  label->instance = strchr(label->region, '@');
+  if (label->instance != NULL)
+    *label->instance++ = '\0';
+  return region_name_is_valid(label->region, false) &&
+         (label->instance == NULL || region_instance_is_valid(label->instance));
+}
+
 static int add(struct names *names, const char *file) {
-  size_t length = region_label_of_socket(file);
-  if (length == 0)
+  static const char suffix[] = ".sock";
+  size_t length = strlen(file), suffix_length = strlen(suffix);
+  if (length <= suffix_length ||
+      strcmp(file + length - suffix_length, suffix) != 0)
     return 0;
+  length -= suffix_length;
   char **larger = realloc(names->name, (names->len + 1) * sizeof(*larger));
   if (larger == NULL)
     return -ENOMEM;
@@ -47,10 +61,10 @@ void names_free(struct names *names) {
 
 void names_print(void) {
   struct names names;
-  struct region_label label;
+  struct label label;
   names_read(&names);
   for (size_t i = 0; i < names.len; i++)
-    if (region_label_split(&label, names.name[i]))
+    if (label_split(&label, names.name[i]))
       puts(names.name[i]);
   names_free(&names);
 }

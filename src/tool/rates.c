@@ -13,7 +13,7 @@ struct rates_past {
   bool looked;
   uint64_t looked_ns;
   uint32_t rows;          /* that there is room for */
-  uint32_t *incarnations; /* 0: was no row */
+  uint32_t *incarnations; /* 0: no row */
   uint64_t *cells;        /* [row][column] */
   uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
   uint64_t *deltas;       /* of one histogram */

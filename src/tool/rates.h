@@ -62,9 +62,8 @@ int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
-/* From the next read on, rows with the most of this column come first, or with
- * the least; NULL, or a title that is not in this table: the order of the
- * options. */
+/* Orders the rows from the next read on: those with the most (or least) of this
+ * column first. For NULL, or a title of another table, the options decide. */
 void rates_sort(struct rates *rates, const char *title, bool least);
 
 /* Reads the rows at a time of CLOCK_MONOTONIC. 0, -ENOMEM, or -EFBIG: the rows

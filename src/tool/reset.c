@@ -1,4 +1,4 @@
-/* percore reset: asks a producer to show 0 from now on. */
+/* percore reset: asks a producer to make counters count from 0 again. */
 #include "target.h"
 #include "tool.h"
 

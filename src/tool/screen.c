@@ -142,14 +142,14 @@ void screen_show(struct screen *screen) {
   for (int row = 0; *line != '\0' && row < screen->height; row++) {
     size_t length = strcspn(line, "\n");
     fwrite(line, 1, length, stdout);
-    /* The last line of the screen must not scroll it. */
+    /* A newline after the last line would scroll the screen. */
     fputs(row + 1 < screen->height ? ERASE_LINE "\r\n" : ERASE_LINE, stdout);
     line += length + (line[length] == '\n');
   }
   put(ERASE_BELOW);
 }
 
-/* Ctrl-Z: the shell gets its terminal back as it was; `fg` brings us here. */
+/* Ctrl-Z: restores the terminal for the shell. Returns after `fg`. */
 static void stop_and_continue(struct screen *screen) {
   stop_wanted = 0;
   end_keys(screen);

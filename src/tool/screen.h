@@ -22,8 +22,9 @@ void screen_close(struct screen *screen);
 int screen_width(struct screen *screen);
 int screen_height(struct screen *screen);
 
-/* Where to write the next page, and showing it. A page consists of lines that
- * end with \n, at most as many as the screen has. NULL if out of memory. */
+/* screen_page returns where to write the next page (NULL if out of memory), and
+ * screen_show shows it. A page has at most as many lines as the screen; each
+ * ends with \n. */
 FILE *screen_page(struct screen *screen);
 void screen_show(struct screen *screen);
 
@@ -32,7 +33,7 @@ void screen_show(struct screen *screen);
 bool screen_changed(struct screen *screen);
 
 /* The keys typed since the last call, as bytes; never waits. Returns their
- * number: 0 where stdin is not a terminal, or the process runs in the
+ * number, which is 0 if stdin is not a terminal or the process runs in the
  * background. */
 size_t screen_keys(struct screen *screen, char *keys, size_t size);
 

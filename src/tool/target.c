@@ -1,7 +1,6 @@
 #include "target.h"
 
 #include "names.h"
-#include "region/label.h"
 #include "region/receiver.h"
 #include "tool.h"
 
@@ -145,15 +144,15 @@ int target_say_why(const char *command, const char *region,
 
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader) {
-  struct region_label label;
+  struct label label;
   struct region_reader_options options = target_options(HELLO_WAIT_MS);
   *reader = NULL;
-  if (!region_label_split(&label, region))
+  if (!label_split(&label, region))
     return say_usage(command,
                      "'%s' cannot be a region: name it NAME or NAME@INSTANCE; "
                      "'percore regions' lists the regions",
                      region);
-  if (region_reader_open(reader, label.name, label.instance, &options) != 0)
+  if (region_reader_open(reader, label.region, label.instance, &options) != 0)
     return say_failure(command, "cannot read %s: %s", region, strerror(errno));
   region_reader_refresh(*reader);
   return TOOL_OK;

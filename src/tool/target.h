@@ -22,9 +22,8 @@ int target_connect(const char *command, const char *region,
 int target_say_why(const char *command, const char *region,
                    const struct region_reader *reader);
 
-/* Options of a reader that reads any user's region, however large: the owner is
- * shown to whoever runs the command, and sizes are address space, not memory.
- */
+/* Options of a reader that accepts regions of any user and of any size: the
+ * output shows the owner, and a size is address space, not memory. */
 struct region_reader_options target_options(int hello_wait_ms);
 
 /* "NAME" or "NAME@INSTANCE", as the producer calls itself. */

@@ -1,4 +1,4 @@
-/* text: foreign bytes made fit for a terminal and for JSON. */
+/* text: makes foreign bytes safe for a terminal and for JSON. */
 #ifndef PERCORE_TEXT_H
 #define PERCORE_TEXT_H
 
@@ -15,10 +15,10 @@
  * Returns its length without the NUL. size must be at least 1. */
 size_t text_clean(char *out, size_t size, const char *bytes, size_t length);
 
-/* The same of a whole string; returns out. */
+/* The same for a string; returns out. */
 char *text_clean_string(char *out, size_t size, const char *text);
 
-/* The characters of clean text. */
+/* The number of characters of clean text. */
 int text_width(const char *text);
 
 /* Prints clean text, padded to `width` characters: flush right, or flush left

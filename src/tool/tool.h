@@ -5,9 +5,9 @@
  * itself, with one exception: compare.c shows methods that percore does not
  * use.
  *
- * Errors: functions of the folder return 0 or -errno and print nothing. Those
- * that print (say_*, *_main, and what returns an exit status) say what failed,
- * why, and what to do, and return one of the exit statuses below.
+ * Errors: functions of the folder return 0 or -errno and print nothing.
+ * Functions that return an exit status have said what failed, why, and what to
+ * do.
  */
 #ifndef PERCORE_TOOL_H
 #define PERCORE_TOOL_H

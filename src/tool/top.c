@@ -1,4 +1,4 @@
-/* percore top: what a fast path does right now. */
+/* percore top: the rates of a region, live. */
 #include "top.h"
 
 #include "live.h"
@@ -13,7 +13,7 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed says it, too */
+#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names it */
 
 struct top_options {
   const char *table, *sort;
@@ -112,7 +112,7 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* The columns of all tables, as the keys number them. */
+/* The number of columns of all tables; the keys count through all tables. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;
@@ -144,8 +144,8 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* 0 or -errno. A producer that has ended is read once more; a successor's
- * region is opened. */
+/* 0 or -errno. Reads a producer that has ended once more, and begins anew with
+ * a successor. */
 static int look(struct top *top) {
   struct top_figures *figures = &top->figures;
   struct timespec now;

@@ -9,7 +9,7 @@
 
 struct top_figures {
   char region[TARGET_NAME_SIZE];
-  bool alive;           /* else the figures are the last ones */
+  bool alive;           /* if not, the figures are the last ones */
   const char *why;      /* if not alive */
   uint64_t realtime_ns; /* of the read */
   double interval_s;

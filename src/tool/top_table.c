@@ -283,8 +283,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
     fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
   if (columns < rates->columns_len)
-    fprintf(out, " (%zu more columns in a wider window, or with --json)",
-            rates->columns_len - columns);
+    fprintf(out, " (%zu columns do not fit)", rates->columns_len - columns);
   fputc('\n', out);
   if (rates->rows_live == 0)
     return 0;

@@ -22,7 +22,7 @@ void window_cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
   while (*text != '\0' && (window.height <= 0 || line < window.height)) {
     size_t length = escape_length(text);
-    if (length > 0) { /* takes no room, and must not be lost */
+    if (length > 0) { /* takes no room; a cut must not lose it */
       fwrite(text, 1, length, out);
       text += length;
       continue;

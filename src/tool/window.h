@@ -1,5 +1,5 @@
-/* window: what a table must fit into, what the keys chose, and the parts that
- * every table has. */
+/* window: the room for a table, what the keys chose, and what all tables share:
+ * colour, numbers, times. */
 #ifndef PERCORE_WINDOW_H
 #define PERCORE_WINDOW_H
 
@@ -10,23 +10,22 @@
 
 struct core_set;
 
-/* All zero: text for a pipe. */
+/* All zero: for a pipe. */
 struct window {
   int width;  /* in characters; 0: any */
-  int height; /* 0: any; else never more lines than this */
+  int height; /* in lines; 0: any */
   bool colour;
   const struct core_set *cores; /* only these; NULL: all */
-  size_t sort; /* by column sort - 1; 0: as the command line says */
+  size_t sort; /* by column sort - 1; 0: in the order of the command line */
   bool reverse;
 };
 
 bool window_shows_core(const struct window *window, int core);
 
-/* Copies the lines of text that fit, each as far as it fits. */
+/* Copies the lines that fit, each cut to the width. */
 void window_cut(FILE *out, const char *text, struct window window);
 
-/* Colours are for terminals: never in a pipe, with TERM=dumb, or if NO_COLOR
- * is set (no-color.org). */
+/* True on a terminal, unless TERM is dumb or NO_COLOR is set (no-color.org). */
 bool colour_wanted(void);
 
 enum paint {

@@ -1,8 +1,7 @@
 #include "unit.h"
 
+#include "tool/names.h"
 #include "tool/tool.h"
-
-#include "region/label.h"
 
 #include <getopt.h>
 #include <stdlib.h>
@@ -101,24 +100,21 @@ static void no_command_has_two_options_of_one_name_or_letter(void **state) {
 
 static void labels_are_split_as_written_and_only_if_valid(void **state) {
   (void)state;
-  struct region_label label;
-  assert_true(region_label_split(&label, "gtpu"));
-  assert_string_equal(label.name, "gtpu");
+  struct label label;
+  assert_true(label_split(&label, "gtpu"));
+  assert_string_equal(label.region, "gtpu");
   assert_null(label.instance);
-  assert_true(region_label_split(&label, "gtpu@east"));
-  assert_string_equal(label.name, "gtpu");
+  assert_true(label_split(&label, "gtpu@east"));
+  assert_string_equal(label.region, "gtpu");
   assert_string_equal(label.instance, "east");
   static const char *const wrong[] = {"",     "@east", "gtpu@",
                                       "GTPU", "a/b",   "gtpu@e@w"};
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-    assert_false(region_label_split(&label, wrong[i]));
-  char longest[REGION_LABEL_SIZE + 1];
+    assert_false(label_split(&label, wrong[i]));
+  char longest[LABEL_SIZE + 1];
   memset(longest, 'a', sizeof(longest));
-  longest[REGION_LABEL_SIZE] = '\0';
-  assert_false(region_label_split(&label, longest));
-  assert_int_equal(region_label_of_socket("gtpu@east.sock"), 9);
-  assert_int_equal(region_label_of_socket(".sock"), 0);
-  assert_int_equal(region_label_of_socket("gtpu.lock"), 0);
+  longest[LABEL_SIZE] = '\0';
+  assert_false(label_split(&label, longest));
 }
 
 int main(void) {
