@@ -21,7 +21,7 @@ static void write_slots(struct region_reader *reader) {
              text_clean_string(name, sizeof(name), slot.name),
              slot.asleep ? ", asleep" : "");
     else
-      printf("given back by '%s'\n",
+      printf("detached by '%s'\n",
              text_clean_string(name, sizeof(name), slot.name));
   }
 }

@@ -37,8 +37,8 @@ struct live {
 
 static void write_help(const struct live *live, FILE *page) {
   fputs("q          quit\n"
-        "space, p   pause; again: go on\n"
-        "c          show only some cores, such as 0-3,8 (nothing: all)\n",
+        "space, p   pause; the same key continues\n"
+        "c          show only some cores, such as 0-3,8 (empty: all)\n",
         page);
   if (live->face->columns != NULL)
     fputs("< >        sort by another column (or the arrow keys)\n"
@@ -56,7 +56,7 @@ static int write_status(struct live *live, FILE *page, int width) {
              live->complaint != NULL ? "  " : "",
              live->complaint != NULL ? live->complaint : "");
   else if (live->paused)
-    snprintf(line, sizeof(line), "paused; space goes on");
+    snprintf(line, sizeof(line), "paused; space continues");
   if (line[0] == '\0')
     return lines;
   fprintf(page, "%.*s\n", width, line);

@@ -180,7 +180,7 @@ static int load_run(const struct load_options *options,
     snapshot_free(sampling.shown);
     sampler_stop(sampling.sampler);
   } else {
-    result = live_fail(live, "cannot sample: %s", strerror(-status));
+    result = live_fail(live, "cannot read loads: %s", strerror(-status));
   }
   live_close(live);
   return result;

@@ -190,7 +190,7 @@ int load_command_run(const struct load_options *options,
   if (status == 0)
     result = run(&measuring, options, words);
   else
-    result = say_failure(COMMAND, "cannot sample: %s", strerror(-status));
+    result = say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
   figures_close(measuring.figures);
   engine_close(measuring.engine);
   messages_close(messages);
