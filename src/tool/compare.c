@@ -1,6 +1,7 @@
 /* percore load --compare: the loop around methods.c. */
 #include "compare.h"
 #include "live.h"
+#include "load_options.h"
 #include "tool.h"
 
 #include <errno.h>

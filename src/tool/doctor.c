@@ -1,5 +1,6 @@
 /* percore doctor: what can be measured here, and what would help. */
 #include "doctor.h"
+#include "cycles/engine.h"
 #include "listing.h"
 #include "text.h"
 #include "tool.h"

@@ -1,5 +1,5 @@
 /* percore load -- COMMAND: loads over the run of a command. */
-#include "cycles/figures.h"
+#include "load_options.h"
 #include "load_print.h"
 #include "messages.h"
 #include "tool.h"

@@ -24,6 +24,7 @@ libcommand_la_SOURCES = \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c \
 	src/tool/load_json.c src/tool/load_print.h \
+	src/tool/load_options.c src/tool/load_options.h \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
 	src/tool/messages.c src/tool/messages.h \
