@@ -169,7 +169,7 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* Cycles through the orders: that of the command line, then by each column. */
+/* Cycles through the orders: the default, then by each column. */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;

@@ -14,7 +14,7 @@
 int load_table_write(FILE *out, const struct snapshot *snapshot,
                      struct window window);
 
-/* The number of columns that window.sort can name. */
+/* The columns that window.sort can name, from 1. */
 size_t load_table_columns(void);
 
 /* Writes one document, one line. Returns 0 or -ENOMEM. */

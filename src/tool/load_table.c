@@ -113,7 +113,8 @@ static const struct column {
 #define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 #define INTEREST_MAX 10
 
-size_t load_table_columns(void) { return COLUMNS; }
+/* The first column, the core, is the default order. */
+size_t load_table_columns(void) { return COLUMNS - 1; }
 
 static void put_cell(char cell[CELL_SIZE], const struct column *column,
                      const struct core_figures *core) {
@@ -184,7 +185,7 @@ static void write_header(FILE *out, const struct window *window,
   for (size_t i = 0; i < COLUMNS; i++)
     if (shown >> i & 1)
       write_cell(out, window, &columns[i],
-                 window->sort == i + 1 ? PAINT_SORTED : PAINT_TITLE,
+                 i > 0 && window->sort == i ? PAINT_SORTED : PAINT_TITLE,
                  columns[i].title);
   fputc('\n', out);
 }
@@ -238,12 +239,12 @@ static void sort_cores(struct cores *cores, struct order order) {
 }
 
 static bool sorts(const struct window *window) {
-  return window->sort > 0 && window->sort <= COLUMNS;
+  return window->sort > 0 && window->sort < COLUMNS;
 }
 
 /* By default core numbers rise and other columns fall. */
 static struct order order_of(const struct window *window) {
-  struct order order = {.value = sorts(window) ? columns[window->sort - 1].value
+  struct order order = {.value = sorts(window) ? columns[window->sort].value
                                                : value_core};
   order.rising = (order.value == value_core) != window->reverse;
   return order;
@@ -326,7 +327,7 @@ static void write_title(FILE *out, const struct snapshot *snapshot,
   else
     fprintf(out, "over %.3f s", (double)snapshot->covered_ns / 1e9);
   if (sorts(window))
-    fprintf(out, ", by %s", columns[window->sort - 1].title);
+    fprintf(out, ", by %s", columns[window->sort].title);
   fputc('\n', out);
 }
 

@@ -16,7 +16,7 @@ struct window {
   int height; /* in lines; 0: any */
   bool colour;
   const struct core_set *cores; /* only these; NULL: all */
-  size_t sort; /* by column sort - 1; 0: in the order of the command line */
+  size_t sort; /* the order: 0, the default, or a column, counted from 1 */
   bool reverse;
 };
 

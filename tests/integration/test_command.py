@@ -193,7 +193,7 @@ def test_keys():
     it with exit 0"""
     core = online_cores()[-1]
     written, status, _ = on_terminal(
-        LIVE, 3, halfway=typed(b"?", b"x", b">", b">", b"c",
+        LIVE, 3, halfway=typed(b"?", b"x", b">", b"c",
                                f"{core}\r".encode(), b"q"))
     check(status == 0, f"exit {status}")
     pages = pages_of(written)

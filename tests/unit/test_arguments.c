@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "cycles/core_set.h"
 #include "tool/names.h"
 #include "tool/tool.h"
 

@@ -7,6 +7,7 @@ tool_tests = \
 	tests/unit/test_findings \
 	tests/unit/test_json \
 	tests/unit/test_load_table \
+	tests/unit/test_messages \
 	tests/unit/test_methods \
 	tests/unit/test_proctext \
 	tests/unit/test_text
@@ -26,6 +27,8 @@ tests_unit_test_json_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_json_LDADD = $(tool_tests_libs)
 tests_unit_test_load_table_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_load_table_LDADD = $(tool_tests_libs)
+tests_unit_test_messages_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_messages_LDADD = $(tool_tests_libs)
 tests_unit_test_methods_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_methods_LDADD = libcyclesunit.la $(tool_tests_libs)
 tests_unit_test_proctext_CFLAGS = $(tool_tests_cflags)
