@@ -8,7 +8,7 @@
 
 #define CORES 256
 
-/* Three methods; the second has no value anywhere and says why. */
+/* Three methods; the second has no values and says why. */
 static struct comparison *comparison_of(size_t cores) {
   static int numbers[CORES];
   static double load[3][CORES];
@@ -47,7 +47,7 @@ static char *table_of(const struct comparison *comparison,
 }
 
 static void
-methods_stand_side_by_side_and_a_missing_one_says_why(void **state) {
+methods_are_side_by_side_and_an_unavailable_one_says_why(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(2);
   char *out = table_of(comparison, (struct window){0});
@@ -62,7 +62,7 @@ methods_stand_side_by_side_and_a_missing_one_says_why(void **state) {
   free(comparison);
 }
 
-static void lines_hold_all_of_256_cores_in_blocks(void **state) {
+static void without_a_window_blocks_show_all_of_256_cores(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(CORES);
   char *out = table_of(comparison, (struct window){0});
@@ -72,8 +72,8 @@ static void lines_hold_all_of_256_cores_in_blocks(void **state) {
   free(comparison);
 }
 
-static void the_comparison_keeps_within_any_window_and_counts_what_is_left_out(
-    void **state) {
+static void
+the_comparison_fits_any_window_and_counts_what_is_left_out(void **state) {
   (void)state;
   struct comparison *comparison = comparison_of(CORES);
   for (int width = 1; width < 200; width += 7)
@@ -133,8 +133,7 @@ in_80_by_24_every_method_is_shown_and_notes_if_they_fit(void **state) {
   free(comparison);
 }
 
-static void
-a_low_window_keeps_methods_with_values_and_percore_first_of_all(void **state) {
+static void a_low_window_keeps_percore_and_methods_with_values(void **state) {
   (void)state;
   struct comparison *comparison = many_methods(2);
   char *out = table_of(comparison, (struct window){.width = 79, .height = 12});
@@ -183,13 +182,13 @@ the_json_comparison_names_the_missing_method_and_its_reason(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(methods_stand_side_by_side_and_a_missing_one_says_why),
-      cmocka_unit_test(lines_hold_all_of_256_cores_in_blocks),
       cmocka_unit_test(
-          the_comparison_keeps_within_any_window_and_counts_what_is_left_out),
+          methods_are_side_by_side_and_an_unavailable_one_says_why),
+      cmocka_unit_test(without_a_window_blocks_show_all_of_256_cores),
+      cmocka_unit_test(
+          the_comparison_fits_any_window_and_counts_what_is_left_out),
       cmocka_unit_test(in_80_by_24_every_method_is_shown_and_notes_if_they_fit),
-      cmocka_unit_test(
-          a_low_window_keeps_methods_with_values_and_percore_first_of_all),
+      cmocka_unit_test(a_low_window_keeps_percore_and_methods_with_values),
       cmocka_unit_test(
           the_json_comparison_names_the_missing_method_and_its_reason),
   };

@@ -105,7 +105,7 @@ static void lxcfs_is_named_with_what_to_do(void **state) {
   assert_non_null(strstr(find(&findings, "/proc/stat")->advice, "SysRoot"));
 }
 
-static void on_arm64_nothing_of_x86_is_advised(void **state) {
+static void on_arm64_no_advice_is_about_x86(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
@@ -164,7 +164,8 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   assert_non_null(strstr(finding->advice, "hypervisor"));
 }
 
-static void without_paranoia_no_capability_is_needed(void **state) {
+static void
+with_perf_event_paranoid_minus_1_no_capability_is_needed(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
@@ -174,7 +175,7 @@ static void without_paranoia_no_capability_is_needed(void **state) {
   assert_int_equal(find(&findings, "CAP_PERFMON")->verdict, VERDICT_OK);
 }
 
-static void a_sampled_tick_is_told_wherever_it_matters(void **state) {
+static void a_sampled_tick_is_reported_wherever_it_matters(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
@@ -209,8 +210,8 @@ static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
   assert_non_null(find(&findings, "softirq")->advice);
 }
 
-/* mperf under a hypervisor, in a container whose /proc/stat is of no use. */
-static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
+/* mperf under a hypervisor, in a container whose /proc/stat is unusable. */
+static void a_source_that_must_be_named_is_reported_as_such(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   facts.source[SOURCE_MPERF].chosen = 0;
@@ -317,18 +318,19 @@ int main(void) {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
       cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
       cmocka_unit_test(lxcfs_is_named_with_what_to_do),
-      cmocka_unit_test(on_arm64_nothing_of_x86_is_advised),
+      cmocka_unit_test(on_arm64_no_advice_is_about_x86),
       cmocka_unit_test(whatever_is_missing_comes_with_what_to_do),
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
       cmocka_unit_test(a_missing_directory_and_group_come_with_lines_to_type),
       cmocka_unit_test(a_socket_that_cannot_be_read_says_why_and_what_to_type),
       cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
       cmocka_unit_test(the_running_collectd_is_found_in_proc),
-      cmocka_unit_test(without_paranoia_no_capability_is_needed),
-      cmocka_unit_test(a_sampled_tick_is_told_wherever_it_matters),
+      cmocka_unit_test(
+          with_perf_event_paranoid_minus_1_no_capability_is_needed),
+      cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),
       cmocka_unit_test(a_hypervisor_without_steal_is_noted),
       cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_noted),
-      cmocka_unit_test(a_source_that_only_a_name_brings_in_is_told_so),
+      cmocka_unit_test(a_source_that_must_be_named_is_reported_as_such),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);
 }

@@ -31,7 +31,7 @@ static struct core_figures busy_core(int number, double load) {
                                .counter_running = NAN};
 }
 
-/* `cores` cores, core n with a load of n / 1000. */
+/* A machine whose core n has a load of n / 1000. */
 static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)
@@ -117,7 +117,7 @@ the_load_of_the_sibling_is_shown_where_cores_have_one(void **state) {
 }
 
 static void
-what_is_not_known_is_a_dash_and_what_is_away_is_named(void **state) {
+an_unknown_value_is_a_dash_and_an_offline_core_is_named(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
   fixture->core[0].busy = fixture->core[0].hidden = NAN;
@@ -133,7 +133,7 @@ what_is_not_known_is_a_dash_and_what_is_away_is_named(void **state) {
 }
 
 static void
-a_source_that_is_not_proven_is_marked_and_the_mark_explained(void **state) {
+an_unproven_source_is_marked_and_the_mark_is_explained(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(3);
   fixture->core[0].proof = PROOF_UNPROVEN;
@@ -152,7 +152,7 @@ a_source_that_is_not_proven_is_marked_and_the_mark_explained(void **state) {
   free(fixture);
 }
 
-static void the_table_keeps_within_any_window(void **state) {
+static void the_table_fits_any_window(void **state) {
   (void)state;
   static const size_t machines[] = {0, 1, 2, 16, 64, 256};
   for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
@@ -256,7 +256,7 @@ static void cores_are_ordered_by_the_chosen_column(void **state) {
   assert_int_equal(strncmp(line_of(out, 3), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
   free(out);
-  window.reverse = true; /* what is unknown stays last */
+  window.reverse = true; /* unknown values stay last */
   out = table_of(fixture, window);
   assert_int_equal(strncmp(line_of(out, 2), "    0 ", 6), 0);
   assert_int_equal(strncmp(line_of(out, 3), "    1 ", 6), 0);
@@ -294,7 +294,7 @@ static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
   free(fixture);
 }
 
-/* Drops escape sequences; false if there were none. */
+/* Removes escape sequences. Returns false if there were none. */
 static bool drop_colour(char *text) {
   char *to = text;
   bool dropped = false;
@@ -334,10 +334,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_machine_gets_one_line_per_core),
       cmocka_unit_test(the_load_of_the_sibling_is_shown_where_cores_have_one),
-      cmocka_unit_test(what_is_not_known_is_a_dash_and_what_is_away_is_named),
-      cmocka_unit_test(
-          a_source_that_is_not_proven_is_marked_and_the_mark_explained),
-      cmocka_unit_test(the_table_keeps_within_any_window),
+      cmocka_unit_test(an_unknown_value_is_a_dash_and_an_offline_core_is_named),
+      cmocka_unit_test(an_unproven_source_is_marked_and_the_mark_is_explained),
+      cmocka_unit_test(the_table_fits_any_window),
       cmocka_unit_test(a_narrow_window_keeps_core_load_and_source),
       cmocka_unit_test(all_of_256_cores_are_shown_in_a_window_of_120_by_40),
       cmocka_unit_test(

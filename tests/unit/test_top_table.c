@@ -31,7 +31,7 @@ static void numbers_are_short_and_have_three_digits(void **state) {
   assert_short(NAN, "-");
 }
 
-static void times_bear_their_unit(void **state) {
+static void times_have_units(void **state) {
   (void)state;
   static const struct {
     double ns;
@@ -138,7 +138,7 @@ static void a_page_fits_its_window_whatever_its_size(void **state) {
   end(&fixture);
 }
 
-static void names_of_rows_cannot_steer_the_terminal(void **state) {
+static void names_of_rows_cannot_control_the_terminal(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
@@ -166,10 +166,10 @@ static void a_region_that_has_ended_keeps_its_last_figures(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(numbers_are_short_and_have_three_digits),
-      cmocka_unit_test(times_bear_their_unit),
+      cmocka_unit_test(times_have_units),
       cmocka_unit_test(every_table_has_its_fields_with_their_units),
       cmocka_unit_test(a_page_fits_its_window_whatever_its_size),
-      cmocka_unit_test(names_of_rows_cannot_steer_the_terminal),
+      cmocka_unit_test(names_of_rows_cannot_control_the_terminal),
       cmocka_unit_test(a_region_that_has_ended_keeps_its_last_figures),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
