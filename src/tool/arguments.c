@@ -64,11 +64,7 @@ static int print_help(const struct command *command) {
   char left[64], right[512], choices[256];
   const struct argument *argument;
   int width = 0;
-  fprintf(stdout, "Usage: percore %s%s%s [OPTION]...%s\n", command->name,
-          command->words_min > 0 ? " " : "",
-          command->words_min > 0 ? command->words : "",
-          command->words_min == 0 && command->words != NULL ? command->words
-                                                            : "");
+  printf("Usage: percore %s %s\n", command->name, command->usage);
   text_wrap(stdout, command->about, 0, HELP_WIDTH);
   fputc('\n', stdout);
   for (int pass = 0; pass < 2; pass++)
@@ -195,8 +191,7 @@ static void make_tables(struct getopt_tables *tables,
 static int check_words(const struct command *command, int argc, char **argv) {
   int count = argc - optind;
   if (count < command->words_min)
-    return say_usage(command->name, "%s is missing: %s", command->words,
-                     command->words_advice);
+    return say_usage(command->name, "%s", command->words_missing);
   if (count > command->words_max)
     return say_usage(command->name, "unexpected argument '%s'",
                      argv[optind + command->words_max]);

@@ -28,12 +28,12 @@ struct argument {
 struct command {
   const char *name;
   const char *summary; /* one line for percore --help */
-  const char *words;   /* the arguments other than options, for "Usage:" */
+  const char *usage;   /* what follows the name: "REGION [OPTION]..." */
   const char *about;   /* a paragraph for --help */
   const struct argument *arguments;
   size_t arguments_len;
-  int words_min, words_max;
-  const char *words_advice; /* what helps if words are missing */
+  int words_min, words_max;  /* arguments other than options */
+  const char *words_missing; /* the message if there are fewer */
   /* argv[0] is the name. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };

@@ -258,7 +258,7 @@ static int check_main(int argc, char **argv) {
 const struct command check_command = {
     .name = COMMAND,
     .summary = "check whether a region keeps the rules of its format",
-    .words = "NAME|FILE",
+    .usage = "NAME|FILE [OPTION]...",
     .about = "Checks whether a region keeps every rule of percore-region(7), "
              "and names the rules that it breaks; for authors of producers "
              "that do not use libpercore. NAME or NAME@INSTANCE is a region "
@@ -268,6 +268,6 @@ const struct command check_command = {
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 1,
-    .words_advice = TARGET_ADVICE,
+    .words_missing = TARGET_MISSING,
     .run = check_main,
 };

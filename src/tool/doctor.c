@@ -316,6 +316,7 @@ static int doctor_main(int argc, char **argv) {
 const struct command doctor_command = {
     .name = COMMAND,
     .summary = "find out what can be measured here, and what would help",
+    .usage = "[OPTION]...",
     .about = "Says what can be measured on this machine, which sources of "
              "loads are proven, whether regions can be read and how collectd "
              "runs; and for everything that is missing, what to do. Takes a "

@@ -191,13 +191,13 @@ static int dump_main(int argc, char **argv) {
 const struct command dump_command = {
     .name = "dump",
     .summary = "print every value of a region, once",
-    .words = "REGION",
+    .usage = "REGION [OPTION]...",
     .about = "Prints every value of a region once: counters and histograms "
              "since their last reset, gauges, levels and states as they are. "
              "REGION is NAME or NAME@INSTANCE.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 1,
-    .words_advice = TARGET_ADVICE,
+    .words_missing = TARGET_MISSING,
     .run = dump_main,
 };

@@ -180,7 +180,7 @@ static int load_main(int argc, char **argv) {
 const struct command load_command = {
     .name = COMMAND,
     .summary = "show how busy each core is, live",
-    .words = " [-- COMMAND [ARGUMENT]...]",
+    .usage = "[OPTION]... [-- COMMAND [ARGUMENT]...]",
     .about = "Shows how busy each core is every few seconds: on a terminal in "
              "place (? lists the keys), otherwise one table after the other. "
              "Ctrl-C ends it. With a COMMAND, runs the command, prints the "

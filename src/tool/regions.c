@@ -155,6 +155,7 @@ static int regions_main(int argc, char **argv) {
 const struct command regions_command = {
     .name = COMMAND,
     .summary = "list the fast paths that publish counters here",
+    .usage = "[OPTION]...",
     .about = "Lists the regions in the runtime directory "
              "($PERCORE_RUNTIME_DIR, default /run/percore): their producers, "
              "their sizes, and whether they can be read.",

@@ -93,13 +93,14 @@ static int reset_main(int argc, char **argv) {
 const struct command reset_command = {
     .name = COMMAND,
     .summary = "make counters of a region count from 0 again",
-    .words = "REGION TABLE [ROW]",
+    .usage = "REGION TABLE [ROW] [OPTION]...",
     .about = "Asks the producer of a region to show counters and histograms of "
              "a table, or of one row, from 0 again. Gauges, levels and states "
              "stay as they are, and no rate changes. Allowed to root and to "
              "the user of the producer.",
     .words_min = 2,
     .words_max = 3,
-    .words_advice = TARGET_ADVICE ", 'percore dump REGION' the tables",
+    .words_missing = "REGION or TABLE is missing: 'percore regions' lists the "
+                     "regions, 'percore dump REGION' their tables",
     .run = reset_main,
 };

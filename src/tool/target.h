@@ -4,8 +4,9 @@
 
 #include "region/reader.h"
 
-/* For struct command: what helps if REGION is missing. */
-#define TARGET_ADVICE "'percore regions' lists the regions"
+/* For commands that need a region. */
+#define TARGET_MISSING                                                         \
+  "the region is missing: 'percore regions' lists the regions"
 
 /* Connects to REGION, which is NAME or NAME@INSTANCE; waits a second at most.
  * Returns TOOL_OK, or says what is wrong and returns TOOL_USAGE (not the name

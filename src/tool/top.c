@@ -276,7 +276,7 @@ static int top_main(int argc, char **argv) {
 const struct command top_command = {
     .name = COMMAND,
     .summary = "show what a fast path does, live",
-    .words = "REGION",
+    .usage = "REGION [OPTION]...",
     .about = "Shows the rates of a fast path's counters, what its polling "
              "threads do with their time, and which of them are stuck; on a "
              "terminal in place (? lists the keys), otherwise one table after "
@@ -284,6 +284,6 @@ const struct command top_command = {
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 1,
-    .words_advice = TARGET_ADVICE,
+    .words_missing = TARGET_MISSING,
     .run = top_main,
 };

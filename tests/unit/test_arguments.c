@@ -40,7 +40,7 @@ static const struct argument arguments[] = {
 };
 
 static const struct command command = {.name = "test",
-                                       .words = "WORD",
+                                       .usage = "[OPTION]... [WORD]",
                                        .about = "About.",
                                        .arguments = ARGUMENTS(arguments),
                                        .words_max = 1};
