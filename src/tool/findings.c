@@ -209,11 +209,16 @@ static void add_rights(struct findings *findings,
   char level[32] = "absent";
   if (facts->has_paranoid)
     snprintf(level, sizeof(level), "%ld", facts->paranoid);
+  bool counts = may_count(facts), useful = facts->has_mperf || facts->core_pmu;
   findings_add(findings, "rights", "CAP_PERFMON",
-               may_count(facts) ? VERDICT_OK : VERDICT_MISSING,
-               may_count(facts) ? NULL
-                                : "run as root, or: setcap cap_perfmon+ep "
-                                  "$(command -v percore)",
+               counts   ? VERDICT_OK
+               : useful ? VERDICT_MISSING
+                        : VERDICT_NOTE,
+               counts   ? NULL
+               : useful ? "run as root, or: setcap cap_perfmon+ep "
+                          "$(command -v percore)"
+                        : "nothing to do: this machine offers no counter that "
+                          "would need it",
                "%s", facts->may_perf ? "yes" : "no");
   bool all = facts->has_paranoid && facts->paranoid >= PARANOID_ALL;
   findings_add(findings, "rights", "perf_event_paranoid",
