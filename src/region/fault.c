@@ -72,6 +72,7 @@ bool region_exceeds(struct region_fault *fault, int error, const char *what,
   snprintf(fault->text, sizeof(fault->text),
            "%s %" PRIu64 " bytes, and at most %" PRIu64 " are allowed", what,
            bytes, most);
+  errno = error;
   return false;
 }
 

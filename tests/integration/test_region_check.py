@@ -1,6 +1,5 @@
 #!/usr/bin/python3
-"""percore check: a good region keeps every rule, and a region that breaks one is
-told which."""
+"""percore check: a valid region keeps every rule, and broken rules are named."""
 
 import json
 import os
@@ -54,7 +53,7 @@ def no_end(region):
 
 
 def long_names(region):
-    """A region's and a table's name, each allowed, together are too long."""
+    """Names of a region and a table that are valid but too long together."""
     name = "x" * 110
     tables = list(TABLES)
     tables[WORKER] = (name,) + TABLES[WORKER][1:]
@@ -62,7 +61,7 @@ def long_names(region):
 
 
 def too_many_strings(region):
-    """Five fields with one help of 1 MiB each, as often as they use it."""
+    """Five fields that share a help of 1 MiB."""
     fields = [(f"f{n}", "h" * (1 << 20) if n == 0 else "1", 0, {})
               for n in range(5)]
     region.build("format", TABLES[:1] + [
@@ -94,7 +93,7 @@ def named_region(name):
 
 
 def instance(region):
-    """Its name is the help of a table, which has blanks."""
+    """The name is the help of a table, which has blanks."""
     region.set(116, region.get(region.table(PORT) + 4, 4), 4)
 
 
@@ -187,9 +186,9 @@ BREAKS = {
     "reset": at(lambda region: region.reset(PORT), 9),
     "state-value": at(lambda region: region.single(SLOW, 0, 1), 2),
 }
-# What takes a socket, or a memfd.
+# Rules that need a socket or a memfd.
 HANDING_OVER = {"hello", "seals", "socket-name"}
-# Where a fault must name more than the rule.
+# Faults that must name more than the rule.
 SUBJECTS = {
     "text": ("port", "packets"), "core-fields": ("core", "polls"),
     "table-name": ("host", None), "table-fields": ("session", None),
@@ -206,7 +205,7 @@ def broken(document):
 
 
 def check_file(place, region):
-    """The document, and what people are shown, of a file of these bytes."""
+    """The JSON document and the text for a file of these bytes."""
     path = f"{place.path}/broken.region"
     with open(path, "wb") as file:
         file.write(region.bytes)
@@ -269,7 +268,7 @@ def test_each_rule():
 
 
 def test_many_of_a_kind():
-    """a rule that many rows break is said once, with their number"""
+    """a rule that many rows break is shown once, with their number"""
     with RuntimeDir() as place:
         region = Region()
         for row in range(3):

@@ -62,13 +62,13 @@ def test_absent():
 
 
 def leave_socket(path):
-    """A socket of somebody who ended without a word."""
+    """Leaves a socket without a listener."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         left.bind(path)
 
 
 def test_regions():
-    """regions tells alive, silent, gone and refused ones apart, and why"""
+    """regions shows which regions are alive, silent, gone and refused, and why"""
     with RuntimeDir() as place:
         check(place.succeed("regions").startswith("There is no region"), "")
         alive = place.produce("alive", "--rows", "10")
@@ -84,11 +84,11 @@ def test_regions():
             liar.bind(f"{place.path}/liar.sock")
             liar.listen()
             pid = os.fork()
-            while pid == 0:  # sends what is no message, until it is killed
+            while pid == 0:  # sends an invalid message until it is killed
                 try:
                     liar.accept()[0].send(b"hello")
                 except BrokenPipeError:
-                    pass  # who only looks can be sent nothing
+                    pass  # the peer only checked and has closed
             try:
                 found = place.regions()
             finally:
@@ -112,8 +112,8 @@ def test_regions():
 
 
 def states_after_a_halt():
-    """What regions says of a producer that answers when it goes on, and for how
-    long the machine itself was late."""
+    """The states that regions shows of a producer that answers only after
+    regions was halted, and for how long the machine was late."""
     with RuntimeDir() as place, Lateness() as lateness:
         producer = place.produce("polled", "--polled")
         begin = time.monotonic()
@@ -130,8 +130,8 @@ def states_after_a_halt():
 
 
 def test_regions_was_halted():
-    """regions that was halted itself gives producers as long to answer as ever
-    """
+    """regions that was halted itself still gives producers the full time to
+    answer"""
     for _ in range(5):
         states, late = states_after_a_halt()
         if states == ["alive"]:
@@ -141,13 +141,13 @@ def test_regions_was_halted():
 
 
 def test_polled_producer():
-    """a producer that serves only now and then is silent between, and read
-    when it serves"""
+    """a producer that serves now and then is silent in between, and can be
+    read when it serves"""
     with RuntimeDir() as place:
         producer = place.produce("polled", "--polled")
         said = place.fail("dump", "polled", says="percore_serve")
         check("polled.sock" in said, said)
-        # It serves for a second, in which dump may not have come to ask.
+        # It serves for a second; dump may ask too late.
         asked, end = 0, time.monotonic() + TIMEOUT
         while True:
             producer.tell("serve")
@@ -168,7 +168,7 @@ def test_polled_producer():
 
 
 def test_dump_is_exact():
-    """dump's values are exact, to the last of 64 bits"""
+    """dump's values are exact to all 64 bits"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")
         producer.wait_until_counted(64 * 64)
@@ -191,7 +191,7 @@ def test_dump_is_exact():
         worker = row_of(got["worker"], "")
         check(worker["values"] == {"queue": 11}, str(worker))
         links = sorted(core["link"] for core in worker["cores"].values())
-        # Of two workers on the only core one is shown.
+        # If there is only one core, only one of two workers is shown.
         check(links == ["down", "up"] or
               len(online_cores()) == 1 and links in (["down"], ["up"]),
               str(worker))
@@ -215,7 +215,7 @@ def check_lines_say_the_same(place, packets, size):
 
 
 def test_dump_per_core():
-    """with --per-core the cores of a row come to its total"""
+    """with --per-core the cores of a row add up to its total"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         producer.wait_until_counted(64 * 64)
@@ -253,7 +253,7 @@ def peak_memory(pid):
 
 
 def test_dump_streams():
-    """a dump of 300 000 rows uses no memory for them"""
+    """a dump of 300 000 rows needs no more memory than a small one"""
     rows = 300000
     with RuntimeDir() as place:
         place.produce("large", "--rows", str(rows))
@@ -302,8 +302,8 @@ def has_control_bytes(text):
 
 
 def test_hostile_names():
-    """names of rows, threads and states with escape sequences, quotes and
-    broken UTF-8 harm neither terminal nor JSON"""
+    """escape sequences, quotes and broken UTF-8 in names of rows, threads and
+    states harm neither the terminal nor JSON"""
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
         with open(f"{place.path}/\033[2J\n.sock".encode() + b"\xff.sock", "w",
@@ -326,8 +326,8 @@ def test_hostile_names():
 
 
 def test_other_users():
-    """another user is refused with advice, one of the socket's group reads,
-    and neither of them may reset"""
+    """another user is refused with advice, a member of the socket's group
+    reads, and neither may reset"""
     if not is_root():
         raise Skip("only root can be another user")
     nobody = pwd.getpwnam("nobody")
@@ -336,7 +336,7 @@ def test_other_users():
         os.chmod(place.path, 0o755)
         place.produce("demo")
         os.chown(f"{place.path}/demo.sock", 0, group)
-        # The build may lie where only root may look.
+        # Only root may be able to enter the build directory.
         tool = f"{place.path}/percore"
         shutil.copy(f"{BUILD}/.libs/percore"
                     if os.path.exists(f"{BUILD}/.libs/percore") else PERCORE,
@@ -383,7 +383,7 @@ def test_root_reads_and_resets_others():
 
 
 def test_reset_without_answer():
-    """a reset that a stopped producer does not answer fails within 3 s and
+    """a reset fails within 3 s if a stopped producer does not answer, and
     says so"""
     with RuntimeDir() as place:
         producer = place.produce("demo")
@@ -399,7 +399,7 @@ def test_reset_without_answer():
             check(end - begin - lateness.within(begin, end) < 3,
                   f"took {end - begin} s")
             top.communicate(timeout=TIMEOUT)
-            # What is mapped can be read all the same.
+            # The mapped memory can still be read.
             check(top.wait(TIMEOUT) == 0, "top failed")
         producer.process.send_signal(signal.SIGCONT)
 

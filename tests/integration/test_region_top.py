@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore top with producers that know what they counted when."""
+"""percore top with producers that log their own counts."""
 
 import bisect
 import json
@@ -22,7 +22,7 @@ from terminal import on_terminal  # noqa: E402
 
 
 def counted(log, begin, end):
-    """How much was counted between two times, by the producer's log."""
+    """The count between two times, according to the producer's log."""
     times = [when for when, _ in log]
 
     def at(when):
@@ -35,8 +35,8 @@ def counted(log, begin, end):
 
 
 def rates_and_truth(producer, documents, lateness):
-    """Of each interval on port 0: packets per second by top, by the log, and by
-    what part of the interval the looks at either end may have been late."""
+    """For each interval on port 0: packets per second by top and by the log, and
+    how late the reads may have been, as a part of the interval."""
     log = producer.log()
     for document in documents:
         table = tables_of(document)["port"]
@@ -48,21 +48,21 @@ def rates_and_truth(producer, documents, lateness):
 
 
 def errors_of(pairs):
-    """In ascending order, but for what the machine was late."""
+    """Ascending, without what the lateness of the machine explains."""
     return sorted(max(0, abs(rate / truth - 1) - late)
                   for rate, truth, late in pairs)
 
 
 def look_at_rates():
-    """Returns by how much one look was too early or too late after another, but
-    for what the machine was late."""
+    """Returns by how much the time between two reads was off, without what the
+    lateness of the machine explains."""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         with Lateness() as lateness:
             got = place.documents("top", "demo", "-i", "0.5", "-n", "5", "-p")
             time.sleep(0.5)
             pairs = list(rates_and_truth(producer, got, lateness))
-        # Half a step of the log at either end of an interval.
+        # The log is off by half a step at either end of an interval.
         say(f"rates {[f'{rate:.0f}' for rate, *_ in pairs]}, off by "
             f"{[f'{100 * abs(a / b - 1):.2f} %' for a, b, _ in pairs]}")
         check(errors_of(pairs)[-2] < 0.03, str(pairs))
@@ -81,8 +81,8 @@ def look_at_rates():
 
 
 def test_rates_are_right():
-    """top's rates are those by which the producer counted"""
-    # Others may hold top alone.
+    """top's rates are those of the producer's log"""
+    # Other load may delay top.
     off_s = least_of_tries(0.1, look_at_rates)
     check(off_s < 0.1, f"looks were off their time by {off_s} s")
 
@@ -138,7 +138,7 @@ def test_useful_load_and_stuck():
             return got[0]
 
         def look_until(what):
-            """It may be a while until the thread has heard of it."""
+            """Waits until the thread has obeyed."""
             worker = look()
             for _ in range(10):
                 if worker[what] == 1:
@@ -146,7 +146,7 @@ def test_useful_load_and_stuck():
                 worker = look()
             return worker
 
-        # Whatever the thread is doing while the machine is late lasts longer.
+        # While the machine is late, each state of the thread lasts longer.
         with Lateness() as lateness:
             begin = time.monotonic()
             worker = look()
@@ -167,7 +167,7 @@ def test_useful_load_and_stuck():
 
 
 def test_top_survives_restart():
-    """top waits for a producer that is gone and goes on with the next one,
+    """top waits for a producer that has ended and continues with the next,
     without an absurd rate"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "3")
@@ -224,7 +224,7 @@ def test_signals():
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                     env=place.environment) as process:
                 wait_until_caught(process, number)
-                time.sleep(0.2)  # it may not have begun to wait
+                time.sleep(0.2)  # it may not wait yet
                 begin = time.monotonic()
                 process.send_signal(number)
                 said = process.communicate(timeout=TIMEOUT)[1]

@@ -31,7 +31,7 @@ static struct core_figures busy_core(int number, double load) {
                                .counter_running = NAN};
 }
 
-/* `cores` cores, core n with a load of n / 1000. */
+/* A machine whose core n has a load of n / 1000. */
 static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)
@@ -117,7 +117,7 @@ the_load_of_the_sibling_is_shown_where_cores_have_one(void **state) {
 }
 
 static void
-what_is_not_known_is_a_dash_and_what_is_away_is_named(void **state) {
+an_unknown_value_is_a_dash_and_an_offline_core_is_named(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
   fixture->core[0].busy = fixture->core[0].hidden = NAN;
@@ -133,7 +133,7 @@ what_is_not_known_is_a_dash_and_what_is_away_is_named(void **state) {
 }
 
 static void
-a_source_that_is_not_proven_is_marked_and_the_mark_explained(void **state) {
+an_unproven_source_is_marked_and_the_mark_is_explained(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(3);
   fixture->core[0].proof = PROOF_UNPROVEN;
@@ -152,7 +152,7 @@ a_source_that_is_not_proven_is_marked_and_the_mark_explained(void **state) {
   free(fixture);
 }
 
-static void the_table_keeps_within_any_window(void **state) {
+static void the_table_fits_any_window(void **state) {
   (void)state;
   static const size_t machines[] = {0, 1, 2, 16, 64, 256};
   for (size_t i = 0; i < sizeof(machines) / sizeof(machines[0]); i++) {
@@ -238,20 +238,115 @@ the_json_document_holds_every_core_and_null_for_the_unknown(void **state) {
   free(fixture);
 }
 
+static const char *line_of(const char *text, int line) {
+  for (; line > 0; line--)
+    text = strchr(text, '\n') + 1;
+  return text;
+}
+
+static void cores_are_ordered_by_the_chosen_column(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(3);
+  fixture->core[1].busy = 0.9;
+  fixture->core[2].busy = NAN;
+  struct window window = {.sort = 1};
+  char *out = table_of(fixture, window);
+  assert_non_null(strstr(line_of(out, 0), ", by load %\n"));
+  assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 3), "    0 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
+  free(out);
+  window.reverse = true; /* unknown values stay last */
+  out = table_of(fixture, window);
+  assert_int_equal(strncmp(line_of(out, 2), "    0 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 3), "    1 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
+  free(out);
+  assert_true(load_table_columns() > 5);
+  out = table_of(fixture, (struct window){.reverse = true});
+  assert_int_equal(strncmp(line_of(out, 2), "    2 ", 6), 0);
+  free(out);
+  free(fixture);
+}
+
+static void only_the_chosen_cores_are_shown(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(8);
+  struct core_set cores;
+  core_set_clear(&cores);
+  core_set_add(&cores, 3);
+  char *out = table_of(fixture, (struct window){.cores = &cores});
+  assert_int_equal(strncmp(line_of(out, 2), "    3 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 3), "load % of", 9), 0);
+  free(out);
+  free(fixture);
+}
+
+static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->core[0].hidden = -0.0004;
+  fixture->core[1].steal = -0.0;
+  char *out = table_of(fixture, (struct window){0});
+  assert_null(strstr(out, "-0.0"));
+  assert_non_null(strstr(out, "+0.0"));
+  free(out);
+  free(fixture);
+}
+
+/* Removes escape sequences. Returns false if there were none. */
+static bool drop_colour(char *text) {
+  char *to = text;
+  bool dropped = false;
+  for (const char *from = text; *from != '\0';) {
+    if (*from == '\033') {
+      from += strcspn(from, "m") + 1;
+      dropped = true;
+    } else {
+      *to++ = *from++;
+    }
+  }
+  *to = '\0';
+  return dropped;
+}
+
+static void colour_changes_no_character_of_any_table(void **state) {
+  (void)state;
+  static const struct window windows[] = {
+      {0}, {.width = 80, .height = 24}, {.width = 27, .height = 9}};
+  struct fixture *fixture = machine_of(64);
+  fixture->core[3].busy = 0.95;
+  for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+    struct window window = windows[i];
+    char *plain = table_of(fixture, window);
+    window.colour = true;
+    char *coloured = table_of(fixture, window);
+    assert_true(drop_colour(coloured));
+    assert_string_equal(coloured, plain);
+    assert_false(drop_colour(plain));
+    free(coloured);
+    free(plain);
+  }
+  free(fixture);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_machine_gets_one_line_per_core),
       cmocka_unit_test(the_load_of_the_sibling_is_shown_where_cores_have_one),
-      cmocka_unit_test(what_is_not_known_is_a_dash_and_what_is_away_is_named),
-      cmocka_unit_test(
-          a_source_that_is_not_proven_is_marked_and_the_mark_explained),
-      cmocka_unit_test(the_table_keeps_within_any_window),
+      cmocka_unit_test(an_unknown_value_is_a_dash_and_an_offline_core_is_named),
+      cmocka_unit_test(an_unproven_source_is_marked_and_the_mark_is_explained),
+      cmocka_unit_test(the_table_fits_any_window),
       cmocka_unit_test(a_narrow_window_keeps_core_load_and_source),
       cmocka_unit_test(all_of_256_cores_are_shown_in_a_window_of_120_by_40),
       cmocka_unit_test(
           in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted),
       cmocka_unit_test(
           the_json_document_holds_every_core_and_null_for_the_unknown),
+      cmocka_unit_test(cores_are_ordered_by_the_chosen_column),
+      cmocka_unit_test(only_the_chosen_cores_are_shown),
+      cmocka_unit_test(a_figure_that_rounds_to_zero_has_no_minus),
+      cmocka_unit_test(colour_changes_no_character_of_any_table),
   };
   setenv("TZ", "UTC", 1);
   return cmocka_run_group_tests_name("load_table", tests, NULL, NULL);

@@ -49,7 +49,7 @@ static void the_idle_period_in_progress_is_added(void **state) {
   assert_nan(idle_ns[3]);
 }
 
-static void cores_beyond_the_machine_are_not_taken(void **state) {
+static void cores_that_the_machine_lacks_are_ignored(void **state) {
   (void)state;
   double idle_ns[1], now_ns;
   assert_int_equal(timer_list_parse(timer_list, idle_ns, 1, &now_ns), 0);
@@ -58,7 +58,7 @@ static void cores_beyond_the_machine_are_not_taken(void **state) {
 
 /* Every cut of the text gives each core its right figure or none: a cut number
  * would be a wrong one. */
-static void a_timer_list_cut_anywhere_gives_no_wrong_figure(void **state) {
+static void a_truncated_timer_list_gives_no_wrong_figure(void **state) {
   (void)state;
   for (size_t length = 0; length < sizeof(timer_list); length++) {
     char text[sizeof(timer_list)];
@@ -68,12 +68,12 @@ static void a_timer_list_cut_anywhere_gives_no_wrong_figure(void **state) {
     if (timer_list_parse(text, idle_ns, CORES, &now_ns) != 0)
       continue;
     assert_true(isnan(idle_ns[0]) || idle_ns[0] == 40.5e9 ||
-                idle_ns[0] == 40e9 /* the iowait line is yet to come */);
+                idle_ns[0] == 40e9 /* the iowait line is missing */);
     assert_true(isnan(idle_ns[1]) || idle_ns[1] == 51e9);
   }
 }
 
-static void a_timer_list_without_dynamic_tick_says_nothing(void **state) {
+static void a_timer_list_without_a_dynamic_tick_has_no_figures(void **state) {
   (void)state;
   double idle_ns[CORES], now_ns;
   assert_int_equal(
@@ -84,7 +84,7 @@ static void a_timer_list_without_dynamic_tick_says_nothing(void **state) {
   assert_int_equal(timer_list_parse("", idle_ns, CORES, &now_ns), -EINVAL);
 }
 
-static void numbers_too_large_for_64_bits_are_not_taken(void **state) {
+static void numbers_that_exceed_64_bits_are_ignored(void **state) {
   (void)state;
   double idle_ns[CORES], now_ns;
   assert_int_equal(
@@ -113,10 +113,10 @@ static void cpuacct_has_a_number_for_each_possible_core(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_idle_period_in_progress_is_added),
-      cmocka_unit_test(cores_beyond_the_machine_are_not_taken),
-      cmocka_unit_test(a_timer_list_cut_anywhere_gives_no_wrong_figure),
-      cmocka_unit_test(a_timer_list_without_dynamic_tick_says_nothing),
-      cmocka_unit_test(numbers_too_large_for_64_bits_are_not_taken),
+      cmocka_unit_test(cores_that_the_machine_lacks_are_ignored),
+      cmocka_unit_test(a_truncated_timer_list_gives_no_wrong_figure),
+      cmocka_unit_test(a_timer_list_without_a_dynamic_tick_has_no_figures),
+      cmocka_unit_test(numbers_that_exceed_64_bits_are_ignored),
       cmocka_unit_test(cpuacct_has_a_number_for_each_possible_core),
   };
   return cmocka_run_group_tests_name("proctext", tests, NULL, NULL);

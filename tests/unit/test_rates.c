@@ -58,7 +58,7 @@ static void count(uint32_t row, uint64_t packets) {
   percore_add(cells, PACKETS, packets);
 }
 
-/* Looks after so many seconds. */
+/* Reads after this many seconds. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
@@ -82,7 +82,8 @@ static double value(const char *name, const char *title) {
   return NAN;
 }
 
-static void nothing_is_known_of_the_time_before_the_first_look(void **state) {
+static void
+nothing_is_known_about_the_time_before_the_first_read(void **state) {
   (void)state;
   count(add_port("eth0"), 1000);
   open_rates((struct rates_options){0});
@@ -92,7 +93,7 @@ static void nothing_is_known_of_the_time_before_the_first_look(void **state) {
 }
 
 static void
-a_rate_is_what_was_counted_between_two_looks_over_their_time(void **state) {
+a_rate_is_the_count_between_two_reads_divided_by_their_time(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
   count(row, 1000);
@@ -120,7 +121,7 @@ static void a_reset_never_enters_a_rate(void **state) {
 }
 
 static void
-a_row_added_between_two_looks_counts_from_its_own_start(void **state) {
+a_row_added_between_two_reads_counts_from_its_own_start(void **state) {
   (void)state;
   open_rates((struct rates_options){0});
   look(1);
@@ -129,8 +130,7 @@ a_row_added_between_two_looks_counts_from_its_own_start(void **state) {
   assert_near(value("eth7", "packets"), 70, 1e-9);
 }
 
-static void
-a_row_used_again_does_not_inherit_what_another_one_counted(void **state) {
+static void a_reused_row_does_not_inherit_earlier_counts(void **state) {
   (void)state;
   static const char *const names[PORT_ROWS] = {"a", "b", "c", "d"};
   for (int i = 0; i < PORT_ROWS; i++)
@@ -146,13 +146,13 @@ a_row_used_again_does_not_inherit_what_another_one_counted(void **state) {
   look(1);
   assert_null(find("c"));
   assert_near(value("new", "packets"), 5, 1e-9);
-  /* what a single core had counted before is not known */
+  /* the earlier counts of a single core are unknown */
   assert_nan(find("new")->cores[fixture.rates.columns_len]);
   look(1);
   assert_near(find("new")->cores[fixture.rates.columns_len], 0, 1e-9);
 }
 
-static void cores_have_rates_of_their_own(void **state) {
+static void each_core_has_its_own_rates(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
   open_rates((struct rates_options){.per_core = true});
@@ -165,8 +165,7 @@ static void cores_have_rates_of_their_own(void **state) {
   assert_near(find("eth0")->cores[columns], 10, 1e-9);
 }
 
-static void
-the_rows_kept_are_those_with_the_most_and_in_that_order(void **state) {
+static void the_rows_with_the_most_are_kept_in_that_order(void **state) {
   (void)state;
   uint32_t rows[PORT_ROWS];
   static const char *const names[PORT_ROWS] = {"a", "b", "c", "d"};
@@ -184,7 +183,7 @@ the_rows_kept_are_those_with_the_most_and_in_that_order(void **state) {
   assert_string_equal(fixture.rates.rows[1].name, "d");
 }
 
-static void rows_can_be_left_in_the_order_of_the_producer(void **state) {
+static void rows_can_keep_the_order_of_the_producer(void **state) {
   (void)state;
   count(add_port("a"), 1);
   open_rates((struct rates_options){.sort = "row"});
@@ -195,14 +194,14 @@ static void rows_can_be_left_in_the_order_of_the_producer(void **state) {
   assert_string_equal(fixture.rates.rows[1].name, "b");
 }
 
-static void a_field_that_is_not_there_cannot_order_rows(void **state) {
+static void rows_cannot_be_sorted_by_an_unknown_field(void **state) {
   (void)state;
   struct rates_options options = {.rows = 1, .sort = "colour"};
   assert_int_equal(
       rates_open(&fixture.rates, fixture.reader, PORT + 1, &options), -ENOENT);
 }
 
-static void percentiles_are_of_what_came_since_the_last_look(void **state) {
+static void percentiles_cover_the_time_since_the_last_read(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
   percore_core_row_t cells = percore_core_row(fixture.slot, fixture.port, row);
@@ -230,7 +229,7 @@ static void a_gauge_is_a_value_and_may_be_negative(void **state) {
   assert_near(value("eth0", "depth"), -7, 1e-9);
 }
 
-static void more_cells_than_may_be_remembered_are_refused(void **state) {
+static void more_cells_than_the_limit_are_refused(void **state) {
   (void)state;
   add_port("eth0");
   size_t row_size = (LATENCY_COLUMN + 36) * sizeof(uint64_t);
@@ -241,7 +240,7 @@ static void more_cells_than_may_be_remembered_are_refused(void **state) {
                    -EFBIG);
 }
 
-/* A counter of a producer gone wrong. */
+/* The counter of a faulty producer. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
@@ -253,21 +252,46 @@ static void a_counter_that_steps_back_has_no_rate(void **state) {
   assert_nan(value("eth0", "packets"));
 }
 
+static void the_order_can_change_between_two_reads(void **state) {
+  (void)state;
+  uint32_t low = add_port("low"), high = add_port("high");
+  open_rates((struct rates_options){.sort = "row"});
+  look(1);
+  count(low, 1);
+  count(high, 2);
+  rates_sort(&fixture.rates, "packets", false);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "high");
+  rates_sort(&fixture.rates, "packets", true);
+  count(low, 1);
+  count(high, 2);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "low");
+  /* A column of another table: the options decide. */
+  rates_sort(&fixture.rates, "no_such_column", false);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "low");
+  rates_sort(&fixture.rates, NULL, true);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "high");
+}
+
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(nothing_is_known_of_the_time_before_the_first_look),
-      TEST(a_rate_is_what_was_counted_between_two_looks_over_their_time),
+      TEST(nothing_is_known_about_the_time_before_the_first_read),
+      TEST(a_rate_is_the_count_between_two_reads_divided_by_their_time),
       TEST(a_reset_never_enters_a_rate),
-      TEST(a_row_added_between_two_looks_counts_from_its_own_start),
-      TEST(a_row_used_again_does_not_inherit_what_another_one_counted),
-      TEST(cores_have_rates_of_their_own),
-      TEST(the_rows_kept_are_those_with_the_most_and_in_that_order),
-      TEST(rows_can_be_left_in_the_order_of_the_producer),
-      TEST(a_field_that_is_not_there_cannot_order_rows),
-      TEST(percentiles_are_of_what_came_since_the_last_look),
+      TEST(a_row_added_between_two_reads_counts_from_its_own_start),
+      TEST(a_reused_row_does_not_inherit_earlier_counts),
+      TEST(each_core_has_its_own_rates),
+      TEST(the_rows_with_the_most_are_kept_in_that_order),
+      TEST(rows_can_keep_the_order_of_the_producer),
+      TEST(the_order_can_change_between_two_reads),
+      TEST(rows_cannot_be_sorted_by_an_unknown_field),
+      TEST(percentiles_cover_the_time_since_the_last_read),
       TEST(a_gauge_is_a_value_and_may_be_negative),
-      TEST(more_cells_than_may_be_remembered_are_refused),
+      TEST(more_cells_than_the_limit_are_refused),
       TEST(a_counter_that_steps_back_has_no_rate),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,

@@ -35,8 +35,7 @@ static void an_escape_sequence_cannot_reach_the_terminal(void **state) {
                  BAD "2J");
 }
 
-static void
-marks_that_turn_the_order_of_text_around_are_replaced(void **state) {
+static void marks_that_change_the_direction_of_text_are_replaced(void **state) {
   (void)state;
   assert_cleaned("a\xe2\x80\xae"
                  "b",
@@ -69,8 +68,7 @@ static void what_does_not_fit_is_cut_after_a_whole_character(void **state) {
   assert_string_equal(out, "");
 }
 
-static void
-any_bytes_at_all_become_valid_text_in_the_room_foretold(void **state) {
+static void any_bytes_become_valid_text_of_the_stated_size(void **state) {
   (void)state;
   unsigned seed = 1;
   for (int round = 0; round < 20000; round++) {
@@ -81,7 +79,7 @@ any_bytes_at_all_become_valid_text_in_the_room_foretold(void **state) {
     }
     size_t length = text_clean(once, sizeof(once), bytes, sizeof(bytes));
     assert_true(length >= sizeof(bytes) / 4);
-    /* What is clean does not change any more. */
+    /* Clean text does not change again. */
     assert_int_equal(text_clean(twice, sizeof(twice), once, length), length);
     assert_string_equal(once, twice);
   }
@@ -107,10 +105,10 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(plain_text_and_whole_characters_stay_as_they_are),
       cmocka_unit_test(an_escape_sequence_cannot_reach_the_terminal),
-      cmocka_unit_test(marks_that_turn_the_order_of_text_around_are_replaced),
+      cmocka_unit_test(marks_that_change_the_direction_of_text_are_replaced),
       cmocka_unit_test(ill_formed_bytes_are_replaced_one_by_one),
       cmocka_unit_test(what_does_not_fit_is_cut_after_a_whole_character),
-      cmocka_unit_test(any_bytes_at_all_become_valid_text_in_the_room_foretold),
+      cmocka_unit_test(any_bytes_become_valid_text_of_the_stated_size),
       cmocka_unit_test(wrapped_text_breaks_between_words_and_keeps_its_indent),
   };
   return cmocka_run_group_tests_name("text", tests, NULL, NULL);

@@ -18,14 +18,14 @@ static void assert_value(enum percore_kind kind, uint64_t cell,
   assert_string_equal(text, wanted);
 }
 
-static void counters_have_no_sign_gauges_have_one(void **state) {
+static void counters_are_unsigned_and_gauges_signed(void **state) {
   (void)state;
   assert_value(PERCORE_COUNTER, UINT64_MAX, "18446744073709551615");
   assert_value(PERCORE_LEVEL, UINT64_MAX, "18446744073709551615");
   assert_value(PERCORE_GAUGE, UINT64_MAX, "-1");
 }
 
-static void states_are_called_by_name_and_unknown_ones_by_number(void **state) {
+static void states_have_names_and_unknown_states_are_numbers(void **state) {
   (void)state;
   assert_value(PERCORE_STATE, 1, "up");
   assert_value(PERCORE_STATE, 2, "2");
@@ -39,7 +39,7 @@ static const struct percore_field histogram_described = {
 static const struct field_ref histogram = {&histogram_layout,
                                            &histogram_described};
 
-static void a_histogram_is_summed_up_by_count_and_percentiles(void **state) {
+static void a_histogram_is_summarised_by_count_and_percentiles(void **state) {
   (void)state;
   uint64_t buckets[8] = {[1] = 98, [3] = 2};
   struct histogram_summary summary;
@@ -66,7 +66,7 @@ static void json_has_every_bucket_and_every_digit(void **state) {
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "dump");
   value_json(json, "latency", histogram, buckets);
   json_unsigned(json, "n", UINT64_MAX);
   assert_int_equal(json_end(json), 0);
@@ -97,9 +97,9 @@ static void sizes_have_binary_units(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(counters_have_no_sign_gauges_have_one),
-      cmocka_unit_test(states_are_called_by_name_and_unknown_ones_by_number),
-      cmocka_unit_test(a_histogram_is_summed_up_by_count_and_percentiles),
+      cmocka_unit_test(counters_are_unsigned_and_gauges_signed),
+      cmocka_unit_test(states_have_names_and_unknown_states_are_numbers),
+      cmocka_unit_test(a_histogram_is_summarised_by_count_and_percentiles),
       cmocka_unit_test(an_empty_histogram_has_no_percentiles),
       cmocka_unit_test(json_has_every_bucket_and_every_digit),
       cmocka_unit_test(sizes_have_binary_units),

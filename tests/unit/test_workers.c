@@ -29,7 +29,7 @@ static void end(struct fixture *fixture) {
   assert_return_code(percore_destroy(fixture->region), 0);
 }
 
-/* What percore_poll would have written after some rounds. */
+/* Writes what percore_poll writes after some rounds. */
 static void poll(struct fixture *fixture, uint64_t total, uint64_t busy) {
   fixture->slot.head->total_cycles += total;
   fixture->slot.head->busy_cycles += busy;
@@ -44,7 +44,7 @@ static const struct worker *look(struct fixture *fixture, double seconds) {
   return fixture->workers.workers;
 }
 
-static void the_useful_load_is_busy_time_of_the_interval_alone(void **state) {
+static void the_useful_load_is_the_busy_share_of_the_interval(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
@@ -114,8 +114,7 @@ static void a_thread_that_never_polls_is_not_judged(void **state) {
   end(&fixture);
 }
 
-static void
-a_thread_that_takes_a_slot_over_is_not_judged_by_the_one_before(void **state) {
+static void a_thread_that_takes_over_a_slot_is_judged_by_itself(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
@@ -131,7 +130,7 @@ a_thread_that_takes_a_slot_over_is_not_judged_by_the_one_before(void **state) {
   end(&fixture);
 }
 
-static void a_slot_given_back_is_no_worker(void **state) {
+static void a_detached_slot_is_not_a_worker(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
@@ -145,13 +144,12 @@ static void a_slot_given_back_is_no_worker(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_useful_load_is_busy_time_of_the_interval_alone),
+      cmocka_unit_test(the_useful_load_is_the_busy_share_of_the_interval),
       cmocka_unit_test(a_worker_that_is_awake_and_does_not_poll_is_stuck),
       cmocka_unit_test(a_worker_that_sleeps_is_not_stuck_but_idle),
       cmocka_unit_test(a_thread_that_never_polls_is_not_judged),
-      cmocka_unit_test(
-          a_thread_that_takes_a_slot_over_is_not_judged_by_the_one_before),
-      cmocka_unit_test(a_slot_given_back_is_no_worker),
+      cmocka_unit_test(a_thread_that_takes_over_a_slot_is_judged_by_itself),
+      cmocka_unit_test(a_detached_slot_is_not_a_worker),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);
