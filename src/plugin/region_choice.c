@@ -53,7 +53,8 @@ static uint64_t values_used(const struct region_sum *sum) {
     return 0;
   return sum->round_put == 0
              ? sum->wanted
-             : (sum->rows_followed + !sum->single) * values_of_row(sum);
+             : (sum->rows_followed + sum->rows_waiting + !sum->single) *
+                   values_of_row(sum);
 }
 
 /* Returns how much of its share the sum can use. */
@@ -229,7 +230,7 @@ struct choice {
   size_t names;
   struct region_sum_row **shown; /* that may be beaten, the lightest first */
   size_t shown_len, beaten;
-  size_t places; /* that are free */
+  size_t used, places;
 };
 
 static bool is_first(const struct choice *choice, size_t i) {
@@ -249,10 +250,12 @@ static int compare_rows(const void *a, const void *b) {
   return (x->weight > y->weight) - (x->weight < y->weight);
 }
 
+/* Its place is free once its last counts are dispatched. */
 static void hide_lightest(struct choice *choice) {
   struct region_sum_row *lightest = choice->shown[choice->beaten++];
   lightest->top = false;
   region_sum_move_to_other(choice->sum, lightest);
+  choice->used -= !region_sum_is_due(choice->sum, lightest);
 }
 
 /* Rows that are gone free their places. */
@@ -266,13 +269,13 @@ static bool find_shown(struct choice *choice) {
     row->top = row->top && row->round == sum->round && !row->clashes;
     if (row->top)
       choice->shown[choice->shown_len++] = row;
+    choice->used += row->top || region_sum_is_due(sum, row);
   }
   qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
         compare_rows);
-  size_t most = MIN(sum->config->top, sum->rows_max);
-  while (choice->shown_len - choice->beaten > most)
+  choice->places = MIN(sum->config->top, sum->rows_max);
+  while (choice->shown_len - choice->beaten > choice->places)
     hide_lightest(choice);
-  choice->places = most - (choice->shown_len - choice->beaten);
   return true;
 }
 
@@ -298,8 +301,7 @@ static bool beat(struct choice *choice, const struct candidate *candidate) {
       candidate->weight / CLEARLY < lightest->weight)
     return false;
   hide_lightest(choice);
-  choice->places++;
-  return true;
+  return choice->used < choice->places;
 }
 
 /* Its series goes on from its count when it was last shown. */
@@ -308,12 +310,12 @@ static bool show(struct choice *choice, const struct candidate *candidate) {
   struct region_sum_row *row = region_sum_name(sum, candidate->name);
   if (row == NULL || row->clashes || row->top)
     return row != NULL && row->top; /* by another instance */
+  choice->used += !region_sum_is_due(sum, row);
   row->top = true;
   row->round = row->used = sum->round;
   memset(row->first, 0, row->copies * sizeof(*row->first));
   (void)region_sum_grow(sum, row);
   sum->names_shown++;
-  choice->places--;
   return true;
 }
 
@@ -321,8 +323,10 @@ static void decide(struct choice *choice, size_t i) {
   const struct candidates *candidates = &choice->candidates;
   const struct candidate *first = &candidates->list[i];
   struct region_sum_row *row = region_sum_find(choice->sum, first->name);
+  bool has_place =
+      row != NULL && (row->top || region_sum_is_due(choice->sum, row));
   bool is_shown =
-      (row != NULL && row->top) || choice->places > 0 || beat(choice, first);
+      has_place || choice->used < choice->places || beat(choice, first);
   is_shown = is_shown && show(choice, first);
   do {
     const struct candidate *candidate = &candidates->list[i];

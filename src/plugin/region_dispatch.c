@@ -157,5 +157,7 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
   dispatch->last = time;
   value_list_t list = {.time = time, .interval = dispatch->interval};
   put_all(dispatch, &list, snapshot, values_max);
+  uint64_t gap = snapshot->number - dispatch->last_number;
+  dispatch->before_it = (gap < 64 ? dispatch->before_it << gap : 0) | 1;
   dispatch->last_number = snapshot->number;
 }

@@ -14,6 +14,7 @@ struct region_dispatch {
   cdtime_t interval;       /* of every value */
   cdtime_t last;           /* time of the newest snapshot dispatched */
   uint64_t last_number;    /* the same of the snapshot's number */
+  uint64_t before_it;      /* see struct region_outlet */
   uint64_t values_dropped; /* by the last call, beyond MaxValues */
   c_complain_t too_many;
   c_complain_t memory_short;

@@ -209,7 +209,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
   /* The last values of the producer before are still to be put. */
   if (entry != NULL &&
       (entry->sum->round != entry->sum->round_put ||
-       is_due(watch, entry->sum)) &&
+       region_sum_has_due(entry->sum) || is_due(watch, entry->sum)) &&
       !region_instance_shares(watch, entry->sum, instance))
     return true;
   if (entry != NULL && region_instance_shares(watch, entry->sum, instance)) {

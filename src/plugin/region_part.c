@@ -15,6 +15,8 @@ static void tie(struct region_sum *sum, struct region_part *part,
     return;
   row->used = sum->round;
   sum->rows_followed += row->parts++ == 0;
+  sum->rows_waiting -= row->waits;
+  row->waits = false;
 }
 
 static void untie(struct region_sum *sum, struct region_part *part) {

@@ -200,15 +200,42 @@ static void begin_other(struct region_sum *sum) {
   region_sum_begin_again(sum);
 }
 
-void region_sum_begin(struct region_sum *sum, uint64_t round,
-                      uint64_t dispatched) {
+void region_sum_note(struct region_sum *sum,
+                     const struct region_outlet *outlet) {
+  sum->decided = outlet->dispatched;
+  for (size_t i = 0; i < REGION_SUM_SNAPSHOTS; i++)
+    if (sum->snapshots[i] > sum->dispatched &&
+        region_outlet_dispatched(outlet, sum->snapshots[i]))
+      sum->dispatched = sum->snapshots[i];
+}
+
+bool region_sum_has_due(const struct region_sum *sum) {
+  bool any = sum->other != NULL && region_sum_is_due(sum, sum->other);
+  for (size_t i = 0; !any && i < sum->rows_len; i++)
+    any = region_sum_is_due(sum, sum->rows[i]);
+  return any && sum->has_room;
+}
+
+/* Their places are not free until their last counts are dispatched. */
+static void count_waiting(struct region_sum *sum) {
+  sum->rows_waiting = 0;
+  for (size_t i = 0; i < sum->rows_len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    row->waits = row->parts == 0 && region_sum_is_due(sum, row);
+    sum->rows_waiting += row->waits;
+  }
+}
+
+/* Cores whose last counts are still to be dispatched remain in use. */
+void region_sum_begin(struct region_sum *sum, uint64_t round) {
   if (sum->round == round || sum->open > 0 || sum->round != sum->round_put)
     return;
+  if (!region_sum_has_due(sum))
+    memset(sum->core_used, 0, sum->core_count);
+  count_waiting(sum);
   sum->round = round;
-  sum->dispatched = dispatched;
   sum->left_out = sum->live = 0;
   sum->memory_short = false;
-  memset(sum->core_used, 0, sum->core_count);
   if (sum->other != NULL)
     begin_other(sum);
 }
@@ -340,6 +367,7 @@ static void inherit_row(const struct region_sum *sum,
   uint32_t copies = MIN(row->copies, old->copies);
   row->round = old->round;
   row->used = old->used;
+  row->due = old->due;
   memcpy(row->first, old->first, copies * sizeof(*row->first));
   for (uint32_t f = 0; f < sum->field_count; f++) {
     const struct region_sum_field *field = &sum->fields[f];
@@ -352,6 +380,9 @@ static void inherit_row(const struct region_sum *sum,
 }
 
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
+  memcpy(sum->snapshots, from->snapshots, sizeof(sum->snapshots));
+  sum->dispatched = from->dispatched;
+  sum->decided = from->decided;
   for (size_t i = 0; i < from->rows_len; i++) {
     struct region_sum_row *row = region_sum_name(sum, from->rows[i]->name);
     if (row != NULL)

@@ -14,6 +14,7 @@
 
 #include "region_config.h"
 #include "region_snapshot.h"
+#include "region_watch.h"
 
 #include "region/reader.h"
 
@@ -40,17 +41,23 @@ struct region_sum_row {
   uint64_t standing_round; /* the same for gauges, levels and states */
   uint64_t grown;          /* the round that delta and weight are of */
   uint64_t used;           /* the last round in which it was shown, or named */
-  const void *owner;       /* of the part that was added last */
-  uint32_t copies;         /* that it was made with */
-  uint32_t parts;          /* objects of instances that are followed for it */
-  bool clashes;            /* another row has the same clean name */
-  bool several;            /* several instances have it now */
-  bool top;                /* shown by itself, where the option Top is */
-  int64_t weight;          /* by which Top ranks */
-  uint64_t *now;           /* [copy][column]: counts, or present values */
-  uint64_t *delta;         /* [copy][column]: growth in this round */
+  uint64_t due;      /* every snapshot of this number and later that has the sum
+                        has the row's present counts; 0: there are no counts */
+  const void *owner; /* of the part that was added last */
+  uint32_t copies;   /* that it was made with */
+  uint32_t parts;    /* objects of instances that are followed for it */
+  bool waits;        /* shown, without parts, for its last counts */
+  bool clashes;      /* another row has the same clean name */
+  bool several;      /* several instances have it now */
+  bool top;          /* shown by itself, where the option Top is */
+  int64_t weight;    /* by which Top ranks */
+  uint64_t *now;     /* [copy][column]: counts, or present values */
+  uint64_t *delta;   /* [copy][column]: growth in this round */
   struct region_sum_first *first; /* [copy] */
 };
+
+/* Snapshots of a sum whose fate may still be unknown. */
+#define REGION_SUM_SNAPSHOTS 8
 
 struct region_sum {
   const struct region_config *region_config;
@@ -87,14 +94,18 @@ struct region_sum {
   bool has_room;        /* by MaxValues, for a row or `other` */
   size_t rows_max;      /* to be shown besides */
   size_t rows_followed; /* rows that have parts */
+  size_t rows_waiting;  /* rows that have none and wait */
   uint64_t names_shown; /* changes whenever Top shows another name */
   uint64_t left_out;    /* live rows that are not shown, in this round */
   uint64_t live;        /* live rows in this round */
   uint64_t wanted;      /* values of the host that all rows would have */
   bool memory_short;    /* something could not be followed in this round */
   uint64_t round, round_put;
-  uint64_t put_ns;     /* CLOCK_REALTIME: stamp of the last snapshot */
-  uint64_t dispatched; /* number of the last snapshot that reached stores */
+  uint64_t put_ns; /* CLOCK_REALTIME: stamp of the last snapshot */
+  uint64_t snapshots[REGION_SUM_SNAPSHOTS]; /* numbers of the last that have
+                                               the sum, the newest first */
+  uint64_t dispatched; /* the last of them that is known to be dispatched */
+  uint64_t decided;    /* what became of snapshots up to this one is known */
   uint32_t open;       /* tables of instances that are still being read */
   bool clash_told, memory_told, left_out_told;
 };
@@ -145,12 +156,26 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 
 /* MaxValues leaves no place for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
-  return sum->single ? !sum->has_room : sum->rows_followed >= sum->rows_max;
+  return sum->single ? !sum->has_room
+                     : sum->rows_followed + sum->rows_waiting >= sum->rows_max;
 }
 
+/* Takes note of what became of earlier snapshots. */
+void region_sum_note(struct region_sum *sum,
+                     const struct region_outlet *outlet);
+
+/* True if no snapshot with the present counts of the row is known to have been
+ * dispatched. */
+static inline bool region_sum_is_due(const struct region_sum *sum,
+                                     const struct region_sum_row *row) {
+  return row->due > sum->dispatched;
+}
+
+/* True if that holds for any row that can be shown. */
+bool region_sum_has_due(const struct region_sum *sum);
+
 /* Does nothing until the previous round is completely read and put. */
-void region_sum_begin(struct region_sum *sum, uint64_t round,
-                      uint64_t dispatched);
+void region_sum_begin(struct region_sum *sum, uint64_t round);
 /* Everything is read once more in the same round: gauges, levels and states are
  * not added twice. */
 void region_sum_begin_again(struct region_sum *sum);

@@ -171,9 +171,9 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
 /* If MaxValues leaves less room than before, the last rows are dropped. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  size_t many = sum->rows_followed > sum->rows_max && sum->top_field < 0
-                    ? sum->rows_followed - sum->rows_max
-                    : 0;
+  size_t used = sum->rows_followed + sum->rows_waiting;
+  size_t many =
+      used > sum->rows_max && sum->top_field < 0 ? used - sum->rows_max : 0;
   for (uint32_t p = table->parts_len; p > 0 && many > 0; p--) {
     if (table->parts[p - 1]->row == NULL)
       continue;
@@ -191,7 +191,7 @@ bool region_table_begin(struct region_watch *watch,
   struct region_sum *sum = table->sum;
   if (table->reading != NULL)
     return true;
-  region_sum_begin(sum, watch->round, watch->outlet.dispatched);
+  region_sum_begin(sum, watch->round);
   if (table->round == sum->round && !ended)
     return false;
   errno = ENOMEM;

@@ -12,24 +12,27 @@
  * Growth
  */
 
-static bool is_shown(const struct region_sum *sum,
-                     const struct region_sum_row *row) {
+static bool is_present(const struct region_sum *sum,
+                       const struct region_sum_row *row) {
   return row->round == sum->round && !row->clashes &&
          (sum->top_field < 0 || row->top);
 }
 
-static void grow_row(struct region_sum *sum, struct region_sum_row *row) {
+static void grow_row(struct region_sum *sum, struct region_sum_row *row,
+                     uint64_t number) {
   const uint64_t *delta = region_sum_grow(sum, row);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t g = 0; g < sum->growing_len; g++) {
       size_t at = (size_t)copy * sum->columns + sum->growing[g];
       row->now[at] += delta[at];
+      if (delta[at] != 0)
+        row->due = number;
     }
 }
 
 /* If rows grew by more than the table, as with a producer whose cells go back,
  * `other` does not grow until the table has caught up. */
-static void grow_other(struct region_sum *sum) {
+static void grow_other(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other;
   uint64_t *delta = region_sum_grow(sum, other);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
@@ -41,22 +44,23 @@ static void grow_other(struct region_sum *sum) {
       delta[at] = sum->balance[at] - other->now[at];
       other->now[at] = sum->balance[at];
       sum->other_shown = true;
+      other->due = number;
     }
   sum->other_shown |= sum->left_out > 0 || sum->other_begun;
 }
 
-static void grow_all(struct region_sum *sum) {
+static void grow_all(struct region_sum *sum, uint64_t number) {
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
-    if (is_shown(sum, row))
-      row->used = sum->round;
     if (row->clashes) /* maybe since it was read in this round */
       region_sum_move_to_other(sum, row);
     else if (row->grown == sum->round)
-      grow_row(sum, row);
+      grow_row(sum, row, number);
+    if (is_present(sum, row) || region_sum_is_due(sum, row))
+      row->used = sum->round;
   }
   if (sum->other != NULL)
-    grow_other(sum);
+    grow_other(sum, number);
 }
 
 /* ---------------------------------------------------------------------------
@@ -205,27 +209,56 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
   return zero_ns;
 }
 
+/* If a first point was dropped, the next one is the first. */
+static void begin_series(const struct region_sum *sum,
+                         struct region_sum_first *first, uint64_t number,
+                         uint64_t zero_ns) {
+  if (first->snapshot == 0)
+    *first = (struct region_sum_first){.snapshot = number, .zero_ns = zero_ns};
+  else if (first->snapshot > sum->dispatched && first->snapshot <= sum->decided)
+    first->snapshot = number;
+}
+
 static void show_row(const struct region_sum *sum,
                      struct region_snapshot *snapshot,
                      struct region_sum_row *row, uint64_t zero_ns) {
   row->text = region_snapshot_text(snapshot, row->clean);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    if (row->first[copy].snapshot == 0 &&
-        (copy == 0 || sum->core_used[copy - 1]))
-      row->first[copy] = (struct region_sum_first){.snapshot = snapshot->number,
-                                                   .zero_ns = zero_ns};
+    if (copy == 0 || sum->core_used[copy - 1])
+      begin_series(sum, &row->first[copy], snapshot->number, zero_ns);
+}
+
+/* Rows that are gone or hidden, and whose last counts are not dispatched yet,
+ * use the room that others leave. */
+static void show_waiting(const struct region_sum *sum,
+                         struct region_snapshot *snapshot, size_t room) {
+  for (size_t i = 0; i < sum->rows_len; i++) {
+    struct region_sum_row *row = sum->rows[i];
+    if (row->text != NULL || !region_sum_is_due(sum, row))
+      continue;
+    if (room > 0)
+      show_row(sum, snapshot, row, 0);
+    else
+      row->due = snapshot->number + 1;
+    room -= room > 0;
+  }
 }
 
 static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
                       uint64_t interval_ns) {
   uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
+  size_t room = sum->rows_max;
   sum->put_ns = snapshot->time_ns;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
     row->text = NULL;
-    if (is_shown(sum, row)) /* a row of Top begins with what it has */
-      show_row(sum, snapshot, row, sum->top_field < 0 ? zero_ns : 0);
+    if (!is_present(sum, row))
+      continue;
+    /* A row of Top begins with the count that it has. */
+    show_row(sum, snapshot, row, sum->top_field < 0 ? zero_ns : 0);
+    room -= room > 0;
   }
+  show_waiting(sum, snapshot, room);
   if (sum->other != NULL)
     sum->other->text = NULL;
   if (sum->other != NULL && sum->other_shown)
@@ -251,18 +284,31 @@ static bool is_unused(const struct region_sum *sum) {
   return sum->is_core && (sum->rows_len == 0 || sum->rows[0]->now[0] == 0);
 }
 
+/* No snapshot before that one has the present counts. */
+static void put_off(struct region_sum *sum, uint64_t number) {
+  for (size_t i = 0; i < sum->rows_len; i++)
+    if (region_sum_is_due(sum, sum->rows[i]))
+      sum->rows[i]->due = number;
+  if (sum->other != NULL && region_sum_is_due(sum, sum->other))
+    sum->other->due = number;
+}
+
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     uint64_t interval_ns, bool (*is_wanted)(void *argument),
                     void *argument) {
-  grow_all(sum);
+  grow_all(sum, snapshot->number);
   sum->round_put = sum->round;
-  if (is_unused(sum))
-    return;
   if (!sum->has_room) {
     sum->left_out = sum->live;
     cut_left_out(sum, snapshot);
+    put_off(sum, snapshot->number + 1);
     return;
   }
+  memmove(&sum->snapshots[1], &sum->snapshots[0],
+          (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->snapshots));
+  sum->snapshots[0] = snapshot->number;
+  if (is_unused(sum))
+    return;
   show_rows(sum, snapshot, interval_ns);
   cut_left_out(sum, snapshot);
   size_t from = 0;

@@ -358,15 +358,29 @@ static bool is_complete(const struct region_sum *sum) {
   return sum->open == 0 && sum->round != sum->round_put;
 }
 
+/* Nothing was read in this round, but counts are still to be dispatched. */
+static bool is_to_be_repeated(const struct region_watch *watch,
+                              const struct region_sum *sum) {
+  return sum->open == 0 && sum->round == sum->round_put &&
+         sum->round != watch->round && region_sum_has_due(sum);
+}
+
 static void put_sums(struct region_watch *watch,
                      struct region_snapshot *snapshot) {
   const struct region_watch_options *options = &watch->options;
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum *sum = watch->sums.list[i].sum;
     snapshot->partial |= sum->open > 0;
-    if (!is_complete(sum) || !options->is_wanted(options->argument))
+    if (!options->is_wanted(options->argument))
       continue;
-    region_choose(watch, sum);
+    if (is_to_be_repeated(watch, sum)) {
+      region_sum_begin(sum, watch->round);
+      sum->other_twice = true; /* its gauges are not known */
+    } else if (is_complete(sum)) {
+      region_choose(watch, sum);
+    } else {
+      continue;
+    }
     snapshot->memory_short |= sum->memory_short && sum->top_field >= 0;
     region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
                    options->argument);
@@ -405,8 +419,11 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   watch->outlet = options->outlet != NULL
                       ? options->outlet(options->argument)
                       : (struct region_outlet){.dispatched = watch->round,
+                                               .before_it = UINT64_MAX,
                                                .room = options->values_max};
   watch->round++;
+  for (size_t i = 0; i < watch->sums.len; i++)
+    region_sum_note(watch->sums.list[i].sum, &watch->outlet);
   memset(watch->useful, 0, sizeof(*watch->useful));
   region_list_look(watch);
   read_round(watch, now, snapshot);

@@ -13,6 +13,7 @@ bool host_memory_may_be_short;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 uint64_t host_dispatched;
+uint64_t host_before_it;
 
 static struct config config;
 static struct region_watch *watch;
@@ -42,6 +43,7 @@ static struct region_outlet outlet(void *argument) {
   uint64_t newest = snapshot != NULL ? snapshot->number : 0;
   return (struct region_outlet){
       .dispatched = host_dispatched < newest ? host_dispatched : newest,
+      .before_it = host_before_it,
       .room = options.values_max};
 }
 
@@ -96,7 +98,7 @@ int set_up(void **state) {
   watch = NULL;
   host_memory_max = host_values_max = 0;
   host_memory_may_be_short = false;
-  host_dispatched = UINT64_MAX;
+  host_dispatched = host_before_it = UINT64_MAX;
   host_now_ns = NULL;
   return 0;
 }

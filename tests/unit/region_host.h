@@ -21,6 +21,8 @@ extern size_t host_values_max;          /* MaxValues; 0: 10000 */
 extern bool host_memory_may_be_short; /* or a snapshot asserts that it is not */
 extern uint64_t host_dispatched;      /* number of the last snapshot that
                                          reached the stores; all at first */
+extern uint64_t host_before_it;       /* which snapshots before did: see
+                                         struct region_outlet */
 extern uint64_t began_ns;             /* the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);

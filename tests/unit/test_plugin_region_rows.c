@@ -1194,6 +1194,135 @@ static void a_removed_row_is_shown_once_more(void **state) {
   assert_count(SUM, "all", "a", 8);
 }
 
+/* The snapshots of the rounds so far were dispatched, but for those given by a
+ * mask whose bit 0 is the last round. */
+static void dispatched_but(uint64_t dropped) {
+  host_dispatched = snapshot->number;
+  host_before_it = ~dropped;
+  while ((dropped & 1) != 0) { /* the last dispatched one is an earlier one */
+    dropped >>= 1;
+    host_dispatched--;
+    host_before_it = ~dropped;
+  }
+}
+
+static void
+a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  start_watch("");
+  play_round(SECOND);
+  dispatched_but(0);
+  count(region, "a", 2);
+  remove_row(region, "a");
+  play_round(SECOND);
+  for (int round = 0; round < 3; round++) { /* each snapshot is dropped */
+    assert_count(SUM, "all", "a", 7);
+    play_round(SECOND);
+  }
+  dispatched_but(6); /* the first with these counts and the next */
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+}
+
+static void a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched(
+    void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  count(region, "b", 1);
+  start_long_after("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"packets\"\n"
+                   "</Table>\n</Region>\n");
+  play_round(SECOND);
+  dispatched_but(0);
+  count(region, "a", 2);
+  play_round(SECOND); /* dropped */
+  for (int round = 0; round < 3; round++) {
+    count(region, "b", 100);
+    play_round(SECOND);
+    assert_count(SUM, "all", "a", 2);
+    assert_none(SUM, "all", "b"); /* its place is not free yet */
+  }
+  dispatched_but(0);
+  count(region, "b", 100);
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+  assert_count(SUM, "all", "b", 0);
+  assert_count(SUM, "all", "other", 400);
+}
+
+static void
+the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 2, 5);
+  start_watch("<Region \"unit\">\nReportPerCore true\n</Region>\n");
+  play_round(SECOND);
+  dispatched_but(0);
+  count_on(region, "a", 2, 2);
+  end_producer(0);
+  play_round(SECOND); /* dropped */
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 7);
+  assert_count("percore_unit_flow_packets", "2", "a", 7);
+  dispatched_but(2);
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+}
+
+static void
+another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
+    void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  start_watch("");
+  play_round(SECOND);
+  dispatched_but(0);
+  percore_owned_table_t flow;
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
+  end_producer(0);
+  play_round(SECOND); /* dropped */
+  static const struct percore_table packets_alone[] = {
+      {.name = "flow",
+       .storage = PERCORE_OWNED,
+       .fields = flow_fields,
+       .field_count = 1,
+       .max_rows = 10,
+       .row_name_size = 24},
+  };
+  region = create(0, NULL, packets_alone, 1);
+  count(region, "a", 1);
+  play_round(SECOND);
+  assert_count("percore_host_unit_flow_bytes", "all", "a", 70);
+  dispatched_but(2);
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_bytes", "all", "a");
+  assert_count(SUM, "all", "a", 6);
+}
+
+static void a_0_goes_before_the_first_point_that_is_dispatched(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  row_of(region, 0, "a");
+  start_long_after("");
+  play_round(SECOND);
+  dispatched_but(0);
+  uint64_t before = snapshot->time_ns;
+  count(region, "b", 5);
+  play_round(SECOND);
+  dispatched_but(1);
+  play_round(SECOND);
+  dispatched_but(3);
+  count(region, "b", 5);
+  play_round(SECOND);
+  const struct region_value *b = find(SUM, "all", "b");
+  assert_int_equal(b->zero_ns, before);
+  assert_int_equal(b->first, snapshot->number - 2);
+}
+
 static void what_a_producer_was_refused_is_told(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, few_tables, 1);
@@ -1296,6 +1425,12 @@ int main(void) {
       TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),
       TEST(a_removed_row_is_shown_once_more),
+      TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched),
+      TEST(a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched),
+      TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot),
+      TEST(
+          another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched),
+      TEST(a_0_goes_before_the_first_point_that_is_dispatched),
       TEST(what_a_producer_was_refused_is_told),
       TEST(rows_in_a_section_and_counters_that_go_back_are_told),
   };
