@@ -313,7 +313,8 @@ static bool show(struct choice *choice, const struct candidate *candidate) {
   choice->used += !region_sum_is_due(sum, row);
   row->top = true;
   row->round = row->used = sum->round;
-  memset(row->first, 0, row->copies * sizeof(*row->first));
+  memset(row->first, 0,
+         (size_t)row->copies * sum->field_count * sizeof(*row->first));
   (void)region_sum_grow(sum, row);
   sum->names_shown++;
   return true;

@@ -60,10 +60,10 @@ static size_t put_zeros(const struct region_dispatch *dispatch,
   size_t zeros = 0;
   for (size_t i = 0; i < len; i++) {
     struct region_value zero = values[i];
-    if (zero.type != REGION_DERIVE || zero.zero_ns == 0 ||
-        zero.first <= dispatch->last_number)
+    if (zero.type != REGION_DERIVE || zero.first.zero_ns == 0 ||
+        zero.first.snapshot <= dispatch->last_number)
       continue;
-    list->time = NS_TO_CDTIME_T(zero.zero_ns);
+    list->time = NS_TO_CDTIME_T(zero.first.zero_ns);
     zero.derive = 0;
     put_values(list, &zero, 1);
     zeros++;

@@ -7,42 +7,45 @@
  * Counting
  */
 
-/* A followed object has counted up to these cells. A cell that goes back, which
- * an honest producer never causes, counts again once it exceeds its former
- * value. */
-static void take(struct region_reading *reading, struct region_part *part,
-                 uint32_t copy, const uint64_t *cells) {
+/* A followed object has counted up to these cells. A cell that goes back counts
+ * again once it exceeds its former value. Returns the number of such cells. */
+static uint32_t take(struct region_reading *reading, struct region_part *part,
+                     uint32_t copy, const uint64_t *cells) {
   struct region_sum *sum = reading->sum;
   size_t at = (size_t)copy * sum->columns;
   uint64_t *last = part->last + at, *rest = reading->table->rest + at;
   uint64_t *own = NULL;
-  if (part->row != NULL && region_sum_counts(sum, part->row, copy))
+  uint32_t back = 0;
+  if (part->row != NULL && !part->row->clashes)
     own = region_sum_grow(sum, part->row) + at;
   for (uint32_t g = 0; g < sum->growing_len; g++) {
-    uint32_t c = sum->growing[g];
+    uint32_t c = sum->growing[g].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
-      reading->watch->cells_back += copy == 0;
+      back++;
       continue;
     }
     last[c] = cells[c];
     if (sum->chooses_rows)
       rest[c] += grown; /* of all rows that are wanted */
-    if (own != NULL) {
+    if (own != NULL &&
+        region_sum_counts(sum, part->row, copy, sum->growing[g].field)) {
       own[c] += grown;
       rest[c] -= grown;
     }
   }
+  return back;
 }
 
-/* It is not known which object counted, so the growth is the table's. */
+/* It is not known which object counted, so the growth is the table's. With Row
+ * the table has no sum of its own: the growth waits for its object. */
 static void skip(const struct region_reading *reading, struct region_part *part,
                  uint32_t copy, uint32_t i) {
   const struct region_sum *sum = reading->sum;
   const uint64_t *cells = region_tile_cells(&reading->tile, copy, i);
   uint64_t *last = part->last + (size_t)copy * sum->columns;
   for (uint32_t g = 0; g < sum->growing_len; g++) {
-    uint32_t c = sum->growing[g];
+    uint32_t c = sum->growing[g].column;
     if ((int64_t)(cells[c] - last[c]) > 0)
       last[c] = cells[c];
   }
@@ -145,8 +148,11 @@ static void follow(struct region_reading *reading, struct region_part *part,
   if (part->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
     region_part_show(sum, part, name_row(reading, i));
   int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    take(reading, part, copy, region_tile_cells(&reading->tile, copy, i));
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    uint32_t back =
+        take(reading, part, copy, region_tile_cells(&reading->tile, copy, i));
+    reading->watch->cells_back += copy == 0 ? back : 0;
+  }
   if (part->row != NULL) {
     show(reading, part, i);
     add_weight(sum, part->row, weight);
@@ -174,7 +180,8 @@ static void end_part(struct region_reading *reading, struct region_part *part,
       add_weight(sum, part->row,
                  (int64_t)(births[sum->fields[sum->top_field].column] -
                            last_weighed(sum, part)));
-    take(reading, part, 0, births);
+    /* The row may have been read beyond the birth while it changed. */
+    (void)take(reading, part, 0, births);
     if (part->row != NULL)
       region_sum_add(sum, part->row, reading->instance, NULL);
   }
@@ -337,7 +344,8 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   uint64_t generation = tile->generations[i];
   struct region_part *part = find_part(reading, tile->first_row + i);
   if (generation == 0) { /* of no one object */
-    for (uint32_t copy = 0; part != NULL && copy < sum->copies; copy++)
+    for (uint32_t copy = 0;
+         part != NULL && !sum->chooses_rows && copy < sum->copies; copy++)
       skip(reading, part, copy, i);
     return;
   }
@@ -367,7 +375,7 @@ static void add_to_sum(const struct region_reading *reading) {
     for (uint32_t i = 0; i < tile->rows; i++) {
       const uint64_t *cells = region_tile_cells(tile, copy, i);
       for (uint32_t g = 0; g < sum->growing_len; g++)
-        now[sum->growing[g]] += cells[sum->growing[g]];
+        now[sum->growing[g].column] += cells[sum->growing[g].column];
     }
   }
 }

@@ -103,6 +103,7 @@ bool region_instance_came(struct region_watch *watch,
     if (complete)
       take_over(instance, &tables[t], directory, t);
     tables[t].from_zero = instance->began_lately;
+    tables[t].allowance = &instance->allowance->rows;
   }
   region_instance_free_tables(instance);
   region_workers_reset(&instance->workers);
@@ -189,67 +190,85 @@ static bool is_due(const struct region_watch *watch,
   return false;
 }
 
-/* A sum for table t. An old one with other fields is replaced, unless another
- * instance uses it: then this table is left out for as long as that one lives.
- */
+/* Another producer's table has these fields no more, and its last counts are
+ * still to be read or dispatched. */
+static bool must_wait(const struct region_watch *watch,
+                      const struct region_sum *sum) {
+  return sum->round != sum->round_put || region_sum_has_due(sum) ||
+         is_due(watch, sum);
+}
+
+/* Logs once why a table is not reported. If that lasts for more than a round,
+ * what it counts meanwhile is lost. */
+static void leave_out(struct region_instance_table *table, const char *format,
+                      const struct region_instance *instance) {
+  if (!table->odd_told)
+    WARNING(format, instance->region, instance->name[0] != 0 ? "@" : "",
+            instance->name, table->name);
+  table->from_zero &= !table->odd_told;
+  table->odd_told = true;
+}
+
+/* NULL if out of memory. */
+static struct region_sum *make_sum(struct region_watch *watch,
+                                   const struct region_instance *instance,
+                                   uint32_t t, const char *name,
+                                   struct region_sum_entry *entry) {
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
+  uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
+  struct region_sum *sum =
+      region_sum_new(instance->config, directory, t, name[0] != 0 ? name : NULL,
+                     tsc_hz != 0 ? tsc_hz : directory->header.tsc_hz,
+                     &instance->allowance->region);
+  if (sum == NULL || entry == NULL) {
+    bool added = sum != NULL && add_entry(&watch->sums, instance, name, sum);
+    if (!added)
+      region_sum_free(sum);
+    return added ? sum : NULL;
+  }
+  region_sum_inherit(sum, entry->sum);
+  abandon(watch, entry->sum);
+  region_sum_free(entry->sum);
+  entry->sum = sum;
+  return sum;
+}
+
+/* Finds the sum that table t is added to. A sum with other fields is replaced,
+ * unless another instance uses it: then this table is left out for as long as
+ * that instance lives. False if the table has to wait for another round. */
 static bool join(struct region_watch *watch, struct region_instance *instance,
                  uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
-  const struct region_directory *directory =
-      region_reader_directory(instance->reader);
   bool apart = instance->config->report_per_instance && instance->name[0] != 0;
   const char *name = apart ? instance->name : "";
   struct region_sum_entry *entry =
       find_entry(&watch->sums, instance, name, table->name);
-  if (entry != NULL && region_sum_fits(entry->sum, directory, t)) {
-    table->sum = entry->sum;
-    table->sum->shared |= region_instance_shares(watch, entry->sum, instance);
-    return true;
-  }
-  /* The last values of the producer before are still to be put. */
+  bool shares =
+      entry != NULL && region_instance_shares(watch, entry->sum, instance);
   if (entry != NULL &&
-      (entry->sum->round != entry->sum->round_put ||
-       region_sum_has_due(entry->sum) || is_due(watch, entry->sum)) &&
-      !region_instance_shares(watch, entry->sum, instance))
-    return true;
-  if (entry != NULL && region_instance_shares(watch, entry->sum, instance)) {
-    if (!table->odd_told)
-      WARNING("percore: region %s@%s: table %s has other fields than that of "
-              "the other instances and is left out; ReportPerInstance would "
-              "tell them apart.",
-              instance->region, instance->name, table->name);
-    table->odd_told = true;
-    table->from_zero = false;
+      region_sum_fits(entry->sum, region_reader_directory(instance->reader),
+                      t)) {
+    table->sum = entry->sum;
+    table->sum->shared |= shares;
     return true;
   }
-  uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
-  if (tsc_hz == 0)
-    tsc_hz = directory->header.tsc_hz;
-  struct region_sum *sum =
-      region_sum_new(instance->config, directory, t, apart ? name : NULL,
-                     tsc_hz, &instance->allowance->region);
-  if (sum == NULL) {
-    if (!table->odd_told)
-      WARNING("percore: region %s: table %s is left out: MaxMemory leaves too "
-              "little for it.",
-              instance->region, table->name);
-    table->odd_told = true;
-    table->from_zero = false;
+  if (shares) {
+    leave_out(table,
+              "percore: region %s%s%s: table %s has other fields than that of "
+              "the other instances and is left out; set ReportPerInstance true "
+              "to report it.",
+              instance);
     return true;
   }
-  if (entry == NULL) {
-    table->sum = add_entry(&watch->sums, instance, name, sum);
-    if (table->sum == NULL)
-      region_sum_free(sum);
-    return table->sum != NULL;
-  }
-  region_sum_inherit(sum, entry->sum);
-  sum->rows_max = entry->sum->rows_max;
-  sum->has_room = entry->sum->has_room;
-  sum->round = sum->round_put = entry->sum->round_put;
-  abandon(watch, entry->sum);
-  region_sum_free(entry->sum);
-  entry->sum = table->sum = sum;
+  if (entry != NULL && must_wait(watch, entry->sum))
+    return false;
+  table->sum = make_sum(watch, instance, t, name, entry);
+  if (table->sum == NULL)
+    leave_out(table,
+              "percore: region %s%s%s: table %s is left out: MaxMemory leaves "
+              "too little for it; raise MaxMemory.",
+              instance);
   return true;
 }
 
@@ -265,23 +284,24 @@ static bool is_reported(const struct region_sum *sum) {
   return any && (sum->region_config->report_host || sum->copies > 1);
 }
 
-static bool begin_table(struct region_watch *watch,
+static void begin_table(struct region_watch *watch,
                         struct region_instance *instance, uint32_t t,
                         bool ended) {
   struct region_instance_table *table = &instance->tables[t];
-  if (table->sum == NULL && !join(watch, instance, t))
-    return false;
+  if (table->sum == NULL && !join(watch, instance, t)) {
+    table->final = ended ? REGION_FINAL_DUE : REGION_NOT_FINAL;
+    return;
+  }
   if (ended)
     table->final = REGION_FINAL_DONE; /* unless there is more to be read */
   if (table->sum == NULL || !is_reported(table->sum))
-    return true;
+    return;
   bool is_amid = table->reading != NULL;
   if (!region_table_begin(watch, instance, t, ended))
-    return true;
+    return;
   /* The first rows kept counting while the last rows were being read. */
   if (ended)
     table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
-  return true;
 }
 
 bool region_instance_is_amid(const struct region_instance *instance) {
@@ -333,12 +353,11 @@ bool region_instance_begin(struct region_watch *watch,
                            struct region_instance *instance,
                            const struct region_moment *now, bool ended) {
   const struct region_config *config = instance->config;
-  bool complete = true;
   for (uint32_t t = 0; t < instance->table_count; t++)
-    complete &= begin_table(watch, instance, t, ended);
+    begin_table(watch, instance, t, ended);
   count_refusals(watch, instance);
   watch->useful->host |= config->report_host;
-  complete &=
+  bool complete =
       region_workers_look(&instance->workers, instance->reader,
                           now->monotonic_ns, instance->began_lately, ended,
                           config->report_per_core != REGION_PER_CORE_NONE,

@@ -77,10 +77,10 @@ struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
   struct region_sum *sum = reading->sum;
   size_t size = size_of_part(sum, sum->copies);
   struct region_part *part = NULL;
-  if (make_room(table) && region_allowance_take(sum->allowance, size)) {
+  if (make_room(table) && region_allowance_take(table->allowance, size)) {
     part = calloc(1, size);
     if (part == NULL)
-      region_allowance_give(sum->allowance, size);
+      region_allowance_give(table->allowance, size);
   }
   if (part == NULL) {
     sum->memory_short = true;
@@ -111,7 +111,7 @@ void region_parts_tidy(struct region_instance_table *table) {
       untie(sum, part);
     part->hidden = false;
     if (part->ended) {
-      region_allowance_give(sum->allowance, size_of_part(sum, part->copies));
+      region_allowance_give(table->allowance, size_of_part(sum, part->copies));
       free(part);
       continue;
     }

@@ -15,7 +15,7 @@ static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
                           const char *name, const char *clean) {
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
          2 * (size_t)copies * sum->columns * sizeof(uint64_t) +
-         copies * sizeof(struct region_sum_first) +
+         (size_t)copies * sum->field_count * sizeof(struct region_first) +
          4 * sizeof(void *); /* in the list and the chains */
 }
 
@@ -39,7 +39,7 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
   row->now = (void *)(row + 1);
   row->delta = row->now + cells;
   row->first = (void *)(row->delta + cells);
-  row->name = (void *)(row->first + sum->copies);
+  row->name = (void *)(row->first + (size_t)sum->copies * sum->field_count);
   row->copies = sum->copies;
   row->clean = strcpy(row->name, name) + strlen(name) + 1;
   strcpy(row->clean, clean);
@@ -286,7 +286,7 @@ void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing) {
 void region_sum_settle(struct region_sum *sum, const uint64_t *rest) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
       sum->balance[at] += rest[at];
     }
 }
@@ -360,6 +360,19 @@ same_field(const struct region_sum *sum, const struct region_sum_field *other) {
   return NULL;
 }
 
+static void inherit_cells(const struct region_sum *sum, uint64_t *cells,
+                          const struct region_sum *from, const uint64_t *old,
+                          uint32_t copies) {
+  for (uint32_t f = 0; f < sum->field_count; f++) {
+    const struct region_sum_field *field = &sum->fields[f];
+    const struct region_sum_field *before = same_field(from, field);
+    for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
+      memcpy(cells + (size_t)copy * sum->columns + field->column,
+             old + (size_t)copy * from->columns + before->column,
+             field->cells * sizeof(*cells));
+  }
+}
+
 static void inherit_row(const struct region_sum *sum,
                         struct region_sum_row *row,
                         const struct region_sum *from,
@@ -368,18 +381,22 @@ static void inherit_row(const struct region_sum *sum,
   row->round = old->round;
   row->used = old->used;
   row->due = old->due;
-  memcpy(row->first, old->first, copies * sizeof(*row->first));
+  inherit_cells(sum, row->now, from, old->now, copies);
   for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    const struct region_sum_field *before = same_field(from, field);
+    const struct region_sum_field *before = same_field(from, &sum->fields[f]);
     for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
-      memcpy(row->now + (size_t)copy * sum->columns + field->column,
-             old->now + (size_t)copy * from->columns + before->column,
-             field->cells * sizeof(*row->now));
+      row->first[copy * sum->field_count + f] =
+          old->first[copy * from->field_count + (before - from->fields)];
   }
 }
 
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
+  if (from->copies < from->copies_made)
+    sum->copies = 1;
+  sum->rows_max = from->rows_max;
+  sum->has_room = from->has_room;
+  sum->round = sum->round_put = from->round_put;
+  sum->put_ns = from->put_ns;
   memcpy(sum->snapshots, from->snapshots, sizeof(sum->snapshots));
   sum->dispatched = from->dispatched;
   sum->decided = from->decided;
@@ -392,6 +409,6 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
     return;
   inherit_row(sum, sum->other, from, from->other);
   sum->other_shown |= from->other_shown;
-  for (size_t i = 0; i < (size_t)sum->other->copies * sum->columns; i++)
-    sum->balance[i] = sum->other->now[i];
+  inherit_cells(sum, sum->balance, from, from->balance,
+                MIN(sum->copies, from->copies));
 }

@@ -19,6 +19,12 @@ enum region_rank {
 
 enum region_type { REGION_DERIVE, REGION_GAUGE, REGION_PERCENT };
 
+/* The first point of a counter: a store cannot show counts before it. */
+struct region_first {
+  uint64_t snapshot; /* number of the snapshot that has it; 0: none has */
+  uint64_t zero_ns;  /* CLOCK_REALTIME of a 0 that goes before it; 0: none */
+};
+
 struct region_value {
   const char *plugin, *plugin_instance, *type_instance;
   enum region_type type;
@@ -26,10 +32,11 @@ struct region_value {
     int64_t derive;
     double gauge;
   };
-  /* For a derive: number of the first snapshot with this identifier, and the
-   * time (CLOCK_REALTIME; 0: none) of a 0 that is dispatched if no snapshot
-   * since then was dispatched. */
-  uint64_t first, zero_ns;
+  /* For a derive. The 0 is dispatched if no snapshot since the first point was
+   * dispatched. */
+  struct region_first first;
+  struct region_first *series; /* where `first` is kept; NULL: nowhere. Valid
+                                  until the snapshot is complete */
 };
 
 struct region_values {
@@ -76,6 +83,9 @@ const char *region_snapshot_format(struct region_snapshot *snapshot,
 void region_snapshot_put(struct region_snapshot *snapshot,
                          enum region_rank rank,
                          const struct region_value *value);
+
+/* Leaves room for that many values; what is cut begins in a later snapshot. */
+void region_snapshot_limit(struct region_snapshot *snapshot, size_t room);
 
 void region_snapshot_tell(struct region_snapshot *snapshot,
                           enum region_severity severity, const char *format,

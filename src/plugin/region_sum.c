@@ -99,7 +99,8 @@ static void choose_columns(struct region_sum *sum) {
       if (!region_sum_grows(field->kind))
         sum->standing[sum->standing_len++] = c;
       else if (wanted)
-        sum->growing[sum->growing_len++] = c;
+        sum->growing[sum->growing_len++] =
+            (struct region_sum_growing){.column = c, .field = f};
   }
 }
 

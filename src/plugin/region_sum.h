@@ -26,12 +26,6 @@ struct region_sum_field {
   bool cycles; /* shown in ns */
 };
 
-/* The first point of an identifier: a store cannot show counts before it. */
-struct region_sum_first {
-  uint64_t snapshot; /* number of the snapshot that has it; 0: none has */
-  uint64_t zero_ns;  /* CLOCK_REALTIME of a 0 that goes before it; 0: none */
-};
-
 /* Copy 0 is over all cores, 1 + N is core N. */
 struct region_sum_row {
   struct region_sum_row *next_by_name, *next_by_clean;
@@ -53,7 +47,7 @@ struct region_sum_row {
   int64_t weight;    /* by which Top ranks */
   uint64_t *now;     /* [copy][column]: counts, or present values */
   uint64_t *delta;   /* [copy][column]: growth in this round */
-  struct region_sum_first *first; /* [copy] */
+  struct region_first *first; /* [copy][field] */
 };
 
 /* Snapshots of a sum whose fate may still be unknown. */
@@ -69,8 +63,10 @@ struct region_sum {
   uint32_t copies;                /* that are read: 1, or 1 + core_count */
   uint32_t copies_made;           /* that it was made with */
   uint32_t *kinds, *aggregations; /* by column */
-  uint32_t *growing, *standing;   /* column numbers: wanted columns that only
-                                     grow, and columns that do not */
+  struct region_sum_growing {
+    uint32_t column, field;
+  } * growing;        /* wanted columns that only grow */
+  uint32_t *standing; /* columns that do not */
   uint32_t growing_len, standing_len;
   bool single, per_core; /* the table has one row; is PER_CORE */
   bool is_core;          /* it is the built-in one */
@@ -193,10 +189,9 @@ void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
  * counts from its first point on, once that has reached the stores. */
 static inline bool region_sum_counts(const struct region_sum *sum,
                                      const struct region_sum_row *row,
-                                     uint32_t copy) {
-  uint64_t first = row->first[copy].snapshot;
-  return !row->clashes &&
-         (sum->top_field < 0 || (first != 0 && first <= sum->dispatched));
+                                     uint32_t copy, uint32_t field) {
+  uint64_t first = row->first[copy * sum->field_count + field].snapshot;
+  return sum->top_field < 0 || (first != 0 && first <= sum->dispatched);
 }
 
 /* Growth of a row in this round, [copy][column], to add to. */

@@ -27,17 +27,16 @@ static size_t marks_size(const struct region_instance *instance, uint32_t t) {
   return (size_t)max_rows(instance, t) * sizeof(struct region_mark);
 }
 
-static bool make_sums(struct region_instance *instance,
-                      struct region_instance_table *table) {
+static bool make_sums(struct region_instance_table *table) {
   size_t cells = region_sum_cells(table->sum);
   size_t bytes = 3 * cells * sizeof(uint64_t);
   if (table->last != NULL)
     return true;
-  if (!region_allowance_take(&instance->allowance->rows, bytes))
+  if (!region_allowance_take(table->allowance, bytes))
     return false;
   table->last = calloc(3 * cells, sizeof(uint64_t));
   if (table->last == NULL) {
-    region_allowance_give(&instance->allowance->rows, bytes);
+    region_allowance_give(table->allowance, bytes);
     return false;
   }
   table->bytes += bytes;
@@ -64,7 +63,7 @@ static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
   }
   for (uint32_t rows = in_use; rows > table->marks_len;) {
     size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
-    if (region_allowance_take(&instance->allowance->rows, bytes)) {
+    if (region_allowance_take(table->allowance, bytes)) {
       table->bytes += bytes;
       table->marks_len = rows;
       break;
@@ -86,8 +85,9 @@ void region_table_leave(struct region_instance *instance, uint32_t t) {
   if (table->marks != NULL)
     munmap(table->marks, table->marks_size);
   region_top_free(&table->challengers);
-  region_allowance_give(&instance->allowance->rows, table->bytes);
+  region_allowance_give(table->allowance, table->bytes);
   *table = (struct region_instance_table){.name = table->name,
+                                          .allowance = table->allowance,
                                           .final = table->final};
 }
 
@@ -158,10 +158,10 @@ static bool make_challengers(struct region_instance *instance, uint32_t t) {
     return true;
   size_t most = MIN(sum->config->top, max_rows(instance, t));
   size_t bytes = most * sizeof(*table->challengers.heap);
-  if (!region_allowance_take(&instance->allowance->rows, bytes))
+  if (!region_allowance_take(table->allowance, bytes))
     return false;
   if (!region_top_init(&table->challengers, most)) {
-    region_allowance_give(&instance->allowance->rows, bytes);
+    region_allowance_give(table->allowance, bytes);
     return false;
   }
   table->bytes += bytes;
@@ -196,8 +196,7 @@ bool region_table_begin(struct region_watch *watch,
     return false;
   errno = ENOMEM;
   struct region_reading *reading = calloc(1, sizeof(*reading));
-  if (reading == NULL || !make_sums(instance, table) ||
-      !make_challengers(instance, t)) {
+  if (reading == NULL || !make_sums(table) || !make_challengers(instance, t)) {
     free(reading);
     tell_left_out(instance, sum);
     table->from_zero = false;
@@ -246,7 +245,7 @@ static uint32_t grow(struct region_instance_table *table) {
   uint32_t drops = 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
       uint64_t grown = table->now[at] - table->last[at];
       if (!table->looked && !table->from_zero) {
         grown = 0; /* counted before anyone looked */

@@ -70,8 +70,9 @@ struct region_instance_table {
   uint32_t rows_passed, marks_passed; /* the last pass had so many */
   struct region_part **parts;         /* by number */
   uint32_t parts_len, parts_capacity;
-  struct region_top challengers; /* of the last pass */
-  size_t bytes;                  /* of the allowance, without parts */
+  struct region_top challengers;      /* of the last pass */
+  struct region_allowance *allowance; /* for all of this */
+  size_t bytes;                       /* of it, without parts */
 };
 
 /* Begins a pass, unless a pass is under way or this round has had one. `ended`:

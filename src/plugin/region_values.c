@@ -23,7 +23,7 @@ static void grow_row(struct region_sum *sum, struct region_sum_row *row,
   const uint64_t *delta = region_sum_grow(sum, row);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
       row->now[at] += delta[at];
       if (delta[at] != 0)
         row->due = number;
@@ -37,7 +37,7 @@ static void grow_other(struct region_sum *sum, uint64_t number) {
   uint64_t *delta = region_sum_grow(sum, other);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
       delta[at] = 0;
       if ((int64_t)(sum->balance[at] - other->now[at]) <= 0)
         continue;
@@ -84,17 +84,19 @@ static double in_ns(const struct put *put, double value) {
 }
 
 static void put_counter(struct put *put, const struct region_sum_row *row,
-                        uint64_t count) {
+                        uint64_t cells) {
   const struct region_sum *sum = put->sum;
-  const struct region_sum_first *first = &row->first[put->copy];
+  struct region_first *first =
+      &row->first[put->copy * sum->field_count + (put->field - sum->fields)];
+  unsigned __int128 count = cells;
   if (put->field->cycles && sum->tsc_hz != 0)
-    count = (uint64_t)((unsigned __int128)count * NS_PER_S / sum->tsc_hz);
+    count = count * NS_PER_S / sum->tsc_hz;
   if (count > INT64_MAX)
     return;
   put->value.type = REGION_DERIVE;
   put->value.derive = (int64_t)count;
-  put->value.first = first->snapshot;
-  put->value.zero_ns = first->zero_ns;
+  put->value.first = *first;
+  put->value.series = first;
   region_snapshot_put(put->snapshot, put->rank, &put->value);
 }
 
@@ -209,13 +211,15 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
   return zero_ns;
 }
 
-/* If a first point was dropped, the next one is the first. */
+/* If a first point was dropped or cut, the next one is the first. */
 static void begin_series(const struct region_sum *sum,
-                         struct region_sum_first *first, uint64_t number,
+                         struct region_first *first, uint64_t number,
                          uint64_t zero_ns) {
-  if (first->snapshot == 0)
-    *first = (struct region_sum_first){.snapshot = number, .zero_ns = zero_ns};
-  else if (first->snapshot > sum->dispatched && first->snapshot <= sum->decided)
+  bool dropped =
+      first->snapshot > sum->dispatched && first->snapshot <= sum->decided;
+  if (first->snapshot == 0 && first->zero_ns == 0)
+    first->zero_ns = zero_ns;
+  if (first->snapshot == 0 || dropped)
     first->snapshot = number;
 }
 
@@ -224,8 +228,10 @@ static void show_row(const struct region_sum *sum,
                      struct region_sum_row *row, uint64_t zero_ns) {
   row->text = region_snapshot_text(snapshot, row->clean);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    if (copy == 0 || sum->core_used[copy - 1])
-      begin_series(sum, &row->first[copy], snapshot->number, zero_ns);
+    for (uint32_t f = 0; f < sum->field_count; f++)
+      if (copy == 0 || sum->core_used[copy - 1])
+        begin_series(sum, &row->first[copy * sum->field_count + f],
+                     snapshot->number, zero_ns);
 }
 
 /* Rows that are gone or hidden, and whose last counts are not dispatched yet,

@@ -438,6 +438,8 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_sums(watch, snapshot);
   put_useful(watch, now, snapshot);
   watch->values_useful = snapshot->values[REGION_RANK_USEFUL].len;
+  if (watch->outlet.dispatched > 0) /* so that the room is known */
+    region_snapshot_limit(snapshot, watch->outlet.room);
   forget(watch, now->monotonic_ns);
   watch->last = *now;
   return snapshot;

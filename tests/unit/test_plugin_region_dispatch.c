@@ -63,13 +63,13 @@ static void each_value_has_its_identifier_time_and_interval(void **state) {
 
 static void put_counter(struct region_snapshot *snapshot, const char *row,
                         int64_t count, uint64_t first) {
-  struct region_value value = {.plugin = "percore_gtpu_port_packets",
-                               .plugin_instance = "3",
-                               .type_instance = row,
-                               .type = REGION_DERIVE,
-                               .derive = count,
-                               .first = first,
-                               .zero_ns = 990 * SECOND};
+  struct region_value value = {
+      .plugin = "percore_gtpu_port_packets",
+      .plugin_instance = "3",
+      .type_instance = row,
+      .type = REGION_DERIVE,
+      .derive = count,
+      .first = {.snapshot = first, .zero_ns = 990 * SECOND}};
   region_snapshot_put(snapshot, REGION_RANK_CORE, &value);
 }
 

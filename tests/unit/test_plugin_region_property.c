@@ -422,7 +422,8 @@ static void look(bool quiet) {
   store_all();
   play.before_it = play.before_it << (snapshot->number - play.dispatched) | 1;
   play.dispatched = snapshot->number;
-  if (!play.drops || chance(2)) { /* else the watch hears of it later */
+  if (!play.drops || quiet ||
+      chance(2)) { /* else the watch hears of it later */
     host_dispatched = play.dispatched;
     host_before_it = play.before_it;
   }
@@ -491,7 +492,7 @@ static void play_seed(unsigned seed) {
     play_events();
     look(false);
   }
-  for (unsigned round = 0; round < (play.pieces ? 40u : 2u); round++)
+  for (unsigned round = 0; round < (play.pieces ? 40u : 4u); round++)
     look(true);
   check_counters(!play.inexact);
   tear_down(NULL);

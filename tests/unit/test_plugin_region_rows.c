@@ -360,11 +360,11 @@ static void a_counter_that_is_new_was_0_at_the_round_before(void **state) {
   play_round(10 * SECOND);
   const struct region_value *b = find(SUM, "all", "b");
   assert_int_equal(b->derive, 5);
-  assert_int_equal(b->first, snapshot->number);
-  assert_int_equal(b->zero_ns, before);
+  assert_int_equal(b->first.snapshot, snapshot->number);
+  assert_int_equal(b->first.zero_ns, before);
   count(region, "b", 5);
   play_round(10 * SECOND);
-  assert_int_equal(find(SUM, "all", "b")->first, snapshot->number - 1);
+  assert_int_equal(find(SUM, "all", "b")->first.snapshot, snapshot->number - 1);
 }
 
 static void a_counter_under_top_needs_no_0_before_it(void **state) {
@@ -374,9 +374,9 @@ static void a_counter_under_top_needs_no_0_before_it(void **state) {
   start_watch(TOP);
   play_round(10 * SECOND);
   assert_count(SUM, "all", "a", 0);
-  assert_int_equal(find(SUM, "all", "a")->zero_ns, 0);
+  assert_int_equal(find(SUM, "all", "a")->first.zero_ns, 0);
   assert_count(SUM, "all", "other", 10);
-  assert_int_not_equal(find(SUM, "all", "other")->zero_ns, 0);
+  assert_int_not_equal(find(SUM, "all", "other")->first.zero_ns, 0);
 }
 
 static void other_goes_on_with_the_next_producer(void **state) {
@@ -1319,8 +1319,8 @@ static void a_0_goes_before_the_first_point_that_is_dispatched(void **state) {
   count(region, "b", 5);
   play_round(SECOND);
   const struct region_value *b = find(SUM, "all", "b");
-  assert_int_equal(b->zero_ns, before);
-  assert_int_equal(b->first, snapshot->number - 2);
+  assert_int_equal(b->first.zero_ns, before);
+  assert_int_equal(b->first.snapshot, snapshot->number - 2);
 }
 
 static void what_a_producer_was_refused_is_told(void **state) {
