@@ -89,7 +89,8 @@ static struct {
   size_t series_len;
   bool inexact;        /* something cannot be known exactly from here on */
   bool gauges_differ;  /* in this round a row or producer has come or gone */
-  unsigned schema_age; /* rounds since the schema changed */
+  unsigned schema_age; /* rounds since the schema changed, whose snapshots are
+                          known to have been dispatched */
 } play;
 
 static unsigned random_below(unsigned bound) {
@@ -437,7 +438,7 @@ static void look(bool quiet) {
   for (unsigned t = 0; is_whole && !gauges_differ && t < play.tables; t++)
     if (!play.few_values)
       check_gauges(t);
-  play.schema_age++;
+  play.schema_age += host_dispatched == snapshot->number;
 }
 
 /* All tables alike. */
