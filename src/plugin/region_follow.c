@@ -253,8 +253,9 @@ static void meet_challenger(struct region_reading *reading, uint32_t i,
   challenge(reading, i, weigh(reading, i, last), mark->challenged);
 }
 
-static bool is_wanted(const struct region_reading *reading, uint32_t i) {
+static bool is_wanted(struct region_reading *reading, uint32_t i) {
   char name[REGION_ROW_NAME_SIZE];
+  reading->names_matched += reading->sum->config->rows_len;
   return read_name(reading, i, name) &&
          region_config_wants_row(reading->sum->config, name);
 }

@@ -7,6 +7,10 @@
 /* Summing a cell over this many slots takes as long as reading one cell that is
  * kept per core. */
 #define SLOTS_PER_CELL 16
+/* A slot's rows may need lseek(2) before they are read; a name that is matched
+ * with an expression takes about as long as 32 cells. */
+#define CELLS_PER_SLOT 16
+#define CELLS_PER_MATCH 32
 /* Reading slot by slot is faster from this many rows on. */
 #define TILE_ROWS 16
 #define TILE_CORES_BYTES ((size_t)1 << 20)
@@ -303,24 +307,27 @@ static uint32_t tile_rows(const struct region_sum *sum) {
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
 
-/* Size of a piece in cells. */
-static uint64_t cost_of_row(const struct region_reading *reading) {
+/* What reading the tile took, in cells. */
+static uint64_t cost_of_tile(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   uint64_t slots =
       sum->per_core ? region_reader_slots(reading->instance->reader) : 1;
-  return sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+  uint64_t row =
+      sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+  return MAX(1, reading->tile.rows) * row + CELLS_PER_SLOT * slots +
+         CELLS_PER_MATCH * reading->names_matched;
 }
 
 /* Whether these were the last rows. */
 static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
   struct region_tile *tile = &reading->tile;
   const struct region_watch_options *options = &reading->watch->options;
-  uint64_t row = cost_of_row(reading);
   do {
+    reading->names_matched = 0;
     region_tile_read(reading->instance->reader, tile, reading->next_row);
     region_follow_tile(reading);
     reading->next_row += tile->rows;
-    *cells_left -= MIN(*cells_left, MAX(1, tile->rows) * row);
+    *cells_left -= MIN(*cells_left, cost_of_tile(reading));
     if (tile->rows < tile->capacity)
       return true;
   } while (*cells_left > 0 && options->is_wanted(options->argument));

@@ -125,6 +125,7 @@ struct region_reading {
   uint32_t next_row, next_part, parts_len;
   bool looks_names_up;     /* rows may have names that were shown lately */
   uint64_t live, left_out; /* rows */
+  uint64_t names_matched;  /* in this tile, with an option Row each time */
   uint32_t unmarked; /* rows in use that have no mark for want of memory */
 };
 

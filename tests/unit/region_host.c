@@ -9,6 +9,7 @@ struct region_snapshot *snapshot;
 struct percore_region *served[4];
 size_t host_memory_max;
 size_t host_values_max;
+size_t host_room;
 bool host_memory_may_be_short;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
@@ -44,7 +45,7 @@ static struct region_outlet outlet(void *argument) {
   return (struct region_outlet){
       .dispatched = host_dispatched < newest ? host_dispatched : newest,
       .before_it = host_before_it,
-      .room = options.values_max};
+      .room = host_room > 0 ? host_room : options.values_max};
 }
 
 uint64_t boottime_ns(void) {
@@ -96,7 +97,7 @@ int set_up(void **state) {
   memset(served, 0, sizeof(served));
   snapshot = NULL;
   watch = NULL;
-  host_memory_max = host_values_max = 0;
+  host_memory_max = host_values_max = host_room = 0;
   host_memory_may_be_short = false;
   host_dispatched = host_before_it = UINT64_MAX;
   host_now_ns = NULL;

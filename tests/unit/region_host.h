@@ -18,6 +18,7 @@ extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: nothing takes any time */
 extern size_t host_memory_max;          /* MaxMemory; 0: the usual */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
+extern size_t host_room;                /* of it for regions; 0: all */
 extern bool host_memory_may_be_short; /* or a snapshot asserts that it is not */
 extern uint64_t host_dispatched;      /* number of the last snapshot that
                                          reached the stores; all at first */

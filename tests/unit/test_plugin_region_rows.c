@@ -2,6 +2,8 @@
  * count is neither lost nor counted twice. */
 #include "region_host.h"
 
+#include "region/writer.h"
+
 #define ROWS 60000
 #define TOP                                                                    \
   "<Region \"unit\">\n<Table \"flow\">\nTop 2 \"packets\"\n</Table>\n"         \
@@ -1303,24 +1305,162 @@ another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
   assert_count(SUM, "all", "a", 6);
 }
 
+/* The first region is read in two rounds, so every other snapshot lacks it. */
 static void a_0_goes_before_the_first_point_that_is_dispatched(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
-  row_of(region, 0, "a");
-  start_long_after("");
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_long_after(TOP);
   play_round(SECOND);
   dispatched_but(0);
+  play_round(SECOND);
+  uint64_t zero_ns = find(SUM, "all", "other")->first.zero_ns;
+  play_round(SECOND);
+  dispatched_but(2); /* the last one, but not the one with the region */
+  play_round(SECOND);
+  const struct region_value *other = find(SUM, "all", "other");
+  assert_int_equal(other->first.zero_ns, zero_ns);
+  assert_int_equal(other->first.snapshot, snapshot->number);
+}
+
+#define CORE_SUM "percore_unit_flow_packets"
+#define PER_CORE "<Region \"unit\">\nReportPerCore true\n</Region>\n"
+
+static void a_counter_that_max_values_cut_has_its_0_later(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  start_watch(PER_CORE);
+  play_round(SECOND);
+  play_round(SECOND);
   uint64_t before = snapshot->time_ns;
-  count(region, "b", 5);
+  for (int core = 0; core < 4; core++)
+    for (const char *row = "abcdefgh"; *row != 0; row++)
+      count_on(region, (char[]){*row, 0}, core, 5);
+  host_room = 64; /* for 8 rows of the host and less than 4 times as many */
+  play_round(SECOND);
+  assert_non_null(find(SUM, "all", "h"));
+  assert_non_null(find(CORE_SUM, "0", "h"));
+  assert_none(CORE_SUM, "3", "h");
+  host_room = 0;
+  play_round(SECOND);
+  const struct region_value *cut = find(CORE_SUM, "3", "h");
+  assert_int_equal(cut->first.snapshot, snapshot->number);
+  assert_int_equal(cut->first.zero_ns, before);
+  assert_int_equal(find(CORE_SUM, "0", "h")->first.snapshot,
+                   snapshot->number - 1);
+}
+
+static const struct percore_field fewer_fields[] = {
+    {.name = "bytes", .unit = "bytes"}};
+static const struct percore_table fewer_tables[] = {
+    {.name = "flow",
+     .fields = fewer_fields,
+     .field_count = COUNT_OF(fewer_fields),
+     .max_rows = 100,
+     .row_name_size = 24}};
+
+static void a_field_that_a_new_schema_adds_has_its_0(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, fewer_tables, 1);
+  count_on(region, "a", 2, 5);
+  start_watch(PER_CORE);
+  play_round(SECOND);
+  end_producer(0);
+  play_round(SECOND);
+  uint64_t before = snapshot->time_ns;
+  region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 2, 7);
+  play_round(SECOND);
+  const struct region_value *a = find(CORE_SUM, "2", "a");
+  assert_int_equal(a->first.snapshot, snapshot->number);
+  assert_int_equal(a->first.zero_ns, before);
+  assert_int_not_equal(
+      find("percore_host_unit_flow_bytes", "all", "a")->first.snapshot,
+      snapshot->number);
+}
+
+static void a_new_schema_does_not_report_cores_again(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  name_rows(region, 17);
+  count_on(region, "f0", 2, 5);
+  start_watch("");
+  play_round(SECOND);
+  assert_none(CORE_SUM, "2", "f0");
+  end_producer(0);
+  play_round(SECOND);
+  region = create(0, NULL, fewer_tables, 1);
+  count_on(region, "f0", 2, 7);
+  play_round(SECOND);
+  assert_count("percore_host_unit_flow_bytes", "all", "f0", 7);
+  assert_none("percore_unit_flow_bytes", "2", "f0");
+}
+
+static void
+a_producer_that_ends_while_its_table_waits_is_read_to_its_end(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 2, 5);
+  start_watch("");
   play_round(SECOND);
   dispatched_but(1);
+  end_producer(0);
   play_round(SECOND);
-  dispatched_but(3);
-  count(region, "b", 5);
+  region = create(0, NULL, fewer_tables, 1);
+  count_on(region, "a", 2, 7);
   play_round(SECOND);
-  const struct region_value *b = find(SUM, "all", "b");
-  assert_int_equal(b->first.zero_ns, before);
-  assert_int_equal(b->first.snapshot, snapshot->number - 2);
+  end_producer(0);
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_bytes", "all", "other");
+  dispatched_but(0);
+  play_round(SECOND);
+  assert_count("percore_host_unit_flow_bytes", "all", "a", 7);
+}
+
+static void rows_that_are_followed_leave_memory_for_names(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_memory_max = 4 << 20;
+  host_memory_may_be_short = true;
+  start_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"/./\"\n"
+                   "Top 100 \"packets\"\n</Table>\n</Region>\n");
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f0"));
+}
+
+static void a_clock_that_cannot_be_true_makes_no_count_wrap(void **state) {
+  (void)state;
+  static const struct percore_field cycles[] = {
+      {.name = "spent", .unit = "cycles"}};
+  static const struct percore_table tables[] = {{.name = "flow",
+                                                 .storage = PERCORE_OWNED,
+                                                 .fields = cycles,
+                                                 .field_count = 1,
+                                                 .max_rows = 3,
+                                                 .row_name_size = 24}};
+  struct percore_region *region = create(0, NULL, tables, 1);
+  region->header->tsc_hz = 1;
+  count(region, "a", UINT64_C(20000000000)); /* 634 years */
+  start_watch("");
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_spent", "all", "a");
+}
+
+static void matching_names_takes_from_the_time_of_a_piece(void **state) {
+  (void)state;
+  char lines[8192] = "<Region \"unit\">\n<Table \"flow\">\n";
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, 10000);
+  for (int i = 0; i < 100; i++)
+    strcat(lines, "Row \"/^no(ne)*such$/\"\n");
+  strcat(lines, "</Table>\n</Region>\n");
+  host_now_ns = hours_pass;
+  start_watch(lines);
+  play_round(SECOND);
+  assert_true(snapshot->partial);
 }
 
 static void what_a_producer_was_refused_is_told(void **state) {
@@ -1431,6 +1571,13 @@ int main(void) {
       TEST(
           another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched),
       TEST(a_0_goes_before_the_first_point_that_is_dispatched),
+      TEST(a_counter_that_max_values_cut_has_its_0_later),
+      TEST(a_field_that_a_new_schema_adds_has_its_0),
+      TEST(a_new_schema_does_not_report_cores_again),
+      TEST(a_producer_that_ends_while_its_table_waits_is_read_to_its_end),
+      TEST(rows_that_are_followed_leave_memory_for_names),
+      TEST(a_clock_that_cannot_be_true_makes_no_count_wrap),
+      TEST(matching_names_takes_from_the_time_of_a_piece),
       TEST(what_a_producer_was_refused_is_told),
       TEST(rows_in_a_section_and_counters_that_go_back_are_told),
   };
