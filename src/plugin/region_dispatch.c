@@ -79,8 +79,9 @@ static void let_zeros_pass(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-/* Values of no rank fit whose room is used up by those before. */
-static void put_all(struct region_dispatch *dispatch, value_list_t *list,
+/* Values of no rank fit whose room is used up by those before. Returns whether
+ * all values of the host were dispatched. */
+static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
   size_t wanted = 0, room = values_max, zeros = 0, len[REGION_RANKS];
   dispatch->values_dropped = 0;
@@ -96,8 +97,10 @@ static void put_all(struct region_dispatch *dispatch, value_list_t *list,
     let_zeros_pass();
   for (int rank = 0; rank < REGION_RANKS; rank++)
     put_values(list, snapshot->values[rank].list, len[rank]);
+  bool complete =
+      len[REGION_RANK_HOST] == snapshot->values[REGION_RANK_HOST].len;
   if (dispatch->values_dropped == 0 && snapshot->partial)
-    return; /* says nothing of those that are missing */
+    return complete; /* says nothing of those that are missing */
   if (dispatch->values_dropped == 0)
     c_release(LOG_INFO, &dispatch->too_many,
               "percore: the values of the regions are again within MaxValues "
@@ -110,6 +113,7 @@ static void put_all(struct region_dispatch *dispatch, value_list_t *list,
                     "cores are left out first. Field, Row and Top in <Table> "
                     "choose what is worth it.",
                     wanted, dispatch->config->max_values, values_max);
+  return complete;
 }
 
 /* ---------------------------------------------------------------------------
@@ -156,8 +160,9 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
     return; /* the clock was set back, which the loads tell */
   dispatch->last = time;
   value_list_t list = {.time = time, .interval = dispatch->interval};
-  put_all(dispatch, &list, snapshot, values_max);
+  bool complete = put_all(dispatch, &list, snapshot, values_max);
   uint64_t gap = snapshot->number - dispatch->last_number;
-  dispatch->before_it = (gap < 64 ? dispatch->before_it << gap : 0) | 1;
+  dispatch->before_it = gap < 64 ? dispatch->before_it << gap : 0;
+  dispatch->before_it |= complete;
   dispatch->last_number = snapshot->number;
 }

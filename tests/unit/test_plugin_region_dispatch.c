@@ -142,6 +142,22 @@ static void values_that_a_snapshot_did_not_keep_are_counted(void **state) {
   assert_int_equal(dispatch.values_dropped, 15);
 }
 
+static void
+a_snapshot_is_dispatched_if_all_values_of_the_host_are(void **state) {
+  (void)state;
+  for (unsigned time = 1000; time <= 1004; time++) {
+    struct region_snapshot *snapshot = snapshot_at(time);
+    put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "host", 1);
+    put(snapshot, REGION_RANK_CORE, REGION_GAUGE, "core", 1);
+    if (time == 1002) /* nobody took it */
+      region_snapshot_free(snapshot);
+    else
+      dispatch_and_free(snapshot, time == 1003 ? 0 : 1);
+  }
+  assert_int_equal(dispatch.last_number, 1004);
+  assert_int_equal(dispatch.before_it & 31, 1 | 8 | 16); /* 1004, 1001, 1000 */
+}
+
 static void that_values_were_dropped_is_said_once(void **state) {
   (void)state;
   for (unsigned time = 1000; time < 1003; time++) {
@@ -211,6 +227,7 @@ int main(void) {
       TEST(a_gauge_that_is_no_number_is_left_out),
       TEST(beyond_max_values_single_cores_go_first),
       TEST(values_that_a_snapshot_did_not_keep_are_counted),
+      TEST(a_snapshot_is_dispatched_if_all_values_of_the_host_are),
       TEST(that_values_were_dropped_is_said_once),
       TEST(without_a_table_that_takes_long_nothing_is_taken_back),
       TEST(no_time_is_dispatched_twice_or_backwards),

@@ -1062,6 +1062,39 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   }
 }
 
+static bool takes_hours;
+
+static uint64_t hours_may_pass(void *argument) {
+  return takes_hours ? hours_pass(argument) : 0;
+}
+
+/* A rate over a window may be wrong by the duration of a pass, and no more. */
+static void a_value_is_a_count_of_the_time_since_its_pass_began(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_now_ns = hours_may_pass;
+  takes_hours = false;
+  start_long_after(TOP);
+  play_round(SECOND);
+  play_round(SECOND);
+  int64_t counted = 0, at_begin = 0;
+  bool is_amid = false;
+  for (int round = 0; round < 20; round++) {
+    takes_hours = round % 5 < 3; /* passes of one and of two rounds */
+    at_begin = is_amid ? at_begin : counted;
+    play_round(SECOND);
+    is_amid = snapshot->partial;
+    count(region, "f0", 10);
+    count(region, "f59999", 10);
+    counted += 10;
+    if (is_amid)
+      continue;
+    assert_in_range(find(SUM, "all", "f0")->derive, at_begin, counted);
+    assert_in_range(sum_of_rows(SUM), 2 * at_begin, 2 * counted);
+  }
+}
+
 static void
 a_table_that_takes_long_counts_from_its_producers_start(void **state) {
   (void)state;
@@ -1558,6 +1591,7 @@ int main(void) {
       TEST(rows_that_are_not_told_apart_by_core_take_no_memory_for_cores),
       TEST(a_claim_of_many_cores_takes_no_memory_from_others),
       TEST(a_table_that_takes_long_is_read_in_pieces),
+      TEST(a_value_is_a_count_of_the_time_since_its_pass_began),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(what_the_first_rows_count_at_last_is_not_lost),
       TEST(a_row_that_came_during_a_pass_counts_once),
