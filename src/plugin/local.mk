@@ -26,7 +26,6 @@ libplugin_la_SOURCES = \
 	src/plugin/region_sum.c src/plugin/region_sum.h \
 	src/plugin/region_table.c src/plugin/region_table.h \
 	src/plugin/region_values.c \
-	src/plugin/region_top.c src/plugin/region_top.h \
 	src/plugin/region_watch.c src/plugin/region_watch.h \
 	src/plugin/region_workers.c src/plugin/region_workers.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)

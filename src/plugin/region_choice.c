@@ -140,109 +140,92 @@ void region_share_room(struct region_watch *watch) {
  * Rows that want to be shown
  */
 
-struct candidate {
+struct contender {
   char name[REGION_ROW_NAME_SIZE];
-  struct region_instance *instance;
-  const struct region_challenger *challenger;
-  uint32_t table;
-  /* of all candidates of that name, in the first of them */
-  int64_t weight;
-  bool again;
+  struct region_instance_table *table;
+  const struct region_candidate *candidate;
+  int64_t weight; /* of all contenders of this name */
+  bool again;     /* any of them was a candidate before */
 };
 
-struct candidates {
-  struct candidate *list;
-  size_t len;
+struct choice {
+  struct region_sum *sum;
+  struct contender *contenders; /* those of one name are neighbours */
+  size_t contenders_len;
+  struct region_sum_row **shown; /* that may be beaten, the lightest first */
+  size_t shown_len, beaten;
+  size_t used, places;
 };
-
-static void add_challengers(struct candidates *candidates,
-                            struct region_instance *instance, uint32_t t) {
-  const struct region_top *top = &instance->tables[t].challengers;
-  for (size_t i = 0; i < top->len; i++) {
-    const struct region_challenger *challenger = &top->heap[i];
-    struct candidate *candidate = &candidates->list[candidates->len];
-    *candidate = (struct candidate){.instance = instance,
-                                    .challenger = challenger,
-                                    .table = t,
-                                    .weight = challenger->weight,
-                                    .again = challenger->again};
-    candidates->len +=
-        region_reader_row_name(instance->reader, t, challenger->row,
-                               challenger->generation, candidate->name);
-  }
-}
 
 static int compare_names(const void *a, const void *b) {
-  const struct candidate *x = a, *y = b;
-  int order = strcmp(x->name, y->name);
-  return order != 0 ? order : (x->weight < y->weight) - (x->weight > y->weight);
+  const struct contender *x = a, *y = b;
+  return strcmp(x->name, y->name);
 }
 
-/* Candidates of one name come one after another; the first has their weight. */
-static void join_names(struct candidates *candidates) {
-  struct candidate *first = candidates->list;
-  if (candidates->len == 0)
-    return;
-  qsort(candidates->list, candidates->len, sizeof(*first), compare_names);
-  for (size_t i = 1; i < candidates->len; i++) {
-    struct candidate *candidate = &candidates->list[i];
-    if (strcmp(candidate->name, first->name) != 0) {
-      first = candidate;
-      continue;
+/* The heaviest first. */
+static int compare_weights(const void *a, const void *b) {
+  const struct contender *x = a, *y = b;
+  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
+                                : compare_names(a, b);
+}
+
+/* The end of the contenders that have the name of the first. */
+static size_t end_of_name(const struct choice *choice, size_t first) {
+  const struct contender *list = choice->contenders;
+  size_t end = first + 1;
+  while (end < choice->contenders_len &&
+         strcmp(list[end].name, list[first].name) == 0)
+    end++;
+  return end;
+}
+
+static void rank_names(struct choice *choice) {
+  struct contender *list = choice->contenders;
+  size_t len = choice->contenders_len;
+  qsort(list, len, sizeof(*list), compare_names);
+  for (size_t i = 0, end; i < len; i = end) {
+    end = end_of_name(choice, i);
+    for (size_t j = i + 1; j < end; j++) {
+      list[i].weight = region_weights_add(list[i].weight, list[j].weight);
+      list[i].again |= list[j].again;
     }
-    first->weight = region_weights_add(first->weight, candidate->weight);
-    first->again |= candidate->again;
+    for (size_t j = i + 1; j < end; j++) {
+      list[j].weight = list[i].weight;
+      list[j].again = list[i].again;
+    }
   }
+  qsort(list, len, sizeof(*list), compare_weights);
 }
 
-/* Candidates of all tables that are added to the sum. */
-static bool find_candidates(struct region_watch *watch,
-                            const struct region_sum *sum,
-                            struct candidates *candidates) {
-  size_t most = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    if (pass > 0 && most > 0 &&
-        (candidates->list = malloc(most * sizeof(*candidates->list))) == NULL)
-      return false;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next)
-      for (uint32_t t = 0; t < instance->table_count; t++) {
-        if (instance->tables[t].sum != sum)
-          continue;
-        if (pass == 0)
-          most += instance->tables[t].challengers.len;
-        else
-          add_challengers(candidates, instance, t);
-      }
+static bool find_contenders(struct choice *choice) {
+  size_t most = 1;
+  struct region_instance_table *table;
+  for (table = choice->sum->tables; table != NULL; table = table->next_of_sum) {
+    region_candidates_cut(&table->candidates);
+    most += table->candidates.len;
   }
-  join_names(candidates);
+  struct contender *next = choice->contenders = malloc(most * sizeof(*next));
+  if (next == NULL)
+    return false;
+  for (table = choice->sum->tables; table != NULL; table = table->next_of_sum)
+    for (size_t i = 0; i < table->candidates.len; i++) {
+      const struct region_candidate *candidate = &table->candidates.list[i];
+      next->table = table;
+      next->candidate = candidate;
+      next->weight = candidate->weight;
+      next->again = candidate->again;
+      next += region_reader_row_name(table->instance->reader, table->number,
+                                     candidate->row, candidate->generation,
+                                     next->name);
+    }
+  choice->contenders_len = (size_t)(next - choice->contenders);
+  rank_names(choice);
   return true;
 }
 
 /* ---------------------------------------------------------------------------
  * The choice
  */
-
-struct choice {
-  struct region_sum *sum;
-  struct candidates candidates;
-  size_t *order; /* first of each name, the heaviest first */
-  size_t names;
-  struct region_sum_row **shown; /* that may be beaten, the lightest first */
-  size_t shown_len, beaten;
-  size_t used, places;
-};
-
-static bool is_first(const struct choice *choice, size_t i) {
-  const struct candidate *list = choice->candidates.list;
-  return i == 0 || strcmp(list[i].name, list[i - 1].name) != 0;
-}
-
-static int compare_weights(const void *a, const void *b, void *list) {
-  const struct candidate *x = (struct candidate *)list + *(const size_t *)a;
-  const struct candidate *y = (struct candidate *)list + *(const size_t *)b;
-  return (x->weight < y->weight) - (x->weight > y->weight);
-}
 
 static int compare_rows(const void *a, const void *b) {
   const struct region_sum_row *x = *(struct region_sum_row *const *)a;
@@ -279,35 +262,22 @@ static bool find_shown(struct choice *choice) {
   return true;
 }
 
-static bool rank_names(struct choice *choice) {
-  const struct candidates *candidates = &choice->candidates;
-  choice->order = malloc((candidates->len + 1) * sizeof(*choice->order));
-  if (choice->order == NULL)
-    return false;
-  for (size_t i = 0; i < candidates->len; i++)
-    if (is_first(choice, i))
-      choice->order[choice->names++] = i;
-  qsort_r(choice->order, choice->names, sizeof(*choice->order), compare_weights,
-          candidates->list);
-  return true;
-}
-
 /* The lightest of the rows that are shown gives up its place. */
-static bool beat(struct choice *choice, const struct candidate *candidate) {
-  if (!candidate->again || choice->beaten == choice->shown_len)
+static bool beat(struct choice *choice, const struct contender *contender) {
+  if (!contender->again || choice->beaten == choice->shown_len)
     return false;
   const struct region_sum_row *lightest = choice->shown[choice->beaten];
-  if (candidate->weight <= lightest->weight ||
-      candidate->weight / CLEARLY < lightest->weight)
+  if (contender->weight <= lightest->weight ||
+      contender->weight / CLEARLY < lightest->weight)
     return false;
   hide_lightest(choice);
   return choice->used < choice->places;
 }
 
 /* Its series goes on from its count when it was last shown. */
-static bool show(struct choice *choice, const struct candidate *candidate) {
+static bool show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
-  struct region_sum_row *row = region_sum_name(sum, candidate->name);
+  struct region_sum_row *row = region_sum_name(sum, contender->name);
   if (row == NULL || row->clashes || row->top)
     return row != NULL && row->top; /* by another instance */
   choice->used += !region_sum_is_due(sum, row);
@@ -320,49 +290,38 @@ static bool show(struct choice *choice, const struct candidate *candidate) {
   return true;
 }
 
-static void decide(struct choice *choice, size_t i) {
-  const struct candidates *candidates = &choice->candidates;
-  const struct candidate *first = &candidates->list[i];
-  struct region_sum_row *row = region_sum_find(choice->sum, first->name);
+/* Decides on the contenders of one name. */
+static void decide(struct choice *choice, size_t first, size_t end) {
+  const struct contender *list = choice->contenders;
+  struct region_sum_row *row = region_sum_find(choice->sum, list[first].name);
   bool has_place =
       row != NULL && (row->top || region_sum_is_due(choice->sum, row));
   bool is_shown =
-      has_place || choice->used < choice->places || beat(choice, first);
-  is_shown = is_shown && show(choice, first);
-  do {
-    const struct candidate *candidate = &candidates->list[i];
-    struct region_instance_table *table =
-        &candidate->instance->tables[candidate->table];
+      has_place || choice->used < choice->places || beat(choice, &list[first]);
+  is_shown = is_shown && show(choice, &list[first]);
+  if (is_shown)
+    row = region_sum_find(choice->sum, list[first].name);
+  for (size_t i = first; i < end; i++)
     if (is_shown)
-      region_table_show(candidate->instance, candidate->table,
-                        candidate->challenger,
-                        region_sum_find(choice->sum, candidate->name));
+      region_table_show(list[i].table, list[i].candidate, row);
     else
-      region_table_remember(table, candidate->challenger);
-  } while (++i < candidates->len && !is_first(choice, i));
+      region_table_remember(list[i].table, list[i].candidate);
 }
 
-static void hide_others(struct region_watch *watch,
-                        const struct region_sum *sum) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum)
-        region_table_hide(&instance->tables[t]);
-}
-
-void region_choose(struct region_watch *watch, struct region_sum *sum) {
+void region_choose(struct region_sum *sum) {
   struct choice choice = {.sum = sum};
   if (sum->top_field < 0)
     return;
-  if (find_candidates(watch, sum, &choice.candidates) && find_shown(&choice) &&
-      rank_names(&choice))
-    for (size_t n = 0; n < choice.names; n++)
-      decide(&choice, choice.order[n]);
+  if (find_contenders(&choice) && find_shown(&choice))
+    for (size_t i = 0, end; i < choice.contenders_len; i = end) {
+      end = end_of_name(&choice, i);
+      decide(&choice, i, end);
+    }
   else
     sum->memory_short = true;
-  hide_others(watch, sum);
-  free(choice.candidates.list);
-  free(choice.order);
+  struct region_instance_table *table = sum->tables;
+  for (; table != NULL; table = table->next_of_sum)
+    region_table_hide(table);
+  free(choice.contenders);
   free(choice.shown);
 }

@@ -104,7 +104,7 @@ static void show(struct region_reading *reading, const struct region_part *part,
   struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   bool replace =
-      region_sum_add(sum, part->row, reading->instance,
+      region_sum_add(sum, part->row, reading->table->instance,
                      standing_of(sum, region_tile_cells(tile, 0, i),
                                  tile->births + (size_t)i * tile->columns));
   for (uint32_t copy = 1; copy < sum->copies; copy++)
@@ -114,30 +114,48 @@ static void show(struct region_reading *reading, const struct region_part *part,
                         replace);
 }
 
-static void challenge(struct region_reading *reading, uint32_t i,
-                      int64_t weight, uint32_t challenged) {
-  struct region_challenger challenger = {
+static void offer(struct region_reading *reading, uint32_t i, int64_t weight,
+                  uint32_t challenged) {
+  struct region_candidates *candidates = &reading->table->candidates;
+  if (candidates->len >= candidates->most && weight <= candidates->least)
+    return;
+  candidates->list[candidates->len++] = (struct region_candidate){
       .weight = weight,
       .generation = reading->tile.generations[i],
       .row = reading->tile.first_row + i,
       .again = challenged != 0 && challenged + 2 >= reading->table->pass};
-  region_top_offer(&reading->table->challengers, &challenger);
+  if (candidates->len == 2 * candidates->most)
+    region_candidates_cut(candidates);
 }
 
-/* False if the row is another by now. */
-static bool read_name(const struct region_reading *reading, uint32_t i,
-                      char name[REGION_ROW_NAME_SIZE]) {
+/* NULL if the row is another by now. */
+static const char *name_of(struct region_reading *reading, uint32_t i) {
   const struct region_tile *tile = &reading->tile;
-  return region_reader_row_name(reading->instance->reader, reading->number,
-                                tile->first_row + i, tile->generations[i],
-                                name);
+  uint32_t row = tile->first_row + i;
+  if (reading->named != row + 1 &&
+      !region_reader_row_name(reading->reader, reading->table->number, row,
+                              tile->generations[i], reading->name))
+    return NULL;
+  reading->named = row + 1;
+  return reading->name;
 }
 
-static struct region_sum_row *name_row(struct region_reading *reading,
+/* A row of this name, or NULL if there is no memory. */
+static struct region_sum_row *make_row(struct region_reading *reading,
                                        uint32_t i) {
-  char name[REGION_ROW_NAME_SIZE];
-  return read_name(reading, i, name) ? region_sum_name(reading->sum, name)
-                                     : NULL;
+  const char *name = name_of(reading, i);
+  return name != NULL ? region_sum_name(reading->sum, name) : NULL;
+}
+
+/* The row of this name if it is shown already. */
+static struct region_sum_row *find_shown(struct region_reading *reading,
+                                         uint32_t i) {
+  const struct region_sum *sum = reading->sum;
+  const char *name = name_of(reading, i);
+  struct region_sum_row *row = name != NULL ? region_sum_find(sum, name) : NULL;
+  bool is_shown =
+      row != NULL && (sum->top_field >= 0 ? row->top : row->parts > 0);
+  return is_shown ? row : NULL;
 }
 
 static void follow(struct region_reading *reading, struct region_part *part,
@@ -146,7 +164,7 @@ static void follow(struct region_reading *reading, struct region_part *part,
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
   bool ranks = sum->top_field >= 0;
   if (part->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
-    region_part_show(sum, part, name_row(reading, i));
+    region_part_show(sum, part, make_row(reading, i));
   int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     uint32_t back =
@@ -159,7 +177,7 @@ static void follow(struct region_reading *reading, struct region_part *part,
   } else if (is_live) {
     add_to_other(reading, i);
     if (ranks)
-      challenge(reading, i, weight, part->challenged);
+      offer(reading, i, weight, part->challenged);
     else
       reading->left_out++;
   }
@@ -183,7 +201,7 @@ static void end_part(struct region_reading *reading, struct region_part *part,
     /* The row may have been read beyond the birth while it changed. */
     (void)take(reading, part, 0, births);
     if (part->row != NULL)
-      region_sum_add(sum, part->row, reading->instance, NULL);
+      region_sum_add(sum, part->row, reading->table->instance, NULL);
   }
   part->ended = true;
 }
@@ -205,15 +223,6 @@ static void leave_out(struct region_reading *reading, uint32_t i) {
   add_to_other(reading, i);
 }
 
-/* The row of a name that another instance shows. */
-static struct region_sum_row *find_row(struct region_reading *reading,
-                                       uint32_t i) {
-  char name[REGION_ROW_NAME_SIZE];
-  struct region_sum_row *row =
-      read_name(reading, i, name) ? region_sum_find(reading->sum, name) : NULL;
-  return row != NULL && row->parts > 0 ? row : NULL;
-}
-
 /* Without Top and Row, every row is shown as far as there is room. */
 static void meet_any(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
@@ -221,9 +230,9 @@ static void meet_any(struct region_reading *reading, uint32_t i) {
   bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
   struct region_sum_row *row = NULL;
   if (!region_sum_is_full(reading->sum))
-    row = name_row(reading, i);
+    row = make_row(reading, i);
   else if (reading->sum->shared)
-    row = find_row(reading, i);
+    row = find_shown(reading, i);
   if (row == NULL || !begin_following(reading, i, row, is_new))
     leave_out(reading, i);
 }
@@ -231,10 +240,8 @@ static void meet_any(struct region_reading *reading, uint32_t i) {
 /* A row of a name that Top shows. */
 static bool meet_shown(struct region_reading *reading, uint32_t i,
                        bool is_new) {
-  char name[REGION_ROW_NAME_SIZE];
-  struct region_sum_row *row =
-      read_name(reading, i, name) ? region_sum_find(reading->sum, name) : NULL;
-  return row != NULL && row->top && begin_following(reading, i, row, is_new);
+  struct region_sum_row *row = find_shown(reading, i);
+  return row != NULL && begin_following(reading, i, row, is_new);
 }
 
 /* Under Top: in `other`, unless its name is shown. */
@@ -250,14 +257,13 @@ static void meet_challenger(struct region_reading *reading, uint32_t i,
   uint64_t last = was_seen ? mark->weighed
                   : is_new ? tile->births[at]
                            : tile->totals[at];
-  challenge(reading, i, weigh(reading, i, last), mark->challenged);
+  offer(reading, i, weigh(reading, i, last), mark->challenged);
 }
 
 static bool is_wanted(struct region_reading *reading, uint32_t i) {
-  char name[REGION_ROW_NAME_SIZE];
+  const char *name = name_of(reading, i);
   reading->names_matched += reading->sum->config->rows_len;
-  return read_name(reading, i, name) &&
-         region_config_wants_row(reading->sum->config, name);
+  return name != NULL && region_config_wants_row(reading->sum->config, name);
 }
 
 /* With Row: the row is followed if it is wanted, even if it is gone already.

@@ -12,7 +12,7 @@
 
 void region_instance_free_tables(struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++) {
-    region_table_leave(instance, t);
+    region_table_leave(&instance->tables[t]);
     free(instance->tables[t].name);
   }
   free(instance->tables);
@@ -43,7 +43,7 @@ static void take_over(const struct region_instance *instance,
   if (before == NULL || before->sum == NULL ||
       !region_sum_fits(before->sum, directory, t))
     return;
-  table->sum = before->sum;
+  region_table_join(table, before->sum);
   table->round_before = before->round;
 }
 
@@ -98,12 +98,14 @@ bool region_instance_came(struct region_watch *watch,
       calloc(directory->table_count, sizeof(*tables));
   bool complete = tables != NULL;
   for (uint32_t t = 0; complete && t < directory->table_count; t++) {
+    tables[t].instance = instance;
+    tables[t].number = t;
+    tables[t].allowance = &instance->allowance->rows;
     tables[t].name = strdup(directory->described[t].name);
     complete = tables[t].name != NULL;
     if (complete)
       take_over(instance, &tables[t], directory, t);
     tables[t].from_zero = instance->began_lately;
-    tables[t].allowance = &instance->allowance->rows;
   }
   region_instance_free_tables(instance);
   region_workers_reset(&instance->workers);
@@ -157,45 +159,27 @@ static struct region_sum *add_entry(struct region_sums *sums,
   return sum;
 }
 
-bool region_instance_shares(const struct region_watch *watch,
-                            const struct region_sum *sum,
-                            const struct region_instance *but) {
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance != but && instance->tables[t].sum == sum &&
-          region_reader_presence(instance->reader) == REGION_ALIVE)
-        return true;
-  return false;
-}
-
-/* Nobody adds to it any more. */
-static void abandon(struct region_watch *watch, const struct region_sum *sum) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum)
-        region_table_leave(instance, t);
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but) {
+  const struct region_instance_table *table = sum->tables;
+  while (table != NULL &&
+         (table->instance == but || !region_instance_is_alive(table->instance)))
+    table = table->next_of_sum;
+  return table != NULL;
 }
 
 /* A producer that has ended has counts for it that are still to be read. */
-static bool is_due(const struct region_watch *watch,
-                   const struct region_sum *sum) {
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum &&
-          instance->tables[t].final == REGION_FINAL_DUE)
-        return true;
-  return false;
+static bool is_due(const struct region_sum *sum) {
+  const struct region_instance_table *table = sum->tables;
+  while (table != NULL && table->final != REGION_FINAL_DUE)
+    table = table->next_of_sum;
+  return table != NULL;
 }
 
 /* Another producer's table has these fields no more, and its last counts are
  * still to be read or dispatched. */
-static bool must_wait(const struct region_watch *watch,
-                      const struct region_sum *sum) {
-  return sum->round != sum->round_put || region_sum_has_due(sum) ||
-         is_due(watch, sum);
+static bool must_wait(const struct region_sum *sum) {
+  return sum->round != sum->round_put || region_sum_has_due(sum) || is_due(sum);
 }
 
 /* Logs once why a table is not reported. If that lasts for more than a round,
@@ -228,7 +212,8 @@ static struct region_sum *make_sum(struct region_watch *watch,
     return added ? sum : NULL;
   }
   region_sum_inherit(sum, entry->sum);
-  abandon(watch, entry->sum);
+  while (entry->sum->tables != NULL)
+    region_table_leave(entry->sum->tables);
   region_sum_free(entry->sum);
   entry->sum = sum;
   return sum;
@@ -244,12 +229,11 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
   const char *name = apart ? instance->name : "";
   struct region_sum_entry *entry =
       find_entry(&watch->sums, instance, name, table->name);
-  bool shares =
-      entry != NULL && region_instance_shares(watch, entry->sum, instance);
+  bool shares = entry != NULL && region_sum_is_shared(entry->sum, instance);
   if (entry != NULL &&
       region_sum_fits(entry->sum, region_reader_directory(instance->reader),
                       t)) {
-    table->sum = entry->sum;
+    region_table_join(table, entry->sum);
     table->sum->shared |= shares;
     return true;
   }
@@ -261,10 +245,12 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
               instance);
     return true;
   }
-  if (entry != NULL && must_wait(watch, entry->sum))
+  if (entry != NULL && must_wait(entry->sum))
     return false;
-  table->sum = make_sum(watch, instance, t, name, entry);
-  if (table->sum == NULL)
+  struct region_sum *sum = make_sum(watch, instance, t, name, entry);
+  if (sum != NULL)
+    region_table_join(table, sum);
+  else
     leave_out(table,
               "percore: region %s%s%s: table %s is left out: MaxMemory leaves "
               "too little for it; raise MaxMemory.",
@@ -297,7 +283,7 @@ static void begin_table(struct region_watch *watch,
   if (table->sum == NULL || !is_reported(table->sum))
     return;
   bool is_amid = table->reading != NULL;
-  if (!region_table_begin(watch, instance, t, ended))
+  if (!region_table_begin(watch, table, ended))
     return;
   /* The first rows kept counting while the last rows were being read. */
   if (ended)

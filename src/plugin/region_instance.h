@@ -140,12 +140,11 @@ void region_health_conclude(struct region_instance *instance,
 void region_share_room(struct region_watch *watch);
 
 /* Chooses the rows of a sum that the option Top shows. */
-void region_choose(struct region_watch *watch, struct region_sum *sum);
+void region_choose(struct region_sum *sum);
 
 /* Whether another instance that is alive is added to that sum. */
-bool region_instance_shares(const struct region_watch *watch,
-                            const struct region_sum *sum,
-                            const struct region_instance *but);
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but);
 
 void region_instance_free_tables(struct region_instance *instance);
 

@@ -68,6 +68,20 @@ struct region_snapshot {
   bool partial; /* a table that takes long has its values another time */
 };
 
+/* What became of earlier snapshots. */
+struct region_outlet {
+  uint64_t dispatched; /* number of the last snapshot that was dispatched */
+  uint64_t before_it;  /* bit i: snapshot `dispatched` - i was dispatched */
+  size_t room;         /* how many values may be dispatched in one interval */
+};
+
+static inline bool region_outlet_dispatched(const struct region_outlet *outlet,
+                                            uint64_t number) {
+  uint64_t before = outlet->dispatched - number;
+  return number <= outlet->dispatched && before < 64 &&
+         (outlet->before_it >> before & 1);
+}
+
 struct region_snapshot *region_snapshot_new(uint64_t number, uint64_t time_ns,
                                             size_t values_max);
 void region_snapshot_free(struct region_snapshot *snapshot);

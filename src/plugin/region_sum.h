@@ -14,9 +14,10 @@
 
 #include "region_config.h"
 #include "region_snapshot.h"
-#include "region_watch.h"
 
 #include "region/reader.h"
+
+struct region_instance_table;
 
 struct region_sum_field {
   char *name;
@@ -68,13 +69,14 @@ struct region_sum {
   } * growing;        /* wanted columns that only grow */
   uint32_t *standing; /* columns that do not */
   uint32_t growing_len, standing_len;
-  bool single, per_core; /* the table has one row; is PER_CORE */
-  bool is_core;          /* it is the built-in one */
-  bool chooses_rows;     /* by the option Row */
-  bool shared;           /* by several instances, at some time */
-  int top_field;         /* -1: no Top */
-  char **labels;         /* by copy: the plugin instance */
-  uint8_t *core_used;    /* in this round */
+  bool single, per_core;                /* the table has one row; is PER_CORE */
+  bool is_core;                         /* it is the built-in one */
+  bool chooses_rows;                    /* by the option Row */
+  bool shared;                          /* by several instances, at some time */
+  struct region_instance_table *tables; /* that are added to it */
+  int top_field;                        /* -1: no Top */
+  char **labels;                        /* by copy: the plugin instance */
+  uint8_t *core_used;                   /* in this round */
   struct region_sum_row **rows;
   size_t rows_len, rows_capacity;
   struct region_sum_row **by_name, **by_clean; /* chains */

@@ -23,12 +23,10 @@ static bool needs_marks(const struct region_sum *sum) {
   return sum->top_field >= 0 || sum->chooses_rows;
 }
 
-static uint32_t max_rows(const struct region_instance *instance, uint32_t t) {
-  return region_reader_directory(instance->reader)->tables[t].max_rows;
-}
-
-static size_t marks_size(const struct region_instance *instance, uint32_t t) {
-  return (size_t)max_rows(instance, t) * sizeof(struct region_mark);
+static uint32_t max_rows(const struct region_instance_table *table) {
+  return region_reader_directory(table->instance->reader)
+      ->tables[table->number]
+      .max_rows;
 }
 
 static bool make_sums(struct region_instance_table *table) {
@@ -52,18 +50,18 @@ static bool make_sums(struct region_instance_table *table) {
 /* Address space is reserved for all possible rows; memory is used as rows come
  * into use. Returns the number of rows in use that have no mark for want of
  * memory. */
-static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
-  uint32_t in_use = region_reader_rows(instance->reader, t);
+static uint32_t make_marks(struct region_instance_table *table) {
+  uint32_t in_use = region_reader_rows(table->instance->reader, table->number);
   if (!needs_marks(table->sum))
     return 0;
   if (table->marks == NULL) {
-    void *marks = mmap(NULL, marks_size(instance, t), PROT_READ | PROT_WRITE,
+    size_t size = (size_t)max_rows(table) * sizeof(struct region_mark);
+    void *marks = mmap(NULL, size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (marks == MAP_FAILED)
       return in_use;
     table->marks = marks;
-    table->marks_size = marks_size(instance, t);
+    table->marks_size = size;
   }
   for (uint32_t rows = in_use; rows > table->marks_len;) {
     size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
@@ -77,20 +75,33 @@ static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
   return in_use > table->marks_len ? in_use - table->marks_len : 0;
 }
 
-void region_table_leave(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
+void region_table_join(struct region_instance_table *table,
+                       struct region_sum *sum) {
+  table->sum = sum;
+  table->next_of_sum = sum->tables;
+  sum->tables = table;
+}
+
+void region_table_leave(struct region_instance_table *table) {
   region_table_stop(table);
   for (uint32_t p = 0; p < table->parts_len; p++)
     table->parts[p]->ended = true;
-  if (table->sum != NULL)
+  if (table->sum != NULL) {
     region_parts_tidy(table);
+    struct region_instance_table **link = &table->sum->tables;
+    while (*link != table)
+      link = &(*link)->next_of_sum;
+    *link = table->next_of_sum;
+  }
   free(table->parts);
   free(table->last);
+  free(table->candidates.list);
   if (table->marks != NULL)
     munmap(table->marks, table->marks_size);
-  region_top_free(&table->challengers);
   region_allowance_give(table->allowance, table->bytes);
-  *table = (struct region_instance_table){.name = table->name,
+  *table = (struct region_instance_table){.instance = table->instance,
+                                          .number = table->number,
+                                          .name = table->name,
                                           .allowance = table->allowance,
                                           .final = table->final};
 }
@@ -130,7 +141,7 @@ static void tell_short(const struct region_reading *reading) {
   if (!sum->memory_told)
     WARNING("percore: region %s: table %s: MaxMemory is too small for %" PRIu64
             " of its rows, which are %s; set MaxMemory %" PRIu64 ".",
-            reading->instance->region, sum->table, rows,
+            reading->table->instance->region, sum->table, rows,
             sum->chooses_rows ? "left out" : "counted in `other` alone",
             memory_for(sum, bytes));
   sum->memory_told = true;
@@ -140,31 +151,30 @@ static void tell_short(const struct region_reading *reading) {
  * Beginning
  */
 
-/* A table that is read twice in one round of the sum adds its gauges twice.
- */
-static void avoid_doubles(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_instance_table *table) {
+/* A table that is read twice in one round of the sum adds its gauges twice. */
+static void avoid_doubles(const struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   if (table->round != sum->round && table->round_before != sum->round)
     return;
-  if (region_instance_shares(watch, sum, instance))
+  if (region_sum_is_shared(sum, table->instance))
     sum->other_twice = true;
   else
     region_sum_begin_again(sum);
 }
 
-static bool make_challengers(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
+static bool make_candidates(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
-  table->challengers.len = 0;
-  if (sum->top_field < 0 || table->challengers.heap != NULL)
+  struct region_candidates *candidates = &table->candidates;
+  candidates->len = 0;
+  candidates->least = INT64_MIN;
+  if (sum->top_field < 0 || candidates->list != NULL)
     return true;
-  size_t most = MIN(sum->config->top, max_rows(instance, t));
-  size_t bytes = most * sizeof(*table->challengers.heap);
+  candidates->most = MIN(sum->config->top, max_rows(table));
+  size_t bytes = 2 * candidates->most * sizeof(*candidates->list);
   if (!region_allowance_take(table->allowance, bytes))
     return false;
-  if (!region_top_init(&table->challengers, most)) {
+  candidates->list = malloc(bytes);
+  if (candidates->list == NULL) {
     region_allowance_give(table->allowance, bytes);
     return false;
   }
@@ -189,9 +199,7 @@ static void make_room_for_others(struct region_instance_table *table) {
 }
 
 bool region_table_begin(struct region_watch *watch,
-                        struct region_instance *instance, uint32_t t,
-                        bool ended) {
-  struct region_instance_table *table = &instance->tables[t];
+                        struct region_instance_table *table, bool ended) {
   struct region_sum *sum = table->sum;
   if (table->reading != NULL)
     return true;
@@ -200,15 +208,15 @@ bool region_table_begin(struct region_watch *watch,
     return false;
   errno = ENOMEM;
   struct region_reading *reading = calloc(1, sizeof(*reading));
-  if (reading == NULL || !make_sums(table) || !make_challengers(instance, t)) {
+  if (reading == NULL || !make_sums(table) || !make_candidates(table)) {
     free(reading);
-    tell_left_out(instance, sum);
+    tell_left_out(table->instance, sum);
     table->from_zero = false;
     return false;
   }
-  avoid_doubles(watch, instance, table);
+  avoid_doubles(table);
   make_room_for_others(table);
-  uint32_t unmarked = make_marks(instance, t);
+  uint32_t unmarked = make_marks(table);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;
   table->pass++;
@@ -216,16 +224,15 @@ bool region_table_begin(struct region_watch *watch,
   sum->open++;
   *reading = (struct region_reading){
       .watch = watch,
-      .instance = instance,
       .table = table,
       .sum = sum,
-      .number = t,
+      .reader = table->instance->reader,
       .parts_len = table->parts_len,
       .is_final = ended,
       .unmarked = unmarked,
       .looks_names_up =
           !table->looked || (table->names_seen != sum->names_shown &&
-                             region_instance_shares(watch, sum, instance))};
+                             region_sum_is_shared(sum, table->instance))};
   return true;
 }
 
@@ -264,7 +271,7 @@ static uint32_t grow(struct region_instance_table *table) {
 }
 
 static void count_drops(struct region_reading *reading, uint32_t drops) {
-  struct region_instance *instance = reading->instance;
+  struct region_instance *instance = reading->table->instance;
   reading->watch->cells_back += drops;
   if (drops > 0 && !instance->drop_told)
     WARNING("percore: region %s: counters of table %s went back; a producer "
@@ -310,8 +317,7 @@ static uint32_t tile_rows(const struct region_sum *sum) {
 /* What reading the tile took, in cells. */
 static uint64_t cost_of_tile(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
-  uint64_t slots =
-      sum->per_core ? region_reader_slots(reading->instance->reader) : 1;
+  uint64_t slots = sum->per_core ? region_reader_slots(reading->reader) : 1;
   uint64_t row =
       sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
   return MAX(1, reading->tile.rows) * row + CELLS_PER_SLOT * slots +
@@ -324,7 +330,7 @@ static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
   const struct region_watch_options *options = &reading->watch->options;
   do {
     reading->names_matched = 0;
-    region_tile_read(reading->instance->reader, tile, reading->next_row);
+    region_tile_read(reading->reader, tile, reading->next_row);
     region_follow_tile(reading);
     reading->next_row += tile->rows;
     *cells_left -= MIN(*cells_left, cost_of_tile(reading));
@@ -335,19 +341,17 @@ static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
 }
 
 static int make_tile(struct region_tile *tile,
-                     const struct region_instance *instance, uint32_t t,
-                     uint32_t rows) {
-  bool cores = region_sum_has_cores(instance->tables[t].sum);
-  return region_tile_init(tile, instance->reader, t, rows,
+                     const struct region_instance_table *table, uint32_t rows) {
+  bool cores = region_sum_has_cores(table->sum);
+  return region_tile_init(tile, table->instance->reader, table->number, rows,
                           REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
 }
 
 bool region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left) {
   struct region_reading *reading = table->reading;
-  if (make_tile(&reading->tile, reading->instance, reading->number,
-                tile_rows(reading->sum)) != 0) {
-    tell_left_out(reading->instance, reading->sum);
+  if (make_tile(&reading->tile, table, tile_rows(reading->sum)) != 0) {
+    tell_left_out(table->instance, reading->sum);
     table->from_zero = false;
     if (reading->is_final)
       table->final = REGION_FINAL_DONE;
@@ -365,51 +369,64 @@ bool region_table_read(struct region_instance_table *table,
  * Top
  */
 
+/* The heaviest first; among equals, rows that were offered first. */
+static int compare_candidates(const void *a, const void *b) {
+  const struct region_candidate *x = a, *y = b;
+  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
+                                : (x->row > y->row) - (x->row < y->row);
+}
+
+void region_candidates_cut(struct region_candidates *candidates) {
+  qsort(candidates->list, candidates->len, sizeof(*candidates->list),
+        compare_candidates);
+  if (candidates->len < candidates->most)
+    return;
+  candidates->len = candidates->most;
+  candidates->least = candidates->list[candidates->len - 1].weight;
+}
+
 static int compare_row(const void *key, const void *part) {
   uint32_t row = *(const uint32_t *)key;
   uint32_t number = (*(struct region_part *const *)part)->number;
   return (row > number) - (row < number);
 }
 
+/* With Row, candidates are followed already. */
 static struct region_part *find_part(const struct region_instance_table *table,
                                      uint32_t row) {
   struct region_part **found =
-      table->parts_len > 0 ? bsearch(&row, table->parts, table->parts_len,
-                                     sizeof(struct region_part *), compare_row)
-                           : NULL;
+      table->sum->chooses_rows && table->parts_len > 0
+          ? bsearch(&row, table->parts, table->parts_len,
+                    sizeof(struct region_part *), compare_row)
+          : NULL;
   return found != NULL ? *found : NULL;
 }
 
 /* The row is read once more: its counts before now belong to `other`, so that
  * the first interval of its series is not longer than the others. */
-static void show_unfollowed(struct region_instance *instance, uint32_t t,
-                            const struct region_challenger *challenger,
+static void show_unfollowed(struct region_instance_table *table,
+                            const struct region_candidate *candidate,
                             struct region_sum_row *row) {
-  struct region_instance_table *table = &instance->tables[t];
-  struct region_reading reading = {
-      .instance = instance, .table = table, .sum = table->sum, .number = t};
+  struct region_reading reading = {.table = table, .sum = table->sum};
   struct region_tile *tile = &reading.tile;
-  if (make_tile(tile, instance, t, 1) != 0)
+  if (make_tile(tile, table, 1) != 0)
     return;
-  region_tile_read(instance->reader, tile, challenger->row);
+  region_tile_read(table->instance->reader, tile, candidate->row);
   if (tile->rows > 0 && region_state(tile->generations[0]) == REGION_LIVE &&
       region_incarnation(tile->generations[0]) ==
-          region_incarnation(challenger->generation))
+          region_incarnation(candidate->generation))
     region_part_new(&reading, 0, row, false);
   region_tile_free(tile);
 }
 
-void region_table_show(struct region_instance *instance, uint32_t t,
-                       const struct region_challenger *challenger,
+void region_table_show(struct region_instance_table *table,
+                       const struct region_candidate *candidate,
                        struct region_sum_row *row) {
-  struct region_instance_table *table = &instance->tables[t];
-  if (!table->sum->chooses_rows) {
-    show_unfollowed(instance, t, challenger, row);
-    return;
-  }
-  struct region_part *part = find_part(table, challenger->row);
-  if (part != NULL &&
-      part->incarnation == region_incarnation(challenger->generation))
+  struct region_part *part = find_part(table, candidate->row);
+  if (!table->sum->chooses_rows)
+    show_unfollowed(table, candidate, row);
+  else if (part != NULL &&
+           part->incarnation == region_incarnation(candidate->generation))
     region_part_show(table->sum, part, row);
 }
 
@@ -423,13 +440,11 @@ void region_table_hide(struct region_instance_table *table) {
   region_parts_tidy(table);
 }
 
-/* If it challenges in the next pass, too, that is the second time. */
 void region_table_remember(struct region_instance_table *table,
-                           const struct region_challenger *challenger) {
-  struct region_part *part =
-      table->sum->chooses_rows ? find_part(table, challenger->row) : NULL;
+                           const struct region_candidate *candidate) {
+  struct region_part *part = find_part(table, candidate->row);
   if (part != NULL)
     part->challenged = table->pass;
-  else if (challenger->row < table->marks_len)
-    table->marks[challenger->row].challenged = table->pass;
+  else if (candidate->row < table->marks_len)
+    table->marks[candidate->row].challenged = table->pass;
 }

@@ -11,10 +11,32 @@
 #define PERCORE_PLUGIN_REGION_TABLE_H
 
 #include "region_sum.h"
-#include "region_top.h"
 
 struct region_watch;
 struct region_instance;
+
+/* A row that Top may show. */
+struct region_candidate {
+  int64_t weight;
+  uint64_t generation;
+  uint32_t row;
+  bool again; /* it was a candidate in the pass before, too */
+};
+
+/* Weights are foreign: their sum stays within what a weight can be. */
+static inline int64_t region_weights_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum))
+    return b < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
+/* The heaviest of those that were offered, and up to as many others. */
+struct region_candidates {
+  struct region_candidate *list;
+  size_t len, most; /* most: to be kept; there is room for twice as many */
+  int64_t least;    /* a candidate that is not heavier is not kept */
+};
 
 /* An object that is followed. */
 struct region_part {
@@ -48,11 +70,14 @@ enum region_final {
 
 /* A table of the producer that is read now. */
 struct region_instance_table {
+  struct region_instance *instance;
+  uint32_t number; /* in the directory */
   char *name;
   struct region_sum *sum; /* NULL: no sum that it can be added to */
-  bool from_zero;         /* everything that it has counted is reported */
-  bool looked;            /* a pass was completed */
-  bool odd_told;          /* the log says why it has no sum */
+  struct region_instance_table *next_of_sum;
+  bool from_zero; /* everything that it has counted is reported */
+  bool looked;    /* a pass was completed */
+  bool odd_told;  /* the log says why it has no sum */
   enum region_final final;
   uint64_t names_seen;   /* names_shown of the sum at the last pass */
   uint64_t round;        /* of the sum, in which its pass began */
@@ -70,16 +95,15 @@ struct region_instance_table {
   uint32_t rows_passed, marks_passed; /* the last pass had so many */
   struct region_part **parts;         /* by number */
   uint32_t parts_len, parts_capacity;
-  struct region_top challengers;      /* of the last pass */
-  struct region_allowance *allowance; /* for all of this */
-  size_t bytes;                       /* of it, without parts */
+  struct region_candidates candidates; /* of the last pass */
+  struct region_allowance *allowance;  /* for all of this */
+  size_t bytes;                        /* of it, without parts */
 };
 
 /* Begins a pass, unless a pass is under way or this round has had one. `ended`:
  * the producer has ended, so this is the last pass. False if no pass begins. */
 bool region_table_begin(struct region_watch *watch,
-                        struct region_instance *instance, uint32_t t,
-                        bool ended);
+                        struct region_instance_table *table, bool ended);
 
 /* Reads rows of about *cells_left cells and subtracts the cells that it read.
  * True if the pass is complete. */
@@ -89,15 +113,18 @@ bool region_table_read(struct region_instance_table *table,
 /* How many cells are read in a few milliseconds. */
 #define REGION_PIECE_CELLS UINT64_C(131072)
 
+/* Keeps the heaviest candidates, the heaviest first. */
+void region_candidates_cut(struct region_candidates *candidates);
+
 /* Makes rows that have won a place into parts of the row of the sum. */
-void region_table_show(struct region_instance *instance, uint32_t t,
-                       const struct region_challenger *challenger,
+void region_table_show(struct region_instance_table *table,
+                       const struct region_candidate *candidate,
                        struct region_sum_row *row);
 
 /* Notes that a row wanted to be shown and is not, so that its next attempt is
  * the second. */
 void region_table_remember(struct region_instance_table *table,
-                           const struct region_challenger *challenger);
+                           const struct region_candidate *candidate);
 
 /* Drops the parts of rows that Top no longer shows. */
 void region_table_hide(struct region_instance_table *table);
@@ -106,8 +133,12 @@ void region_table_hide(struct region_instance_table *table);
  */
 void region_table_stop(struct region_instance_table *table);
 
+/* From now on the table is added to that sum. */
+void region_table_join(struct region_instance_table *table,
+                       struct region_sum *sum);
+
 /* Drops everything that is known of the rows, and the sum. */
-void region_table_leave(struct region_instance *instance, uint32_t t);
+void region_table_leave(struct region_instance_table *table);
 
 /* ---------------------------------------------------------------------------
  * Private to region_table.c, region_follow.c and region_choice.c
@@ -116,16 +147,17 @@ void region_table_leave(struct region_instance *instance, uint32_t t);
 /* The state of a pass. */
 struct region_reading {
   struct region_watch *watch;
-  struct region_instance *instance;
   struct region_instance_table *table;
   struct region_sum *sum;
-  uint32_t number; /* of the table */
-  bool is_final;   /* its producer has ended */
+  struct region_reader *reader;
+  bool is_final; /* its producer has ended */
   struct region_tile tile;
   uint32_t next_row, next_part, parts_len;
   bool looks_names_up;     /* rows may have names that were shown lately */
   uint64_t live, left_out; /* rows */
   uint64_t names_matched;  /* in this tile, with an option Row each time */
+  char name[REGION_ROW_NAME_SIZE]; /* of a row */
+  uint32_t named;                  /* number of this row + 1; 0: none */
   uint32_t unmarked; /* rows in use that have no mark for want of memory */
 };
 

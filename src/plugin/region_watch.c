@@ -211,16 +211,6 @@ static void begin_unanswered(struct region_watch *watch,
  * Forgetting
  */
 
-static bool is_used(const struct region_watch *watch,
-                    const struct region_sum *sum) {
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum)
-        return true;
-  return false;
-}
-
 static void forget_rows(struct region_watch *watch, uint64_t round) {
   for (size_t i = 0; i < watch->sums.len; i++)
     region_sum_forget(watch->sums.list[i].sum,
@@ -228,7 +218,7 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
   size_t kept = 0;
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum_entry entry = watch->sums.list[i];
-    if (entry.sum->round >= round || is_used(watch, entry.sum)) {
+    if (entry.sum->round >= round || entry.sum->tables != NULL) {
       watch->sums.list[kept++] = entry;
       continue;
     }
@@ -377,7 +367,7 @@ static void put_sums(struct region_watch *watch,
       region_sum_begin(sum, watch->round);
       sum->other_twice = true; /* its gauges are not known */
     } else if (is_complete(sum)) {
-      region_choose(watch, sum);
+      region_choose(sum);
     } else {
       continue;
     }

@@ -9,20 +9,6 @@
 
 #include "cycles/figures.h"
 
-/* What became of earlier snapshots. */
-struct region_outlet {
-  uint64_t dispatched; /* number of the last snapshot that was dispatched */
-  uint64_t before_it;  /* bit i: snapshot `dispatched` - i was dispatched */
-  size_t room;         /* how many values may be dispatched in one interval */
-};
-
-static inline bool region_outlet_dispatched(const struct region_outlet *outlet,
-                                            uint64_t number) {
-  uint64_t before = outlet->dispatched - number;
-  return number <= outlet->dispatched && before < 64 &&
-         (outlet->before_it >> before & 1);
-}
-
 /* All must live as long as the watch. */
 struct region_watch_options {
   const struct region_configs *configs;

@@ -152,9 +152,12 @@ int region_useful_put(const struct region_useful *useful,
                       const struct topology *topology,
                       const struct figures_group *groups, size_t groups_len,
                       struct region_snapshot *snapshot) {
-  struct snapshot loads = {.cores = calloc(CORES_MAX, sizeof(*loads.cores))};
+  size_t len = 0;
+  for (int core = 0; core < CORES_MAX; core++)
+    len += !isnan(useful_load(useful, core));
+  struct snapshot loads = {.cores = calloc(len, sizeof(*loads.cores))};
   if (loads.cores == NULL)
-    return -ENOMEM;
+    return len > 0 ? -ENOMEM : 0;
   for (int core = 0; core < CORES_MAX; core++) {
     double load = useful_load(useful, core);
     if (isnan(load))
