@@ -53,7 +53,7 @@ static uint64_t values_used(const struct region_sum *sum) {
     return 0;
   return sum->round_put == 0
              ? sum->wanted
-             : (sum->rows_followed + sum->rows_waiting + !sum->single) *
+             : (sum->rows_tracked + sum->rows_waiting + !sum->single) *
                    values_of_row(sum);
 }
 

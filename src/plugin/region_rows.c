@@ -187,8 +187,8 @@ uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row) {
 
 void region_sum_begin_again(struct region_sum *sum) {
   sum->other_begun = false;
-  for (uint32_t s = 0; sum->other != NULL && s < sum->standing_len; s++)
-    sum->other->now[sum->standing[s]] = 0;
+  for (uint32_t s = 0; sum->other != NULL && s < sum->present_len; s++)
+    sum->other->now[sum->present[s]] = 0;
 }
 
 /* `other` is live in every round. It is the sum of many rows, so it has no
@@ -221,7 +221,7 @@ static void count_waiting(struct region_sum *sum) {
   sum->rows_waiting = 0;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
-    row->waits = row->parts == 0 && region_sum_is_due(sum, row);
+    row->waits = row->objects == 0 && region_sum_is_due(sum, row);
     sum->rows_waiting += row->waits;
   }
 }
@@ -245,49 +245,48 @@ void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
     sum->core_used[core] |= core_used[core];
 }
 
-static void add_standing(const struct region_sum *sum, uint64_t *now,
-                         const uint64_t *standing, bool replace) {
-  for (uint32_t s = 0; s < sum->standing_len; s++) {
-    uint32_t c = sum->standing[s];
-    now[c] = replace ? standing[s]
+static void add_present(const struct region_sum *sum, uint64_t *now,
+                        const uint64_t *present, bool replace) {
+  for (uint32_t s = 0; s < sum->present_len; s++) {
+    uint32_t c = sum->present[s];
+    now[c] = replace ? present[s]
                      : combine(sum->kinds[c], sum->aggregations[c], now[c],
-                               standing[s]);
+                               present[s]);
   }
 }
 
 bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const void *owner, const uint64_t *standing) {
+                    const void *owner, const uint64_t *present) {
   row->round = sum->round;
-  if (standing == NULL)
+  if (present == NULL)
     return false;
-  bool first = row->standing_round != sum->round;
+  bool first = row->present_round != sum->round;
   bool again = !first && row->owner == owner; /* a later object */
   row->several = !first && (row->several || !again);
-  row->standing_round = sum->round;
+  row->present_round = sum->round;
   row->owner = owner;
-  add_standing(sum, row->now, standing, first || again);
+  add_present(sum, row->now, present, first || again);
   return first || again;
 }
 
 void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
-                         uint32_t core, const uint64_t *standing,
-                         bool replace) {
-  add_standing(sum, row->now + (size_t)(core + 1) * sum->columns, standing,
-               replace);
+                         uint32_t core, const uint64_t *present, bool replace) {
+  add_present(sum, row->now + (size_t)(core + 1) * sum->columns, present,
+              replace);
 }
 
-void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing) {
-  if (sum->other == NULL || sum->standing_len == 0)
+void region_sum_add_to_other(struct region_sum *sum, const uint64_t *present) {
+  if (sum->other == NULL || sum->present_len == 0)
     return;
-  add_standing(sum, sum->other->now, standing, !sum->other_begun);
+  add_present(sum, sum->other->now, present, !sum->other_begun);
   sum->other_begun = true;
 }
 
-void region_sum_settle(struct region_sum *sum, const uint64_t *rest) {
+void region_sum_settle(struct region_sum *sum, const uint64_t *remainder) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
-      sum->balance[at] += rest[at];
+    for (uint32_t g = 0; g < sum->counters_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
+      sum->balance[at] += remainder[at];
     }
 }
 
@@ -295,11 +294,11 @@ void region_sum_move_to_other(struct region_sum *sum,
                               struct region_sum_row *row) {
   region_sum_settle(sum, region_sum_grow(sum, row));
   clear_delta(sum, row);
-  for (uint32_t s = 0; s < sum->standing_len; s++)
-    sum->scratch[s] = row->now[sum->standing[s]];
-  if (row->standing_round == sum->round)
+  for (uint32_t s = 0; s < sum->present_len; s++)
+    sum->scratch[s] = row->now[sum->present[s]];
+  if (row->present_round == sum->round)
     region_sum_add_to_other(sum, sum->scratch);
-  row->standing_round = 0;
+  row->present_round = 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -310,7 +309,7 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
   size_t kept = 0;
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
-    if (row->used >= round || row->parts > 0)
+    if (row->used >= round || row->objects > 0)
       sum->rows[kept++] = row;
     else
       region_sum_free_row(sum, row);
@@ -335,7 +334,7 @@ static int compare_rounds(const void *a, const void *b) {
 }
 
 void region_sum_forget_most(struct region_sum *sum) {
-  size_t most = sum->top_field >= 0 ? sum->config->top : sum->rows_followed;
+  size_t most = sum->top_field >= 0 ? sum->config->top : sum->rows_tracked;
   most = MAX(REMEMBERED_TIMES * most, REMEMBERED_LEAST);
   if (sum->open > 0 || sum->rows_len <= most + most / 4)
     return;

@@ -96,11 +96,11 @@ static void choose_columns(struct region_sum *sum) {
     const struct region_sum_field *field = &sum->fields[f];
     bool wanted = field->wanted || (int)f == sum->top_field || sum->is_core;
     for (uint32_t c = field->column; c < field->column + field->cells; c++)
-      if (!region_sum_grows(field->kind))
-        sum->standing[sum->standing_len++] = c;
+      if (!region_sum_is_counter(field->kind))
+        sum->present[sum->present_len++] = c;
       else if (wanted)
-        sum->growing[sum->growing_len++] =
-            (struct region_sum_growing){.column = c, .field = f};
+        sum->counters[sum->counters_len++] =
+            (struct region_sum_counter){.column = c, .field = f};
   }
 }
 
@@ -158,8 +158,8 @@ struct region_sum *region_sum_new(const struct region_config *config,
   sum->fields = calloc(sum->field_count, sizeof(*sum->fields));
   sum->kinds = calloc(sum->columns, sizeof(*sum->kinds));
   sum->aggregations = calloc(sum->columns, sizeof(*sum->aggregations));
-  sum->growing = calloc(sum->columns, sizeof(*sum->growing));
-  sum->standing = calloc(sum->columns, sizeof(*sum->standing));
+  sum->counters = calloc(sum->columns, sizeof(*sum->counters));
+  sum->present = calloc(sum->columns, sizeof(*sum->present));
   sum->scratch = calloc(sum->columns, sizeof(*sum->scratch));
   sum->balance = calloc(region_sum_cells(sum), sizeof(*sum->balance));
   sum->labels = calloc(sum->copies, sizeof(*sum->labels));
@@ -167,7 +167,7 @@ struct region_sum *region_sum_new(const struct region_config *config,
   sum->by_name = calloc(sum->chains, sizeof(*sum->by_name));
   sum->by_clean = calloc(sum->chains, sizeof(*sum->by_clean));
   bool complete = sum->table && sum->fields && sum->kinds &&
-                  sum->aggregations && sum->growing && sum->standing &&
+                  sum->aggregations && sum->counters && sum->present &&
                   sum->scratch && sum->balance && sum->labels &&
                   sum->core_used && sum->by_name && sum->by_clean &&
                   make_labels(sum, instance);
@@ -206,8 +206,8 @@ void region_sum_free(struct region_sum *sum) {
   free(sum->fields);
   free(sum->kinds);
   free(sum->aggregations);
-  free(sum->growing);
-  free(sum->standing);
+  free(sum->counters);
+  free(sum->present);
   free(sum->scratch);
   free(sum->balance);
   free(sum->core_used);

@@ -33,14 +33,14 @@ struct region_sum_row {
   char *name, *clean;
   const char *text; /* clean name, in the snapshot that is being built */
   uint64_t round;   /* the last round in which the row was live; 0: never */
-  uint64_t standing_round; /* the same for gauges, levels and states */
-  uint64_t grown;          /* the round that delta and weight are of */
-  uint64_t used;           /* the last round in which it was shown, or named */
+  uint64_t present_round; /* the same for gauges, levels and states */
+  uint64_t grown;         /* the round that delta and weight are of */
+  uint64_t used;          /* the last round in which it was shown, or named */
   uint64_t due;      /* every snapshot of this number and later that has the sum
                         has the row's present counts; 0: there are no counts */
   const void *owner; /* of the part that was added last */
   uint32_t copies;   /* that it was made with */
-  uint32_t parts;    /* objects of instances that are followed for it */
+  uint32_t objects;  /* objects of instances that are followed for it */
   bool waits;        /* shown, without parts, for its last counts */
   bool clashes;      /* another row has the same clean name */
   bool several;      /* several instances have it now */
@@ -64,11 +64,11 @@ struct region_sum {
   uint32_t copies;                /* that are read: 1, or 1 + core_count */
   uint32_t copies_made;           /* that it was made with */
   uint32_t *kinds, *aggregations; /* by column */
-  struct region_sum_growing {
+  struct region_sum_counter {
     uint32_t column, field;
-  } * growing;        /* wanted columns that only grow */
-  uint32_t *standing; /* columns that do not */
-  uint32_t growing_len, standing_len;
+  } * counters;      /* wanted columns that only grow */
+  uint32_t *present; /* columns that do not */
+  uint32_t counters_len, present_len;
   bool single, per_core;                /* the table has one row; is PER_CORE */
   bool is_core;                         /* it is the built-in one */
   bool chooses_rows;                    /* by the option Row */
@@ -91,7 +91,7 @@ struct region_sum {
   struct region_allowance *allowance;
   bool has_room;        /* by MaxValues, for a row or `other` */
   size_t rows_max;      /* to be shown besides */
-  size_t rows_followed; /* rows that have parts */
+  size_t rows_tracked;  /* rows that have parts */
   size_t rows_waiting;  /* rows that have none and wait */
   uint64_t names_shown; /* changes whenever Top shows another name */
   uint64_t left_out;    /* live rows that are not shown, in this round */
@@ -130,7 +130,7 @@ static inline bool region_sum_has_cores(const struct region_sum *sum) {
  */
 void region_sum_count_live(struct region_sum *sum, uint64_t rows);
 
-static inline bool region_sum_grows(uint32_t kind) {
+static inline bool region_sum_is_counter(uint32_t kind) {
   return kind == PERCORE_COUNTER || kind == PERCORE_HISTOGRAM;
 }
 
@@ -155,7 +155,7 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 /* MaxValues leaves no place for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
   return sum->single ? !sum->has_room
-                     : sum->rows_followed + sum->rows_waiting >= sum->rows_max;
+                     : sum->rows_tracked + sum->rows_waiting >= sum->rows_max;
 }
 
 /* Takes note of what became of earlier snapshots. */
@@ -179,13 +179,13 @@ void region_sum_begin(struct region_sum *sum, uint64_t round);
 void region_sum_begin_again(struct region_sum *sum);
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
-/* The row is there with these gauges, levels and states ([standing]; NULL: the
+/* The row is there with these gauges, levels and states ([present]; NULL: the
  * row ended unseen, they are not known). Returns whether they replace what was
  * added before in this round, as other copies must do, too. */
 bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const void *owner, const uint64_t *standing);
+                    const void *owner, const uint64_t *present);
 void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
-                         uint32_t core, const uint64_t *standing, bool replace);
+                         uint32_t core, const uint64_t *present, bool replace);
 
 /* Whether growth of this copy is the row's own: an identifier that Top shows
  * counts from its first point on, once that has reached the stores. */
@@ -200,11 +200,11 @@ static inline bool region_sum_counts(const struct region_sum *sum,
 uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row);
 
 /* A live row that is not shown. */
-void region_sum_add_to_other(struct region_sum *sum, const uint64_t *standing);
+void region_sum_add_to_other(struct region_sum *sum, const uint64_t *present);
 
 /* Growth of a table of an instance, less the part that was added to rows;
  * [copy][column] modulo 2^64. */
-void region_sum_settle(struct region_sum *sum, const uint64_t *rest);
+void region_sum_settle(struct region_sum *sum, const uint64_t *remainder);
 
 /* What a row that is not shown added in this round goes to `other`. */
 void region_sum_move_to_other(struct region_sum *sum,

@@ -43,7 +43,7 @@ static bool make_sums(struct region_instance_table *table) {
   }
   table->bytes += bytes;
   table->now = table->last + cells;
-  table->rest = table->now + cells;
+  table->remainder = table->now + cells;
   return true;
 }
 
@@ -84,16 +84,16 @@ void region_table_join(struct region_instance_table *table,
 
 void region_table_leave(struct region_instance_table *table) {
   region_table_stop(table);
-  for (uint32_t p = 0; p < table->parts_len; p++)
-    table->parts[p]->ended = true;
+  for (uint32_t p = 0; p < table->objects_len; p++)
+    table->objects[p]->ended = true;
   if (table->sum != NULL) {
-    region_parts_tidy(table);
+    region_objects_tidy(table);
     struct region_instance_table **link = &table->sum->tables;
     while (*link != table)
       link = &(*link)->next_of_sum;
     *link = table->next_of_sum;
   }
-  free(table->parts);
+  free(table->objects);
   free(table->last);
   free(table->candidates.list);
   if (table->marks != NULL)
@@ -185,17 +185,17 @@ static bool make_candidates(struct region_instance_table *table) {
 /* If MaxValues leaves less room than before, the last rows are dropped. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  size_t used = sum->rows_followed + sum->rows_waiting;
+  size_t used = sum->rows_tracked + sum->rows_waiting;
   size_t many =
       used > sum->rows_max && sum->top_field < 0 ? used - sum->rows_max : 0;
-  for (uint32_t p = table->parts_len; p > 0 && many > 0; p--) {
-    if (table->parts[p - 1]->row == NULL)
+  for (uint32_t p = table->objects_len; p > 0 && many > 0; p--) {
+    if (table->objects[p - 1]->row == NULL)
       continue;
     table->left_out++;
     many--;
-    region_part_let_go(sum, table->parts[p - 1]);
+    region_object_let_go(sum, table->objects[p - 1]);
   }
-  region_parts_tidy(table);
+  region_objects_tidy(table);
 }
 
 bool region_table_begin(struct region_watch *watch,
@@ -219,7 +219,7 @@ bool region_table_begin(struct region_watch *watch,
   uint32_t unmarked = make_marks(table);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;
-  table->pass++;
+  table->scans++;
   table->reading = reading;
   sum->open++;
   *reading = (struct region_reading){
@@ -227,19 +227,19 @@ bool region_table_begin(struct region_watch *watch,
       .table = table,
       .sum = sum,
       .reader = table->instance->reader,
-      .parts_len = table->parts_len,
+      .objects_len = table->objects_len,
       .is_final = ended,
       .unmarked = unmarked,
       .looks_names_up =
-          !table->looked || (table->names_seen != sum->names_shown &&
-                             region_sum_is_shared(sum, table->instance))};
+          !table->scanned || (table->names_seen != sum->names_shown &&
+                              region_sum_is_shared(sum, table->instance))};
   return true;
 }
 
 void region_table_stop(struct region_instance_table *table) {
   if (table->reading == NULL)
     return;
-  region_parts_tidy(table);
+  region_objects_tidy(table);
   free(table->reading);
   table->reading = NULL;
   table->sum->open--;
@@ -255,16 +255,16 @@ static uint32_t grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
+    for (uint32_t g = 0; g < sum->counters_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
       uint64_t grown = table->now[at] - table->last[at];
-      if (!table->looked && !table->from_zero) {
+      if (!table->scanned && !table->from_zero) {
         grown = 0; /* counted before anyone looked */
       } else if ((int64_t)grown < 0) {
         drops++;
         continue;
       }
-      table->rest[at] += grown;
+      table->remainder[at] += grown;
       table->last[at] = table->now[at];
     }
   return drops;
@@ -286,12 +286,13 @@ static void finish(struct region_reading *reading) {
   struct region_sum *sum = reading->sum;
   if (!sum->chooses_rows)
     count_drops(reading, grow(table));
-  region_sum_settle(sum, table->rest);
-  memset(table->rest, 0, region_sum_cells(sum) * sizeof(*table->rest));
-  table->looked = true;
+  region_sum_settle(sum, table->remainder);
+  memset(table->remainder, 0,
+         region_sum_cells(sum) * sizeof(*table->remainder));
+  table->scanned = true;
   table->left_out = reading->left_out;
-  table->rows_passed = reading->next_row;
-  table->marks_passed = table->marks_len;
+  table->rows_scanned = reading->next_row;
+  table->marks_scanned = table->marks_len;
   sum->left_out += reading->left_out;
   sum->live += reading->live;
   table->names_seen = sum->names_shown;
@@ -331,7 +332,7 @@ static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
   do {
     reading->names_matched = 0;
     region_tile_read(reading->reader, tile, reading->next_row);
-    region_follow_tile(reading);
+    region_track_tile(reading);
     reading->next_row += tile->rows;
     *cells_left -= MIN(*cells_left, cost_of_tile(reading));
     if (tile->rows < tile->capacity)
@@ -379,34 +380,34 @@ static int compare_candidates(const void *a, const void *b) {
 void region_candidates_cut(struct region_candidates *candidates) {
   qsort(candidates->list, candidates->len, sizeof(*candidates->list),
         compare_candidates);
-  if (candidates->len < candidates->most)
+  if (candidates->len <= candidates->most)
     return;
   candidates->len = candidates->most;
   candidates->least = candidates->list[candidates->len - 1].weight;
 }
 
-static int compare_row(const void *key, const void *part) {
+static int compare_row(const void *key, const void *object) {
   uint32_t row = *(const uint32_t *)key;
-  uint32_t number = (*(struct region_part *const *)part)->number;
+  uint32_t number = (*(struct region_object *const *)object)->number;
   return (row > number) - (row < number);
 }
 
 /* With Row, candidates are followed already. */
-static struct region_part *find_part(const struct region_instance_table *table,
-                                     uint32_t row) {
-  struct region_part **found =
-      table->sum->chooses_rows && table->parts_len > 0
-          ? bsearch(&row, table->parts, table->parts_len,
-                    sizeof(struct region_part *), compare_row)
+static struct region_object *
+find_object(const struct region_instance_table *table, uint32_t row) {
+  struct region_object **found =
+      table->sum->chooses_rows && table->objects_len > 0
+          ? bsearch(&row, table->objects, table->objects_len,
+                    sizeof(struct region_object *), compare_row)
           : NULL;
   return found != NULL ? *found : NULL;
 }
 
 /* The row is read once more: its counts before now belong to `other`, so that
  * the first interval of its series is not longer than the others. */
-static void show_unfollowed(struct region_instance_table *table,
-                            const struct region_candidate *candidate,
-                            struct region_sum_row *row) {
+static void show_untracked(struct region_instance_table *table,
+                           const struct region_candidate *candidate,
+                           struct region_sum_row *row) {
   struct region_reading reading = {.table = table, .sum = table->sum};
   struct region_tile *tile = &reading.tile;
   if (make_tile(tile, table, 1) != 0)
@@ -415,36 +416,36 @@ static void show_unfollowed(struct region_instance_table *table,
   if (tile->rows > 0 && region_state(tile->generations[0]) == REGION_LIVE &&
       region_incarnation(tile->generations[0]) ==
           region_incarnation(candidate->generation))
-    region_part_new(&reading, 0, row, false);
+    region_object_track(&reading, 0, row, false);
   region_tile_free(tile);
 }
 
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {
-  struct region_part *part = find_part(table, candidate->row);
+  struct region_object *object = find_object(table, candidate->row);
   if (!table->sum->chooses_rows)
-    show_unfollowed(table, candidate, row);
-  else if (part != NULL &&
-           part->incarnation == region_incarnation(candidate->generation))
-    region_part_show(table->sum, part, row);
+    show_untracked(table, candidate, row);
+  else if (object != NULL &&
+           object->incarnation == region_incarnation(candidate->generation))
+    region_object_show(table->sum, object, row);
 }
 
 void region_table_hide(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  for (uint32_t p = 0; p < table->parts_len; p++) {
-    struct region_part *part = table->parts[p];
-    if (part->row != NULL && !part->row->top)
-      region_part_let_go(sum, part);
+  for (uint32_t p = 0; p < table->objects_len; p++) {
+    struct region_object *object = table->objects[p];
+    if (object->row != NULL && !object->row->top)
+      region_object_let_go(sum, object);
   }
-  region_parts_tidy(table);
+  region_objects_tidy(table);
 }
 
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate) {
-  struct region_part *part = find_part(table, candidate->row);
-  if (part != NULL)
-    part->challenged = table->pass;
+  struct region_object *object = find_object(table, candidate->row);
+  if (object != NULL)
+    object->candidate_in = table->scans;
   else if (candidate->row < table->marks_len)
-    table->marks[candidate->row].challenged = table->pass;
+    table->marks[candidate->row].candidate_in = table->scans;
 }

@@ -39,12 +39,12 @@ struct region_candidates {
 };
 
 /* An object that is followed. */
-struct region_part {
+struct region_object {
   struct region_sum_row *row; /* NULL: what it counts goes to `other` */
   uint32_t number;
   uint32_t incarnation;
-  uint32_t copies;     /* that it was made with */
-  uint32_t challenged; /* the pass in which it wanted to be shown */
+  uint32_t copies;       /* that it was made with */
+  uint32_t candidate_in; /* the pass in which it wanted to be shown */
   /* Both keep the place until the end of the pass, so that no more rows are
    * shown than there is room for: */
   bool hidden;     /* its row is shown for the last time */
@@ -55,9 +55,9 @@ struct region_part {
 
 /* Kept for every row of a table with Top or Row. */
 struct region_mark {
-  uint32_t incarnation; /* 0: no object was seen here */
-  uint32_t challenged;  /* the pass in which it wanted to be shown */
-  uint64_t weighed;     /* raw value of the column that Top ranks by */
+  uint32_t incarnation;  /* 0: no object was seen here */
+  uint32_t candidate_in; /* the pass in which it wanted to be shown */
+  uint64_t weighed;      /* raw value of the column that Top ranks by */
 };
 
 /* The last pass over a table begins when its producer has ended. */
@@ -76,25 +76,26 @@ struct region_instance_table {
   struct region_sum *sum; /* NULL: no sum that it can be added to */
   struct region_instance_table *next_of_sum;
   bool from_zero; /* everything that it has counted is reported */
-  bool looked;    /* a pass was completed */
+  bool scanned;   /* a pass was completed */
   bool odd_told;  /* the log says why it has no sum */
   enum region_final final;
   uint64_t names_seen;   /* names_shown of the sum at the last pass */
   uint64_t round;        /* of the sum, in which its pass began */
   uint64_t round_before; /* the same of the producer before */
-  uint32_t pass;
+  uint32_t scans;
   uint64_t left_out; /* rows that could not be followed in the last pass, or
                         lost their place since */
   struct region_reading *reading; /* NULL: between two passes */
   uint64_t *last, *now; /* [copy][column]: the table's sum after the last pass,
                            and so far in this one */
-  uint64_t *rest; /* [copy][column]: growth less that of shown rows, in work */
+  uint64_t
+      *remainder; /* [copy][column]: growth less that of shown rows, in work */
   struct region_mark *marks; /* max_rows; NULL: none are needed, or no memory */
   size_t marks_size;
-  uint32_t marks_len;                 /* rows that the allowance has room for */
-  uint32_t rows_passed, marks_passed; /* the last pass had so many */
-  struct region_part **parts;         /* by number */
-  uint32_t parts_len, parts_capacity;
+  uint32_t marks_len; /* rows that the allowance has room for */
+  uint32_t rows_scanned, marks_scanned; /* the last pass had so many */
+  struct region_object **objects;       /* by number */
+  uint32_t objects_len, objects_capacity;
   struct region_candidates candidates; /* of the last pass */
   struct region_allowance *allowance;  /* for all of this */
   size_t bytes;                        /* of it, without parts */
@@ -152,7 +153,7 @@ struct region_reading {
   struct region_reader *reader;
   bool is_final; /* its producer has ended */
   struct region_tile tile;
-  uint32_t next_row, next_part, parts_len;
+  uint32_t next_row, next_object, objects_len;
   bool looks_names_up;     /* rows may have names that were shown lately */
   uint64_t live, left_out; /* rows */
   uint64_t names_matched;  /* in this tile, with an option Row each time */
@@ -164,10 +165,10 @@ struct region_reading {
 /* The row had no mark in the last pass, so its counts until then are in
  * `other`; with Row they are nowhere. */
 static inline bool
-region_table_passed_over(const struct region_instance_table *table,
+region_table_had_no_mark(const struct region_instance_table *table,
                          uint32_t row) {
-  return !table->sum->chooses_rows && row >= table->marks_passed &&
-         row < table->rows_passed;
+  return !table->sum->chooses_rows && row >= table->marks_scanned &&
+         row < table->rows_scanned;
 }
 
 /* Cells of a copy of the row at place i. */
@@ -180,21 +181,22 @@ static inline const uint64_t *region_tile_cells(const struct region_tile *tile,
 }
 
 /* Counts the rows of a tile and decides what becomes of them. */
-void region_follow_tile(struct region_reading *reading);
+void region_track_tile(struct region_reading *reading);
 
 /* A part for the row at place i of the tile. NULL if out of memory, or if the
  * row now holds another object. */
-struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
-                                    struct region_sum_row *row,
-                                    bool from_birth);
+struct region_object *region_object_track(struct region_reading *reading,
+                                          uint32_t i,
+                                          struct region_sum_row *row,
+                                          bool from_birth);
 
-void region_part_show(struct region_sum *sum, struct region_part *part,
-                      struct region_sum_row *row);
+void region_object_show(struct region_sum *sum, struct region_object *object,
+                        struct region_sum_row *row);
 
 /* From the next round on its counts go to `other`. */
-void region_part_let_go(struct region_sum *sum, struct region_part *part);
+void region_object_let_go(struct region_sum *sum, struct region_object *object);
 
 /* Removes parts that ended, and sorts the others. */
-void region_parts_tidy(struct region_instance_table *table);
+void region_objects_tidy(struct region_instance_table *table);
 
 #endif

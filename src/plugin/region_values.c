@@ -12,8 +12,8 @@
  * Growth
  */
 
-static bool is_present(const struct region_sum *sum,
-                       const struct region_sum_row *row) {
+static bool is_live(const struct region_sum *sum,
+                    const struct region_sum_row *row) {
   return row->round == sum->round && !row->clashes &&
          (sum->top_field < 0 || row->top);
 }
@@ -22,8 +22,8 @@ static void grow_row(struct region_sum *sum, struct region_sum_row *row,
                      uint64_t number) {
   const uint64_t *delta = region_sum_grow(sum, row);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
+    for (uint32_t g = 0; g < sum->counters_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
       row->now[at] += delta[at];
       if (delta[at] != 0)
         row->due = number;
@@ -36,8 +36,8 @@ static void grow_other(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other;
   uint64_t *delta = region_sum_grow(sum, other);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g].column;
+    for (uint32_t g = 0; g < sum->counters_len; g++) {
+      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
       delta[at] = 0;
       if ((int64_t)(sum->balance[at] - other->now[at]) <= 0)
         continue;
@@ -56,7 +56,7 @@ static void grow_all(struct region_sum *sum, uint64_t number) {
       region_sum_move_to_other(sum, row);
     else if (row->grown == sum->round)
       grow_row(sum, row, number);
-    if (is_present(sum, row) || region_sum_is_due(sum, row))
+    if (is_live(sum, row) || region_sum_is_due(sum, row))
       row->used = sum->round;
   }
   if (sum->other != NULL)
@@ -137,7 +137,7 @@ static bool has_meaning(const struct put *put,
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
   bool known = row == sum->other ? other_has_meaning(put)
-                                 : row->standing_round == sum->round;
+                                 : row->present_round == sum->round;
   return known &&
          (!none || (!row->several && (put->copy > 0 || !sum->per_core)));
 }
@@ -258,7 +258,7 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
   for (size_t i = 0; i < sum->rows_len; i++) {
     struct region_sum_row *row = sum->rows[i];
     row->text = NULL;
-    if (!is_present(sum, row))
+    if (!is_live(sum, row))
       continue;
     /* A row of Top begins with the count that it has. */
     show_row(sum, snapshot, row, sum->top_field < 0 ? zero_ns : 0);

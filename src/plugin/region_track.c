@@ -9,17 +9,19 @@
 
 /* A followed object has counted up to these cells. A cell that goes back counts
  * again once it exceeds its former value. Returns the number of such cells. */
-static uint32_t take(struct region_reading *reading, struct region_part *part,
-                     uint32_t copy, const uint64_t *cells) {
+static uint32_t count_cells(struct region_reading *reading,
+                            struct region_object *object, uint32_t copy,
+                            const uint64_t *cells) {
   struct region_sum *sum = reading->sum;
   size_t at = (size_t)copy * sum->columns;
-  uint64_t *last = part->last + at, *rest = reading->table->rest + at;
+  uint64_t *last = object->last + at,
+           *remainder = reading->table->remainder + at;
   uint64_t *own = NULL;
   uint32_t back = 0;
-  if (part->row != NULL && !part->row->clashes)
-    own = region_sum_grow(sum, part->row) + at;
-  for (uint32_t g = 0; g < sum->growing_len; g++) {
-    uint32_t c = sum->growing[g].column;
+  if (object->row != NULL && !object->row->clashes)
+    own = region_sum_grow(sum, object->row) + at;
+  for (uint32_t g = 0; g < sum->counters_len; g++) {
+    uint32_t c = sum->counters[g].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
       back++;
@@ -27,11 +29,11 @@ static uint32_t take(struct region_reading *reading, struct region_part *part,
     }
     last[c] = cells[c];
     if (sum->chooses_rows)
-      rest[c] += grown; /* of all rows that are wanted */
+      remainder[c] += grown; /* of all rows that are wanted */
     if (own != NULL &&
-        region_sum_counts(sum, part->row, copy, sum->growing[g].field)) {
+        region_sum_counts(sum, object->row, copy, sum->counters[g].field)) {
       own[c] += grown;
-      rest[c] -= grown;
+      remainder[c] -= grown;
     }
   }
   return back;
@@ -39,24 +41,25 @@ static uint32_t take(struct region_reading *reading, struct region_part *part,
 
 /* It is not known which object counted, so the growth is the table's. With Row
  * the table has no sum of its own: the growth waits for its object. */
-static void skip(const struct region_reading *reading, struct region_part *part,
-                 uint32_t copy, uint32_t i) {
+static void skip_cells(const struct region_reading *reading,
+                       struct region_object *object, uint32_t copy,
+                       uint32_t i) {
   const struct region_sum *sum = reading->sum;
   const uint64_t *cells = region_tile_cells(&reading->tile, copy, i);
-  uint64_t *last = part->last + (size_t)copy * sum->columns;
-  for (uint32_t g = 0; g < sum->growing_len; g++) {
-    uint32_t c = sum->growing[g].column;
+  uint64_t *last = object->last + (size_t)copy * sum->columns;
+  for (uint32_t g = 0; g < sum->counters_len; g++) {
+    uint32_t c = sum->counters[g].column;
     if ((int64_t)(cells[c] - last[c]) > 0)
       last[c] = cells[c];
   }
 }
 
 /* Levels and states as they are, gauges since their birth. */
-static const uint64_t *standing_of(const struct region_sum *sum,
-                                   const uint64_t *cells,
-                                   const uint64_t *bases) {
-  for (uint32_t s = 0; s < sum->standing_len; s++) {
-    uint32_t c = sum->standing[s];
+static const uint64_t *present_values(const struct region_sum *sum,
+                                      const uint64_t *cells,
+                                      const uint64_t *bases) {
+  for (uint32_t s = 0; s < sum->present_len; s++) {
+    uint32_t c = sum->present[s];
     uint64_t base = sum->kinds[c] == PERCORE_GAUGE ? bases[c] : 0;
     sum->scratch[s] = cells[c] - base;
   }
@@ -66,8 +69,8 @@ static const uint64_t *standing_of(const struct region_sum *sum,
 static void add_to_other(const struct region_reading *reading, uint32_t i) {
   const struct region_tile *tile = &reading->tile;
   region_sum_add_to_other(
-      reading->sum, standing_of(reading->sum, region_tile_cells(tile, 0, i),
-                                tile->births + (size_t)i * tile->columns));
+      reading->sum, present_values(reading->sum, region_tile_cells(tile, 0, i),
+                                   tile->births + (size_t)i * tile->columns));
 }
 
 /* The weight by which Top ranks the row at place i: of a counter, its growth
@@ -85,8 +88,8 @@ static int64_t weigh(const struct region_reading *reading, uint32_t i,
 }
 
 static uint64_t last_weighed(const struct region_sum *sum,
-                             const struct region_part *part) {
-  return part->last[sum->fields[sum->top_field].column];
+                             const struct region_object *object) {
+  return object->last[sum->fields[sum->top_field].column];
 }
 
 static void add_weight(struct region_sum *sum, struct region_sum_row *row,
@@ -99,23 +102,24 @@ static void add_weight(struct region_sum *sum, struct region_sum_row *row,
  * A row that is followed
  */
 
-static void show(struct region_reading *reading, const struct region_part *part,
-                 uint32_t i) {
+static void show(struct region_reading *reading,
+                 const struct region_object *object, uint32_t i) {
   struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   bool replace =
-      region_sum_add(sum, part->row, reading->table->instance,
-                     standing_of(sum, region_tile_cells(tile, 0, i),
-                                 tile->births + (size_t)i * tile->columns));
+      region_sum_add(sum, object->row, reading->table->instance,
+                     present_values(sum, region_tile_cells(tile, 0, i),
+                                    tile->births + (size_t)i * tile->columns));
   for (uint32_t copy = 1; copy < sum->copies; copy++)
-    region_sum_add_core(sum, part->row, copy - 1,
-                        standing_of(sum, region_tile_cells(tile, copy, i),
-                                    part->last + (size_t)copy * sum->columns),
-                        replace);
+    region_sum_add_core(
+        sum, object->row, copy - 1,
+        present_values(sum, region_tile_cells(tile, copy, i),
+                       object->last + (size_t)copy * sum->columns),
+        replace);
 }
 
 static void offer(struct region_reading *reading, uint32_t i, int64_t weight,
-                  uint32_t challenged) {
+                  uint32_t candidate_in) {
   struct region_candidates *candidates = &reading->table->candidates;
   if (candidates->len >= candidates->most && weight <= candidates->least)
     return;
@@ -123,7 +127,7 @@ static void offer(struct region_reading *reading, uint32_t i, int64_t weight,
       .weight = weight,
       .generation = reading->tile.generations[i],
       .row = reading->tile.first_row + i,
-      .again = challenged != 0 && challenged + 2 >= reading->table->pass};
+      .again = candidate_in != 0 && candidate_in + 2 >= reading->table->scans};
   if (candidates->len == 2 * candidates->most)
     region_candidates_cut(candidates);
 }
@@ -154,68 +158,68 @@ static struct region_sum_row *find_shown(struct region_reading *reading,
   const char *name = name_of(reading, i);
   struct region_sum_row *row = name != NULL ? region_sum_find(sum, name) : NULL;
   bool is_shown =
-      row != NULL && (sum->top_field >= 0 ? row->top : row->parts > 0);
+      row != NULL && (sum->top_field >= 0 ? row->top : row->objects > 0);
   return is_shown ? row : NULL;
 }
 
-static void follow(struct region_reading *reading, struct region_part *part,
-                   uint32_t i) {
+static void track(struct region_reading *reading, struct region_object *object,
+                  uint32_t i) {
   struct region_sum *sum = reading->sum;
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
   bool ranks = sum->top_field >= 0;
-  if (part->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
-    region_part_show(sum, part, make_row(reading, i));
-  int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, part)) : 0;
+  if (object->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
+    region_object_show(sum, object, make_row(reading, i));
+  int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, object)) : 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint32_t back =
-        take(reading, part, copy, region_tile_cells(&reading->tile, copy, i));
+    uint32_t back = count_cells(reading, object, copy,
+                                region_tile_cells(&reading->tile, copy, i));
     reading->watch->cells_back += copy == 0 ? back : 0;
   }
-  if (part->row != NULL) {
-    show(reading, part, i);
-    add_weight(sum, part->row, weight);
+  if (object->row != NULL) {
+    show(reading, object, i);
+    add_weight(sum, object->row, weight);
   } else if (is_live) {
     add_to_other(reading, i);
     if (ranks)
-      offer(reading, i, weight, part->challenged);
+      offer(reading, i, weight, object->candidate_in);
     else
       reading->left_out++;
   }
   if (!is_live) /* updates that were still in flight belong to the rest */
-    region_part_let_go(sum, part);
+    region_object_let_go(sum, object);
 }
 
 /* The row now holds another object, whose birth is the sum of what earlier
  * objects counted. The counts of objects that were never seen belong to the
  * rest. */
-static void end_part(struct region_reading *reading, struct region_part *part,
-                     uint32_t i) {
+static void end_object(struct region_reading *reading,
+                       struct region_object *object, uint32_t i) {
   struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   const uint64_t *births = tile->births + (size_t)i * tile->columns;
-  if (region_incarnation(tile->generations[i]) == part->incarnation + 1) {
-    if (part->row != NULL && sum->top_field >= 0)
-      add_weight(sum, part->row,
+  if (region_incarnation(tile->generations[i]) == object->incarnation + 1) {
+    if (object->row != NULL && sum->top_field >= 0)
+      add_weight(sum, object->row,
                  (int64_t)(births[sum->fields[sum->top_field].column] -
-                           last_weighed(sum, part)));
+                           last_weighed(sum, object)));
     /* The row may have been read beyond the birth while it changed. */
-    (void)take(reading, part, 0, births);
-    if (part->row != NULL)
-      region_sum_add(sum, part->row, reading->table->instance, NULL);
+    (void)count_cells(reading, object, 0, births);
+    if (object->row != NULL)
+      region_sum_add(sum, object->row, reading->table->instance, NULL);
   }
-  part->ended = true;
+  object->ended = true;
 }
 
 /* ---------------------------------------------------------------------------
  * A row that is not followed
  */
 
-static bool begin_following(struct region_reading *reading, uint32_t i,
-                            struct region_sum_row *row, bool is_new) {
-  struct region_part *part = region_part_new(reading, i, row, is_new);
-  if (part != NULL)
-    follow(reading, part, i);
-  return part != NULL;
+static bool begin_tracking(struct region_reading *reading, uint32_t i,
+                           struct region_sum_row *row, bool is_new) {
+  struct region_object *object = region_object_track(reading, i, row, is_new);
+  if (object != NULL)
+    track(reading, object, i);
+  return object != NULL;
 }
 
 static void leave_out(struct region_reading *reading, uint32_t i) {
@@ -224,40 +228,41 @@ static void leave_out(struct region_reading *reading, uint32_t i) {
 }
 
 /* Without Top and Row, every row is shown as far as there is room. */
-static void meet_any(struct region_reading *reading, uint32_t i) {
+static void consider_any(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
   /* The growth that was left out may be as old as the table. */
-  bool is_new = table->looked ? table->left_out == 0 : table->from_zero;
+  bool is_new = table->scanned ? table->left_out == 0 : table->from_zero;
   struct region_sum_row *row = NULL;
   if (!region_sum_is_full(reading->sum))
     row = make_row(reading, i);
   else if (reading->sum->shared)
     row = find_shown(reading, i);
-  if (row == NULL || !begin_following(reading, i, row, is_new))
+  if (row == NULL || !begin_tracking(reading, i, row, is_new))
     leave_out(reading, i);
 }
 
 /* A row of a name that Top shows. */
-static bool meet_shown(struct region_reading *reading, uint32_t i,
-                       bool is_new) {
+static bool track_if_shown(struct region_reading *reading, uint32_t i,
+                           bool is_new) {
   struct region_sum_row *row = find_shown(reading, i);
-  return row != NULL && begin_following(reading, i, row, is_new);
+  return row != NULL && begin_tracking(reading, i, row, is_new);
 }
 
 /* Under Top: in `other`, unless its name is shown. */
-static void meet_challenger(struct region_reading *reading, uint32_t i,
-                            struct region_mark *mark, bool is_new,
-                            bool was_seen) {
+static void consider_under_top(struct region_reading *reading, uint32_t i,
+                               struct region_mark *mark, bool is_new,
+                               bool was_seen) {
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   size_t at = (size_t)i * tile->columns + sum->fields[sum->top_field].column;
-  if ((!was_seen || reading->looks_names_up) && meet_shown(reading, i, is_new))
+  if ((!was_seen || reading->looks_names_up) &&
+      track_if_shown(reading, i, is_new))
     return;
   add_to_other(reading, i);
   uint64_t last = was_seen ? mark->weighed
                   : is_new ? tile->births[at]
                            : tile->totals[at];
-  offer(reading, i, weigh(reading, i, last), mark->challenged);
+  offer(reading, i, weigh(reading, i, last), mark->candidate_in);
 }
 
 static bool is_wanted(struct region_reading *reading, uint32_t i) {
@@ -268,13 +273,13 @@ static bool is_wanted(struct region_reading *reading, uint32_t i) {
 
 /* With Row: the row is followed if it is wanted, even if it is gone already.
  * False if there is no memory for it. */
-static bool meet_wanted(struct region_reading *reading, uint32_t i,
-                        bool is_new) {
+static bool consider_wanted(struct region_reading *reading, uint32_t i,
+                            bool is_new) {
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
   if (!is_wanted(reading, i) ||
       (is_live && reading->sum->top_field >= 0 &&
-       meet_shown(reading, i, is_new)) ||
-      begin_following(reading, i, NULL, is_new))
+       track_if_shown(reading, i, is_new)) ||
+      begin_tracking(reading, i, NULL, is_new))
     return true;
   if (is_live)
     leave_out(reading, i);
@@ -283,13 +288,13 @@ static bool meet_wanted(struct region_reading *reading, uint32_t i,
 
 /* With Top or Row, percore knows for each object whether it was seen before.
  * False if this object is to be met again in the next pass. */
-static bool meet(struct region_reading *reading, uint32_t i) {
+static bool consider(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
   const struct region_tile *tile = &reading->tile;
   uint32_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
   if (table->sum->top_field < 0 && !table->sum->chooses_rows) {
-    meet_any(reading, i);
+    consider_any(reading, i);
     return true;
   }
   if (row >= table->marks_len) {
@@ -300,14 +305,14 @@ static bool meet(struct region_reading *reading, uint32_t i) {
   struct region_mark *mark = &table->marks[row];
   bool was_seen = mark->incarnation == incarnation;
   bool is_new =
-      !was_seen && (table->looked ? !region_table_passed_over(table, row)
-                                  : table->from_zero);
+      !was_seen && (table->scanned ? !region_table_had_no_mark(table, row)
+                                   : table->from_zero);
   if (!was_seen)
-    mark->challenged = 0;
+    mark->candidate_in = 0;
   if (!table->sum->chooses_rows) {
-    meet_challenger(reading, i, mark, is_new, was_seen);
+    consider_under_top(reading, i, mark, is_new, was_seen);
   } else if (!was_seen) {
-    if (!meet_wanted(reading, i, is_new))
+    if (!consider_wanted(reading, i, is_new))
       return false;
     reading->watch->rows_unseen +=
         is_new && incarnation > mark->incarnation + 1;
@@ -333,15 +338,15 @@ static void mark_row(const struct region_reading *reading, uint32_t i) {
                      sum->fields[sum->top_field].column];
 }
 
-static struct region_part *find_part(struct region_reading *reading,
-                                     uint32_t row) {
-  struct region_part **parts = reading->table->parts;
-  while (reading->next_part < reading->parts_len &&
-         parts[reading->next_part]->number < row)
-    reading->next_part++;
-  return reading->next_part < reading->parts_len &&
-                 parts[reading->next_part]->number == row
-             ? parts[reading->next_part]
+static struct region_object *find_object(struct region_reading *reading,
+                                         uint32_t row) {
+  struct region_object **objects = reading->table->objects;
+  while (reading->next_object < reading->objects_len &&
+         objects[reading->next_object]->number < row)
+    reading->next_object++;
+  return reading->next_object < reading->objects_len &&
+                 objects[reading->next_object]->number == row
+             ? objects[reading->next_object]
              : NULL;
 }
 
@@ -349,22 +354,22 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   uint64_t generation = tile->generations[i];
-  struct region_part *part = find_part(reading, tile->first_row + i);
+  struct region_object *object = find_object(reading, tile->first_row + i);
   if (generation == 0) { /* of no one object */
     for (uint32_t copy = 0;
-         part != NULL && !sum->chooses_rows && copy < sum->copies; copy++)
-      skip(reading, part, copy, i);
+         object != NULL && !sum->chooses_rows && copy < sum->copies; copy++)
+      skip_cells(reading, object, copy, i);
     return;
   }
   bool is_live = region_state(generation) == REGION_LIVE;
   reading->live += is_live;
   reading->watch->rows_torn += tile->torn[i];
-  if (part != NULL && part->incarnation == region_incarnation(generation)) {
-    follow(reading, part, i);
+  if (object != NULL && object->incarnation == region_incarnation(generation)) {
+    track(reading, object, i);
   } else {
-    if (part != NULL)
-      end_part(reading, part, i);
-    if ((is_live || sum->chooses_rows) && !meet(reading, i))
+    if (object != NULL)
+      end_object(reading, object, i);
+    if ((is_live || sum->chooses_rows) && !consider(reading, i))
       return;
   }
   mark_row(reading, i);
@@ -381,13 +386,13 @@ static void add_to_sum(const struct region_reading *reading) {
       continue;
     for (uint32_t i = 0; i < tile->rows; i++) {
       const uint64_t *cells = region_tile_cells(tile, copy, i);
-      for (uint32_t g = 0; g < sum->growing_len; g++)
-        now[sum->growing[g].column] += cells[sum->growing[g].column];
+      for (uint32_t g = 0; g < sum->counters_len; g++)
+        now[sum->counters[g].column] += cells[sum->counters[g].column];
     }
   }
 }
 
-void region_follow_tile(struct region_reading *reading) {
+void region_track_tile(struct region_reading *reading) {
   const struct region_tile *tile = &reading->tile;
   add_to_sum(reading);
   for (uint32_t i = 0; i < tile->rows; i++)
