@@ -24,27 +24,27 @@
 
 static uint64_t values_of_row(const struct region_sum *sum) {
   uint64_t values = 0;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    if (sum->fields[f].wanted)
-      values += sum->fields[f].kind == PERCORE_HISTOGRAM ? 4 : 1;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    if (sum->shape.fields[f].wanted)
+      values += sum->shape.fields[f].kind == PERCORE_HISTOGRAM ? 4 : 1;
   return MAX(1, values);
 }
 
 /* Its rows are not counted yet, and nothing else bounds their number. */
 static bool is_unknown(const struct region_sum *sum) {
-  return sum->round_put == 0 && !sum->single && sum->top_field < 0;
+  return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
 /* Rows may come before the next round. */
 static uint64_t values_wanted(const struct region_sum *sum) {
-  uint64_t rows = 2 * sum->live + SPARE_ROWS;
-  if (sum->single)
+  uint64_t rows = 2 * sum->room.live + SPARE_ROWS;
+  if (sum->shape.single)
     rows = 1;
-  else if (sum->top_field >= 0)
+  else if (sum->shape.top_field >= 0)
     rows = sum->config->top;
   else if (is_unknown(sum))
     rows = UINT32_MAX;
-  return (rows + !sum->single) * values_of_row(sum);
+  return (rows + !sum->shape.single) * values_of_row(sum);
 }
 
 /* Values of the rows that are shown, or may be shown at once. */
@@ -52,16 +52,16 @@ static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
   return sum->round_put == 0
-             ? sum->wanted
-             : (sum->rows_tracked + sum->rows_waiting + !sum->single) *
+             ? sum->room.wanted
+             : (sum->rows.tracked + sum->rows.waiting + !sum->shape.single) *
                    values_of_row(sum);
 }
 
 /* Returns how much of its share the sum can use. */
 static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   uint64_t rows = share / values_of_row(sum);
-  sum->has_room = rows > 0;
-  sum->rows_max = rows > 0 && !sum->single ? rows - 1 : rows;
+  sum->room.any = rows > 0;
+  sum->room.rows = rows > 0 && !sum->shape.single ? rows - 1 : rows;
   return rows * values_of_row(sum);
 }
 
@@ -87,8 +87,8 @@ static size_t share_region(struct region_sum_entry *list, size_t len,
   while (tables < len && list[tables].allowance == list[0].allowance)
     tables++;
   for (size_t i = 0; i < tables; i++) {
-    uint64_t used =
-        give_room(list[i].sum, MIN(list[i].sum->wanted, share / (tables - i)));
+    uint64_t used = give_room(
+        list[i].sum, MIN(list[i].sum->room.wanted, share / (tables - i)));
     share -= used;
     *room -= used;
   }
@@ -102,7 +102,8 @@ static int compare_wanted(const void *a, const void *b) {
     return x->allowance->wanted > y->allowance->wanted ? 1 : -1;
   if (x->allowance != y->allowance)
     return x->allowance > y->allowance ? 1 : -1;
-  return (x->sum->wanted > y->sum->wanted) - (x->sum->wanted < y->sum->wanted);
+  return (x->sum->room.wanted > y->sum->room.wanted) -
+         (x->sum->room.wanted < y->sum->room.wanted);
 }
 
 /* Counts what each region wants; returns how many regions there are. */
@@ -112,9 +113,9 @@ static size_t count_wanted(struct region_sums *sums) {
     sums->list[i].allowance->wanted = 0;
   for (size_t i = 0; i < sums->len; i++) {
     struct region_sum_entry *entry = &sums->list[i];
-    entry->sum->wanted = values_wanted(entry->sum);
+    entry->sum->room.wanted = values_wanted(entry->sum);
     regions += entry->allowance->wanted == 0;
-    entry->allowance->wanted += entry->sum->wanted;
+    entry->allowance->wanted += entry->sum->room.wanted;
   }
   return regions;
 }
@@ -244,11 +245,11 @@ static void hide_lightest(struct choice *choice) {
 /* Rows that are gone free their places. */
 static bool find_shown(struct choice *choice) {
   struct region_sum *sum = choice->sum;
-  choice->shown = malloc((sum->rows_len + 1) * sizeof(struct region_sum_row *));
+  choice->shown = malloc((sum->rows.len + 1) * sizeof(struct region_sum_row *));
   if (choice->shown == NULL)
     return false;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     row->top = row->top && row->round == sum->round && !row->clashes;
     if (row->top)
       choice->shown[choice->shown_len++] = row;
@@ -256,7 +257,7 @@ static bool find_shown(struct choice *choice) {
   }
   qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
         compare_rows);
-  choice->places = MIN(sum->config->top, sum->rows_max);
+  choice->places = MIN(sum->config->top, sum->room.rows);
   while (choice->shown_len - choice->beaten > choice->places)
     hide_lightest(choice);
   return true;
@@ -284,7 +285,7 @@ static bool show(struct choice *choice, const struct contender *contender) {
   row->top = true;
   row->round = row->used = sum->round;
   memset(row->first, 0,
-         (size_t)row->copies * sum->field_count * sizeof(*row->first));
+         (size_t)row->copies * sum->shape.field_count * sizeof(*row->first));
   (void)region_sum_grow(sum, row);
   sum->names_shown++;
   return true;
@@ -310,7 +311,7 @@ static void decide(struct choice *choice, size_t first, size_t end) {
 
 void region_choose(struct region_sum *sum) {
   struct choice choice = {.sum = sum};
-  if (sum->top_field < 0)
+  if (sum->shape.top_field < 0)
     return;
   if (find_contenders(&choice) && find_shown(&choice))
     for (size_t i = 0, end; i < choice.contenders_len; i = end) {

@@ -265,8 +265,8 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
 /* Whether anything of it is reported at all. */
 static bool is_reported(const struct region_sum *sum) {
   bool any = false;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    any |= sum->fields[f].wanted;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    any |= sum->shape.fields[f].wanted;
   return any && (sum->region_config->report_host || sum->copies > 1);
 }
 

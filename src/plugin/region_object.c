@@ -5,7 +5,7 @@
 
 static size_t size_of_object(const struct region_sum *sum, uint32_t copies) {
   return sizeof(struct region_object) + sizeof(struct region_object *) +
-         (size_t)copies * sum->columns * sizeof(uint64_t);
+         (size_t)copies * sum->shape.columns * sizeof(uint64_t);
 }
 
 static void tie(struct region_sum *sum, struct region_object *object,
@@ -14,14 +14,14 @@ static void tie(struct region_sum *sum, struct region_object *object,
   if (row == NULL)
     return;
   row->used = sum->round;
-  sum->rows_tracked += row->objects++ == 0;
-  sum->rows_waiting -= row->waits;
+  sum->rows.tracked += row->objects++ == 0;
+  sum->rows.waiting -= row->waits;
   row->waits = false;
 }
 
 static void untie(struct region_sum *sum, struct region_object *object) {
   if (object->row != NULL)
-    sum->rows_tracked -= --object->row->objects == 0;
+    sum->rows.tracked -= --object->row->objects == 0;
   object->row = NULL;
 }
 
@@ -36,7 +36,7 @@ void region_object_show(struct region_sum *sum, struct region_object *object,
 void region_object_let_go(struct region_sum *sum,
                           struct region_object *object) {
   object->hidden = true;
-  object->ended = !sum->chooses_rows;
+  object->ended = !sum->shape.chooses_rows;
 }
 
 static bool make_room(struct region_instance_table *table) {
@@ -62,12 +62,12 @@ static void begin_object(const struct region_reading *reading,
   const struct region_tile *tile = &reading->tile;
   const uint64_t *total = from_birth ? tile->births : tile->totals;
   memcpy(object->last, total + (size_t)i * tile->columns,
-         sum->columns * sizeof(*object->last));
+         sum->shape.columns * sizeof(*object->last));
   for (uint32_t copy = 1; copy < sum->copies; copy++)
-    for (uint32_t c = 0; c < sum->columns; c++) {
+    for (uint32_t c = 0; c < sum->shape.columns; c++) {
       bool at_0 = object->incarnation <= 1 &&
-                  (from_birth || !region_sum_is_counter(sum->kinds[c]));
-      object->last[(size_t)copy * sum->columns + c] =
+                  (from_birth || !region_sum_is_counter(sum->shape.kinds[c]));
+      object->last[(size_t)copy * sum->shape.columns + c] =
           at_0 ? 0 : region_tile_cells(tile, copy, i)[c];
     }
 }

@@ -14,8 +14,8 @@
 static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
                           const char *name, const char *clean) {
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
-         2 * (size_t)copies * sum->columns * sizeof(uint64_t) +
-         (size_t)copies * sum->field_count * sizeof(struct region_first) +
+         2 * (size_t)copies * sum->shape.columns * sizeof(uint64_t) +
+         (size_t)copies * sum->shape.field_count * sizeof(struct region_first) +
          4 * sizeof(void *); /* in the list and the chains */
 }
 
@@ -26,9 +26,9 @@ size_t region_sum_row_size(const struct region_sum *sum) {
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name) {
   char clean[DATA_MAX_NAME_LEN - 8]; /* `_p50` follows */
-  region_name_clean(clean, sizeof(clean), sum->single ? "all" : name);
+  region_name_clean(clean, sizeof(clean), sum->shape.single ? "all" : name);
   size_t size = size_of_row(sum, sum->copies, name, clean);
-  size_t cells = (size_t)sum->copies * sum->columns;
+  size_t cells = (size_t)sum->copies * sum->shape.columns;
   if (!region_allowance_take(sum->allowance, size))
     return NULL;
   struct region_sum_row *row = calloc(1, size);
@@ -39,7 +39,8 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
   row->now = (void *)(row + 1);
   row->delta = row->now + cells;
   row->first = (void *)(row->delta + cells);
-  row->name = (void *)(row->first + (size_t)sum->copies * sum->field_count);
+  row->name =
+      (void *)(row->first + (size_t)sum->copies * sum->shape.field_count);
   row->copies = sum->copies;
   row->clean = strcpy(row->name, name) + strlen(name) + 1;
   strcpy(row->clean, clean);
@@ -69,10 +70,10 @@ static size_t hash(const struct region_sum *sum, const char *name) {
 
 static void link_row(struct region_sum *sum, struct region_sum_row *row) {
   struct region_sum_row **chain =
-      &sum->by_name[hash(sum, row->name) & (sum->chains - 1)];
+      &sum->rows.by_name[hash(sum, row->name) & (sum->rows.chains - 1)];
   row->next_by_name = *chain;
   *chain = row;
-  chain = &sum->by_clean[hash(sum, row->clean) & (sum->chains - 1)];
+  chain = &sum->rows.by_clean[hash(sum, row->clean) & (sum->rows.chains - 1)];
   row->next_by_clean = *chain;
   *chain = row;
 }
@@ -81,8 +82,8 @@ static void link_row(struct region_sum *sum, struct region_sum_row *row) {
  * told apart any more: neither is reported. */
 static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
   struct region_sum_row *other =
-      sum->by_clean[hash(sum, row->clean) & (sum->chains - 1)];
-  row->clashes = !sum->single && strcmp(row->clean, "other") == 0;
+      sum->rows.by_clean[hash(sum, row->clean) & (sum->rows.chains - 1)];
+  row->clashes = !sum->shape.single && strcmp(row->clean, "other") == 0;
   while (other != NULL &&
          (other == row || strcmp(other->clean, row->clean) != 0))
     other = other->next_by_clean;
@@ -97,33 +98,33 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
 }
 
 static void relink(struct region_sum *sum) {
-  memset(sum->by_name, 0, sum->chains * sizeof(*sum->by_name));
-  memset(sum->by_clean, 0, sum->chains * sizeof(*sum->by_clean));
-  for (size_t i = 0; i < sum->rows_len; i++)
-    link_row(sum, sum->rows[i]);
+  memset(sum->rows.by_name, 0, sum->rows.chains * sizeof(*sum->rows.by_name));
+  memset(sum->rows.by_clean, 0, sum->rows.chains * sizeof(*sum->rows.by_clean));
+  for (size_t i = 0; i < sum->rows.len; i++)
+    link_row(sum, sum->rows.list[i]);
 }
 
 static bool make_room(struct region_sum *sum) {
-  if (sum->rows_len < sum->rows_capacity)
+  if (sum->rows.len < sum->rows.capacity)
     return true;
-  size_t capacity = sum->rows_capacity > 0 ? 2 * sum->rows_capacity : 64;
-  void *rows = realloc(sum->rows, capacity * sizeof(*sum->rows));
+  size_t capacity = sum->rows.capacity > 0 ? 2 * sum->rows.capacity : 64;
+  void *rows = realloc(sum->rows.list, capacity * sizeof(*sum->rows.list));
   if (rows == NULL)
     return false;
-  sum->rows = rows;
-  sum->rows_capacity = capacity;
-  void *by_name = calloc(capacity, sizeof(*sum->by_name));
-  void *by_clean = calloc(capacity, sizeof(*sum->by_clean));
+  sum->rows.list = rows;
+  sum->rows.capacity = capacity;
+  void *by_name = calloc(capacity, sizeof(*sum->rows.by_name));
+  void *by_clean = calloc(capacity, sizeof(*sum->rows.by_clean));
   if (by_name == NULL || by_clean == NULL) {
     free(by_name);
     free(by_clean);
     return true; /* longer chains */
   }
-  free(sum->by_name);
-  free(sum->by_clean);
-  sum->by_name = by_name;
-  sum->by_clean = by_clean;
-  sum->chains = capacity;
+  free(sum->rows.by_name);
+  free(sum->rows.by_clean);
+  sum->rows.by_name = by_name;
+  sum->rows.by_clean = by_clean;
+  sum->rows.chains = capacity;
   relink(sum);
   return true;
 }
@@ -131,7 +132,7 @@ static bool make_room(struct region_sum *sum) {
 struct region_sum_row *region_sum_find(const struct region_sum *sum,
                                        const char *name) {
   struct region_sum_row *row =
-      sum->by_name[hash(sum, name) & (sum->chains - 1)];
+      sum->rows.by_name[hash(sum, name) & (sum->rows.chains - 1)];
   while (row != NULL && strcmp(row->name, name) != 0)
     row = row->next_by_name;
   return row;
@@ -146,7 +147,7 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
     sum->memory_short = true;
     return NULL;
   }
-  sum->rows[sum->rows_len++] = row;
+  sum->rows.list[sum->rows.len++] = row;
   link_row(sum, row);
   mark_clashes(sum, row);
   return row;
@@ -173,7 +174,7 @@ static uint64_t combine(uint32_t kind, uint32_t aggregation, uint64_t so_far,
 static void clear_delta(const struct region_sum *sum,
                         struct region_sum_row *row) {
   memset(row->delta, 0,
-         (size_t)row->copies * sum->columns * sizeof(*row->delta));
+         (size_t)row->copies * sum->shape.columns * sizeof(*row->delta));
 }
 
 uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row) {
@@ -186,17 +187,18 @@ uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row) {
 }
 
 void region_sum_begin_again(struct region_sum *sum) {
-  sum->other_begun = false;
-  for (uint32_t s = 0; sum->other != NULL && s < sum->present_len; s++)
-    sum->other->now[sum->present[s]] = 0;
+  sum->other.begun = false;
+  for (uint32_t s = 0; sum->other.row != NULL && s < sum->shape.present_len;
+       s++)
+    sum->other.row->now[sum->shape.present[s]] = 0;
 }
 
 /* `other` is live in every round. It is the sum of many rows, so it has no
  * state. */
 static void begin_other(struct region_sum *sum) {
-  region_sum_grow(sum, sum->other);
-  sum->other->several = true;
-  sum->other_twice = false;
+  region_sum_grow(sum, sum->other.row);
+  sum->other.row->several = true;
+  sum->other.twice = false;
   region_sum_begin_again(sum);
 }
 
@@ -210,19 +212,19 @@ void region_sum_note(struct region_sum *sum,
 }
 
 bool region_sum_has_due(const struct region_sum *sum) {
-  bool any = sum->other != NULL && region_sum_is_due(sum, sum->other);
-  for (size_t i = 0; !any && i < sum->rows_len; i++)
-    any = region_sum_is_due(sum, sum->rows[i]);
-  return any && sum->has_room;
+  bool any = sum->other.row != NULL && region_sum_is_due(sum, sum->other.row);
+  for (size_t i = 0; !any && i < sum->rows.len; i++)
+    any = region_sum_is_due(sum, sum->rows.list[i]);
+  return any && sum->room.any;
 }
 
 /* Their places are not free until their last counts are dispatched. */
 static void count_waiting(struct region_sum *sum) {
-  sum->rows_waiting = 0;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  sum->rows.waiting = 0;
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     row->waits = row->objects == 0 && region_sum_is_due(sum, row);
-    sum->rows_waiting += row->waits;
+    sum->rows.waiting += row->waits;
   }
 }
 
@@ -231,27 +233,27 @@ void region_sum_begin(struct region_sum *sum, uint64_t round) {
   if (sum->round == round || sum->open > 0 || sum->round != sum->round_put)
     return;
   if (!region_sum_has_due(sum))
-    memset(sum->core_used, 0, sum->core_count);
+    memset(sum->core_used, 0, sum->shape.core_count);
   count_waiting(sum);
   sum->round = round;
-  sum->left_out = sum->live = 0;
+  sum->room.left_out = sum->room.live = 0;
   sum->memory_short = false;
-  if (sum->other != NULL)
+  if (sum->other.row != NULL)
     begin_other(sum);
 }
 
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
-  for (uint32_t core = 0; core < sum->core_count; core++)
+  for (uint32_t core = 0; core < sum->shape.core_count; core++)
     sum->core_used[core] |= core_used[core];
 }
 
 static void add_present(const struct region_sum *sum, uint64_t *now,
                         const uint64_t *present, bool replace) {
-  for (uint32_t s = 0; s < sum->present_len; s++) {
-    uint32_t c = sum->present[s];
+  for (uint32_t s = 0; s < sum->shape.present_len; s++) {
+    uint32_t c = sum->shape.present[s];
     now[c] = replace ? present[s]
-                     : combine(sum->kinds[c], sum->aggregations[c], now[c],
-                               present[s]);
+                     : combine(sum->shape.kinds[c], sum->shape.aggregations[c],
+                               now[c], present[s]);
   }
 }
 
@@ -271,22 +273,23 @@ bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
 
 void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
                          uint32_t core, const uint64_t *present, bool replace) {
-  add_present(sum, row->now + (size_t)(core + 1) * sum->columns, present,
+  add_present(sum, row->now + (size_t)(core + 1) * sum->shape.columns, present,
               replace);
 }
 
 void region_sum_add_to_other(struct region_sum *sum, const uint64_t *present) {
-  if (sum->other == NULL || sum->present_len == 0)
+  if (sum->other.row == NULL || sum->shape.present_len == 0)
     return;
-  add_present(sum, sum->other->now, present, !sum->other_begun);
-  sum->other_begun = true;
+  add_present(sum, sum->other.row->now, present, !sum->other.begun);
+  sum->other.begun = true;
 }
 
 void region_sum_settle(struct region_sum *sum, const uint64_t *remainder) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->counters_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
-      sum->balance[at] += remainder[at];
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
+      sum->other.balance[at] += remainder[at];
     }
 }
 
@@ -294,8 +297,8 @@ void region_sum_move_to_other(struct region_sum *sum,
                               struct region_sum_row *row) {
   region_sum_settle(sum, region_sum_grow(sum, row));
   clear_delta(sum, row);
-  for (uint32_t s = 0; s < sum->present_len; s++)
-    sum->scratch[s] = row->now[sum->present[s]];
+  for (uint32_t s = 0; s < sum->shape.present_len; s++)
+    sum->scratch[s] = row->now[sum->shape.present[s]];
   if (row->present_round == sum->round)
     region_sum_add_to_other(sum, sum->scratch);
   row->present_round = 0;
@@ -307,19 +310,19 @@ void region_sum_move_to_other(struct region_sum *sum,
 
 void region_sum_forget(struct region_sum *sum, uint64_t round) {
   size_t kept = 0;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     if (row->used >= round || row->objects > 0)
-      sum->rows[kept++] = row;
+      sum->rows.list[kept++] = row;
     else
       region_sum_free_row(sum, row);
   }
-  if (kept == sum->rows_len)
+  if (kept == sum->rows.len)
     return;
-  sum->rows_len = kept;
+  sum->rows.len = kept;
   relink(sum);
   for (size_t i = 0; i < kept; i++)
-    mark_clashes(sum, sum->rows[i]);
+    mark_clashes(sum, sum->rows.list[i]);
 }
 
 /* Names are remembered so that a row that is shown again continues from its
@@ -334,24 +337,25 @@ static int compare_rounds(const void *a, const void *b) {
 }
 
 void region_sum_forget_most(struct region_sum *sum) {
-  size_t most = sum->top_field >= 0 ? sum->config->top : sum->rows_tracked;
+  size_t most =
+      sum->shape.top_field >= 0 ? sum->config->top : sum->rows.tracked;
   most = MAX(REMEMBERED_TIMES * most, REMEMBERED_LEAST);
-  if (sum->open > 0 || sum->rows_len <= most + most / 4)
+  if (sum->open > 0 || sum->rows.len <= most + most / 4)
     return;
-  uint64_t *used = malloc(sum->rows_len * sizeof(*used));
+  uint64_t *used = malloc(sum->rows.len * sizeof(*used));
   if (used == NULL)
     return;
-  for (size_t i = 0; i < sum->rows_len; i++)
-    used[i] = sum->rows[i]->used;
-  qsort(used, sum->rows_len, sizeof(*used), compare_rounds);
-  region_sum_forget(sum, used[sum->rows_len - most]);
+  for (size_t i = 0; i < sum->rows.len; i++)
+    used[i] = sum->rows.list[i]->used;
+  qsort(used, sum->rows.len, sizeof(*used), compare_rounds);
+  region_sum_forget(sum, used[sum->rows.len - most]);
   free(used);
 }
 
 static const struct region_sum_field *
 same_field(const struct region_sum *sum, const struct region_sum_field *other) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *field = &sum->shape.fields[f];
     if (strcmp(field->name, other->name) == 0 && field->kind == other->kind &&
         field->cells == other->cells && field->sub_bits == other->sub_bits)
       return field;
@@ -362,12 +366,12 @@ same_field(const struct region_sum *sum, const struct region_sum_field *other) {
 static void inherit_cells(const struct region_sum *sum, uint64_t *cells,
                           const struct region_sum *from, const uint64_t *old,
                           uint32_t copies) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *field = &sum->shape.fields[f];
     const struct region_sum_field *before = same_field(from, field);
     for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
-      memcpy(cells + (size_t)copy * sum->columns + field->column,
-             old + (size_t)copy * from->columns + before->column,
+      memcpy(cells + (size_t)copy * sum->shape.columns + field->column,
+             old + (size_t)copy * from->shape.columns + before->column,
              field->cells * sizeof(*cells));
   }
 }
@@ -381,33 +385,35 @@ static void inherit_row(const struct region_sum *sum,
   row->used = old->used;
   row->due = old->due;
   inherit_cells(sum, row->now, from, old->now, copies);
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *before = same_field(from, &sum->fields[f]);
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *before =
+        same_field(from, &sum->shape.fields[f]);
     for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
-      row->first[copy * sum->field_count + f] =
-          old->first[copy * from->field_count + (before - from->fields)];
+      row->first[copy * sum->shape.field_count + f] =
+          old->first[copy * from->shape.field_count +
+                     (before - from->shape.fields)];
   }
 }
 
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
-  if (from->copies < from->copies_made)
+  if (from->copies < from->shape.copies_made)
     sum->copies = 1;
-  sum->rows_max = from->rows_max;
-  sum->has_room = from->has_room;
+  sum->room.rows = from->room.rows;
+  sum->room.any = from->room.any;
   sum->round = sum->round_put = from->round_put;
   sum->put_ns = from->put_ns;
   memcpy(sum->snapshots, from->snapshots, sizeof(sum->snapshots));
   sum->dispatched = from->dispatched;
   sum->decided = from->decided;
-  for (size_t i = 0; i < from->rows_len; i++) {
-    struct region_sum_row *row = region_sum_name(sum, from->rows[i]->name);
+  for (size_t i = 0; i < from->rows.len; i++) {
+    struct region_sum_row *row = region_sum_name(sum, from->rows.list[i]->name);
     if (row != NULL)
-      inherit_row(sum, row, from, from->rows[i]);
+      inherit_row(sum, row, from, from->rows.list[i]);
   }
-  if (sum->other == NULL || from->other == NULL)
+  if (sum->other.row == NULL || from->other.row == NULL)
     return;
-  inherit_row(sum, sum->other, from, from->other);
-  sum->other_shown |= from->other_shown;
-  inherit_cells(sum, sum->balance, from, from->balance,
+  inherit_row(sum, sum->other.row, from, from->other.row);
+  sum->other.shown |= from->other.shown;
+  inherit_cells(sum, sum->other.balance, from, from->other.balance,
                 MIN(sum->copies, from->copies));
 }

@@ -54,57 +54,76 @@ struct region_sum_row {
 /* Snapshots of a sum whose fate may still be unknown. */
 #define REGION_SUM_SNAPSHOTS 8
 
+/* What the table looks like. */
+struct region_shape {
+  struct region_sum_field *fields;
+  uint32_t field_count, columns, core_count;
+  uint32_t copies_made;           /* 1, or 1 + core_count */
+  uint32_t *kinds, *aggregations; /* by column */
+  struct region_sum_counter {
+    uint32_t column, field;
+  } * counters;      /* reported columns that only grow: counters, buckets */
+  uint32_t *present; /* columns of gauges, levels and states */
+  uint32_t counters_len, present_len;
+  bool single, per_core; /* the table has one row; is PER_CORE */
+  bool is_core;          /* it is the built-in one */
+  bool chooses_rows;     /* by the option Row */
+  int top_field;         /* -1: no Top */
+  char **labels;         /* by copy: the plugin instance */
+};
+
+struct region_sum_rows {
+  struct region_sum_row **list;
+  size_t len, capacity;
+  struct region_sum_row **by_name, **by_clean; /* chains */
+  size_t chains;
+  size_t tracked; /* rows that have objects */
+  size_t waiting; /* rows that have none and wait for their last counts */
+};
+
+/* The rows that are not shown. */
+struct region_sum_other {
+  struct region_sum_row *row; /* NULL for a table of a single row */
+  uint64_t *balance; /* [copy][column], signed: growth of the table less that of
+                        shown rows; `other` is its greatest value so far */
+  bool shown;        /* from now on: something belongs there */
+  bool begun;        /* gauges or levels are in it */
+  bool twice;        /* gauges or levels of one instance are in it twice */
+};
+
+/* Its share of MaxValues. */
+struct region_sum_room {
+  bool any;          /* for a row or `other` */
+  size_t rows;       /* to be shown besides */
+  uint64_t left_out; /* live rows that are not shown, in this round */
+  uint64_t live;     /* live rows in this round */
+  uint64_t wanted;   /* values of the host that all rows would have */
+};
+
 struct region_sum {
   const struct region_config *region_config;
   const struct region_table_config *config; /* NULL: none */
   char *table;
   uint64_t tsc_hz; /* 0: cycles stay cycles */
-  struct region_sum_field *fields;
-  uint32_t field_count, columns, core_count;
-  uint32_t copies;                /* that are read: 1, or 1 + core_count */
-  uint32_t copies_made;           /* that it was made with */
-  uint32_t *kinds, *aggregations; /* by column */
-  struct region_sum_counter {
-    uint32_t column, field;
-  } * counters;      /* wanted columns that only grow */
-  uint32_t *present; /* columns that do not */
-  uint32_t counters_len, present_len;
-  bool single, per_core;                /* the table has one row; is PER_CORE */
-  bool is_core;                         /* it is the built-in one */
-  bool chooses_rows;                    /* by the option Row */
-  bool shared;                          /* by several instances, at some time */
-  struct region_instance_table *tables; /* that are added to it */
-  int top_field;                        /* -1: no Top */
-  char **labels;                        /* by copy: the plugin instance */
-  uint8_t *core_used;                   /* in this round */
-  struct region_sum_row **rows;
-  size_t rows_len, rows_capacity;
-  struct region_sum_row **by_name, **by_clean; /* chains */
-  size_t chains;
-  struct region_sum_row *other; /* NULL for a table of a single row */
-  uint64_t *balance; /* [copy][column], signed: growth of the table less that of
-                        rows; `other` is its greatest value so far */
-  bool other_shown;  /* from now on: something belongs there */
-  bool other_begun;  /* gauges or levels are in it */
-  bool other_twice;  /* gauges or levels of one instance are in it twice */
-  uint64_t *scratch; /* a cell of each column */
+  struct region_shape shape;
+  struct region_sum_rows rows;
+  struct region_sum_other other;
+  struct region_sum_room room;
   struct region_allowance *allowance;
-  bool has_room;        /* by MaxValues, for a row or `other` */
-  size_t rows_max;      /* to be shown besides */
-  size_t rows_tracked;  /* rows that have parts */
-  size_t rows_waiting;  /* rows that have none and wait */
+  struct region_instance_table *tables; /* that are added to it */
+  bool shared;                          /* by several instances, at some time */
+  uint32_t open;        /* tables of instances that are still being read */
+  uint32_t copies;      /* that are read: 1, or 1 + core_count */
+  uint8_t *core_used;   /* in this round */
+  uint64_t *scratch;    /* a cell of each column */
   uint64_t names_shown; /* changes whenever Top shows another name */
-  uint64_t left_out;    /* live rows that are not shown, in this round */
-  uint64_t live;        /* live rows in this round */
-  uint64_t wanted;      /* values of the host that all rows would have */
-  bool memory_short;    /* something could not be followed in this round */
+  bool memory_short;    /* something could not be tracked in this round */
   uint64_t round, round_put;
   uint64_t put_ns; /* CLOCK_REALTIME: stamp of the last snapshot */
   uint64_t snapshots[REGION_SUM_SNAPSHOTS]; /* numbers of the last that have
                                                the sum, the newest first */
   uint64_t dispatched; /* the last of them that is known to be dispatched */
   uint64_t decided;    /* what became of snapshots up to this one is known */
-  uint32_t open;       /* tables of instances that are still being read */
   bool clash_told, memory_told, left_out_told;
 };
 
@@ -135,7 +154,7 @@ static inline bool region_sum_is_counter(uint32_t kind) {
 }
 
 static inline size_t region_sum_cells(const struct region_sum *sum) {
-  return (size_t)sum->copies_made * sum->columns;
+  return (size_t)sum->shape.copies_made * sum->shape.columns;
 }
 
 /* ---------------------------------------------------------------------------
@@ -154,8 +173,9 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 
 /* MaxValues leaves no place for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
-  return sum->single ? !sum->has_room
-                     : sum->rows_tracked + sum->rows_waiting >= sum->rows_max;
+  return sum->shape.single
+             ? !sum->room.any
+             : sum->rows.tracked + sum->rows.waiting >= sum->room.rows;
 }
 
 /* Takes note of what became of earlier snapshots. */
@@ -192,8 +212,8 @@ void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
 static inline bool region_sum_counts(const struct region_sum *sum,
                                      const struct region_sum_row *row,
                                      uint32_t copy, uint32_t field) {
-  uint64_t first = row->first[copy * sum->field_count + field].snapshot;
-  return sum->top_field < 0 || (first != 0 && first <= sum->dispatched);
+  uint64_t first = row->first[copy * sum->shape.field_count + field].snapshot;
+  return sum->shape.top_field < 0 || (first != 0 && first <= sum->dispatched);
 }
 
 /* Growth of a row in this round, [copy][column], to add to. */

@@ -20,7 +20,7 @@
  */
 
 static bool needs_marks(const struct region_sum *sum) {
-  return sum->top_field >= 0 || sum->chooses_rows;
+  return sum->shape.top_field >= 0 || sum->shape.chooses_rows;
 }
 
 static uint32_t max_rows(const struct region_instance_table *table) {
@@ -142,7 +142,7 @@ static void tell_short(const struct region_reading *reading) {
     WARNING("percore: region %s: table %s: MaxMemory is too small for %" PRIu64
             " of its rows, which are %s; set MaxMemory %" PRIu64 ".",
             reading->table->instance->region, sum->table, rows,
-            sum->chooses_rows ? "left out" : "counted in `other` alone",
+            sum->shape.chooses_rows ? "left out" : "counted in `other` alone",
             memory_for(sum, bytes));
   sum->memory_told = true;
 }
@@ -157,7 +157,7 @@ static void avoid_doubles(const struct region_instance_table *table) {
   if (table->round != sum->round && table->round_before != sum->round)
     return;
   if (region_sum_is_shared(sum, table->instance))
-    sum->other_twice = true;
+    sum->other.twice = true;
   else
     region_sum_begin_again(sum);
 }
@@ -167,7 +167,7 @@ static bool make_candidates(struct region_instance_table *table) {
   struct region_candidates *candidates = &table->candidates;
   candidates->len = 0;
   candidates->least = INT64_MIN;
-  if (sum->top_field < 0 || candidates->list != NULL)
+  if (sum->shape.top_field < 0 || candidates->list != NULL)
     return true;
   candidates->most = MIN(sum->config->top, max_rows(table));
   size_t bytes = 2 * candidates->most * sizeof(*candidates->list);
@@ -185,9 +185,10 @@ static bool make_candidates(struct region_instance_table *table) {
 /* If MaxValues leaves less room than before, the last rows are dropped. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  size_t used = sum->rows_tracked + sum->rows_waiting;
-  size_t many =
-      used > sum->rows_max && sum->top_field < 0 ? used - sum->rows_max : 0;
+  size_t used = sum->rows.tracked + sum->rows.waiting;
+  size_t many = used > sum->room.rows && sum->shape.top_field < 0
+                    ? used - sum->room.rows
+                    : 0;
   for (uint32_t p = table->objects_len; p > 0 && many > 0; p--) {
     if (table->objects[p - 1]->row == NULL)
       continue;
@@ -255,8 +256,9 @@ static uint32_t grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->counters_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       uint64_t grown = table->now[at] - table->last[at];
       if (!table->scanned && !table->from_zero) {
         grown = 0; /* counted before anyone looked */
@@ -284,7 +286,7 @@ static void count_drops(struct region_reading *reading, uint32_t drops) {
 static void finish(struct region_reading *reading) {
   struct region_instance_table *table = reading->table;
   struct region_sum *sum = reading->sum;
-  if (!sum->chooses_rows)
+  if (!sum->shape.chooses_rows)
     count_drops(reading, grow(table));
   region_sum_settle(sum, table->remainder);
   memset(table->remainder, 0,
@@ -293,8 +295,8 @@ static void finish(struct region_reading *reading) {
   table->left_out = reading->left_out;
   table->rows_scanned = reading->next_row;
   table->marks_scanned = table->marks_len;
-  sum->left_out += reading->left_out;
-  sum->live += reading->live;
+  sum->room.left_out += reading->left_out;
+  sum->room.live += reading->live;
   table->names_seen = sum->names_shown;
   if (reading->is_final)
     table->final = REGION_FINAL_DONE;
@@ -309,8 +311,8 @@ static void finish(struct region_reading *reading) {
 
 static uint32_t tile_rows(const struct region_sum *sum) {
   uint64_t cells =
-      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
-  uint64_t row = (uint64_t)sum->columns * sum->copies;
+      sum->shape.per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
+  uint64_t row = (uint64_t)sum->shape.columns * sum->copies;
   uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
@@ -318,9 +320,10 @@ static uint32_t tile_rows(const struct region_sum *sum) {
 /* What reading the tile took, in cells. */
 static uint64_t cost_of_tile(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
-  uint64_t slots = sum->per_core ? region_reader_slots(reading->reader) : 1;
+  uint64_t slots =
+      sum->shape.per_core ? region_reader_slots(reading->reader) : 1;
   uint64_t row =
-      sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+      sum->shape.columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
   return MAX(1, reading->tile.rows) * row + CELLS_PER_SLOT * slots +
          CELLS_PER_MATCH * reading->names_matched;
 }
@@ -396,7 +399,7 @@ static int compare_row(const void *key, const void *object) {
 static struct region_object *
 find_object(const struct region_instance_table *table, uint32_t row) {
   struct region_object **found =
-      table->sum->chooses_rows && table->objects_len > 0
+      table->sum->shape.chooses_rows && table->objects_len > 0
           ? bsearch(&row, table->objects, table->objects_len,
                     sizeof(struct region_object *), compare_row)
           : NULL;
@@ -424,7 +427,7 @@ void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {
   struct region_object *object = find_object(table, candidate->row);
-  if (!table->sum->chooses_rows)
+  if (!table->sum->shape.chooses_rows)
     show_untracked(table, candidate, row);
   else if (object != NULL &&
            object->incarnation == region_incarnation(candidate->generation))

@@ -167,7 +167,7 @@ struct region_reading {
 static inline bool
 region_table_had_no_mark(const struct region_instance_table *table,
                          uint32_t row) {
-  return !table->sum->chooses_rows && row >= table->marks_scanned &&
+  return !table->sum->shape.chooses_rows && row >= table->marks_scanned &&
          row < table->rows_scanned;
 }
 

@@ -13,25 +13,25 @@ static uint32_t count_cells(struct region_reading *reading,
                             struct region_object *object, uint32_t copy,
                             const uint64_t *cells) {
   struct region_sum *sum = reading->sum;
-  size_t at = (size_t)copy * sum->columns;
+  size_t at = (size_t)copy * sum->shape.columns;
   uint64_t *last = object->last + at,
            *remainder = reading->table->remainder + at;
   uint64_t *own = NULL;
   uint32_t back = 0;
   if (object->row != NULL && !object->row->clashes)
     own = region_sum_grow(sum, object->row) + at;
-  for (uint32_t g = 0; g < sum->counters_len; g++) {
-    uint32_t c = sum->counters[g].column;
+  for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+    uint32_t c = sum->shape.counters[g].column;
     uint64_t grown = cells[c] - last[c];
     if ((int64_t)grown < 0) {
       back++;
       continue;
     }
     last[c] = cells[c];
-    if (sum->chooses_rows)
+    if (sum->shape.chooses_rows)
       remainder[c] += grown; /* of all rows that are wanted */
-    if (own != NULL &&
-        region_sum_counts(sum, object->row, copy, sum->counters[g].field)) {
+    if (own != NULL && region_sum_counts(sum, object->row, copy,
+                                         sum->shape.counters[g].field)) {
       own[c] += grown;
       remainder[c] -= grown;
     }
@@ -46,9 +46,9 @@ static void skip_cells(const struct region_reading *reading,
                        uint32_t i) {
   const struct region_sum *sum = reading->sum;
   const uint64_t *cells = region_tile_cells(&reading->tile, copy, i);
-  uint64_t *last = object->last + (size_t)copy * sum->columns;
-  for (uint32_t g = 0; g < sum->counters_len; g++) {
-    uint32_t c = sum->counters[g].column;
+  uint64_t *last = object->last + (size_t)copy * sum->shape.columns;
+  for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+    uint32_t c = sum->shape.counters[g].column;
     if ((int64_t)(cells[c] - last[c]) > 0)
       last[c] = cells[c];
   }
@@ -58,9 +58,9 @@ static void skip_cells(const struct region_reading *reading,
 static const uint64_t *present_values(const struct region_sum *sum,
                                       const uint64_t *cells,
                                       const uint64_t *bases) {
-  for (uint32_t s = 0; s < sum->present_len; s++) {
-    uint32_t c = sum->present[s];
-    uint64_t base = sum->kinds[c] == PERCORE_GAUGE ? bases[c] : 0;
+  for (uint32_t s = 0; s < sum->shape.present_len; s++) {
+    uint32_t c = sum->shape.present[s];
+    uint64_t base = sum->shape.kinds[c] == PERCORE_GAUGE ? bases[c] : 0;
     sum->scratch[s] = cells[c] - base;
   }
   return sum->scratch;
@@ -78,8 +78,9 @@ static void add_to_other(const struct region_reading *reading, uint32_t i) {
 static int64_t weigh(const struct region_reading *reading, uint32_t i,
                      uint64_t last) {
   const struct region_sum *sum = reading->sum;
-  const struct region_sum_field *field = &sum->fields[sum->top_field];
-  size_t at = (size_t)i * sum->columns + field->column;
+  const struct region_sum_field *field =
+      &sum->shape.fields[sum->shape.top_field];
+  size_t at = (size_t)i * sum->shape.columns + field->column;
   if (field->kind == PERCORE_GAUGE)
     last = reading->tile.births[at];
   else if (field->kind != PERCORE_COUNTER)
@@ -89,7 +90,7 @@ static int64_t weigh(const struct region_reading *reading, uint32_t i,
 
 static uint64_t last_weighed(const struct region_sum *sum,
                              const struct region_object *object) {
-  return object->last[sum->fields[sum->top_field].column];
+  return object->last[sum->shape.fields[sum->shape.top_field].column];
 }
 
 static void add_weight(struct region_sum *sum, struct region_sum_row *row,
@@ -114,7 +115,7 @@ static void show(struct region_reading *reading,
     region_sum_add_core(
         sum, object->row, copy - 1,
         present_values(sum, region_tile_cells(tile, copy, i),
-                       object->last + (size_t)copy * sum->columns),
+                       object->last + (size_t)copy * sum->shape.columns),
         replace);
 }
 
@@ -158,7 +159,7 @@ static struct region_sum_row *find_shown(struct region_reading *reading,
   const char *name = name_of(reading, i);
   struct region_sum_row *row = name != NULL ? region_sum_find(sum, name) : NULL;
   bool is_shown =
-      row != NULL && (sum->top_field >= 0 ? row->top : row->objects > 0);
+      row != NULL && (sum->shape.top_field >= 0 ? row->top : row->objects > 0);
   return is_shown ? row : NULL;
 }
 
@@ -166,7 +167,7 @@ static void track(struct region_reading *reading, struct region_object *object,
                   uint32_t i) {
   struct region_sum *sum = reading->sum;
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
-  bool ranks = sum->top_field >= 0;
+  bool ranks = sum->shape.top_field >= 0;
   if (object->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
     region_object_show(sum, object, make_row(reading, i));
   int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, object)) : 0;
@@ -198,10 +199,11 @@ static void end_object(struct region_reading *reading,
   const struct region_tile *tile = &reading->tile;
   const uint64_t *births = tile->births + (size_t)i * tile->columns;
   if (region_incarnation(tile->generations[i]) == object->incarnation + 1) {
-    if (object->row != NULL && sum->top_field >= 0)
-      add_weight(sum, object->row,
-                 (int64_t)(births[sum->fields[sum->top_field].column] -
-                           last_weighed(sum, object)));
+    if (object->row != NULL && sum->shape.top_field >= 0)
+      add_weight(
+          sum, object->row,
+          (int64_t)(births[sum->shape.fields[sum->shape.top_field].column] -
+                    last_weighed(sum, object)));
     /* The row may have been read beyond the birth while it changed. */
     (void)count_cells(reading, object, 0, births);
     if (object->row != NULL)
@@ -254,7 +256,8 @@ static void consider_under_top(struct region_reading *reading, uint32_t i,
                                bool was_seen) {
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
-  size_t at = (size_t)i * tile->columns + sum->fields[sum->top_field].column;
+  size_t at = (size_t)i * tile->columns +
+              sum->shape.fields[sum->shape.top_field].column;
   if ((!was_seen || reading->looks_names_up) &&
       track_if_shown(reading, i, is_new))
     return;
@@ -277,7 +280,7 @@ static bool consider_wanted(struct region_reading *reading, uint32_t i,
                             bool is_new) {
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
   if (!is_wanted(reading, i) ||
-      (is_live && reading->sum->top_field >= 0 &&
+      (is_live && reading->sum->shape.top_field >= 0 &&
        track_if_shown(reading, i, is_new)) ||
       begin_tracking(reading, i, NULL, is_new))
     return true;
@@ -293,12 +296,12 @@ static bool consider(struct region_reading *reading, uint32_t i) {
   const struct region_tile *tile = &reading->tile;
   uint32_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
-  if (table->sum->top_field < 0 && !table->sum->chooses_rows) {
+  if (table->sum->shape.top_field < 0 && !table->sum->shape.chooses_rows) {
     consider_any(reading, i);
     return true;
   }
   if (row >= table->marks_len) {
-    if (!table->sum->chooses_rows)
+    if (!table->sum->shape.chooses_rows)
       add_to_other(reading, i);
     return false;
   }
@@ -309,7 +312,7 @@ static bool consider(struct region_reading *reading, uint32_t i) {
                                    : table->from_zero);
   if (!was_seen)
     mark->candidate_in = 0;
-  if (!table->sum->chooses_rows) {
+  if (!table->sum->shape.chooses_rows) {
     consider_under_top(reading, i, mark, is_new, was_seen);
   } else if (!was_seen) {
     if (!consider_wanted(reading, i, is_new))
@@ -332,10 +335,10 @@ static void mark_row(const struct region_reading *reading, uint32_t i) {
   if (row >= table->marks_len)
     return;
   table->marks[row].incarnation = region_incarnation(tile->generations[i]);
-  if (sum->top_field >= 0)
+  if (sum->shape.top_field >= 0)
     table->marks[row].weighed =
         tile->totals[(size_t)i * tile->columns +
-                     sum->fields[sum->top_field].column];
+                     sum->shape.fields[sum->shape.top_field].column];
 }
 
 static struct region_object *find_object(struct region_reading *reading,
@@ -357,7 +360,8 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   struct region_object *object = find_object(reading, tile->first_row + i);
   if (generation == 0) { /* of no one object */
     for (uint32_t copy = 0;
-         object != NULL && !sum->chooses_rows && copy < sum->copies; copy++)
+         object != NULL && !sum->shape.chooses_rows && copy < sum->copies;
+         copy++)
       skip_cells(reading, object, copy, i);
     return;
   }
@@ -369,7 +373,7 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   } else {
     if (object != NULL)
       end_object(reading, object, i);
-    if ((is_live || sum->chooses_rows) && !consider(reading, i))
+    if ((is_live || sum->shape.chooses_rows) && !consider(reading, i))
       return;
   }
   mark_row(reading, i);
@@ -381,13 +385,14 @@ static void add_to_sum(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint64_t *now = reading->table->now + (size_t)copy * sum->columns;
+    uint64_t *now = reading->table->now + (size_t)copy * sum->shape.columns;
     if (copy > 0 && !tile->core_used[copy - 1])
       continue;
     for (uint32_t i = 0; i < tile->rows; i++) {
       const uint64_t *cells = region_tile_cells(tile, copy, i);
-      for (uint32_t g = 0; g < sum->counters_len; g++)
-        now[sum->counters[g].column] += cells[sum->counters[g].column];
+      for (uint32_t g = 0; g < sum->shape.counters_len; g++)
+        now[sum->shape.counters[g].column] +=
+            cells[sum->shape.counters[g].column];
     }
   }
 }

@@ -15,15 +15,16 @@
 static bool is_live(const struct region_sum *sum,
                     const struct region_sum_row *row) {
   return row->round == sum->round && !row->clashes &&
-         (sum->top_field < 0 || row->top);
+         (sum->shape.top_field < 0 || row->top);
 }
 
 static void grow_row(struct region_sum *sum, struct region_sum_row *row,
                      uint64_t number) {
   const uint64_t *delta = region_sum_grow(sum, row);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->counters_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       row->now[at] += delta[at];
       if (delta[at] != 0)
         row->due = number;
@@ -33,25 +34,26 @@ static void grow_row(struct region_sum *sum, struct region_sum_row *row,
 /* If rows grew by more than the table, as with a producer whose cells go back,
  * `other` does not grow until the table has caught up. */
 static void grow_other(struct region_sum *sum, uint64_t number) {
-  struct region_sum_row *other = sum->other;
+  struct region_sum_row *other = sum->other.row;
   uint64_t *delta = region_sum_grow(sum, other);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->counters_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->counters[g].column;
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       delta[at] = 0;
-      if ((int64_t)(sum->balance[at] - other->now[at]) <= 0)
+      if ((int64_t)(sum->other.balance[at] - other->now[at]) <= 0)
         continue;
-      delta[at] = sum->balance[at] - other->now[at];
-      other->now[at] = sum->balance[at];
-      sum->other_shown = true;
+      delta[at] = sum->other.balance[at] - other->now[at];
+      other->now[at] = sum->other.balance[at];
+      sum->other.shown = true;
       other->due = number;
     }
-  sum->other_shown |= sum->left_out > 0 || sum->other_begun;
+  sum->other.shown |= sum->room.left_out > 0 || sum->other.begun;
 }
 
 static void grow_all(struct region_sum *sum, uint64_t number) {
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     if (row->clashes) /* maybe since it was read in this round */
       region_sum_move_to_other(sum, row);
     else if (row->grown == sum->round)
@@ -59,7 +61,7 @@ static void grow_all(struct region_sum *sum, uint64_t number) {
     if (is_live(sum, row) || region_sum_is_due(sum, row))
       row->used = sum->round;
   }
-  if (sum->other != NULL)
+  if (sum->other.row != NULL)
     grow_other(sum, number);
 }
 
@@ -86,8 +88,8 @@ static double in_ns(const struct put *put, double value) {
 static void put_counter(struct put *put, const struct region_sum_row *row,
                         uint64_t cells) {
   const struct region_sum *sum = put->sum;
-  struct region_first *first =
-      &row->first[put->copy * sum->field_count + (put->field - sum->fields)];
+  struct region_first *first = &row->first[put->copy * sum->shape.field_count +
+                                           (put->field - sum->shape.fields)];
   unsigned __int128 count = cells;
   if (put->field->cycles && sum->tsc_hz != 0)
     count = count * NS_PER_S / sum->tsc_hz;
@@ -124,8 +126,8 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
  * twice. */
 static bool other_has_meaning(const struct put *put) {
   const struct region_sum *sum = put->sum;
-  return put->copy == 0 && !sum->other_twice &&
-         (sum->top_field >= 0 || sum->other_begun);
+  return put->copy == 0 && !sum->other.twice &&
+         (sum->shape.top_field >= 0 || sum->other.begun);
 }
 
 /* A level or state that no single instance has is not a value. */
@@ -136,14 +138,14 @@ static bool has_meaning(const struct put *put,
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
-  bool known = row == sum->other ? other_has_meaning(put)
-                                 : row->present_round == sum->round;
+  bool known = row == sum->other.row ? other_has_meaning(put)
+                                     : row->present_round == sum->round;
   return known &&
-         (!none || (!row->several && (put->copy > 0 || !sum->per_core)));
+         (!none || (!row->several && (put->copy > 0 || !sum->shape.per_core)));
 }
 
 static void put_row(struct put *put, const struct region_sum_row *row) {
-  size_t at = (size_t)put->copy * put->sum->columns + put->field->column;
+  size_t at = (size_t)put->copy * put->sum->shape.columns + put->field->column;
   if (row->text == NULL)
     return;
   put->value.type_instance = row->text;
@@ -174,17 +176,17 @@ static void put_copy(const struct region_sum *sum,
                                   snapshot, copy == 0 ? field->plugin_host
                                                       : field->plugin_core),
                               .plugin_instance = region_snapshot_text(
-                                  snapshot, sum->labels[copy])}};
-  if (from == 0 && sum->other != NULL)
-    put_row(&put, sum->other);
+                                  snapshot, sum->shape.labels[copy])}};
+  if (from == 0 && sum->other.row != NULL)
+    put_row(&put, sum->other.row);
   for (size_t i = from; i < to; i++)
-    put_row(&put, sum->rows[i]);
+    put_row(&put, sum->rows.list[i]);
 }
 
 static void put_rows(const struct region_sum *sum,
                      struct region_snapshot *snapshot, size_t from, size_t to) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *field = &sum->shape.fields[f];
     if (!field->wanted)
       continue;
     if (sum->region_config->report_host)
@@ -228,9 +230,9 @@ static void show_row(const struct region_sum *sum,
                      struct region_sum_row *row, uint64_t zero_ns) {
   row->text = region_snapshot_text(snapshot, row->clean);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t f = 0; f < sum->field_count; f++)
+    for (uint32_t f = 0; f < sum->shape.field_count; f++)
       if (copy == 0 || sum->core_used[copy - 1])
-        begin_series(sum, &row->first[copy * sum->field_count + f],
+        begin_series(sum, &row->first[copy * sum->shape.field_count + f],
                      snapshot->number, zero_ns);
 }
 
@@ -238,8 +240,8 @@ static void show_row(const struct region_sum *sum,
  * use the room that others leave. */
 static void show_waiting(const struct region_sum *sum,
                          struct region_snapshot *snapshot, size_t room) {
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     if (row->text != NULL || !region_sum_is_due(sum, row))
       continue;
     if (room > 0)
@@ -253,22 +255,22 @@ static void show_waiting(const struct region_sum *sum,
 static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
                       uint64_t interval_ns) {
   uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
-  size_t room = sum->rows_max;
+  size_t room = sum->room.rows;
   sum->put_ns = snapshot->time_ns;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     row->text = NULL;
     if (!is_live(sum, row))
       continue;
     /* A row of Top begins with the count that it has. */
-    show_row(sum, snapshot, row, sum->top_field < 0 ? zero_ns : 0);
+    show_row(sum, snapshot, row, sum->shape.top_field < 0 ? zero_ns : 0);
     room -= room > 0;
   }
   show_waiting(sum, snapshot, room);
-  if (sum->other != NULL)
-    sum->other->text = NULL;
-  if (sum->other != NULL && sum->other_shown)
-    show_row(sum, snapshot, sum->other, zero_ns);
+  if (sum->other.row != NULL)
+    sum->other.row->text = NULL;
+  if (sum->other.row != NULL && sum->other.shown)
+    show_row(sum, snapshot, sum->other.row, zero_ns);
 }
 
 /* Rows that were not even looked at, for MaxValues or want of memory, are
@@ -276,27 +278,28 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
 static void cut_left_out(const struct region_sum *sum,
                          struct region_snapshot *snapshot) {
   size_t fields = 0, cores = 0;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    fields += sum->fields[f].wanted;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    fields += sum->shape.fields[f].wanted;
   for (uint32_t copy = 1; copy < sum->copies; copy++)
     cores += sum->core_used[copy - 1];
   if (sum->region_config->report_host)
-    snapshot->values[REGION_RANK_HOST].cut += sum->left_out * fields;
-  snapshot->values[REGION_RANK_CORE].cut += sum->left_out * fields * cores;
+    snapshot->values[REGION_RANK_HOST].cut += sum->room.left_out * fields;
+  snapshot->values[REGION_RANK_CORE].cut += sum->room.left_out * fields * cores;
 }
 
 /* The built-in table says nothing where no worker calls percore_poll. */
 static bool is_unused(const struct region_sum *sum) {
-  return sum->is_core && (sum->rows_len == 0 || sum->rows[0]->now[0] == 0);
+  return sum->shape.is_core &&
+         (sum->rows.len == 0 || sum->rows.list[0]->now[0] == 0);
 }
 
 /* No snapshot before that one has the present counts. */
 static void put_off(struct region_sum *sum, uint64_t number) {
-  for (size_t i = 0; i < sum->rows_len; i++)
-    if (region_sum_is_due(sum, sum->rows[i]))
-      sum->rows[i]->due = number;
-  if (sum->other != NULL && region_sum_is_due(sum, sum->other))
-    sum->other->due = number;
+  for (size_t i = 0; i < sum->rows.len; i++)
+    if (region_sum_is_due(sum, sum->rows.list[i]))
+      sum->rows.list[i]->due = number;
+  if (sum->other.row != NULL && region_sum_is_due(sum, sum->other.row))
+    sum->other.row->due = number;
 }
 
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
@@ -304,8 +307,8 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     void *argument) {
   grow_all(sum, snapshot->number);
   sum->round_put = sum->round;
-  if (!sum->has_room) {
-    sum->left_out = sum->live;
+  if (!sum->room.any) {
+    sum->room.left_out = sum->room.live;
     cut_left_out(sum, snapshot);
     put_off(sum, snapshot->number + 1);
     return;
@@ -319,8 +322,8 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
   cut_left_out(sum, snapshot);
   size_t from = 0;
   do {
-    size_t to = MIN(from + ROWS_AT_ONCE, sum->rows_len);
+    size_t to = MIN(from + ROWS_AT_ONCE, sum->rows.len);
     put_rows(sum, snapshot, from, to);
     from = to;
-  } while (from < sum->rows_len && is_wanted(argument));
+  } while (from < sum->rows.len && is_wanted(argument));
 }

@@ -365,13 +365,13 @@ static void put_sums(struct region_watch *watch,
       continue;
     if (is_to_be_repeated(watch, sum)) {
       region_sum_begin(sum, watch->round);
-      sum->other_twice = true; /* its gauges are not known */
+      sum->other.twice = true; /* its gauges are not known */
     } else if (is_complete(sum)) {
       region_choose(sum);
     } else {
       continue;
     }
-    snapshot->memory_short |= sum->memory_short && sum->top_field >= 0;
+    snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
     region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
                    options->argument);
   }
