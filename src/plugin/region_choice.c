@@ -1,25 +1,26 @@
-/* How many rows of a sum are shown, and which rows the option Top shows. Each
- * instance has candidates; the choice is made by name, over all instances.
+/* How many rows of a sum are shown, and which rows the option Top shows. Tables
+ * propose candidates; the choice is made by name, over all instances.
  *
- * A store keeps every name it ever got, so the shown names must not change in
- * each interval when many rows count alike: a row that is shown stays until it
- * is gone, or until another row beats it clearly for the second time within
- * three passes. For a free place, once is enough. */
+ * A store keeps every name it ever received, so the shown names must not change
+ * in each interval if many rows count alike. A shown row stays until it is
+ * removed, or until a candidate clearly exceeds it for the second time within
+ * three scans. A free place goes to any candidate.
+ */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
 
-/* The weight of a row that is shown is multiplied by this. */
+/* A candidate must have more than this multiple of a shown row's weight. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
  * Shares of MaxValues
  */
 
-/* For percore's own values: a few more than there are. */
+/* Reserved for percore's own values, which are slightly fewer. */
 #define VALUES_SELF 16
 #define SPARE_ROWS 16
-/* The part of the room that is kept for sums that appear during a round. */
+/* One part in this many is reserved for sums that appear during a round. */
 #define FOR_NEW_ONES 16
 
 static uint64_t values_of_row(const struct region_sum *sum) {
@@ -30,12 +31,12 @@ static uint64_t values_of_row(const struct region_sum *sum) {
   return MAX(1, values);
 }
 
-/* Its rows are not counted yet, and nothing else bounds their number. */
+/* True if the number of rows is not known yet and nothing else limits it. */
 static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
-/* Rows may come before the next round. */
+/* Includes rows that may be added before the next round. */
 static uint64_t values_wanted(const struct region_sum *sum) {
   uint64_t rows = 2 * sum->room.live + SPARE_ROWS;
   if (sum->shape.single)
@@ -47,7 +48,7 @@ static uint64_t values_wanted(const struct region_sum *sum) {
   return (rows + !sum->shape.single) * values_of_row(sum);
 }
 
-/* Values of the rows that are shown, or may be shown at once. */
+/* Values of rows that are shown, or may be shown immediately. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
@@ -57,7 +58,7 @@ static uint64_t values_used(const struct region_sum *sum) {
                    values_of_row(sum);
 }
 
-/* Returns how much of its share the sum can use. */
+/* Returns how many values of its share the sum can use. */
 static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   uint64_t rows = share / values_of_row(sum);
   sum->room.any = rows > 0;
@@ -65,8 +66,8 @@ static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   return rows * values_of_row(sum);
 }
 
-/* Other sums shrink in the next round, so for now a new sum gets what is left.
- */
+/* Other sums give up room only in the next round, so a new sum gets what is
+ * left until then. */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -79,8 +80,8 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i].sum, room / new);
 }
 
-/* Shares among the sums of one region, which come one after another, and takes
- * what they can use off the room. Returns how many sums there are. */
+/* Shares room among the sums of the first region in the list, and subtracts
+ * what they can use from *room. Returns the number of these sums. */
 static size_t share_region(struct region_sum_entry *list, size_t len,
                            uint64_t share, uint64_t *room) {
   size_t tables = 1;
@@ -95,7 +96,8 @@ static size_t share_region(struct region_sum_entry *list, size_t len,
   return tables;
 }
 
-/* Regions that want few values come first, and so do their tables. */
+/* Regions that want few values come first; within a region, tables that want
+ * few values. */
 static int compare_wanted(const void *a, const void *b) {
   const struct region_sum_entry *x = a, *y = b;
   if (x->allowance->wanted != y->allowance->wanted)
@@ -106,7 +108,7 @@ static int compare_wanted(const void *a, const void *b) {
          (x->sum->room.wanted < y->sum->room.wanted);
 }
 
-/* Counts what each region wants; returns how many regions there are. */
+/* Counts the values that each region wants; returns the number of regions. */
 static size_t count_wanted(struct region_sums *sums) {
   size_t regions = 0;
   for (size_t i = 0; i < sums->len; i++)
@@ -145,15 +147,16 @@ struct contender {
   char name[REGION_ROW_NAME_SIZE];
   struct region_instance_table *table;
   const struct region_candidate *candidate;
-  int64_t weight; /* of all contenders of this name */
-  bool again;     /* any of them was a candidate before */
+  int64_t weight; /* of all contenders with this name */
+  bool again;     /* any contender with this name was a candidate before */
 };
 
 struct choice {
   struct region_sum *sum;
-  struct contender *contenders; /* those of one name are neighbours */
+  struct contender
+      *contenders; /* sorted, so that those with the same name are adjacent */
   size_t contenders_len;
-  struct region_sum_row **shown; /* that may be beaten, the lightest first */
+  struct region_sum_row **shown; /* may be replaced, lightest first */
   size_t shown_len, beaten;
   size_t used, places;
 };
@@ -170,7 +173,7 @@ static int compare_weights(const void *a, const void *b) {
                                 : compare_names(a, b);
 }
 
-/* The end of the contenders that have the name of the first. */
+/* The index after the last contender with the same name as the first. */
 static size_t end_of_name(const struct choice *choice, size_t first) {
   const struct contender *list = choice->contenders;
   size_t end = first + 1;
@@ -234,7 +237,7 @@ static int compare_rows(const void *a, const void *b) {
   return (x->weight > y->weight) - (x->weight < y->weight);
 }
 
-/* Its place is free once its last counts are dispatched. */
+/* The place becomes free when the row's last counts are dispatched. */
 static void hide_lightest(struct choice *choice) {
   struct region_sum_row *lightest = choice->shown[choice->beaten++];
   lightest->top = false;
@@ -242,7 +245,7 @@ static void hide_lightest(struct choice *choice) {
   choice->used -= !region_sum_is_due(choice->sum, lightest);
 }
 
-/* Rows that are gone free their places. */
+/* Finds the shown rows. Removed rows give up their places. */
 static bool find_shown(struct choice *choice) {
   struct region_sum *sum = choice->sum;
   choice->shown = malloc((sum->rows.len + 1) * sizeof(struct region_sum_row *));
@@ -263,7 +266,7 @@ static bool find_shown(struct choice *choice) {
   return true;
 }
 
-/* The lightest of the rows that are shown gives up its place. */
+/* Replaces the lightest shown row if the contender clearly exceeds it. */
 static bool beat(struct choice *choice, const struct contender *contender) {
   if (!contender->again || choice->beaten == choice->shown_len)
     return false;
@@ -275,12 +278,13 @@ static bool beat(struct choice *choice, const struct contender *contender) {
   return choice->used < choice->places;
 }
 
-/* Its series goes on from its count when it was last shown. */
+/* The series continues from the row's former count. */
 static bool show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
   struct region_sum_row *row = region_sum_name(sum, contender->name);
   if (row == NULL || row->clashes || row->top)
-    return row != NULL && row->top; /* by another instance */
+    return row != NULL &&
+           row->top; /* an object of another instance showed the row */
   choice->used += !region_sum_is_due(sum, row);
   row->top = true;
   row->round = row->used = sum->round;
@@ -291,7 +295,7 @@ static bool show(struct choice *choice, const struct contender *contender) {
   return true;
 }
 
-/* Decides on the contenders of one name. */
+/* Decides about the contenders with one name. */
 static void decide(struct choice *choice, size_t first, size_t end) {
   const struct contender *list = choice->contenders;
   struct region_sum_row *row = region_sum_find(choice->sum, list[first].name);

@@ -8,8 +8,7 @@
 #define PLUGIN_HOST "percore_host"
 #define INSTANCE_SELF "self"
 
-/* Copies a name into one of the arrays of a value list. They are as long as a
- * name of ours can be and longer. */
+/* Copies a name into a part of the identifier. All our names fit. */
 static void set(char *part, const char *name) {
   size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
   memcpy(part, name, length);
@@ -26,8 +25,8 @@ static const char *const types[] = {
     [REGION_PERCENT] = "percent",
 };
 
-/* Neighbours mostly share all but the row, so a part is copied when it is
- * another pointer. */
+/* Consecutive values usually differ only in the row, so the other parts are
+ * copied only if their pointers change. */
 static void put_values(value_list_t *list, const struct region_value *values,
                        size_t len) {
   const struct region_value *before = NULL;
@@ -50,9 +49,9 @@ static void put_values(value_list_t *list, const struct region_value *values,
   }
 }
 
-/* A store that knows an identifier from its first point on cannot show counts
- * before that point. All zeros are dispatched before all points. Returns how
- * many there are. */
+/* A store cannot show what an identifier counted before its first point, so a 0
+ * is dispatched before it. All zeros are dispatched before all points. Returns
+ * the number of zeros. */
 static size_t put_zeros(const struct region_dispatch *dispatch,
                         value_list_t *list, const struct region_value *values,
                         size_t len) {
@@ -72,15 +71,15 @@ static size_t put_zeros(const struct region_dispatch *dispatch,
   return zeros;
 }
 
-/* collectd's write threads, of which there are five by default, take values in
- * order but write them at the same time: one that comes right after its 0 may
- * overtake it, and collectd then drops the 0. */
+/* collectd's write threads (five by default) take values in order but write
+ * them concurrently. A value right after its 0 may overtake the 0, which
+ * collectd then drops. */
 static void let_zeros_pass(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-/* Values of no rank fit whose room is used up by those before. Returns whether
- * all values of the host were dispatched. */
+/* Dispatches values by rank while there is room. Returns true if all values of
+ * the host were dispatched. */
 static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
   size_t wanted = 0, room = values_max, zeros = 0, len[REGION_RANKS];
@@ -100,7 +99,7 @@ static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
   bool complete =
       len[REGION_RANK_HOST] == snapshot->values[REGION_RANK_HOST].len;
   if (dispatch->values_dropped == 0 && snapshot->partial)
-    return complete; /* says nothing of those that are missing */
+    return complete; /* the missing values may be too many */
   if (dispatch->values_dropped == 0)
     c_release(LOG_INFO, &dispatch->too_many,
               "percore: the values of the regions are again within MaxValues "
@@ -157,7 +156,7 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
               "percore: there is memory for the values of regions again.");
   dispatch->values_dropped = 0;
   if (time <= dispatch->last)
-    return; /* the clock was set back, which the loads tell */
+    return; /* the clock was set back, which is logged with the loads */
   dispatch->last = time;
   value_list_t list = {.time = time, .interval = dispatch->interval};
   bool complete = put_all(dispatch, &list, snapshot, values_max);

@@ -2,8 +2,8 @@
 
 #include "utils/common/common.h"
 
-/* On a busy host a round may take as long from its moment to its end. A start
- * that is later yet is by another clock, that of a time namespace. */
+/* On a busy host a round may end this long after its moment. A producer with a
+ * later start uses another clock, that of a time namespace. */
 #define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------
@@ -34,8 +34,8 @@ find_table(const struct region_instance *instance, const char *name) {
   return NULL;
 }
 
-/* The names of a table go on with the next producer if it has the same fields.
- */
+/* If the next producer's table has the same fields, its rows continue under the
+ * same names. */
 static void take_over(const struct region_instance *instance,
                       struct region_instance_table *table,
                       const struct region_directory *directory, uint32_t t) {
@@ -47,8 +47,8 @@ static void take_over(const struct region_instance *instance,
   table->round_before = before->round;
 }
 
-/* A producer that was started after its name was last unserved has no counts
- * that could have been reported before. */
+/* If a producer started after its name was last unserved, none of its counts
+ * have been reported before. */
 static bool has_begun_lately(const struct region_watch *watch,
                              const struct region_instance *instance,
                              const struct region_moment *now) {
@@ -68,8 +68,8 @@ static uint64_t adds_refused(const struct region_instance *instance) {
   return refused;
 }
 
-/* A count of the producer's; what nobody can have counted in an interval is not
- * believed. */
+/* Adds the growth of a producer's own count. An increase that is impossible
+ * within an interval is ignored. */
 static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   if (now - *last < UINT32_MAX)
     *total += now - *last;
@@ -168,7 +168,8 @@ bool region_sum_is_shared(const struct region_sum *sum,
   return table != NULL;
 }
 
-/* A producer that has ended has counts for it that are still to be read. */
+/* True if a producer has ended and its counts for the sum must still be read.
+ */
 static bool is_due(const struct region_sum *sum) {
   const struct region_instance_table *table = sum->tables;
   while (table != NULL && table->final != REGION_FINAL_DUE)
@@ -176,14 +177,14 @@ static bool is_due(const struct region_sum *sum) {
   return table != NULL;
 }
 
-/* Another producer's table has these fields no more, and its last counts are
- * still to be read or dispatched. */
+/* True if the sum has other fields, and its last counts must still be read or
+ * dispatched before it is replaced. */
 static bool must_wait(const struct region_sum *sum) {
   return sum->round != sum->round_put || region_sum_has_due(sum) || is_due(sum);
 }
 
-/* Logs once why a table is not reported. If that lasts for more than a round,
- * what it counts meanwhile is lost. */
+/* Logs once why a table is not reported. If this lasts for more than one round,
+ * counts of that time are not reported later. */
 static void leave_out(struct region_instance_table *table, const char *format,
                       const struct region_instance *instance) {
   if (!table->odd_told)
@@ -219,9 +220,9 @@ static struct region_sum *make_sum(struct region_watch *watch,
   return sum;
 }
 
-/* Finds the sum that table t is added to. A sum with other fields is replaced,
- * unless another instance uses it: then this table is left out for as long as
- * that instance lives. False if the table has to wait for another round. */
+/* Finds the sum for table t. A sum with other fields is replaced, unless
+ * another instance uses it: then the table is left out while that instance
+ * lives. Returns false if the table must wait until the next round. */
 static bool join(struct region_watch *watch, struct region_instance *instance,
                  uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
@@ -262,7 +263,7 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
  * Reading
  */
 
-/* Whether anything of it is reported at all. */
+/* True if any value of the sum is reported. */
 static bool is_reported(const struct region_sum *sum) {
   bool any = false;
   for (uint32_t f = 0; f < sum->shape.field_count; f++)
@@ -285,7 +286,7 @@ static void begin_table(struct region_watch *watch,
   bool is_amid = table->reading != NULL;
   if (!region_table_begin(watch, table, ended))
     return;
-  /* The first rows kept counting while the last rows were being read. */
+  /* rows that were already read in this scan may have counted since */
   if (ended)
     table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
 }
@@ -305,7 +306,8 @@ bool region_instance_is_drained(const struct region_instance *instance) {
   return true;
 }
 
-/* Reads the next piece of one table. False if no piece is left. */
+/* Reads the next piece of a table. Returns false if there is nothing left to
+ * read. */
 static bool read_piece(struct region_watch *watch,
                        struct region_instance *instance, uint64_t *cells_left) {
   for (uint32_t n = 0; n < instance->table_count; n++) {

@@ -1,4 +1,4 @@
-/* The objects of an instance that are followed. */
+/* The tracked objects of an instance. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
@@ -31,8 +31,8 @@ void region_object_show(struct region_sum *sum, struct region_object *object,
   tie(sum, object, row);
 }
 
-/* With Row alone it is followed nevertheless, because nothing else counts for
- * the rows that are wanted. */
+/* Under Row the object stays tracked, because there is no other count of wanted
+ * rows. */
 void region_object_let_go(struct region_sum *sum,
                           struct region_object *object) {
   object->hidden = true;
@@ -53,8 +53,8 @@ static bool make_room(struct region_instance_table *table) {
   return true;
 }
 
-/* Sets where counting begins. Cells of single cores have no birth: only the
- * first object in a row began at 0 there. */
+/* Sets the values from which counting begins. Births are not known per core:
+ * only a row's first object is known to have begun at 0. */
 static void begin_object(const struct region_reading *reading,
                          struct region_object *object, uint32_t i,
                          bool from_birth) {

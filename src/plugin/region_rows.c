@@ -1,5 +1,5 @@
-/* The rows of a region_sum: their names, what is added to them, and which of
- * them are forgotten. */
+/* The rows of a region_sum: their names, their values, and when they are freed.
+ */
 #include "region_sum.h"
 
 #include "region_name.h"
@@ -10,13 +10,13 @@
  * One row
  */
 
-/* Of the allowance; a little more than is allocated. */
+/* Bytes charged to the allowance; slightly more than are allocated. */
 static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
                           const char *name, const char *clean) {
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
          2 * (size_t)copies * sum->shape.columns * sizeof(uint64_t) +
          (size_t)copies * sum->shape.field_count * sizeof(struct region_first) +
-         4 * sizeof(void *); /* in the list and the chains */
+         4 * sizeof(void *); /* in the list and the hash chains */
 }
 
 size_t region_sum_row_size(const struct region_sum *sum) {
@@ -25,7 +25,7 @@ size_t region_sum_row_size(const struct region_sum *sum) {
 
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name) {
-  char clean[DATA_MAX_NAME_LEN - 8]; /* `_p50` follows */
+  char clean[DATA_MAX_NAME_LEN - 8]; /* leaves room for `_p50` */
   region_name_clean(clean, sizeof(clean), sum->shape.single ? "all" : name);
   size_t size = size_of_row(sum, sum->copies, name, clean);
   size_t cells = (size_t)sum->copies * sum->shape.columns;
@@ -59,8 +59,8 @@ void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
  * Rows by name
  */
 
-/* Names come from producers: a producer must not be able to predict which names
- * share a chain. */
+/* Names come from producers: hashing includes an address, so that a producer
+ * cannot choose names that share a chain. */
 static size_t hash(const struct region_sum *sum, const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
   for (; *name != '\0'; name++)
@@ -78,8 +78,8 @@ static void link_row(struct region_sum *sum, struct region_sum_row *row) {
   *chain = row;
 }
 
-/* Rows that were told apart by bytes that an identifier cannot have cannot be
- * told apart any more: neither is reported. */
+/* Two names that differ only in bytes that identifiers cannot contain become
+ * the same identifier. Then neither row is reported. */
 static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
   struct region_sum_row *other =
       sum->rows.by_clean[hash(sum, row->clean) & (sum->rows.chains - 1)];
@@ -89,7 +89,8 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
     other = other->next_by_clean;
   if (other == NULL)
     return;
-  row->clashes = other->clashes = true; /* further ones are marked already */
+  row->clashes = other->clashes =
+      true; /* other rows with this name are marked already */
   if (!sum->clash_told)
     WARNING("percore: two rows of table %s would both be called \"%s\"; "
             "neither is reported. Further ones are not logged.",
@@ -118,7 +119,7 @@ static bool make_room(struct region_sum *sum) {
   if (by_name == NULL || by_clean == NULL) {
     free(by_name);
     free(by_clean);
-    return true; /* longer chains */
+    return true; /* chains get longer, and still work */
   }
   free(sum->rows.by_name);
   free(sum->rows.by_clean);
@@ -193,8 +194,7 @@ void region_sum_begin_again(struct region_sum *sum) {
     sum->other.row->now[sum->shape.present[s]] = 0;
 }
 
-/* `other` is live in every round. It is the sum of many rows, so it has no
- * state. */
+/* `other` is live in every round. As a sum of many rows it has no state. */
 static void begin_other(struct region_sum *sum) {
   region_sum_grow(sum, sum->other.row);
   sum->other.row->several = true;
@@ -218,7 +218,8 @@ bool region_sum_has_due(const struct region_sum *sum) {
   return any && sum->room.any;
 }
 
-/* Their places are not free until their last counts are dispatched. */
+/* Counts the rows that keep their places until their last counts are
+ * dispatched. */
 static void count_waiting(struct region_sum *sum) {
   sum->rows.waiting = 0;
   for (size_t i = 0; i < sum->rows.len; i++) {
@@ -228,7 +229,7 @@ static void count_waiting(struct region_sum *sum) {
   }
 }
 
-/* Cores whose last counts are still to be dispatched remain in use. */
+/* A core stays in use until its last counts are dispatched. */
 void region_sum_begin(struct region_sum *sum, uint64_t round) {
   if (sum->round == round || sum->open > 0 || sum->round != sum->round_put)
     return;
@@ -263,7 +264,8 @@ bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
   if (present == NULL)
     return false;
   bool first = row->present_round != sum->round;
-  bool again = !first && row->owner == owner; /* a later object */
+  bool again =
+      !first && row->owner == owner; /* the row now holds a later object */
   row->several = !first && (row->several || !again);
   row->present_round = sum->round;
   row->owner = owner;
@@ -325,9 +327,9 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
     mark_clashes(sum, sum->rows.list[i]);
 }
 
-/* Names are remembered so that a row that is shown again continues from its
- * former count; beyond this multiple of the number of shown rows, the oldest
- * names are dropped. */
+/* A row that is shown again continues from its former count, so names are kept.
+ * If there are more than this multiple of the number of shown rows, the oldest
+ * are freed. */
 #define REMEMBERED_TIMES 10
 #define REMEMBERED_LEAST 100
 

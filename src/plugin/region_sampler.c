@@ -15,10 +15,10 @@
 struct region_sampler {
   struct region_watch_options options;
   struct region_receiver *receiver;
-  struct region_watch *watch; /* the thread's own, and so are the receiver's
-                                 functions once it runs */
+  struct region_watch
+      *watch; /* used by the thread only, like the receiver's functions */
   struct sampling_thread sampling;
-  pthread_mutex_t mutex; /* guards what follows */
+  pthread_mutex_t mutex; /* protects the outlet */
   struct region_outlet outlet;
 };
 
@@ -32,7 +32,7 @@ static uint64_t clock_now(clockid_t clock) {
  * The thread
  */
 
-/* Sleeps. False as soon as the sampler is to be stopped. */
+/* Sleeps. Returns false as soon as the sampler must stop. */
 static bool wait_for(void *argument, uint64_t ns) {
   struct region_sampler *sampler = argument;
   return sampling_thread_sleep(&sampler->sampling,
@@ -67,8 +67,8 @@ static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
                                              &snapshot->snapshots_dropped));
 }
 
-/* The grid is that of the core sampler, by the same arithmetic; of what that
- * does between two multiples nothing is wanted here. */
+/* Computes the same grid as the core sampler. What the core sampler does
+ * between two multiples is not needed here. */
 static void *run(void *argument) {
   struct region_sampler *sampler = argument;
   struct schedule schedule;
@@ -113,7 +113,7 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.is_wanted = is_wanted;
   sampler->options.now_ns = now_ns;
   sampler->options.outlet = get_outlet;
-  /* Until the first read tells how many values the loads have. */
+  /* a guess until the first read tells how many values the loads have */
   sampler->outlet.room = options->values_max / 2;
   pthread_mutex_init(&sampler->mutex, NULL);
   sampler->options.argument = sampler;

@@ -10,7 +10,7 @@
 #define NAME_SIZE 256
 #define GAUGE_MAX 1e18
 
-/* A piece of memory for names. */
+/* A block of memory for names. */
 struct region_text {
   struct region_text *next;
   size_t used;
@@ -106,7 +106,7 @@ void region_snapshot_put(struct region_snapshot *snapshot,
                          const struct region_value *value) {
   struct region_values *values = &snapshot->values[rank];
   if (value->type != REGION_DERIVE &&
-      !(fabs(value->gauge) <= GAUGE_MAX)) /* NAN neither */
+      !(fabs(value->gauge) <= GAUGE_MAX)) /* also false for NAN */
     return;
   if (values->len >= snapshot->values_max) {
     cut(snapshot, rank, value);

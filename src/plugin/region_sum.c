@@ -49,7 +49,8 @@ static bool describe_field(struct region_sum *sum,
          field->plugin_host != NULL;
 }
 
-/* Cores and `all`; those of an instance that is told apart bear its name. */
+/* The plugin instances: core numbers and `all`, followed by the instance's name
+ * if ReportPerInstance is set. */
 static bool make_labels(struct region_sum *sum, const char *instance) {
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     char number[16];
@@ -74,7 +75,8 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
     sum->copies = 1;
 }
 
-/* The field that Top ranks by: one that is a single number. */
+/* The field by which Top ranks, which must be a single number; -1 if there is
+ * none. */
 static int find_top_field(const struct region_sum *sum) {
   if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
     return -1;
@@ -89,8 +91,8 @@ static int find_top_field(const struct region_sum *sum) {
   return -1;
 }
 
-/* Counters that are not reported are not followed, except what rows are ranked
- * by and, of `core`, what tells whether it is used at all. */
+/* Counters that are not reported are not tracked, except the field that Top
+ * ranks by and, for `core`, the field that shows whether it is used. */
 static void choose_columns(struct region_sum *sum) {
   for (uint32_t f = 0; f < sum->shape.field_count; f++) {
     const struct region_sum_field *field = &sum->shape.fields[f];
@@ -117,8 +119,8 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
   }
 }
 
-/* About what it takes without any row; a claim of thousands of cores costs its
- * producer nothing. */
+/* Estimated size without rows. A producer can claim thousands of cores for
+ * free, so they are charged here. */
 static size_t size_of_sum(const struct region_sum *sum) {
   return sizeof(*sum) +
          sum->shape.field_count *

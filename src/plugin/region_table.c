@@ -4,14 +4,14 @@
 
 #include <sys/mman.h>
 
-/* Summing a cell over this many slots takes as long as reading one cell that is
- * kept per core. */
+/* Summing a cell over this many slots takes as long as reading one cell of a
+ * single core. */
 #define SLOTS_PER_CELL 16
-/* A slot's rows may need lseek(2) before they are read; a name that is matched
- * with an expression takes about as long as 32 cells. */
+/* Costs in cells: looking for the memory of a slot's rows (lseek), and matching
+ * a name with a regular expression. */
 #define CELLS_PER_SLOT 16
 #define CELLS_PER_MATCH 32
-/* Reading slot by slot is faster from this many rows on. */
+/* Reading slot by slot is faster for tiles of at least this many rows. */
 #define TILE_ROWS 16
 #define TILE_CORES_BYTES ((size_t)1 << 20)
 
@@ -47,9 +47,9 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* Address space is reserved for all possible rows; memory is used as rows come
- * into use. Returns the number of rows in use that have no mark for want of
- * memory. */
+/* Reserves address space for all possible rows; memory is used only for rows in
+ * use. Returns the number of rows in use that have no mark because memory is
+ * short. */
 static uint32_t make_marks(struct region_instance_table *table) {
   uint32_t in_use = region_reader_rows(table->instance->reader, table->number);
   if (!needs_marks(table->sum))
@@ -112,14 +112,14 @@ void region_table_leave(struct region_instance_table *table) {
 
 #define MEBIBYTE (UINT64_C(1) << 20)
 
-/* The MaxMemory that would allow this many bytes more: one region gets half of
- * it, and its rows seven eighths of that. */
+/* The MaxMemory that would allow this many more bytes: a region gets half of
+ * it, and the region's rows seven eighths of that. */
 static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
   uint64_t all = 2 * (sum->allowance->used + bytes + MEBIBYTE) / 7 * 8;
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* Logged once for each table, with the remedy. */
+/* Logs once per table that it is left out, and what to do. */
 static void tell_left_out(const struct region_instance *instance,
                           struct region_sum *sum) {
   if (!sum->left_out_told)
@@ -151,7 +151,8 @@ static void tell_short(const struct region_reading *reading) {
  * Beginning
  */
 
-/* A table that is read twice in one round of the sum adds its gauges twice. */
+/* A table that is read twice in one round of the sum would add its gauges
+ * twice. */
 static void avoid_doubles(const struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   if (table->round != sum->round && table->round_before != sum->round)
@@ -182,7 +183,7 @@ static bool make_candidates(struct region_instance_table *table) {
   return true;
 }
 
-/* If MaxValues leaves less room than before, the last rows are dropped. */
+/* If MaxValues leaves less room than before, the last rows are hidden. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   size_t used = sum->rows.tracked + sum->rows.waiting;
@@ -250,8 +251,9 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* Growth of the cells since the last pass. A sum that drops is not a new base,
- * because what it regains was counted before. Returns how many sums dropped. */
+/* Adds the growth of all cells since the last scan. If a sum decreases, the
+ * higher value is kept, because what the sum regains was counted before.
+ * Returns the number of sums that decreased. */
 static uint32_t grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
@@ -261,7 +263,7 @@ static uint32_t grow(struct region_instance_table *table) {
           (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       uint64_t grown = table->now[at] - table->last[at];
       if (!table->scanned && !table->from_zero) {
-        grown = 0; /* counted before anyone looked */
+        grown = 0; /* counted before the first scan */
       } else if ((int64_t)grown < 0) {
         drops++;
         continue;
@@ -317,7 +319,7 @@ static uint32_t tile_rows(const struct region_sum *sum) {
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
 
-/* What reading the tile took, in cells. */
+/* The cost of reading the tile, in cells. */
 static uint64_t cost_of_tile(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   uint64_t slots =
@@ -328,7 +330,7 @@ static uint64_t cost_of_tile(const struct region_reading *reading) {
          CELLS_PER_MATCH * reading->names_matched;
 }
 
-/* Whether these were the last rows. */
+/* Returns true if the last rows were read. */
 static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
   struct region_tile *tile = &reading->tile;
   const struct region_watch_options *options = &reading->watch->options;
@@ -373,7 +375,7 @@ bool region_table_read(struct region_instance_table *table,
  * Top
  */
 
-/* The heaviest first; among equals, rows that were offered first. */
+/* The heaviest first; equal candidates in the order of their rows. */
 static int compare_candidates(const void *a, const void *b) {
   const struct region_candidate *x = a, *y = b;
   return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
@@ -395,7 +397,7 @@ static int compare_row(const void *key, const void *object) {
   return (row > number) - (row < number);
 }
 
-/* With Row, candidates are followed already. */
+/* Under Row, candidates are tracked already. */
 static struct region_object *
 find_object(const struct region_instance_table *table, uint32_t row) {
   struct region_object **found =
@@ -406,8 +408,8 @@ find_object(const struct region_instance_table *table, uint32_t row) {
   return found != NULL ? *found : NULL;
 }
 
-/* The row is read once more: its counts before now belong to `other`, so that
- * the first interval of its series is not longer than the others. */
+/* Reads the row again, so that its counts before now belong to `other` and the
+ * first interval of its series has the usual length. */
 static void show_untracked(struct region_instance_table *table,
                            const struct region_candidate *candidate,
                            struct region_sum_row *row) {

@@ -1,4 +1,4 @@
-/* What a pass over a table of an instance does with each row. */
+/* What a scan of an instance's table does with each row. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
@@ -7,7 +7,7 @@
  * Counting
  */
 
-/* A followed object has counted up to these cells. A cell that goes back counts
+/* Counts what a tracked object added to its cells. A cell that decreased counts
  * again once it exceeds its former value. Returns the number of such cells. */
 static uint32_t count_cells(struct region_reading *reading,
                             struct region_object *object, uint32_t copy,
@@ -29,7 +29,7 @@ static uint32_t count_cells(struct region_reading *reading,
     }
     last[c] = cells[c];
     if (sum->shape.chooses_rows)
-      remainder[c] += grown; /* of all rows that are wanted */
+      remainder[c] += grown; /* of all wanted rows */
     if (own != NULL && region_sum_counts(sum, object->row, copy,
                                          sum->shape.counters[g].field)) {
       own[c] += grown;
@@ -39,8 +39,7 @@ static uint32_t count_cells(struct region_reading *reading,
   return back;
 }
 
-/* It is not known which object counted, so the growth is the table's. With Row
- * the table has no sum of its own: the growth waits for its object. */
+/* The row changed hands during the read, so its growth belongs to the table. */
 static void skip_cells(const struct region_reading *reading,
                        struct region_object *object, uint32_t copy,
                        uint32_t i) {
@@ -54,7 +53,7 @@ static void skip_cells(const struct region_reading *reading,
   }
 }
 
-/* Levels and states as they are, gauges since their birth. */
+/* Levels and states as they are; gauges minus their value at birth. */
 static const uint64_t *present_values(const struct region_sum *sum,
                                       const uint64_t *cells,
                                       const uint64_t *bases) {
@@ -73,7 +72,7 @@ static void add_to_other(const struct region_reading *reading, uint32_t i) {
                                    tile->births + (size_t)i * tile->columns));
 }
 
-/* The weight by which Top ranks the row at place i: of a counter, its growth
+/* The weight by which Top ranks the row at index i; for a counter, its growth
  * since `last`. */
 static int64_t weigh(const struct region_reading *reading, uint32_t i,
                      uint64_t last) {
@@ -95,7 +94,7 @@ static uint64_t last_weighed(const struct region_sum *sum,
 
 static void add_weight(struct region_sum *sum, struct region_sum_row *row,
                        int64_t weight) {
-  (void)region_sum_grow(sum, row); /* of this round */
+  (void)region_sum_grow(sum, row); /* resets the weight in a new round */
   row->weight = region_weights_add(row->weight, weight);
 }
 
@@ -133,7 +132,7 @@ static void offer(struct region_reading *reading, uint32_t i, int64_t weight,
     region_candidates_cut(candidates);
 }
 
-/* NULL if the row is another by now. */
+/* NULL if the row holds another object by now. */
 static const char *name_of(struct region_reading *reading, uint32_t i) {
   const struct region_tile *tile = &reading->tile;
   uint32_t row = tile->first_row + i;
@@ -145,14 +144,14 @@ static const char *name_of(struct region_reading *reading, uint32_t i) {
   return reading->name;
 }
 
-/* A row of this name, or NULL if there is no memory. */
+/* Finds or creates the row with this name. NULL if out of memory. */
 static struct region_sum_row *make_row(struct region_reading *reading,
                                        uint32_t i) {
   const char *name = name_of(reading, i);
   return name != NULL ? region_sum_name(reading->sum, name) : NULL;
 }
 
-/* The row of this name if it is shown already. */
+/* The row with this name if it is shown already, else NULL. */
 static struct region_sum_row *find_shown(struct region_reading *reading,
                                          uint32_t i) {
   const struct region_sum *sum = reading->sum;
@@ -186,13 +185,13 @@ static void track(struct region_reading *reading, struct region_object *object,
     else
       reading->left_out++;
   }
-  if (!is_live) /* updates that were still in flight belong to the rest */
+  if (!is_live) /* updates still in flight belong to `other` */
     region_object_let_go(sum, object);
 }
 
-/* The row now holds another object, whose birth is the sum of what earlier
- * objects counted. The counts of objects that were never seen belong to the
- * rest. */
+/* The row holds another object now. That object's birth is the sum of what all
+ * earlier objects counted. What unseen objects counted in between belongs to
+ * `other`. */
 static void end_object(struct region_reading *reading,
                        struct region_object *object, uint32_t i) {
   struct region_sum *sum = reading->sum;
@@ -204,7 +203,7 @@ static void end_object(struct region_reading *reading,
           sum, object->row,
           (int64_t)(births[sum->shape.fields[sum->shape.top_field].column] -
                     last_weighed(sum, object)));
-    /* The row may have been read beyond the birth while it changed. */
+    /* while the row was changing, cells beyond the birth may have been read */
     (void)count_cells(reading, object, 0, births);
     if (object->row != NULL)
       region_sum_add(sum, object->row, reading->table->instance, NULL);
@@ -229,10 +228,10 @@ static void leave_out(struct region_reading *reading, uint32_t i) {
   add_to_other(reading, i);
 }
 
-/* Without Top and Row, every row is shown as far as there is room. */
+/* Without Top and Row, every row is shown if there is room. */
 static void consider_any(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
-  /* The growth that was left out may be as old as the table. */
+  /* the growth that was left out may be as old as the table */
   bool is_new = table->scanned ? table->left_out == 0 : table->from_zero;
   struct region_sum_row *row = NULL;
   if (!region_sum_is_full(reading->sum))
@@ -243,14 +242,14 @@ static void consider_any(struct region_reading *reading, uint32_t i) {
     leave_out(reading, i);
 }
 
-/* A row of a name that Top shows. */
+/* Tracks the object if Top shows a row with its name. */
 static bool track_if_shown(struct region_reading *reading, uint32_t i,
                            bool is_new) {
   struct region_sum_row *row = find_shown(reading, i);
   return row != NULL && begin_tracking(reading, i, row, is_new);
 }
 
-/* Under Top: in `other`, unless its name is shown. */
+/* Under Top: the row counts for `other` unless its name is shown. */
 static void consider_under_top(struct region_reading *reading, uint32_t i,
                                struct region_mark *mark, bool is_new,
                                bool was_seen) {
@@ -274,8 +273,8 @@ static bool is_wanted(struct region_reading *reading, uint32_t i) {
   return name != NULL && region_config_wants_row(reading->sum->config, name);
 }
 
-/* With Row: the row is followed if it is wanted, even if it is gone already.
- * False if there is no memory for it. */
+/* Under Row: tracks the object if its name is wanted, even if it was removed
+ * already. Returns false if out of memory. */
 static bool consider_wanted(struct region_reading *reading, uint32_t i,
                             bool is_new) {
   bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
@@ -289,8 +288,9 @@ static bool consider_wanted(struct region_reading *reading, uint32_t i,
   return false;
 }
 
-/* With Top or Row, percore knows for each object whether it was seen before.
- * False if this object is to be met again in the next pass. */
+/* Decides what to do with an object that is not tracked. Under Top or Row,
+ * marks show which objects were seen before. Returns false if the object must
+ * be considered again in the next scan. */
 static bool consider(struct region_reading *reading, uint32_t i) {
   const struct region_instance_table *table = reading->table;
   const struct region_tile *tile = &reading->tile;
@@ -358,7 +358,8 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   const struct region_tile *tile = &reading->tile;
   uint64_t generation = tile->generations[i];
   struct region_object *object = find_object(reading, tile->first_row + i);
-  if (generation == 0) { /* of no one object */
+  if (generation == 0) { /* the row changed while it was read; under Row its
+                            growth waits until the next scan */
     for (uint32_t copy = 0;
          object != NULL && !sum->shape.chooses_rows && copy < sum->copies;
          copy++)
@@ -379,8 +380,8 @@ static void read_row(struct region_reading *reading, uint32_t i) {
   mark_row(reading, i);
 }
 
-/* Adds every cell, whatever object it belongs to, so that no count is lost when
- * rows change hands. */
+/* Adds every cell to the sum of the table, whichever object it belongs to, so
+ * that no count is lost when rows change hands. */
 static void add_to_sum(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   const struct region_tile *tile = &reading->tile;

@@ -1,11 +1,12 @@
-/* The end of a round of a region_sum: the values of the rows that are shown. */
+/* The end of a round of a region_sum: which rows are shown, with which values.
+ */
 #include "region_sum.h"
 
 #include "utils/common/common.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-/* Rows whose fields are put one after the other: few enough to stay in the
- * first cache, enough for neighbours that share all but the row. */
+/* Rows are put in batches, field by field within a batch: small enough for the
+ * L1 cache, and consecutive values differ only in the row. */
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
@@ -31,8 +32,8 @@ static void grow_row(struct region_sum *sum, struct region_sum_row *row,
     }
 }
 
-/* If rows grew by more than the table, as with a producer whose cells go back,
- * `other` does not grow until the table has caught up. */
+/* If a producer's counters decrease, shown rows may have grown more than the
+ * table. Then `other` does not grow until the table has caught up. */
 static void grow_other(struct region_sum *sum, uint64_t number) {
   struct region_sum_row *other = sum->other.row;
   uint64_t *delta = region_sum_grow(sum, other);
@@ -54,7 +55,7 @@ static void grow_other(struct region_sum *sum, uint64_t number) {
 static void grow_all(struct region_sum *sum, uint64_t number) {
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
-    if (row->clashes) /* maybe since it was read in this round */
+    if (row->clashes) /* the clash may be newer than this round's reading */
       region_sum_move_to_other(sum, row);
     else if (row->grown == sum->round)
       grow_row(sum, row, number);
@@ -69,14 +70,14 @@ static void grow_all(struct region_sum *sum, uint64_t number) {
  * Values with names
  */
 
-/* The value that is put: one field of one copy. */
+/* The values that are being put: one field of one copy. */
 struct put {
   const struct region_sum *sum;
   struct region_snapshot *snapshot;
   enum region_rank rank;
   const struct region_sum_field *field;
   uint32_t copy;
-  struct region_value value; /* named, but for the row */
+  struct region_value value; /* complete except for the row */
 };
 
 static double in_ns(const struct put *put, double value) {
@@ -112,7 +113,7 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
     double at = region_histogram_quantile(field->sub_bits, counts, field->cells,
                                           percentiles[i].q);
     if (at < 0)
-      return; /* nothing was counted */
+      return; /* the histogram is empty */
     struct region_value value = put->value;
     value.type = REGION_GAUGE;
     value.gauge = in_ns(put, at);
@@ -122,15 +123,16 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
   }
 }
 
-/* `other` of several instances is not known in a round that read one instance
- * twice. */
+/* If one of several instances was read twice in this round, the gauges of
+ * `other` are unknown. */
 static bool other_has_meaning(const struct put *put) {
   const struct region_sum *sum = put->sum;
   return put->copy == 0 && !sum->other.twice &&
          (sum->shape.top_field >= 0 || sum->other.begun);
 }
 
-/* A level or state that no single instance has is not a value. */
+/* States, and levels without an aggregation, have a value only if a single
+ * instance has the row. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -161,8 +163,8 @@ static void put_row(struct put *put, const struct region_sum_row *row) {
   }
 }
 
-/* Rows from `from` to `to` - 1; before the first of them `other`, which
- * MaxValues must not cut. */
+/* Puts rows from `from` to `to` - 1. `other` goes before all rows so that
+ * MaxValues never cuts it. */
 static void put_copy(const struct region_sum *sum,
                      struct region_snapshot *snapshot,
                      const struct region_sum_field *field, uint32_t copy,
@@ -201,10 +203,10 @@ static void put_rows(const struct region_sum *sum,
  * Which rows are shown
  */
 
-/* When counting began, for identifiers that have their first point in this
- * snapshot: at the snapshot before. The producer may have started later, but a
- * snapshot is read a little after its stamp, so a 0 at that start would make a
- * spike of the first rate. */
+/* The time of the 0 that precedes first points in this snapshot: the previous
+ * snapshot's time. The producer may have started later, but values are read
+ * shortly after the snapshot's timestamp, so a 0 at the producer's start would
+ * make the first rate too high. */
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
@@ -213,7 +215,8 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
   return zero_ns;
 }
 
-/* If a first point was dropped or cut, the next one is the first. */
+/* If the snapshot with the first point was dropped, or the point was cut, the
+ * next point is the first. */
 static void begin_series(const struct region_sum *sum,
                          struct region_first *first, uint64_t number,
                          uint64_t zero_ns) {
@@ -236,8 +239,8 @@ static void show_row(const struct region_sum *sum,
                      snapshot->number, zero_ns);
 }
 
-/* Rows that are gone or hidden, and whose last counts are not dispatched yet,
- * use the room that others leave. */
+/* Rows that were removed or hidden, and whose last counts are not dispatched
+ * yet, are shown in the remaining room. */
 static void show_waiting(const struct region_sum *sum,
                          struct region_snapshot *snapshot, size_t room) {
   for (size_t i = 0; i < sum->rows.len; i++) {
@@ -262,7 +265,7 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
     row->text = NULL;
     if (!is_live(sum, row))
       continue;
-    /* A row of Top begins with the count that it has. */
+    /* under Top the first point is the row's former count */
     show_row(sum, snapshot, row, sum->shape.top_field < 0 ? zero_ns : 0);
     room -= room > 0;
   }
@@ -273,8 +276,7 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
     show_row(sum, snapshot, sum->other.row, zero_ns);
 }
 
-/* Rows that were not even looked at, for MaxValues or want of memory, are
- * values that are missing. */
+/* Rows that were not read for lack of room or memory count as cut values. */
 static void cut_left_out(const struct region_sum *sum,
                          struct region_snapshot *snapshot) {
   size_t fields = 0, cores = 0;
@@ -287,13 +289,13 @@ static void cut_left_out(const struct region_sum *sum,
   snapshot->values[REGION_RANK_CORE].cut += sum->room.left_out * fields * cores;
 }
 
-/* The built-in table says nothing where no worker calls percore_poll. */
+/* The table `core` is not reported unless a worker calls percore_poll. */
 static bool is_unused(const struct region_sum *sum) {
   return sum->shape.is_core &&
          (sum->rows.len == 0 || sum->rows.list[0]->now[0] == 0);
 }
 
-/* No snapshot before that one has the present counts. */
+/* The latest counts are not in any snapshot before this one. */
 static void put_off(struct region_sum *sum, uint64_t number) {
   for (size_t i = 0; i < sum->rows.len; i++)
     if (region_sum_is_due(sum, sum->rows.list[i]))

@@ -108,8 +108,8 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
  * Useful load
  */
 
-/* NAN where no worker polls. A worker that sleeps tells only when it wakes how
- * long it slept; until then it is known to have done nothing. */
+/* NAN if no worker polls on the core. How long a worker sleeps is known only
+ * when it wakes; until then its useful load is 0. */
 static double useful_load(const struct region_useful *useful, int core) {
   if (useful->total[core] > 0)
     return (double)useful->busy[core] / (double)useful->total[core];
