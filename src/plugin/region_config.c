@@ -175,8 +175,8 @@ static int add_user(struct region_config *region, const char *name) {
   struct passwd *entry = is_number ? NULL : getpwnam(name);
   region->users_given = true;
   if (!is_number && entry == NULL) {
-    WARNING("percore: AllowUser \"%s\": there is no such user; no producer is "
-            "read on his account until collectd is restarted.",
+    WARNING("percore: AllowUser \"%s\" is ignored: there is no such user; "
+            "create the user and restart collectd.",
             name);
     return 0;
   }

@@ -102,15 +102,14 @@ static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
     return complete; /* the missing values may be too many */
   if (dispatch->values_dropped == 0)
     c_release(LOG_INFO, &dispatch->too_many,
-              "percore: the values of the regions are again within MaxValues "
-              "%d.",
+              "percore: all values of the regions fit into MaxValues %d again.",
               dispatch->config->max_values);
   else
     c_complain_once(LOG_WARNING, &dispatch->too_many,
-                    "percore: the regions have %zu values in one interval, for "
-                    "which MaxValues %d leaves room for %zu; those of single "
-                    "cores are left out first. Field, Row and Top in <Table> "
-                    "choose what is worth it.",
+                    "percore: values of regions are cut, those of single cores "
+                    "first: there are %zu in one interval, and MaxValues %d "
+                    "leaves room for %zu; raise MaxValues, or choose values "
+                    "with Field, Row and Top in <Table>.",
                     wanted, dispatch->config->max_values, values_max);
   return complete;
 }
@@ -153,7 +152,7 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
                     "percore: out of memory; values of regions are missing.");
   else
     c_release(LOG_INFO, &dispatch->memory_short,
-              "percore: there is memory for the values of regions again.");
+              "percore: memory is available for the values of regions again.");
   dispatch->values_dropped = 0;
   if (time <= dispatch->last)
     return; /* the clock was set back, which is logged with the loads */

@@ -415,7 +415,7 @@ static void tell_absent(struct region_watch *watch) {
       there = strcmp(instance->region, name) == 0;
     if (!there)
       NOTICE(
-          "percore: nobody serves region %s in %s yet; percore waits for it.",
+          "percore: region %s is not served in %s yet; percore waits for it.",
           name, runtime_dir_of(watch));
   }
   watch->absent_told = true;

@@ -85,8 +85,8 @@ static int find_top_field(const struct region_sum *sum) {
         sum->shape.fields[f].kind != PERCORE_HISTOGRAM &&
         sum->shape.fields[f].kind != PERCORE_STATE)
       return (int)f;
-  WARNING("percore: Top %u \"%s\": table %s has no such field, or none that "
-          "rows can be ranked by; all rows are reported.",
+  WARNING("percore: Top %u \"%s\" is ignored: table %s has no such field, or "
+          "rows cannot be ranked by it; name a counter, gauge or level.",
           sum->config->top, sum->config->top_field, sum->table);
   return -1;
 }
@@ -114,7 +114,7 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
            strcmp(sum->shape.fields[f].name, sum->config->fields[i]) != 0)
       f++;
     if (f == sum->shape.field_count)
-      WARNING("percore: Field \"%s\": table %s has no such field.",
+      WARNING("percore: Field \"%s\" is ignored: table %s has no such field.",
               sum->config->fields[i], sum->table);
   }
 }

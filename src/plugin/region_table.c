@@ -139,11 +139,13 @@ static void tell_short(const struct region_reading *reading) {
     bytes = rows * region_sum_row_size(sum);
   }
   if (!sum->memory_told)
-    WARNING("percore: region %s: table %s: MaxMemory is too small for %" PRIu64
-            " of its rows, which are %s; set MaxMemory %" PRIu64 ".",
-            reading->table->instance->region, sum->table, rows,
-            sum->shape.chooses_rows ? "left out" : "counted in `other` alone",
-            memory_for(sum, bytes));
+    WARNING(
+        "percore: region %s: table %s: %" PRIu64
+        " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64
+        ".",
+        reading->table->instance->region, sum->table, rows,
+        sum->shape.chooses_rows ? "left out" : "counted in `other` alone",
+        memory_for(sum, bytes));
   sum->memory_told = true;
 }
 
@@ -278,9 +280,9 @@ static void count_drops(struct region_reading *reading, uint32_t drops) {
   struct region_instance *instance = reading->table->instance;
   reading->watch->cells_back += drops;
   if (drops > 0 && !instance->drop_told)
-    WARNING("percore: region %s: counters of table %s went back; a producer "
-            "must never decrease them. They are reported again once they "
-            "exceed their former values.",
+    WARNING("percore: region %s: counters of table %s decreased, which a "
+            "producer must never do. They are reported again once they exceed "
+            "their former values.",
             instance->region, reading->sum->table);
   instance->drop_told |= drops > 0;
 }

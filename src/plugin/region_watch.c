@@ -143,9 +143,9 @@ static void end_producer(struct region_watch *watch,
        now->monotonic_ns - instance->ending_since_ns < ENDING_NS))
     return;
   if (!is_drained)
-    WARNING("percore: region %s: its producer ended, and its tables could not "
-            "be read completely within %" PRIu64
-            " s; its last counts are lost.",
+    WARNING("percore: region %s: the last counts of a producer are lost: its "
+            "tables could not be read completely within %" PRIu64
+            " s after it ended.",
             instance->region, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   for (uint32_t t = 0; t < instance->table_count; t++)

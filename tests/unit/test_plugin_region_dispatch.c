@@ -166,7 +166,7 @@ static void that_values_were_dropped_is_said_once(void **state) {
     dispatch_and_free(snapshot, time < 1002 ? 0 : 1);
   }
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_INFO, "again within MaxValues"));
+  assert_non_null(fake_logged(LOG_INFO, "fit into MaxValues"));
 }
 
 static void

@@ -1168,7 +1168,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)
     play_round(SECOND);
-  assert_null(fake_logged(LOG_WARNING, "could not be read to their end"));
+  assert_null(fake_logged(LOG_WARNING, "could not be read completely"));
 }
 
 static void
