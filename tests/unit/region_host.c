@@ -156,8 +156,7 @@ uint32_t row_of(struct percore_region *region, unsigned table,
   return row;
 }
 
-/* Adds to a row of `port`; the slot is given back, so that the region can be
- * destroyed. */
+/* Adds to a row of `port`, and detaches so that the region can be destroyed. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n) {
   percore_core_table_t port;
