@@ -79,12 +79,8 @@ struct region_object *region_object_track(struct region_reading *reading,
   struct region_instance_table *table = reading->table;
   struct region_sum *sum = reading->sum;
   size_t size = size_of_object(sum, sum->copies);
-  struct region_object *object = NULL;
-  if (make_room(table) && region_allowance_take(table->allowance, size)) {
-    object = calloc(1, size);
-    if (object == NULL)
-      region_allowance_give(table->allowance, size);
-  }
+  struct region_object *object =
+      make_room(table) ? region_claim(table->allowance, size) : NULL;
   if (object == NULL) {
     sum->memory_short = true;
     return NULL;

@@ -10,6 +10,15 @@
  * One row
  */
 
+void *region_claim(struct region_allowance *allowance, size_t size) {
+  if (!region_allowance_take(allowance, size))
+    return NULL;
+  void *memory = calloc(1, size);
+  if (memory == NULL)
+    region_allowance_give(allowance, size);
+  return memory;
+}
+
 /* Bytes charged to the allowance; slightly more than are allocated. */
 static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
                           const char *name, const char *clean) {
@@ -29,13 +38,9 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
   region_name_clean(clean, sizeof(clean), sum->shape.single ? "all" : name);
   size_t size = size_of_row(sum, sum->copies, name, clean);
   size_t cells = (size_t)sum->copies * sum->shape.columns;
-  if (!region_allowance_take(sum->allowance, size))
+  struct region_sum_row *row = region_claim(sum->allowance, size);
+  if (row == NULL)
     return NULL;
-  struct region_sum_row *row = calloc(1, size);
-  if (row == NULL) {
-    region_allowance_give(sum->allowance, size);
-    return NULL;
-  }
   row->now = (void *)(row + 1);
   row->delta = row->now + cells;
   row->first = (void *)(row->delta + cells);

@@ -133,6 +133,10 @@ struct region_sum {
   bool clash_told, memory_told, left_out_told;
 };
 
+/* Allocates zeroed memory and charges it to the allowance. Returns NULL if
+ * either has too little. */
+void *region_claim(struct region_allowance *allowance, size_t size);
+
 /* Creates the sum for table t of a directory. `instance` is the instance's name
  * if ReportPerInstance is set, else NULL; tsc_hz is that of the first producer.
  * Returns NULL if out of memory. */

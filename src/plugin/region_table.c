@@ -29,19 +29,18 @@ static uint32_t max_rows(const struct region_instance_table *table) {
       .max_rows;
 }
 
+static void *claim(struct region_instance_table *table, size_t bytes) {
+  void *memory = region_claim(table->allowance, bytes);
+  table->bytes += memory != NULL ? bytes : 0;
+  return memory;
+}
+
 static bool make_sums(struct region_instance_table *table) {
   size_t cells = region_sum_cells(table->sum);
-  size_t bytes = 3 * cells * sizeof(uint64_t);
-  if (table->last != NULL)
-    return true;
-  if (!region_allowance_take(table->allowance, bytes))
+  if (table->last == NULL)
+    table->last = claim(table, 3 * cells * sizeof(uint64_t));
+  if (table->last == NULL)
     return false;
-  table->last = calloc(3 * cells, sizeof(uint64_t));
-  if (table->last == NULL) {
-    region_allowance_give(table->allowance, bytes);
-    return false;
-  }
-  table->bytes += bytes;
   table->now = table->last + cells;
   table->remainder = table->now + cells;
   return true;
@@ -168,21 +167,15 @@ static void avoid_doubles(const struct region_instance_table *table) {
 static bool make_candidates(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   struct region_candidates *candidates = &table->candidates;
+  if (sum->shape.top_field < 0)
+    return true;
   candidates->len = 0;
   candidates->least = INT64_MIN;
-  if (sum->shape.top_field < 0 || candidates->list != NULL)
-    return true;
   candidates->most = MIN(sum->config->top, max_rows(table));
-  size_t bytes = 2 * candidates->most * sizeof(*candidates->list);
-  if (!region_allowance_take(table->allowance, bytes))
-    return false;
-  candidates->list = malloc(bytes);
-  if (candidates->list == NULL) {
-    region_allowance_give(table->allowance, bytes);
-    return false;
-  }
-  table->bytes += bytes;
-  return true;
+  if (candidates->list == NULL)
+    candidates->list =
+        claim(table, 2 * candidates->most * sizeof(*candidates->list));
+  return candidates->list != NULL;
 }
 
 /* If MaxValues leaves less room than before, the last rows are hidden. */
