@@ -178,8 +178,8 @@ class Nat:
 
 
 def faults_of_rates(name, collectd, log, interval):
-    """Errors of the sum of all rates, in total and in each interval, beyond what
-    inexact timestamps explain."""
+    """Errors of the sum of all rates, in total and in each interval, beyond
+    what inexact timestamps explain."""
     got = arrived(collectd, name)
     times = [when for when in got.times() if log.covers(when)]
     if len(times) < 3:
@@ -409,8 +409,8 @@ def reset_in_between():
 
 
 def filtered():
-    """With Row, counts of wanted rows are exact if each row changes hands at most
-    once in an interval, and never too high if it does so more often"""
+    """With Row, counts of wanted rows are exact if each row changes hands at
+    most once in an interval, and never too high if it does so more often"""
     wanted = ['Row "/[02468]$/"']
     options = "\n".join([
         region("slow", table=wanted), region("fast", table=wanted),
