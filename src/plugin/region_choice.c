@@ -153,8 +153,7 @@ struct contender {
 
 struct choice {
   struct region_sum *sum;
-  struct contender
-      *contenders; /* sorted, so that those with the same name are adjacent */
+  struct contender *contenders; /* those with the same name are adjacent */
   size_t contenders_len;
   struct region_sum_row **shown; /* may be replaced, lightest first */
   size_t shown_len, beaten;

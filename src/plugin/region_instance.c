@@ -159,15 +159,6 @@ static struct region_sum *add_entry(struct region_sums *sums,
   return sum;
 }
 
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but) {
-  const struct region_instance_table *table = sum->tables;
-  while (table != NULL &&
-         (table->instance == but || !region_instance_is_alive(table->instance)))
-    table = table->next_of_sum;
-  return table != NULL;
-}
-
 /* True if a producer has ended and its counts for the sum must still be read.
  */
 static bool is_due(const struct region_sum *sum) {

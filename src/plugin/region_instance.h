@@ -144,10 +144,6 @@ void region_share_room(struct region_watch *watch);
 /* Chooses the rows that Top shows. */
 void region_choose(struct region_sum *sum);
 
-/* True if a live instance other than `but` is added to the sum. */
-bool region_sum_is_shared(const struct region_sum *sum,
-                          const struct region_instance *but);
-
 void region_instance_free_tables(struct region_instance *instance);
 
 #endif

@@ -42,13 +42,13 @@ struct region_sum_row {
   uint64_t due;  /* the row's latest counts are in this snapshot and every later
                     one that contains the sum; 0: the row has not counted yet */
   const void *owner; /* instance whose object was added last */
-  uint32_t copies;   /* when the row was made */
+  uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all instances */
   bool waits;   /* has no objects, and its last counts are not dispatched yet */
   bool clashes; /* another row has the same clean name */
   bool several; /* several instances have the row in this round */
   bool top;     /* Top shows it */
-  int64_t weight;  /* rank under Top */
+  int64_t weight;  /* Top ranks by it */
   uint64_t *now;   /* [copy][column]: counts, or gauges, levels and states */
   uint64_t *delta; /* [copy][column]: growth in this round */
   struct region_first *first; /* [copy][field] */
@@ -88,12 +88,12 @@ struct region_sum_rows {
 /* What the rows that are not shown have counted together. */
 struct region_sum_other {
   struct region_sum_row *row; /* NULL for a table of a single row */
-  uint64_t
-      *balance; /* [copy][column], signed: growth of the table minus growth of
-                   the shown rows. `other` is the highest value so far */
-  bool shown;   /* shown from now on, because it has counted something */
-  bool begun;   /* includes gauges or levels */
-  bool twice;   /* includes the gauges or levels of one instance twice */
+  /* [copy][column], signed: growth of the table minus growth of the shown
+   * rows. `other` is the highest value so far. */
+  uint64_t *balance;
+  bool shown; /* shown from now on, because it has counted something */
+  bool begun; /* includes gauges or levels */
+  bool twice; /* includes the gauges or levels of one instance twice */
 };
 
 /* The sum's share of MaxValues. */
@@ -125,10 +125,9 @@ struct region_sum {
   bool memory_short;    /* a row or object was not tracked in this round */
   uint64_t round, round_put;
   uint64_t put_ns; /* CLOCK_REALTIME: timestamp of the last snapshot */
-  uint64_t
-      snapshots[REGION_SUM_SNAPSHOTS]; /* numbers of the last snapshots that
-                                          contain the sum, newest first */
-  uint64_t dispatched; /* the last of them that was dispatched */
+  /* Numbers of the last snapshots that contain the sum, newest first. */
+  uint64_t snapshots[REGION_SUM_SNAPSHOTS];
+  uint64_t dispatched; /* the last one that was dispatched */
   uint64_t decided;    /* snapshots up to this one were dispatched or dropped */
   bool clash_told, memory_told, left_out_told;
 };

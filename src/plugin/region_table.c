@@ -81,6 +81,15 @@ void region_table_join(struct region_instance_table *table,
   sum->tables = table;
 }
 
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but) {
+  const struct region_instance_table *table = sum->tables;
+  while (table != NULL &&
+         (table->instance == but || !region_instance_is_alive(table->instance)))
+    table = table->next_of_sum;
+  return table != NULL;
+}
+
 void region_table_leave(struct region_instance_table *table) {
   region_table_stop(table);
   for (uint32_t p = 0; p < table->objects_len; p++)
@@ -369,22 +378,6 @@ bool region_table_read(struct region_instance_table *table,
 /* ---------------------------------------------------------------------------
  * Top
  */
-
-/* The heaviest first; equal candidates in the order of their rows. */
-static int compare_candidates(const void *a, const void *b) {
-  const struct region_candidate *x = a, *y = b;
-  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
-                                : (x->row > y->row) - (x->row < y->row);
-}
-
-void region_candidates_cut(struct region_candidates *candidates) {
-  qsort(candidates->list, candidates->len, sizeof(*candidates->list),
-        compare_candidates);
-  if (candidates->len <= candidates->most)
-    return;
-  candidates->len = candidates->most;
-  candidates->least = candidates->list[candidates->len - 1].weight;
-}
 
 static int compare_row(const void *key, const void *object) {
   uint32_t row = *(const uint32_t *)key;

@@ -34,9 +34,8 @@ static inline int64_t region_weights_add(int64_t a, int64_t b) {
 
 /* The heaviest candidates so far. */
 struct region_candidates {
-  struct region_candidate *list;
-  size_t len,
-      most; /* most: how many are kept; the list has room for twice that many */
+  struct region_candidate *list; /* has room for twice `most` */
+  size_t len, most;
   int64_t least; /* candidates that are not heavier are rejected */
 };
 
@@ -45,7 +44,7 @@ struct region_object {
   struct region_sum_row *row; /* NULL: counts for `other` */
   uint32_t number;
   uint32_t incarnation;
-  uint32_t copies;       /* when the object was allocated */
+  uint32_t copies;       /* allocated */
   uint32_t candidate_in; /* the last scan in which it was a candidate */
   /* Hidden and ended objects keep their places until the end of the scan, so
    * that no more rows are shown than there is room for. */
@@ -93,12 +92,12 @@ struct region_instance_table {
                            and so far in this one */
   uint64_t *remainder;  /* [copy][column]: growth of the table minus growth of
                            shown rows, so far in this scan */
-  struct region_mark
-      *marks; /* max_rows of them; NULL: not needed, or out of memory */
+  struct region_mark *marks; /* of max_rows rows; NULL: not needed, or memory
+                                is short */
   size_t marks_size;
   uint32_t marks_len; /* rows that have a mark */
-  uint32_t rows_scanned,
-      marks_scanned; /* rows in use, and rows with a mark, at the last scan */
+  /* At the last scan: rows in use, and rows with a mark. */
+  uint32_t rows_scanned, marks_scanned;
   struct region_object **objects; /* sorted by number */
   uint32_t objects_len, objects_capacity;
   struct region_candidates candidates; /* of the last scan */
@@ -128,8 +127,8 @@ void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row);
 
-/* Records that the candidate was not chosen; if it is one again soon, it may
- * replace a shown row. */
+/* Records that the candidate was not chosen. If the row is a candidate again
+ * soon, it may replace a shown row. */
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate);
 
@@ -144,12 +143,16 @@ void region_table_stop(struct region_instance_table *table);
 void region_table_join(struct region_instance_table *table,
                        struct region_sum *sum);
 
+/* True if a live instance other than `but` is added to the sum. */
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but);
+
 /* Removes the table from its sum and frees everything that is known about its
  * rows. */
 void region_table_leave(struct region_instance_table *table);
 
 /* ---------------------------------------------------------------------------
- * Private to region_table.c, region_follow.c and region_choice.c
+ * For region_table.c, region_track.c, region_object.c and region_choice.c only
  */
 
 /* The state of a scan. */

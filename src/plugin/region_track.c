@@ -118,6 +118,22 @@ static void show(struct region_reading *reading,
         replace);
 }
 
+/* The heaviest first; equal candidates in the order of their rows. */
+static int compare_candidates(const void *a, const void *b) {
+  const struct region_candidate *x = a, *y = b;
+  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
+                                : (x->row > y->row) - (x->row < y->row);
+}
+
+void region_candidates_cut(struct region_candidates *candidates) {
+  qsort(candidates->list, candidates->len, sizeof(*candidates->list),
+        compare_candidates);
+  if (candidates->len <= candidates->most)
+    return;
+  candidates->len = candidates->most;
+  candidates->least = candidates->list[candidates->len - 1].weight;
+}
+
 static void offer(struct region_reading *reading, uint32_t i, int64_t weight,
                   uint32_t candidate_in) {
   struct region_candidates *candidates = &reading->table->candidates;

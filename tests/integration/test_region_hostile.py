@@ -216,8 +216,8 @@ def start_good():
 
 def hostile_regions():
     """Regions of changed bytes, which may change while they are read, are
-    refused or read as far as possible; another region is still read, collectd loses
-    no descriptor and stops in time"""
+    refused or read as far as possible; another region is still read, collectd
+    loses no descriptor and stops in time"""
     chance = random.Random(1)
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:
