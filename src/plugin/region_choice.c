@@ -20,8 +20,8 @@
 /* Reserved for percore's own values, which are slightly fewer. */
 #define VALUES_SELF 16
 #define SPARE_ROWS 16
-/* One part in this many is reserved for sums that appear during a round. */
-#define FOR_NEW_ONES 16
+/* One sixteenth of the room is reserved for sums that appear during a round. */
+#define FOR_NEW_SUMS 16
 
 static uint64_t values_of_row(const struct region_sum *sum) {
   uint64_t values = 0;
@@ -126,7 +126,7 @@ void region_share_room(struct region_watch *watch) {
   struct region_sums *sums = &watch->sums;
   size_t taken = VALUES_SELF + watch->values_useful;
   uint64_t all = watch->outlet.room > taken ? watch->outlet.room - taken : 0;
-  uint64_t room = all - all / FOR_NEW_ONES;
+  uint64_t room = all - all / FOR_NEW_SUMS;
   sums->grew = false;
   if (sums->len == 0)
     return;

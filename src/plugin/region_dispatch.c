@@ -8,7 +8,7 @@
 #define PLUGIN_HOST "percore_host"
 #define INSTANCE_SELF "self"
 
-/* Copies a name into a part of the identifier. All our names fit. */
+/* Copies a name into a part of an identifier. None of our names is too long. */
 static void set(char *part, const char *name) {
   size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
   memcpy(part, name, length);
