@@ -538,7 +538,7 @@ def max_values():
                       f"no load of core {core}")
             check_never_back(collectd, dropped)
             check(collectd.of(REGIONS), "percore's own are gone")
-            said = collectd.log().count("which MaxValues 500 leaves")
+            said = collectd.log().count("MaxValues 500 leaves room")
             check(said == 1, f"said {said} times")
 
 
