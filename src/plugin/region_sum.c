@@ -122,13 +122,69 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
 /* Estimated size without rows. A producer can claim thousands of cores for
  * free, so they are charged here. */
 static size_t size_of_sum(const struct region_sum *sum) {
+  const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) +
-         sum->shape.field_count *
-             (sizeof(*sum->shape.fields) + 3 * PLUGIN_SIZE) +
-         sum->shape.columns * 4 * sizeof(uint64_t) + sum->shape.core_count +
+         shape->field_count * (sizeof(*shape->fields) + 3 * PLUGIN_SIZE) +
+         shape->columns * 4 * sizeof(uint64_t) + shape->core_count +
          region_sum_cells(sum) * sizeof(*sum->other.balance) +
-         sum->shape.copies_made *
-             (sizeof(*sum->shape.labels) + 2 * PLUGIN_SIZE);
+         shape->copies_made * (sizeof(*shape->labels) + 2 * PLUGIN_SIZE);
+}
+
+static void set_shape(struct region_sum *sum,
+                      const struct region_directory *directory, uint32_t t) {
+  const struct region_table *table = &directory->tables[t];
+  struct region_shape *shape = &sum->shape;
+  shape->field_count = table->field_count;
+  shape->columns = table->columns;
+  shape->core_count = directory->header.core_count;
+  shape->single = (table->flags & REGION_TABLE_SINGLE) != 0;
+  shape->per_core = table->storage == PERCORE_PER_CORE;
+  shape->is_core = t == 0;
+  shape->chooses_rows =
+      !shape->single && sum->config != NULL && sum->config->rows_len > 0;
+  sum->copies = shape->copies_made =
+      reports_cores(sum) ? 1 + shape->core_count : 1;
+  sum->rows.chains = FIRST_CHAINS;
+}
+
+static bool make_arrays(struct region_sum *sum) {
+  struct region_shape *shape = &sum->shape;
+  uint32_t columns = shape->columns;
+  shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
+  shape->kinds = calloc(columns, sizeof(*shape->kinds));
+  shape->aggregations = calloc(columns, sizeof(*shape->aggregations));
+  shape->counters = calloc(columns, sizeof(*shape->counters));
+  shape->present = calloc(columns, sizeof(*shape->present));
+  shape->labels = calloc(sum->copies, sizeof(*shape->labels));
+  sum->scratch = calloc(columns, sizeof(*sum->scratch));
+  sum->other.balance =
+      calloc(region_sum_cells(sum), sizeof(*sum->other.balance));
+  sum->core_used = calloc(shape->core_count, 1);
+  sum->rows.by_name = calloc(sum->rows.chains, sizeof(*sum->rows.by_name));
+  sum->rows.by_clean = calloc(sum->rows.chains, sizeof(*sum->rows.by_clean));
+  return shape->fields && shape->kinds && shape->aggregations &&
+         shape->counters && shape->present && shape->labels && sum->scratch &&
+         sum->other.balance && sum->core_used && sum->rows.by_name &&
+         sum->rows.by_clean;
+}
+
+/* Returns false if out of memory. */
+static bool describe(struct region_sum *sum,
+                     const struct region_directory *directory, uint32_t t,
+                     const char *instance) {
+  sum->table = strdup(directory->described[t].name);
+  if (sum->table == NULL || !make_arrays(sum) || !make_labels(sum, instance))
+    return false;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    if (!describe_field(sum, directory, t, f))
+      return false;
+  sum->shape.top_field = find_top_field(sum);
+  warn_of_unknown_fields(sum);
+  choose_columns(sum);
+  sum->other.shown = sum->shape.top_field >= 0;
+  if (!sum->shape.single)
+    sum->other.row = region_sum_make_row(sum, "other");
+  return sum->shape.single || sum->other.row != NULL;
 }
 
 struct region_sum *region_sum_new(const struct region_config *config,
@@ -136,62 +192,19 @@ struct region_sum *region_sum_new(const struct region_config *config,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
                                   struct region_allowance *allowance) {
-  const struct region_table *table = &directory->tables[t];
-  const char *name = directory->described[t].name;
   struct region_sum *sum = calloc(1, sizeof(*sum));
   if (sum == NULL)
     return NULL;
   sum->region_config = config;
-  sum->config = region_config_table(config, name);
+  sum->config = region_config_table(config, directory->described[t].name);
   sum->tsc_hz = tsc_hz;
   sum->allowance = allowance;
-  sum->shape.field_count = table->field_count;
-  sum->shape.columns = table->columns;
-  sum->shape.core_count = directory->header.core_count;
-  sum->shape.single = (table->flags & REGION_TABLE_SINGLE) != 0;
-  sum->shape.per_core = table->storage == PERCORE_PER_CORE;
-  sum->shape.is_core = t == 0;
-  sum->shape.chooses_rows =
-      !sum->shape.single && sum->config != NULL && sum->config->rows_len > 0;
-  sum->copies = sum->shape.copies_made =
-      reports_cores(sum) ? 1 + sum->shape.core_count : 1;
-  sum->rows.chains = FIRST_CHAINS;
+  set_shape(sum, directory, t);
   if (!region_allowance_take(allowance, size_of_sum(sum))) {
     free(sum);
     return NULL;
   }
-  sum->table = strdup(name);
-  sum->shape.fields =
-      calloc(sum->shape.field_count, sizeof(*sum->shape.fields));
-  sum->shape.kinds = calloc(sum->shape.columns, sizeof(*sum->shape.kinds));
-  sum->shape.aggregations =
-      calloc(sum->shape.columns, sizeof(*sum->shape.aggregations));
-  sum->shape.counters =
-      calloc(sum->shape.columns, sizeof(*sum->shape.counters));
-  sum->shape.present = calloc(sum->shape.columns, sizeof(*sum->shape.present));
-  sum->scratch = calloc(sum->shape.columns, sizeof(*sum->scratch));
-  sum->other.balance =
-      calloc(region_sum_cells(sum), sizeof(*sum->other.balance));
-  sum->shape.labels = calloc(sum->copies, sizeof(*sum->shape.labels));
-  sum->core_used = calloc(sum->shape.core_count, 1);
-  sum->rows.by_name = calloc(sum->rows.chains, sizeof(*sum->rows.by_name));
-  sum->rows.by_clean = calloc(sum->rows.chains, sizeof(*sum->rows.by_clean));
-  bool complete = sum->table && sum->shape.fields && sum->shape.kinds &&
-                  sum->shape.aggregations && sum->shape.counters &&
-                  sum->shape.present && sum->scratch && sum->other.balance &&
-                  sum->shape.labels && sum->core_used && sum->rows.by_name &&
-                  sum->rows.by_clean && make_labels(sum, instance);
-  for (uint32_t f = 0; complete && f < sum->shape.field_count; f++)
-    complete = describe_field(sum, directory, t, f);
-  if (complete) {
-    sum->shape.top_field = find_top_field(sum);
-    warn_of_unknown_fields(sum);
-    choose_columns(sum);
-    sum->other.shown = sum->shape.top_field >= 0;
-    if (!sum->shape.single)
-      complete = (sum->other.row = region_sum_make_row(sum, "other")) != NULL;
-  }
-  if (complete)
+  if (describe(sum, directory, t, instance))
     return sum;
   region_sum_free(sum);
   return NULL;
@@ -200,25 +213,25 @@ struct region_sum *region_sum_new(const struct region_config *config,
 void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
+  struct region_shape *shape = &sum->shape;
   region_allowance_give(sum->allowance, size_of_sum(sum));
   for (size_t i = 0; i < sum->rows.len; i++)
     region_sum_free_row(sum, sum->rows.list[i]);
   region_sum_free_row(sum, sum->other.row);
-  for (uint32_t f = 0; sum->shape.fields != NULL && f < sum->shape.field_count;
-       f++) {
-    free(sum->shape.fields[f].name);
-    free(sum->shape.fields[f].plugin_core);
-    free(sum->shape.fields[f].plugin_host);
+  for (uint32_t f = 0; shape->fields != NULL && f < shape->field_count; f++) {
+    free(shape->fields[f].name);
+    free(shape->fields[f].plugin_core);
+    free(shape->fields[f].plugin_host);
   }
-  for (uint32_t copy = 0;
-       sum->shape.labels != NULL && copy < sum->shape.copies_made; copy++)
-    free(sum->shape.labels[copy]);
-  free(sum->shape.labels);
-  free(sum->shape.fields);
-  free(sum->shape.kinds);
-  free(sum->shape.aggregations);
-  free(sum->shape.counters);
-  free(sum->shape.present);
+  for (uint32_t copy = 0; shape->labels != NULL && copy < shape->copies_made;
+       copy++)
+    free(shape->labels[copy]);
+  free(shape->labels);
+  free(shape->fields);
+  free(shape->kinds);
+  free(shape->aggregations);
+  free(shape->counters);
+  free(shape->present);
   free(sum->scratch);
   free(sum->other.balance);
   free(sum->core_used);
