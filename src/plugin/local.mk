@@ -14,19 +14,18 @@ libplugin_la_SOURCES = \
 	src/plugin/region_choice.c \
 	src/plugin/region_config.c src/plugin/region_config.h \
 	src/plugin/region_dispatch.c src/plugin/region_dispatch.h \
-	src/plugin/region_follow.c \
 	src/plugin/region_health.c \
 	src/plugin/region_instance.c src/plugin/region_instance.h \
 	src/plugin/region_list.c src/plugin/region_list.h \
 	src/plugin/region_name.c src/plugin/region_name.h \
-	src/plugin/region_part.c \
+	src/plugin/region_object.c \
 	src/plugin/region_rows.c \
 	src/plugin/region_sampler.c src/plugin/region_sampler.h \
 	src/plugin/region_snapshot.c src/plugin/region_snapshot.h \
 	src/plugin/region_sum.c src/plugin/region_sum.h \
 	src/plugin/region_table.c src/plugin/region_table.h \
+	src/plugin/region_track.c \
 	src/plugin/region_values.c \
-	src/plugin/region_top.c src/plugin/region_top.h \
 	src/plugin/region_watch.c src/plugin/region_watch.h \
 	src/plugin/region_workers.c src/plugin/region_workers.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)

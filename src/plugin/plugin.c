@@ -136,6 +136,7 @@ static void dispatch_regions(void) {
     region_sampler_tell(plugin.region_sampler,
                         &(struct region_outlet){
                             .dispatched = plugin.region_dispatch.last_number,
+                            .before_it = plugin.region_dispatch.before_it,
                             .room = plugin.region_room});
     region_snapshot_free(snapshot);
   }

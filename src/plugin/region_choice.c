@@ -1,71 +1,73 @@
-/* How many rows of a sum are shown, and which rows the option Top shows. Each
- * instance has candidates; the choice is made by name, over all instances.
+/* How many rows of a sum are shown, and which rows the option Top shows. Tables
+ * propose candidates; the choice is made by name, over all instances.
  *
- * A store keeps every name it ever got, so the shown names must not change in
- * each interval when many rows count alike: a row that is shown stays until it
- * is gone, or until another row beats it clearly for the second time within
- * three passes. For a free place, once is enough. */
+ * A store keeps every name it ever received, so the shown names must not change
+ * in each interval if many rows count alike. A shown row stays until it is
+ * removed, or until a candidate clearly exceeds it for the second time within
+ * three scans. A free place goes to any candidate.
+ */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
 
-/* The weight of a row that is shown is multiplied by this. */
+/* A candidate must have more than this multiple of a shown row's weight. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
  * Shares of MaxValues
  */
 
-/* For percore's own values: a few more than there are. */
+/* Reserved for percore's own values, which are slightly fewer. */
 #define VALUES_SELF 16
 #define SPARE_ROWS 16
-/* The part of the room that is kept for sums that appear during a round. */
-#define FOR_NEW_ONES 16
+/* One sixteenth of the room is reserved for sums that appear during a round. */
+#define FOR_NEW_SUMS 16
 
 static uint64_t values_of_row(const struct region_sum *sum) {
   uint64_t values = 0;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    if (sum->fields[f].wanted)
-      values += sum->fields[f].kind == PERCORE_HISTOGRAM ? 4 : 1;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    if (sum->shape.fields[f].wanted)
+      values += sum->shape.fields[f].kind == PERCORE_HISTOGRAM ? 4 : 1;
   return MAX(1, values);
 }
 
-/* Its rows are not counted yet, and nothing else bounds their number. */
+/* True if the number of rows is not known yet and nothing else limits it. */
 static bool is_unknown(const struct region_sum *sum) {
-  return sum->round_put == 0 && !sum->single && sum->top_field < 0;
+  return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
-/* Rows may come before the next round. */
+/* Includes rows that may be added before the next round. */
 static uint64_t values_wanted(const struct region_sum *sum) {
-  uint64_t rows = 2 * sum->live + SPARE_ROWS;
-  if (sum->single)
+  uint64_t rows = 2 * sum->room.live + SPARE_ROWS;
+  if (sum->shape.single)
     rows = 1;
-  else if (sum->top_field >= 0)
+  else if (sum->shape.top_field >= 0)
     rows = sum->config->top;
   else if (is_unknown(sum))
     rows = UINT32_MAX;
-  return (rows + !sum->single) * values_of_row(sum);
+  return (rows + !sum->shape.single) * values_of_row(sum);
 }
 
-/* Values of the rows that are shown, or may be shown at once. */
+/* Values of rows that are shown, or may be shown immediately. */
 static uint64_t values_used(const struct region_sum *sum) {
   if (is_unknown(sum))
     return 0;
   return sum->round_put == 0
-             ? sum->wanted
-             : (sum->rows_followed + !sum->single) * values_of_row(sum);
+             ? sum->room.wanted
+             : (sum->rows.tracked + sum->rows.waiting + !sum->shape.single) *
+                   values_of_row(sum);
 }
 
-/* Returns how much of its share the sum can use. */
+/* Returns how many values of its share the sum can use. */
 static uint64_t give_room(struct region_sum *sum, uint64_t share) {
   uint64_t rows = share / values_of_row(sum);
-  sum->has_room = rows > 0;
-  sum->rows_max = rows > 0 && !sum->single ? rows - 1 : rows;
+  sum->room.any = rows > 0;
+  sum->room.rows = rows > 0 && !sum->shape.single ? rows - 1 : rows;
   return rows * values_of_row(sum);
 }
 
-/* Other sums shrink in the next round, so for now a new sum gets what is left.
- */
+/* Other sums give up room only in the next round, so a new sum gets what is
+ * left until then. */
 static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
@@ -78,42 +80,44 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i].sum, room / new);
 }
 
-/* Shares among the sums of one region, which come one after another, and takes
- * what they can use off the room. Returns how many sums there are. */
+/* Shares room among the sums of the first region in the list, and subtracts
+ * what they can use from *room. Returns the number of these sums. */
 static size_t share_region(struct region_sum_entry *list, size_t len,
                            uint64_t share, uint64_t *room) {
   size_t tables = 1;
   while (tables < len && list[tables].allowance == list[0].allowance)
     tables++;
   for (size_t i = 0; i < tables; i++) {
-    uint64_t used =
-        give_room(list[i].sum, MIN(list[i].sum->wanted, share / (tables - i)));
+    uint64_t used = give_room(
+        list[i].sum, MIN(list[i].sum->room.wanted, share / (tables - i)));
     share -= used;
     *room -= used;
   }
   return tables;
 }
 
-/* Regions that want few values come first, and so do their tables. */
+/* Regions that want few values come first; within a region, tables that want
+ * few values. */
 static int compare_wanted(const void *a, const void *b) {
   const struct region_sum_entry *x = a, *y = b;
   if (x->allowance->wanted != y->allowance->wanted)
     return x->allowance->wanted > y->allowance->wanted ? 1 : -1;
   if (x->allowance != y->allowance)
     return x->allowance > y->allowance ? 1 : -1;
-  return (x->sum->wanted > y->sum->wanted) - (x->sum->wanted < y->sum->wanted);
+  return (x->sum->room.wanted > y->sum->room.wanted) -
+         (x->sum->room.wanted < y->sum->room.wanted);
 }
 
-/* Counts what each region wants; returns how many regions there are. */
+/* Counts the values that each region wants; returns the number of regions. */
 static size_t count_wanted(struct region_sums *sums) {
   size_t regions = 0;
   for (size_t i = 0; i < sums->len; i++)
     sums->list[i].allowance->wanted = 0;
   for (size_t i = 0; i < sums->len; i++) {
     struct region_sum_entry *entry = &sums->list[i];
-    entry->sum->wanted = values_wanted(entry->sum);
+    entry->sum->room.wanted = values_wanted(entry->sum);
     regions += entry->allowance->wanted == 0;
-    entry->allowance->wanted += entry->sum->wanted;
+    entry->allowance->wanted += entry->sum->room.wanted;
   }
   return regions;
 }
@@ -122,7 +126,7 @@ void region_share_room(struct region_watch *watch) {
   struct region_sums *sums = &watch->sums;
   size_t taken = VALUES_SELF + watch->values_useful;
   uint64_t all = watch->outlet.room > taken ? watch->outlet.room - taken : 0;
-  uint64_t room = all - all / FOR_NEW_ONES;
+  uint64_t room = all - all / FOR_NEW_SUMS;
   sums->grew = false;
   if (sums->len == 0)
     return;
@@ -139,82 +143,86 @@ void region_share_room(struct region_watch *watch) {
  * Rows that want to be shown
  */
 
-struct candidate {
+struct contender {
   char name[REGION_ROW_NAME_SIZE];
-  struct region_instance *instance;
-  const struct region_challenger *challenger;
-  uint32_t table;
-  /* of all candidates of that name, in the first of them */
-  int64_t weight;
-  bool again;
+  struct region_instance_table *table;
+  const struct region_candidate *candidate;
+  int64_t weight; /* of all contenders with this name */
+  bool again;     /* any contender with this name was a candidate before */
 };
 
-struct candidates {
-  struct candidate *list;
-  size_t len;
+struct choice {
+  struct region_sum *sum;
+  struct contender *contenders; /* those with the same name are adjacent */
+  size_t contenders_len;
+  struct region_sum_row **shown; /* may be replaced, lightest first */
+  size_t shown_len, beaten;
+  size_t used, places;
 };
-
-static void add_challengers(struct candidates *candidates,
-                            struct region_instance *instance, uint32_t t) {
-  const struct region_top *top = &instance->tables[t].challengers;
-  for (size_t i = 0; i < top->len; i++) {
-    const struct region_challenger *challenger = &top->heap[i];
-    struct candidate *candidate = &candidates->list[candidates->len];
-    *candidate = (struct candidate){.instance = instance,
-                                    .challenger = challenger,
-                                    .table = t,
-                                    .weight = challenger->weight,
-                                    .again = challenger->again};
-    candidates->len +=
-        region_reader_row_name(instance->reader, t, challenger->row,
-                               challenger->generation, candidate->name);
-  }
-}
 
 static int compare_names(const void *a, const void *b) {
-  const struct candidate *x = a, *y = b;
-  int order = strcmp(x->name, y->name);
-  return order != 0 ? order : (x->weight < y->weight) - (x->weight > y->weight);
+  const struct contender *x = a, *y = b;
+  return strcmp(x->name, y->name);
 }
 
-/* Candidates of one name come one after another; the first has their weight. */
-static void join_names(struct candidates *candidates) {
-  struct candidate *first = candidates->list;
-  if (candidates->len == 0)
-    return;
-  qsort(candidates->list, candidates->len, sizeof(*first), compare_names);
-  for (size_t i = 1; i < candidates->len; i++) {
-    struct candidate *candidate = &candidates->list[i];
-    if (strcmp(candidate->name, first->name) != 0) {
-      first = candidate;
-      continue;
+/* The heaviest first. */
+static int compare_weights(const void *a, const void *b) {
+  const struct contender *x = a, *y = b;
+  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
+                                : compare_names(a, b);
+}
+
+/* The index after the last contender with the same name as the first. */
+static size_t end_of_name(const struct choice *choice, size_t first) {
+  const struct contender *list = choice->contenders;
+  size_t end = first + 1;
+  while (end < choice->contenders_len &&
+         strcmp(list[end].name, list[first].name) == 0)
+    end++;
+  return end;
+}
+
+static void rank_names(struct choice *choice) {
+  struct contender *list = choice->contenders;
+  size_t len = choice->contenders_len;
+  qsort(list, len, sizeof(*list), compare_names);
+  for (size_t i = 0, end; i < len; i = end) {
+    end = end_of_name(choice, i);
+    for (size_t j = i + 1; j < end; j++) {
+      list[i].weight = region_weights_add(list[i].weight, list[j].weight);
+      list[i].again |= list[j].again;
     }
-    first->weight = region_weights_add(first->weight, candidate->weight);
-    first->again |= candidate->again;
+    for (size_t j = i + 1; j < end; j++) {
+      list[j].weight = list[i].weight;
+      list[j].again = list[i].again;
+    }
   }
+  qsort(list, len, sizeof(*list), compare_weights);
 }
 
-/* Candidates of all tables that are added to the sum. */
-static bool find_candidates(struct region_watch *watch,
-                            const struct region_sum *sum,
-                            struct candidates *candidates) {
-  size_t most = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    if (pass > 0 && most > 0 &&
-        (candidates->list = malloc(most * sizeof(*candidates->list))) == NULL)
-      return false;
-    for (struct region_instance *instance = watch->instances; instance != NULL;
-         instance = instance->next)
-      for (uint32_t t = 0; t < instance->table_count; t++) {
-        if (instance->tables[t].sum != sum)
-          continue;
-        if (pass == 0)
-          most += instance->tables[t].challengers.len;
-        else
-          add_challengers(candidates, instance, t);
-      }
+static bool find_contenders(struct choice *choice) {
+  size_t most = 1;
+  struct region_instance_table *table;
+  for (table = choice->sum->tables; table != NULL; table = table->next_of_sum) {
+    region_candidates_cut(&table->candidates);
+    most += table->candidates.len;
   }
-  join_names(candidates);
+  struct contender *next = choice->contenders = malloc(most * sizeof(*next));
+  if (next == NULL)
+    return false;
+  for (table = choice->sum->tables; table != NULL; table = table->next_of_sum)
+    for (size_t i = 0; i < table->candidates.len; i++) {
+      const struct region_candidate *candidate = &table->candidates.list[i];
+      next->table = table;
+      next->candidate = candidate;
+      next->weight = candidate->weight;
+      next->again = candidate->again;
+      next += region_reader_row_name(table->instance->reader, table->number,
+                                     candidate->row, candidate->generation,
+                                     next->name);
+    }
+  choice->contenders_len = (size_t)(next - choice->contenders);
+  rank_names(choice);
   return true;
 }
 
@@ -222,142 +230,102 @@ static bool find_candidates(struct region_watch *watch,
  * The choice
  */
 
-struct choice {
-  struct region_sum *sum;
-  struct candidates candidates;
-  size_t *order; /* first of each name, the heaviest first */
-  size_t names;
-  struct region_sum_row **shown; /* that may be beaten, the lightest first */
-  size_t shown_len, beaten;
-  size_t places; /* that are free */
-};
-
-static bool is_first(const struct choice *choice, size_t i) {
-  const struct candidate *list = choice->candidates.list;
-  return i == 0 || strcmp(list[i].name, list[i - 1].name) != 0;
-}
-
-static int compare_weights(const void *a, const void *b, void *list) {
-  const struct candidate *x = (struct candidate *)list + *(const size_t *)a;
-  const struct candidate *y = (struct candidate *)list + *(const size_t *)b;
-  return (x->weight < y->weight) - (x->weight > y->weight);
-}
-
 static int compare_rows(const void *a, const void *b) {
   const struct region_sum_row *x = *(struct region_sum_row *const *)a;
   const struct region_sum_row *y = *(struct region_sum_row *const *)b;
   return (x->weight > y->weight) - (x->weight < y->weight);
 }
 
+/* The place becomes free when the row's last counts are dispatched. */
 static void hide_lightest(struct choice *choice) {
   struct region_sum_row *lightest = choice->shown[choice->beaten++];
   lightest->top = false;
   region_sum_move_to_other(choice->sum, lightest);
+  choice->used -= !region_sum_is_due(choice->sum, lightest);
 }
 
-/* Rows that are gone free their places. */
+/* Finds the shown rows. Removed rows give up their places. */
 static bool find_shown(struct choice *choice) {
   struct region_sum *sum = choice->sum;
-  choice->shown = malloc((sum->rows_len + 1) * sizeof(struct region_sum_row *));
+  choice->shown = malloc((sum->rows.len + 1) * sizeof(struct region_sum_row *));
   if (choice->shown == NULL)
     return false;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     row->top = row->top && row->round == sum->round && !row->clashes;
     if (row->top)
       choice->shown[choice->shown_len++] = row;
+    choice->used += row->top || region_sum_is_due(sum, row);
   }
   qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
         compare_rows);
-  size_t most = MIN(sum->config->top, sum->rows_max);
-  while (choice->shown_len - choice->beaten > most)
+  choice->places = MIN(sum->config->top, sum->room.rows);
+  while (choice->shown_len - choice->beaten > choice->places)
     hide_lightest(choice);
-  choice->places = most - (choice->shown_len - choice->beaten);
   return true;
 }
 
-static bool rank_names(struct choice *choice) {
-  const struct candidates *candidates = &choice->candidates;
-  choice->order = malloc((candidates->len + 1) * sizeof(*choice->order));
-  if (choice->order == NULL)
-    return false;
-  for (size_t i = 0; i < candidates->len; i++)
-    if (is_first(choice, i))
-      choice->order[choice->names++] = i;
-  qsort_r(choice->order, choice->names, sizeof(*choice->order), compare_weights,
-          candidates->list);
-  return true;
-}
-
-/* The lightest of the rows that are shown gives up its place. */
-static bool beat(struct choice *choice, const struct candidate *candidate) {
-  if (!candidate->again || choice->beaten == choice->shown_len)
+/* Replaces the lightest shown row if the contender clearly exceeds it. */
+static bool beat(struct choice *choice, const struct contender *contender) {
+  if (!contender->again || choice->beaten == choice->shown_len)
     return false;
   const struct region_sum_row *lightest = choice->shown[choice->beaten];
-  if (candidate->weight <= lightest->weight ||
-      candidate->weight / CLEARLY < lightest->weight)
+  if (contender->weight <= lightest->weight ||
+      contender->weight / CLEARLY < lightest->weight)
     return false;
   hide_lightest(choice);
-  choice->places++;
-  return true;
+  return choice->used < choice->places;
 }
 
-/* Its series goes on from its count when it was last shown. */
-static bool show(struct choice *choice, const struct candidate *candidate) {
+/* The series continues from the row's former count. */
+static bool show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
-  struct region_sum_row *row = region_sum_name(sum, candidate->name);
+  struct region_sum_row *row = region_sum_name(sum, contender->name);
   if (row == NULL || row->clashes || row->top)
-    return row != NULL && row->top; /* by another instance */
+    return row != NULL &&
+           row->top; /* an object of another instance showed the row */
+  choice->used += !region_sum_is_due(sum, row);
   row->top = true;
   row->round = row->used = sum->round;
-  memset(row->first, 0, row->copies * sizeof(*row->first));
+  memset(row->first, 0,
+         (size_t)row->copies * sum->shape.field_count * sizeof(*row->first));
   (void)region_sum_grow(sum, row);
   sum->names_shown++;
-  choice->places--;
   return true;
 }
 
-static void decide(struct choice *choice, size_t i) {
-  const struct candidates *candidates = &choice->candidates;
-  const struct candidate *first = &candidates->list[i];
-  struct region_sum_row *row = region_sum_find(choice->sum, first->name);
+/* Decides about the contenders with one name. */
+static void decide(struct choice *choice, size_t first, size_t end) {
+  const struct contender *list = choice->contenders;
+  struct region_sum_row *row = region_sum_find(choice->sum, list[first].name);
+  bool has_place =
+      row != NULL && (row->top || region_sum_is_due(choice->sum, row));
   bool is_shown =
-      (row != NULL && row->top) || choice->places > 0 || beat(choice, first);
-  is_shown = is_shown && show(choice, first);
-  do {
-    const struct candidate *candidate = &candidates->list[i];
-    struct region_instance_table *table =
-        &candidate->instance->tables[candidate->table];
+      has_place || choice->used < choice->places || beat(choice, &list[first]);
+  is_shown = is_shown && show(choice, &list[first]);
+  if (is_shown)
+    row = region_sum_find(choice->sum, list[first].name);
+  for (size_t i = first; i < end; i++)
     if (is_shown)
-      region_table_show(candidate->instance, candidate->table,
-                        candidate->challenger,
-                        region_sum_find(choice->sum, candidate->name));
+      region_table_show(list[i].table, list[i].candidate, row);
     else
-      region_table_remember(table, candidate->challenger);
-  } while (++i < candidates->len && !is_first(choice, i));
+      region_table_remember(list[i].table, list[i].candidate);
 }
 
-static void hide_others(struct region_watch *watch,
-                        const struct region_sum *sum) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum)
-        region_table_hide(&instance->tables[t]);
-}
-
-void region_choose(struct region_watch *watch, struct region_sum *sum) {
+void region_choose(struct region_sum *sum) {
   struct choice choice = {.sum = sum};
-  if (sum->top_field < 0)
+  if (sum->shape.top_field < 0)
     return;
-  if (find_candidates(watch, sum, &choice.candidates) && find_shown(&choice) &&
-      rank_names(&choice))
-    for (size_t n = 0; n < choice.names; n++)
-      decide(&choice, choice.order[n]);
+  if (find_contenders(&choice) && find_shown(&choice))
+    for (size_t i = 0, end; i < choice.contenders_len; i = end) {
+      end = end_of_name(&choice, i);
+      decide(&choice, i, end);
+    }
   else
     sum->memory_short = true;
-  hide_others(watch, sum);
-  free(choice.candidates.list);
-  free(choice.order);
+  struct region_instance_table *table = sum->tables;
+  for (; table != NULL; table = table->next_of_sum)
+    region_table_hide(table);
+  free(choice.contenders);
   free(choice.shown);
 }

@@ -18,7 +18,7 @@ static const struct region_config defaults = {
  * Lists that grow
  */
 
-/* Makes room for one more at the end, zeroed. NULL if out of memory. */
+/* Appends a zeroed element. Returns NULL if out of memory. */
 static void *append(void *list_pointer, size_t *len, size_t size) {
   void *list;
   memcpy(&list, list_pointer, sizeof(list));
@@ -47,7 +47,8 @@ static bool has_strings_only(const oconfig_item_t *item) {
   return true;
 }
 
-/* Of <Region "gtpu"> and <Table "session">; NULL if it has none. */
+/* Returns the argument of <Region "gtpu"> or <Table "session">; NULL if there
+ * is none. */
 static const char *block_name(const oconfig_item_t *item) {
   bool one =
       item->values_num == 1 && item->values[0].type == OCONFIG_TYPE_STRING;
@@ -74,8 +75,8 @@ static int read_field(void *into, const struct config_option *option,
   return 0;
 }
 
-/* As collectd's ignore lists: /between slashes/ is an extended regular
- * expression, all else a name. */
+/* As in collectd's ignore lists, /text between slashes/ is an extended regular
+ * expression; any other text is a name. */
 static int read_row_match(struct region_row_match *match,
                           const struct config_option *option,
                           const oconfig_item_t *item, const char *text) {
@@ -164,8 +165,8 @@ static int read_per_core(void *into, const struct config_option *option,
   return 0;
 }
 
-/* Users are looked up once, here. One that this host does not have is no
- * error, since one file serves many hosts; nobody is him then. */
+/* Users are looked up once, here. A user that does not exist on this host is
+ * not an error, because one file serves many hosts; it matches no producer. */
 static int add_user(struct region_config *region, const char *name) {
   char *end;
   unsigned long number = strtoul(name, &end, 10);
@@ -174,8 +175,8 @@ static int add_user(struct region_config *region, const char *name) {
   struct passwd *entry = is_number ? NULL : getpwnam(name);
   region->users_given = true;
   if (!is_number && entry == NULL) {
-    WARNING("percore: AllowUser \"%s\": there is no such user; no producer is "
-            "read on his account until collectd is restarted.",
+    WARNING("percore: AllowUser \"%s\" is ignored: there is no such user; "
+            "create the user and restart collectd.",
             name);
     return 0;
   }
@@ -244,7 +245,7 @@ static const struct config_option region_options[] = {
     {.key = NULL},
 };
 
-/* The block of that name (NULL: "*"), made if there is none. */
+/* Finds the block with this name (NULL: "*"), or creates it. */
 static struct region_config *find_or_make(struct region_configs *configs,
                                           const char *name) {
   for (size_t i = 0; i < configs->len; i++) {

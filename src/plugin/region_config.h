@@ -1,5 +1,5 @@
-/* region_config: the options of <Region> and <Table>: which regions are read,
- * and what of them is reported. */
+/* region_config: the options in <Region> and <Table>, which select the regions
+ * to read and the values to report. */
 #ifndef PERCORE_PLUGIN_REGION_CONFIG_H
 #define PERCORE_PLUGIN_REGION_CONFIG_H
 
@@ -9,7 +9,7 @@
 
 #include <regex.h>
 
-/* A row that is wanted: a plain name or an expression. */
+/* A wanted row: a plain name or a regular expression. */
 struct region_row_match {
   char *name;
   bool is_regex;
@@ -28,20 +28,20 @@ struct region_table_config {
 };
 
 enum region_per_core {
-  REGION_PER_CORE_FEW = 0, /* not said: tables of at most 16 rows */
+  REGION_PER_CORE_FEW = 0, /* default: only tables of at most 16 rows */
   REGION_PER_CORE_ALL,
   REGION_PER_CORE_NONE,
 };
 
 #define REGION_PER_CORE_ROWS 16
 
-/* One <Region>; several of one name are one. */
+/* One <Region>; blocks with the same name are merged. */
 struct region_config {
-  char *name; /* NULL: "*", every region without a block of its own */
+  char *name; /* NULL: "*", all regions without a block of their own */
   enum region_per_core report_per_core;
   bool report_host;
   bool report_per_instance;
-  bool users_given; /* else producers of any user are read */
+  bool users_given; /* if false, producers of any user are read */
   uid_t *users;
   size_t users_len;
   uint64_t max_region_size;
@@ -56,9 +56,9 @@ struct region_configs {
 
 void region_configs_free(struct region_configs *configs);
 
-/* Takes one <Region> block. Unknown options are warned of and left alone.
- * Returns 0, or -1 after an error that names the option, its value and what is
- * allowed. */
+/* Reads one <Region> block. Unknown options are ignored with a warning. Returns
+ * 0, or -1 after logging an error that names the option, its value and the
+ * allowed values. */
 int region_config_read(struct region_configs *configs,
                        const oconfig_item_t *block);
 
@@ -67,7 +67,7 @@ int region_config_read(struct region_configs *configs,
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region);
 
-/* The options for a table, or NULL. */
+/* Returns the options for a table, or NULL. */
 const struct region_table_config *
 region_config_table(const struct region_config *config, const char *table);
 
@@ -76,7 +76,7 @@ bool region_config_wants_field(const struct region_table_config *config,
 bool region_config_wants_row(const struct region_table_config *config,
                              const char *row);
 
-/* Whether the producer may be one of that user. argument: the struct
+/* True if producers of this user may be read. argument: the struct
  * region_config. */
 bool region_config_may_read(uid_t uid, void *argument);
 

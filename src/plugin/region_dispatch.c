@@ -7,8 +7,7 @@
 
 #define PLUGIN_HOST "percore_host"
 
-/* Copies a name into one of the arrays of a value list. They are as long as a
- * name of ours can be and longer. */
+/* Copies a name into a part of an identifier. None of our names is too long. */
 static void set(char *part, const char *name) {
   size_t length = strnlen(name, DATA_MAX_NAME_LEN - 1);
   memcpy(part, name, length);
@@ -25,8 +24,8 @@ static const char *const types[] = {
     [REGION_PERCENT] = "percent",
 };
 
-/* Neighbours mostly share all but the row, so a part is copied when it is
- * another pointer. */
+/* Consecutive values usually differ only in the row, so the other parts are
+ * copied only if their pointers change. */
 static void put_values(value_list_t *list, const struct region_value *values,
                        size_t len) {
   const struct region_value *before = NULL;
@@ -49,9 +48,9 @@ static void put_values(value_list_t *list, const struct region_value *values,
   }
 }
 
-/* A store that knows an identifier from its first point on cannot show counts
- * before that point. All zeros are dispatched before all points. Returns how
- * many there are. */
+/* A store cannot show what an identifier counted before its first point, so a 0
+ * is dispatched before it. All zeros are dispatched before all points. Returns
+ * the number of zeros. */
 static size_t put_zeros(const struct region_dispatch *dispatch,
                         value_list_t *list, const struct region_value *values,
                         size_t len) {
@@ -59,10 +58,10 @@ static size_t put_zeros(const struct region_dispatch *dispatch,
   size_t zeros = 0;
   for (size_t i = 0; i < len; i++) {
     struct region_value zero = values[i];
-    if (zero.type != REGION_DERIVE || zero.zero_ns == 0 ||
-        zero.first <= dispatch->last_number)
+    if (zero.type != REGION_DERIVE || zero.first.zero_ns == 0 ||
+        zero.first.snapshot <= dispatch->last_number)
       continue;
-    list->time = NS_TO_CDTIME_T(zero.zero_ns);
+    list->time = NS_TO_CDTIME_T(zero.first.zero_ns);
     zero.derive = 0;
     put_values(list, &zero, 1);
     zeros++;
@@ -71,15 +70,16 @@ static size_t put_zeros(const struct region_dispatch *dispatch,
   return zeros;
 }
 
-/* collectd's write threads, of which there are five by default, take values in
- * order but write them at the same time: one that comes right after its 0 may
- * overtake it, and collectd then drops the 0. */
+/* collectd's write threads (five by default) take values in order but write
+ * them concurrently. A value right after its 0 may overtake the 0, which
+ * collectd then drops. */
 static void let_zeros_pass(void) {
   nanosleep(&(struct timespec){.tv_nsec = 20000000}, NULL);
 }
 
-/* Values of no rank fit whose room is used up by those before. */
-static void put_all(struct region_dispatch *dispatch, value_list_t *list,
+/* Dispatches values by rank while there is room. Returns true if all values of
+ * the host were dispatched. */
+static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
                     const struct region_snapshot *snapshot, size_t values_max) {
   size_t wanted = 0, room = values_max, zeros = 0, len[REGION_RANKS];
   dispatch->values_dropped = 0;
@@ -95,20 +95,22 @@ static void put_all(struct region_dispatch *dispatch, value_list_t *list,
     let_zeros_pass();
   for (int rank = 0; rank < REGION_RANKS; rank++)
     put_values(list, snapshot->values[rank].list, len[rank]);
+  bool complete =
+      len[REGION_RANK_HOST] == snapshot->values[REGION_RANK_HOST].len;
   if (dispatch->values_dropped == 0 && snapshot->partial)
-    return; /* says nothing of those that are missing */
+    return complete; /* the missing values may be too many */
   if (dispatch->values_dropped == 0)
     c_release(LOG_INFO, &dispatch->too_many,
-              "percore: the values of the regions are again within MaxValues "
-              "%d.",
+              "percore: all values of the regions fit into MaxValues %d again.",
               dispatch->config->max_values);
   else
     c_complain_once(LOG_WARNING, &dispatch->too_many,
-                    "percore: the regions have %zu values in one interval, for "
-                    "which MaxValues %d leaves room for %zu; those of single "
-                    "cores are left out first. Field, Row and Top in <Table> "
-                    "choose what is worth it.",
+                    "percore: values of regions are cut, those of single cores "
+                    "first: there are %zu in one interval, and MaxValues %d "
+                    "leaves room for %zu; raise MaxValues, or choose values "
+                    "with Field, Row and Top in <Table>.",
                     wanted, dispatch->config->max_values, values_max);
+  return complete;
 }
 
 /* ---------------------------------------------------------------------------
@@ -149,12 +151,15 @@ void region_dispatch_snapshot(struct region_dispatch *dispatch,
                     "percore: out of memory; values of regions are missing.");
   else
     c_release(LOG_INFO, &dispatch->memory_short,
-              "percore: there is memory for the values of regions again.");
+              "percore: memory is available for the values of regions again.");
   dispatch->values_dropped = 0;
   if (time <= dispatch->last)
-    return; /* the clock was set back, which the loads tell */
+    return; /* the clock was set back, which is logged with the loads */
   dispatch->last = time;
   value_list_t list = {.time = time, .interval = dispatch->interval};
-  put_all(dispatch, &list, snapshot, values_max);
+  bool complete = put_all(dispatch, &list, snapshot, values_max);
+  uint64_t gap = snapshot->number - dispatch->last_number;
+  dispatch->before_it = gap < 64 ? dispatch->before_it << gap : 0;
+  dispatch->before_it |= complete;
   dispatch->last_number = snapshot->number;
 }

@@ -1,4 +1,4 @@
-/* region_dispatch: a snapshot of the regions becomes value lists and
+/* region_dispatch: dispatches a snapshot of the regions as value lists and
  * notifications. */
 #ifndef PERCORE_PLUGIN_REGION_DISPATCH_H
 #define PERCORE_PLUGIN_REGION_DISPATCH_H
@@ -8,21 +8,23 @@
 
 #include "utils_complain.h"
 
-/* Zeroed, but for config and interval, before the first snapshot. */
+/* Before the first snapshot, config and interval must be set and the rest be
+ * zero. */
 struct region_dispatch {
   const struct config *config;
-  cdtime_t interval;       /* of every value */
+  cdtime_t interval;       /* of all values */
   cdtime_t last;           /* time of the newest snapshot dispatched */
-  uint64_t last_number;    /* the same of the snapshot's number */
-  uint64_t values_dropped; /* by the last call, beyond MaxValues */
+  uint64_t last_number;    /* its number */
+  uint64_t before_it;      /* see struct region_outlet */
+  uint64_t values_dropped; /* in the last call, because of MaxValues */
   c_complain_t too_many;
   c_complain_t memory_short;
 };
 
-/* Dispatches and tells everything, once; nothing whose time is not after that
- * of the snapshot before. At most values_max values: beyond them those of
- * single cores are left out first, then those of the host, then useful loads,
- * then percore's own. */
+/* Dispatches a snapshot, unless its time is not later than that of the previous
+ * one, and logs its events. Dispatches at most values_max values: those of
+ * single cores are cut first, then those of the host, then useful loads, then
+ * percore's own. */
 void region_dispatch_snapshot(struct region_dispatch *dispatch,
                               const struct region_snapshot *snapshot,
                               size_t values_max);

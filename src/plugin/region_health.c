@@ -1,5 +1,5 @@
-/* What is told of an instance: why it is not read, and that it is gone, back or
- * stale, each once. */
+/* What is reported about an instance: why it is not read, and that it is gone,
+ * back or stale. Everything is reported once. */
 #include "region_instance.h"
 
 #include "utils/common/common.h"
@@ -20,14 +20,15 @@ static const char *remedy_of(int error) {
                           : "";
 }
 
-/* Once, until it is read, and once more where it holds up processes: a refusal
- * comes before that. c_complain is for collectd's own threads. */
+/* Logs once why the instance is not read, and once more if it holds up
+ * processes, because a refusal comes first. c_complain is not used because it
+ * is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char name[LABEL_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
-    return; /* nobody is there, which is told otherwise */
+    return; /* no producer; reported elsewhere */
   if (instance->complaint == 0 ||
       (error == EBUSY && instance->complaint != EBUSY)) {
     WARNING("percore: region %s is not read: %s%s",
@@ -85,7 +86,7 @@ static void tell_workers(const struct region_instance *instance,
   }
 }
 
-/* Once for a transition, and one for all workers that it befell. */
+/* Reports each transition once, and all affected workers together. */
 static void tell(struct region_instance *instance,
                  struct region_snapshot *snapshot) {
   enum region_health before = instance->health, now = health_of(instance);
@@ -129,7 +130,7 @@ void region_health_conclude(struct region_instance *instance,
     no_longer_complain(instance);
   else
     complain(instance);
-  /* Nobody looks for a successor while a producer is read to its end. */
+  /* While a producer is read to its end, its successor is not looked for. */
   if (!alive && instance->ending_since_ns == 0 &&
       (!region_instance_is_unanswered(instance) || instance->silent))
     instance->absent_boottime_ns = now->boottime_ns;

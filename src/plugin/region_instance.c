@@ -2,8 +2,8 @@
 
 #include "utils/common/common.h"
 
-/* On a busy host a round may take as long from its moment to its end. A start
- * that is later yet is by another clock, that of a time namespace. */
+/* On a busy host a round may end this long after its moment. A producer with a
+ * later start uses another clock, that of a time namespace. */
 #define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------
@@ -12,7 +12,7 @@
 
 void region_instance_free_tables(struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++) {
-    region_table_leave(instance, t);
+    region_table_leave(&instance->tables[t]);
     free(instance->tables[t].name);
   }
   free(instance->tables);
@@ -34,8 +34,8 @@ find_table(const struct region_instance *instance, const char *name) {
   return NULL;
 }
 
-/* The names of a table go on with the next producer if it has the same fields.
- */
+/* If the next producer's table has the same fields, its rows continue under the
+ * same names. */
 static void take_over(const struct region_instance *instance,
                       struct region_instance_table *table,
                       const struct region_directory *directory, uint32_t t) {
@@ -43,12 +43,12 @@ static void take_over(const struct region_instance *instance,
   if (before == NULL || before->sum == NULL ||
       !region_sum_fits(before->sum, directory, t))
     return;
-  table->sum = before->sum;
+  region_table_join(table, before->sum);
   table->round_before = before->round;
 }
 
-/* A producer that was started after its name was last unserved has no counts
- * that could have been reported before. */
+/* If a producer started after its name was last unserved, none of its counts
+ * have been reported before. */
 static bool has_begun_lately(const struct region_watch *watch,
                              const struct region_instance *instance,
                              const struct region_moment *now) {
@@ -68,8 +68,8 @@ static uint64_t adds_refused(const struct region_instance *instance) {
   return refused;
 }
 
-/* A count of the producer's; what nobody can have counted in an interval is not
- * believed. */
+/* Adds the growth of a producer's own count. An increase that is impossible
+ * within an interval is ignored. */
 static void follow_count(uint64_t now, uint64_t *last, uint64_t *total) {
   if (now - *last < UINT32_MAX)
     *total += now - *last;
@@ -98,6 +98,9 @@ bool region_instance_came(struct region_watch *watch,
       calloc(directory->table_count, sizeof(*tables));
   bool complete = tables != NULL;
   for (uint32_t t = 0; complete && t < directory->table_count; t++) {
+    tables[t].instance = instance;
+    tables[t].number = t;
+    tables[t].allowance = &instance->allowance->rows;
     tables[t].name = strdup(directory->described[t].name);
     complete = tables[t].name != NULL;
     if (complete)
@@ -156,100 +159,94 @@ static struct region_sum *add_entry(struct region_sums *sums,
   return sum;
 }
 
-bool region_instance_shares(const struct region_watch *watch,
-                            const struct region_sum *sum,
-                            const struct region_instance *but) {
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance != but && instance->tables[t].sum == sum &&
-          region_reader_presence(instance->reader) == REGION_ALIVE)
-        return true;
-  return false;
-}
-
-/* Nobody adds to it any more. */
-static void abandon(struct region_watch *watch, const struct region_sum *sum) {
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum)
-        region_table_leave(instance, t);
-}
-
-/* A producer that has ended has counts for it that are still to be read. */
-static bool is_due(const struct region_watch *watch,
-                   const struct region_sum *sum) {
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum &&
-          instance->tables[t].final == REGION_FINAL_DUE)
-        return true;
-  return false;
-}
-
-/* A sum for table t. An old one with other fields is replaced, unless another
- * instance uses it: then this table is left out for as long as that one lives.
+/* True if a producer has ended and its counts for the sum must still be read.
  */
+static bool is_due(const struct region_sum *sum) {
+  const struct region_instance_table *table = sum->tables;
+  while (table != NULL && table->final != REGION_FINAL_DUE)
+    table = table->next_of_sum;
+  return table != NULL;
+}
+
+/* True if the sum has other fields, and its last counts must still be read or
+ * dispatched before it is replaced. */
+static bool must_wait(const struct region_sum *sum) {
+  return sum->round != sum->round_put || region_sum_has_due(sum) || is_due(sum);
+}
+
+/* Logs once why a table is not reported. If this lasts for more than one round,
+ * counts of that time are not reported later. */
+static void leave_out(struct region_instance_table *table, const char *format,
+                      const struct region_instance *instance) {
+  if (!table->odd_told)
+    WARNING(format, instance->region, instance->name[0] != 0 ? "@" : "",
+            instance->name, table->name);
+  table->from_zero &= !table->odd_told;
+  table->odd_told = true;
+}
+
+/* NULL if out of memory. */
+static struct region_sum *make_sum(struct region_watch *watch,
+                                   const struct region_instance *instance,
+                                   uint32_t t, const char *name,
+                                   struct region_sum_entry *entry) {
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
+  uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
+  struct region_sum *sum =
+      region_sum_new(instance->config, directory, t, name[0] != 0 ? name : NULL,
+                     tsc_hz != 0 ? tsc_hz : directory->header.tsc_hz,
+                     &instance->allowance->region);
+  if (sum == NULL || entry == NULL) {
+    bool added = sum != NULL && add_entry(&watch->sums, instance, name, sum);
+    if (!added)
+      region_sum_free(sum);
+    return added ? sum : NULL;
+  }
+  region_sum_inherit(sum, entry->sum);
+  while (entry->sum->tables != NULL)
+    region_table_leave(entry->sum->tables);
+  region_sum_free(entry->sum);
+  entry->sum = sum;
+  return sum;
+}
+
+/* Finds the sum for table t. A sum with other fields is replaced, unless
+ * another instance uses it: then the table is left out while that instance
+ * lives. Returns false if the table must wait until the next round. */
 static bool join(struct region_watch *watch, struct region_instance *instance,
                  uint32_t t) {
   struct region_instance_table *table = &instance->tables[t];
-  const struct region_directory *directory =
-      region_reader_directory(instance->reader);
   bool apart = instance->config->report_per_instance && instance->name[0] != 0;
   const char *name = apart ? instance->name : "";
   struct region_sum_entry *entry =
       find_entry(&watch->sums, instance, name, table->name);
-  if (entry != NULL && region_sum_fits(entry->sum, directory, t)) {
-    table->sum = entry->sum;
-    table->sum->shared |= region_instance_shares(watch, entry->sum, instance);
-    return true;
-  }
-  /* The last values of the producer before are still to be put. */
+  bool shares = entry != NULL && region_sum_is_shared(entry->sum, instance);
   if (entry != NULL &&
-      (entry->sum->round != entry->sum->round_put ||
-       is_due(watch, entry->sum)) &&
-      !region_instance_shares(watch, entry->sum, instance))
-    return true;
-  if (entry != NULL && region_instance_shares(watch, entry->sum, instance)) {
-    if (!table->odd_told)
-      WARNING("percore: region %s@%s: table %s has other fields than that of "
-              "the other instances and is left out; ReportPerInstance would "
-              "tell them apart.",
-              instance->region, instance->name, table->name);
-    table->odd_told = true;
-    table->from_zero = false;
+      region_sum_fits(entry->sum, region_reader_directory(instance->reader),
+                      t)) {
+    region_table_join(table, entry->sum);
+    table->sum->shared |= shares;
     return true;
   }
-  uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
-  if (tsc_hz == 0)
-    tsc_hz = directory->header.tsc_hz;
-  struct region_sum *sum =
-      region_sum_new(instance->config, directory, t, apart ? name : NULL,
-                     tsc_hz, &instance->allowance->region);
-  if (sum == NULL) {
-    if (!table->odd_told)
-      WARNING("percore: region %s: table %s is left out: MaxMemory leaves too "
-              "little for it.",
-              instance->region, table->name);
-    table->odd_told = true;
-    table->from_zero = false;
+  if (shares) {
+    leave_out(table,
+              "percore: region %s%s%s: table %s has other fields than that of "
+              "the other instances and is left out; set ReportPerInstance true "
+              "to report it.",
+              instance);
     return true;
   }
-  if (entry == NULL) {
-    table->sum = add_entry(&watch->sums, instance, name, sum);
-    if (table->sum == NULL)
-      region_sum_free(sum);
-    return table->sum != NULL;
-  }
-  region_sum_inherit(sum, entry->sum);
-  sum->rows_max = entry->sum->rows_max;
-  sum->has_room = entry->sum->has_room;
-  sum->round = sum->round_put = entry->sum->round_put;
-  abandon(watch, entry->sum);
-  region_sum_free(entry->sum);
-  entry->sum = table->sum = sum;
+  if (entry != NULL && must_wait(entry->sum))
+    return false;
+  struct region_sum *sum = make_sum(watch, instance, t, name, entry);
+  if (sum != NULL)
+    region_table_join(table, sum);
+  else
+    leave_out(table,
+              "percore: region %s%s%s: table %s is left out: MaxMemory leaves "
+              "too little for it; raise MaxMemory.",
+              instance);
   return true;
 }
 
@@ -257,31 +254,32 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
  * Reading
  */
 
-/* Whether anything of it is reported at all. */
+/* True if any value of the sum is reported. */
 static bool is_reported(const struct region_sum *sum) {
   bool any = false;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    any |= sum->fields[f].wanted;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    any |= sum->shape.fields[f].wanted;
   return any && (sum->region_config->report_host || sum->copies > 1);
 }
 
-static bool begin_table(struct region_watch *watch,
+static void begin_table(struct region_watch *watch,
                         struct region_instance *instance, uint32_t t,
                         bool ended) {
   struct region_instance_table *table = &instance->tables[t];
-  if (table->sum == NULL && !join(watch, instance, t))
-    return false;
+  if (table->sum == NULL && !join(watch, instance, t)) {
+    table->final = ended ? REGION_FINAL_DUE : REGION_NOT_FINAL;
+    return;
+  }
   if (ended)
     table->final = REGION_FINAL_DONE; /* unless there is more to be read */
   if (table->sum == NULL || !is_reported(table->sum))
-    return true;
+    return;
   bool is_amid = table->reading != NULL;
-  if (!region_table_begin(watch, instance, t, ended))
-    return true;
-  /* The first rows kept counting while the last rows were being read. */
+  if (!region_table_begin(watch, table, ended))
+    return;
+  /* rows that were already read in this scan may have counted since */
   if (ended)
     table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
-  return true;
 }
 
 bool region_instance_is_amid(const struct region_instance *instance) {
@@ -299,7 +297,8 @@ bool region_instance_is_drained(const struct region_instance *instance) {
   return true;
 }
 
-/* Reads the next piece of one table. False if no piece is left. */
+/* Reads the next piece of a table. Returns false if there is nothing left to
+ * read. */
 static bool read_piece(struct region_watch *watch,
                        struct region_instance *instance, uint64_t *cells_left) {
   for (uint32_t n = 0; n < instance->table_count; n++) {
@@ -333,12 +332,11 @@ bool region_instance_begin(struct region_watch *watch,
                            struct region_instance *instance,
                            const struct region_moment *now, bool ended) {
   const struct region_config *config = instance->config;
-  bool complete = true;
   for (uint32_t t = 0; t < instance->table_count; t++)
-    complete &= begin_table(watch, instance, t, ended);
+    begin_table(watch, instance, t, ended);
   count_refusals(watch, instance);
   watch->useful->host |= config->report_host;
-  complete &=
+  bool complete =
       region_workers_look(&instance->workers, instance->reader,
                           now->monotonic_ns, instance->began_lately, ended,
                           config->report_per_core != REGION_PER_CORE_NONE,

@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #define INSTANCES_MAX 256
-#define INSTANCE_DESCRIPTORS 3           /* connection, memory, process */
-#define FORGET_NS UINT64_C(600000000000) /* kept this long unserved */
-/* Limits for a directory that others fill: files per scan, the part of the
- * interval for sockets that are not known, and the number of rounds in which a
- * socket that refused is tried once. */
+#define INSTANCE_DESCRIPTORS 3 /* connection, memory, process */
+#define FORGET_NS                                                              \
+  UINT64_C(600000000000) /* unserved instances are kept this long */
+/* Limits, because others may fill the directory: files per scan, part of the
+ * interval for unknown sockets, and the number of rounds between two tries of a
+ * socket that refused. */
 #define FILES_MAX 65536
 #define TRY_PART 8
 #define REFUSED_ROUNDS 32
@@ -25,9 +26,9 @@
 struct look {
   struct region_watch *watch;
   int directory;
-  long descriptors; /* that may still be used */
-  size_t tries;     /* of sockets that are not known */
-  uint64_t end_ns;  /* when there is no more time for them; 0: not set yet */
+  long descriptors; /* that may still be opened */
+  size_t tries;     /* to connect to unknown sockets */
+  uint64_t end_ns;  /* deadline for tries; 0: not set yet */
   bool late;
   struct region_refused refused;
 };
@@ -42,7 +43,7 @@ static struct region_instance *find_instance(const struct region_watch *watch,
   return instance;
 }
 
-/* In the order of their names, so that a round is like the one before. */
+/* Inserts the instance in the order of names, so that all rounds are alike. */
 static void insert(struct region_watch *watch,
                    struct region_instance *instance) {
   struct region_instance **link = &watch->instances;
@@ -76,8 +77,8 @@ static void remove_instance(struct region_watch *watch,
  * Those that come
  */
 
-/* One user's regions leave as many places for others', but for root, collectd's
- * own user and those that are named. */
+/* A user's regions must leave as many places for the regions of others. Root,
+ * collectd's own user and users named by AllowUser are exempt. */
 static bool may_have_place(const struct region_watch *watch,
                            const struct region_config *config, uid_t uid) {
   size_t used = 0, of_user = 0;
@@ -91,7 +92,8 @@ static bool may_have_place(const struct region_watch *watch,
          of_user < INSTANCES_MAX - used;
 }
 
-/* There is a place for one more: that of one that is long gone, if need be. */
+/* Frees the place of an instance that ended long ago, if all places are taken.
+ */
 static bool make_place(struct region_watch *watch) {
   struct region_instance **gone = NULL;
   if (watch->instances_len < INSTANCES_MAX)
@@ -157,8 +159,8 @@ static bool has_place(struct look *look, const char *region, const char *name,
   return false;
 }
 
-/* NULL where nobody listens. A producer that is killed leaves its socket, and
- * who has another name each time leaves many: these take no places. */
+/* Returns NULL if no process listens. Such sockets take no places: a killed
+ * producer leaves its socket, and producers with changing names leave many. */
 static struct region_reader *find_producer(const struct region_watch *watch,
                                            const char *region, const char *name,
                                            const struct region_config *config) {
@@ -181,7 +183,8 @@ static struct region_reader *find_producer(const struct region_watch *watch,
   return NULL;
 }
 
-/* One region must not take what others need. */
+/* Each region has its own allowance, so that none takes the memory of another.
+ */
 static struct region_allowance_entry *find_allowance(struct region_watch *watch,
                                                      const char *region) {
   struct region_allowances *allowances = &watch->allowances;
@@ -238,7 +241,7 @@ static struct region_instance *make_instance(struct look *look,
  * Sockets at which nobody listens
  */
 
-/* 0 if the file is not a socket. */
+/* Identifies a socket. Returns 0 if the file is not a socket. */
 static uint64_t mark_of(const struct look *look, const char *file) {
   struct stat status;
   if (fstatat(look->directory, file, &status, AT_SYMLINK_NOFOLLOW) != 0 ||
@@ -264,7 +267,7 @@ static bool has_refused(const struct region_refused *refused, uint64_t mark) {
                                      sizeof(mark), compare_marks) != NULL;
 }
 
-/* If memory is short the socket is not remembered. */
+/* If memory is short, the socket is not remembered. */
 static void remember(struct region_refused *refused, uint64_t mark) {
   if (refused->len == refused->capacity) {
     size_t capacity = MAX(64, 2 * refused->capacity);
@@ -277,7 +280,7 @@ static void remember(struct region_refused *refused, uint64_t mark) {
   refused->marks[refused->len++] = mark;
 }
 
-/* Counts a try. The clock is looked at in every 64th. */
+/* Counts a try; checks the clock at every 64th. */
 static bool has_time(struct look *look) {
   const struct region_watch_options *options = &look->watch->options;
   if (++look->tries % 64 != 0 || options->now_ns == NULL)
@@ -293,8 +296,8 @@ static bool has_time(struct look *look) {
  * Looking
  */
 
-/* A socket that was not known in the round before. A socket that refused is
- * tried again, because its producer may have been between bind(2) and
+/* Tries a socket that was unknown in the previous round. A socket that refused
+ * is tried again later, because its producer may have been between bind(2) and
  * listen(2). */
 static struct region_instance *meet_new(struct look *look, const char *file,
                                         const char *region, const char *name) {
@@ -353,8 +356,8 @@ static void judge_directory(const struct look *look, size_t files) {
   watch->directory_told = open || files > FILES_MAX;
 }
 
-/* As many as others leave, less those that instances may still need once they
- * are connected. */
+/* Descriptors available to regions, minus those that known instances need once
+ * they are connected. */
 static long count_descriptors(const struct region_watch *watch) {
   long available = descriptors_available();
   for (const struct region_instance *instance = watch->instances;
@@ -387,7 +390,7 @@ static void meet_all(struct region_watch *watch) {
   watch->refused = look.refused;
 }
 
-/* A block for a region that is not there may be right, or a slip. */
+/* A configured region that does not exist may be a typing error. */
 static void tell_absent(struct region_watch *watch) {
   const struct region_configs *configs = watch->options.configs;
   for (size_t i = 0; !watch->absent_told && i < configs->len; i++) {
@@ -398,7 +401,7 @@ static void tell_absent(struct region_watch *watch) {
       there = strcmp(instance->region, name) == 0;
     if (!there)
       NOTICE(
-          "percore: nobody serves region %s in %s yet; percore waits for it.",
+          "percore: region %s is not served in %s yet; percore waits for it.",
           name, runtime_dir_of(watch));
   }
   watch->absent_told = true;

@@ -1,6 +1,5 @@
-/* region_list: which instances of regions there are: the sockets in the runtime
- * directory that somebody serves, and those that were served lately. Private to
- * region_watch. */
+/* region_list: which instances exist: sockets in the runtime directory that a
+ * process serves or served recently. For region_watch only. */
 #ifndef PERCORE_PLUGIN_REGION_LIST_H
 #define PERCORE_PLUGIN_REGION_LIST_H
 
@@ -8,10 +7,10 @@
 
 struct region_watch;
 
-/* Adds those that have come, in the order of their names. */
+/* Adds new instances, sorted by name. */
 void region_list_look(struct region_watch *watch);
 
-/* Lets go of those that nobody has served for ten minutes. */
+/* Frees instances that were not served for ten minutes. */
 void region_list_forget(struct region_watch *watch, uint64_t now_ns);
 
 void region_list_free(struct region_watch *watch);

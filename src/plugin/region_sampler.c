@@ -6,6 +6,7 @@
 #include "region/receiver.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -14,11 +15,11 @@
 struct region_sampler {
   struct region_watch_options options;
   struct region_receiver *receiver;
-  struct region_watch *watch; /* the thread's own, and so are the receiver's
-                                 functions once it runs */
+  struct region_watch
+      *watch; /* used by the thread only, like the receiver's functions */
   struct sampling_thread sampling;
-  _Atomic uint64_t dispatched; /* the two may be of different reads */
-  _Atomic size_t room;
+  pthread_mutex_t mutex; /* protects the outlet */
+  struct region_outlet outlet;
 };
 
 static uint64_t clock_now(clockid_t clock) {
@@ -31,7 +32,7 @@ static uint64_t clock_now(clockid_t clock) {
  * The thread
  */
 
-/* Sleeps. False as soon as the sampler is to be stopped. */
+/* Sleeps. Returns false as soon as the sampler must stop. */
 static bool wait_for(void *argument, uint64_t ns) {
   struct region_sampler *sampler = argument;
   return sampling_thread_sleep(&sampler->sampling,
@@ -48,10 +49,12 @@ static uint64_t now_ns(void *argument) {
   return clock_now(CLOCK_MONOTONIC);
 }
 
-static struct region_outlet outlet(void *argument) {
+static struct region_outlet get_outlet(void *argument) {
   struct region_sampler *sampler = argument;
-  return (struct region_outlet){.dispatched = atomic_load(&sampler->dispatched),
-                                .room = atomic_load(&sampler->room)};
+  pthread_mutex_lock(&sampler->mutex);
+  struct region_outlet outlet = sampler->outlet;
+  pthread_mutex_unlock(&sampler->mutex);
+  return outlet;
 }
 
 static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
@@ -64,8 +67,8 @@ static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
                                              &snapshot->snapshots_dropped));
 }
 
-/* The grid is that of the core sampler, by the same arithmetic; of what that
- * does between two multiples nothing is wanted here. */
+/* Computes the same grid as the core sampler. What the core sampler does
+ * between two multiples is not needed here. */
 static void *run(void *argument) {
   struct region_sampler *sampler = argument;
   struct schedule schedule;
@@ -94,6 +97,7 @@ static void destroy(struct region_sampler *sampler) {
   region_watch_free(sampler->watch);
   region_receiver_free(sampler->receiver);
   sampling_thread_destroy(&sampler->sampling);
+  pthread_mutex_destroy(&sampler->mutex);
   free(sampler);
 }
 
@@ -108,9 +112,10 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.wait = wait_for;
   sampler->options.is_wanted = is_wanted;
   sampler->options.now_ns = now_ns;
-  sampler->options.outlet = outlet;
-  /* Until the first read tells how many values the loads have. */
-  atomic_init(&sampler->room, options->values_max / 2);
+  sampler->options.outlet = get_outlet;
+  /* a guess until the first read tells how many values the loads have */
+  sampler->outlet.room = options->values_max / 2;
+  pthread_mutex_init(&sampler->mutex, NULL);
   sampler->options.argument = sampler;
   sampling_thread_init(&sampler->sampling, REGION_SAMPLER_QUEUE);
 
@@ -156,6 +161,7 @@ struct region_snapshot *region_sampler_take(struct region_sampler *sampler) {
 
 void region_sampler_tell(struct region_sampler *sampler,
                          const struct region_outlet *outlet) {
-  atomic_store(&sampler->dispatched, outlet->dispatched);
-  atomic_store(&sampler->room, outlet->room);
+  pthread_mutex_lock(&sampler->mutex);
+  sampler->outlet = *outlet;
+  pthread_mutex_unlock(&sampler->mutex);
 }

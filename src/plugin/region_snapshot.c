@@ -10,7 +10,7 @@
 #define NAME_SIZE 256
 #define GAUGE_MAX 1e18
 
-/* A piece of memory for names. */
+/* A block of memory for names. */
 struct region_text {
   struct region_text *next;
   size_t used;
@@ -85,15 +85,31 @@ static bool make_room(struct region_values *values) {
   return true;
 }
 
+static void cut(struct region_snapshot *snapshot, enum region_rank rank,
+                const struct region_value *value) {
+  snapshot->values[rank].cut++;
+  if (value->series != NULL && value->series->snapshot == snapshot->number)
+    value->series->snapshot = 0;
+}
+
+void region_snapshot_limit(struct region_snapshot *snapshot, size_t room) {
+  for (int rank = 0; rank < REGION_RANKS; rank++) {
+    struct region_values *values = &snapshot->values[rank];
+    while (values->len > room)
+      cut(snapshot, rank, &values->list[--values->len]);
+    room -= values->len;
+  }
+}
+
 void region_snapshot_put(struct region_snapshot *snapshot,
                          enum region_rank rank,
                          const struct region_value *value) {
   struct region_values *values = &snapshot->values[rank];
   if (value->type != REGION_DERIVE &&
-      !(fabs(value->gauge) <= GAUGE_MAX)) /* NAN neither */
+      !(fabs(value->gauge) <= GAUGE_MAX)) /* also false for NAN */
     return;
   if (values->len >= snapshot->values_max) {
-    values->cut++;
+    cut(snapshot, rank, value);
     return;
   }
   if (value->type_instance[0] == '\0' || !make_room(values)) {

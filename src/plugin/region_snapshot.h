@@ -1,6 +1,6 @@
-/* region_snapshot: what the regions held at one moment, as values with names
- * that are ready to be dispatched. Made by the thread that reads regions, taken
- * by collectd's read callback. */
+/* region_snapshot: the values and names of all regions at one moment, ready to
+ * be dispatched. Made by the thread that reads regions, taken by collectd's
+ * read callback. */
 #ifndef PERCORE_PLUGIN_REGION_SNAPSHOT_H
 #define PERCORE_PLUGIN_REGION_SNAPSHOT_H
 
@@ -8,16 +8,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* From the most to the least important: beyond MaxValues the end is cut. */
+/* Ranks, most important first: MaxValues cuts the end. */
 enum region_rank {
-  REGION_RANK_SELF,   /* how many regions there are */
-  REGION_RANK_USEFUL, /* useful loads and what is made of them */
+  REGION_RANK_SELF,   /* percore's own figures */
+  REGION_RANK_USEFUL, /* useful loads of cores and sets of cores */
   REGION_RANK_HOST,   /* over all cores */
-  REGION_RANK_CORE,   /* of one core */
+  REGION_RANK_CORE,   /* of single cores */
   REGION_RANKS,
 };
 
 enum region_type { REGION_DERIVE, REGION_GAUGE, REGION_PERCENT };
+
+/* The first point of a counter. A store cannot show what was counted before it.
+ */
+struct region_first {
+  uint64_t snapshot; /* number of the snapshot with the first point; 0: there is
+                        none yet */
+  uint64_t zero_ns;  /* CLOCK_REALTIME: timestamp of the 0 before it; 0: no such
+                        point */
+};
 
 struct region_value {
   const char *plugin, *plugin_instance, *type_instance;
@@ -26,19 +35,20 @@ struct region_value {
     int64_t derive;
     double gauge;
   };
-  /* For a derive: number of the first snapshot with this identifier, and the
-   * time (CLOCK_REALTIME; 0: none) of a 0 that is dispatched if no snapshot
-   * since then was dispatched. */
-  uint64_t first, zero_ns;
+  /* For derives only. The 0 is dispatched unless a snapshot since the first
+   * point was. */
+  struct region_first first;
+  struct region_first *series; /* the sum's own copy of `first`, valid until the
+                                  snapshot is complete; NULL: there is none */
 };
 
 struct region_values {
   struct region_value *list;
   size_t len, capacity;
-  size_t cut; /* beyond the most that are kept */
+  size_t cut; /* values beyond values_max */
 };
 
-/* What people should hear of. */
+/* Events that are logged and sent as notifications. */
 enum region_severity { REGION_OKAY, REGION_WARNING, REGION_FAILURE };
 
 struct region_notice {
@@ -48,35 +58,56 @@ struct region_notice {
 };
 
 struct region_snapshot {
-  uint64_t number;  /* from 1 */
+  uint64_t number;  /* the first is 1 */
   uint64_t time_ns; /* CLOCK_REALTIME */
   struct region_values values[REGION_RANKS];
-  size_t values_max; /* kept of each rank */
+  size_t values_max; /* limit for each rank */
   struct region_notice *events;
   size_t events_len;
-  /* How many there are now. */
+  /* Present numbers. */
   int regions, regions_silent, regions_stale, workers_stuck;
-  uint64_t snapshots_dropped; /* nobody took them in time, since start */
-  struct region_text *texts;  /* what the names point into */
-  bool memory_short;          /* something is missing */
-  bool partial; /* a table that takes long has its values another time */
+  uint64_t snapshots_dropped; /* since start */
+  struct region_text *texts;  /* memory of the names */
+  bool memory_short;          /* values are missing */
+  bool partial; /* a table is still being read, and its values will be in a
+                   later snapshot */
 };
+
+/* What happened to earlier snapshots. */
+struct region_outlet {
+  uint64_t dispatched; /* number of the last dispatched snapshot */
+  uint64_t before_it;  /* bit i is set if snapshot number `dispatched` - i was
+                          dispatched */
+  size_t room;         /* values that may be dispatched in one interval */
+};
+
+static inline bool region_outlet_dispatched(const struct region_outlet *outlet,
+                                            uint64_t number) {
+  uint64_t before = outlet->dispatched - number;
+  return number <= outlet->dispatched && before < 64 &&
+         (outlet->before_it >> before & 1);
+}
 
 struct region_snapshot *region_snapshot_new(uint64_t number, uint64_t time_ns,
                                             size_t values_max);
 void region_snapshot_free(struct region_snapshot *snapshot);
 
-/* The name lives as long as the snapshot; "" if out of memory. */
+/* Copies a text, which lives as long as the snapshot. Returns "" if out of
+ * memory. */
 const char *region_snapshot_text(struct region_snapshot *snapshot,
                                  const char *text);
 const char *region_snapshot_format(struct region_snapshot *snapshot,
                                    const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* A gauge that is not finite, or beyond 1e18, is no value and left out. */
+/* Adds a value. Gauges that are not finite or exceed 1e18 are left out. */
 void region_snapshot_put(struct region_snapshot *snapshot,
                          enum region_rank rank,
                          const struct region_value *value);
+
+/* Cuts all values beyond `room`. Counters that are cut begin in a later
+ * snapshot. */
+void region_snapshot_limit(struct region_snapshot *snapshot, size_t room);
 
 void region_snapshot_tell(struct region_snapshot *snapshot,
                           enum region_severity severity, const char *region,

@@ -55,7 +55,7 @@ static bool describe_field(struct region_sum *sum,
   const struct percore_field *described = &table->fields[f];
   const struct region_field *record =
       &directory->fields[directory->tables[t].first_field + f];
-  struct region_sum_field *field = &sum->fields[f];
+  struct region_sum_field *field = &sum->shape.fields[f];
   const char *unit = described->unit != NULL ? described->unit : "";
   char name[PLUGIN_SIZE];
   name_field(name, sizeof(name), sum, table, described);
@@ -74,29 +74,30 @@ static bool describe_field(struct region_sum *sum,
       .cycles = strcmp(unit, "cycles") == 0,
   };
   for (uint32_t c = 0; c < record->cells; c++) {
-    sum->kinds[record->column + c] = record->kind;
-    sum->aggregations[record->column + c] = record->aggregation;
+    sum->shape.kinds[record->column + c] = record->kind;
+    sum->shape.aggregations[record->column + c] = record->aggregation;
   }
   return field->name != NULL && field->plugin_core != NULL &&
          field->plugin_host != NULL;
 }
 
-/* Cores and `all`; those of an instance that is told apart bear its name. */
+/* The plugin instances: core numbers and `all`, followed by the instance's name
+ * if ReportPerInstance is set. */
 static bool make_labels(struct region_sum *sum, const char *instance) {
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     char number[16];
     snprintf(number, sizeof(number), "%u", copy - 1);
-    sum->labels[copy] =
+    sum->shape.labels[copy] =
         name_of("%s%s%s", copy == 0 ? "all" : number,
                 instance != NULL ? "@" : "", instance != NULL ? instance : "");
-    if (sum->labels[copy] == NULL)
+    if (sum->shape.labels[copy] == NULL)
       return false;
   }
   return true;
 }
 
 static bool reports_cores(const struct region_sum *sum) {
-  return sum->per_core &&
+  return sum->shape.per_core &&
          sum->region_config->report_per_core != REGION_PER_CORE_NONE;
 }
 
@@ -106,55 +107,116 @@ void region_sum_count_live(struct region_sum *sum, uint64_t rows) {
     sum->copies = 1;
 }
 
-/* The field that Top ranks by: one that is a single number. */
+/* The field by which Top ranks, which must be a single number; -1 if there is
+ * none. */
 static int find_top_field(const struct region_sum *sum) {
-  if (sum->config == NULL || sum->config->top == 0 || sum->single)
+  if (sum->config == NULL || sum->config->top == 0 || sum->shape.single)
     return -1;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    if (strcmp(sum->fields[f].name, sum->config->top_field) == 0 &&
-        sum->fields[f].kind != PERCORE_HISTOGRAM &&
-        sum->fields[f].kind != PERCORE_STATE)
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    if (strcmp(sum->shape.fields[f].name, sum->config->top_field) == 0 &&
+        sum->shape.fields[f].kind != PERCORE_HISTOGRAM &&
+        sum->shape.fields[f].kind != PERCORE_STATE)
       return (int)f;
-  WARNING("percore: Top %u \"%s\": table %s has no such field, or none that "
-          "rows can be ranked by; all rows are reported.",
+  WARNING("percore: Top %u \"%s\" is ignored: table %s has no such field, or "
+          "rows cannot be ranked by it; name a counter, gauge or level.",
           sum->config->top, sum->config->top_field, sum->table);
   return -1;
 }
 
-/* Counters that are not reported are not followed, except what rows are ranked
- * by and, of `core`, what tells whether it is used at all. */
+/* Counters that are not reported are not tracked, except the field that Top
+ * ranks by and, for `core`, the field that shows whether it is used. */
 static void choose_columns(struct region_sum *sum) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
-    bool wanted = field->wanted || (int)f == sum->top_field || sum->is_core;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *field = &sum->shape.fields[f];
+    bool wanted =
+        field->wanted || (int)f == sum->shape.top_field || sum->shape.is_core;
     for (uint32_t c = field->column; c < field->column + field->cells; c++)
-      if (!region_sum_grows(field->kind))
-        sum->standing[sum->standing_len++] = c;
+      if (!region_sum_is_counter(field->kind))
+        sum->shape.present[sum->shape.present_len++] = c;
       else if (wanted)
-        sum->growing[sum->growing_len++] = c;
+        sum->shape.counters[sum->shape.counters_len++] =
+            (struct region_sum_counter){.column = c, .field = f};
   }
 }
 
 static void warn_of_unknown_fields(const struct region_sum *sum) {
   for (size_t i = 0; sum->config != NULL && i < sum->config->fields_len; i++) {
     uint32_t f = 0;
-    while (f < sum->field_count &&
-           strcmp(sum->fields[f].name, sum->config->fields[i]) != 0)
+    while (f < sum->shape.field_count &&
+           strcmp(sum->shape.fields[f].name, sum->config->fields[i]) != 0)
       f++;
-    if (f == sum->field_count)
-      WARNING("percore: Field \"%s\": table %s has no such field.",
+    if (f == sum->shape.field_count)
+      WARNING("percore: Field \"%s\" is ignored: table %s has no such field.",
               sum->config->fields[i], sum->table);
   }
 }
 
-/* About what it takes without any row; a claim of thousands of cores costs its
- * producer nothing. */
+/* Estimated size without rows. A producer can claim thousands of cores for
+ * free, so they are charged here. */
 static size_t size_of_sum(const struct region_sum *sum) {
+  const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) +
-         sum->field_count * (sizeof(*sum->fields) + 3 * PLUGIN_SIZE) +
-         sum->columns * 4 * sizeof(uint64_t) + sum->core_count +
-         region_sum_cells(sum) * sizeof(*sum->balance) +
-         sum->copies_made * (sizeof(*sum->labels) + 2 * PLUGIN_SIZE);
+         shape->field_count * (sizeof(*shape->fields) + 3 * PLUGIN_SIZE) +
+         shape->columns * 4 * sizeof(uint64_t) + shape->core_count +
+         region_sum_cells(sum) * sizeof(*sum->other.balance) +
+         shape->copies_made * (sizeof(*shape->labels) + 2 * PLUGIN_SIZE);
+}
+
+static void set_shape(struct region_sum *sum,
+                      const struct region_directory *directory, uint32_t t) {
+  const struct region_table *table = &directory->tables[t];
+  struct region_shape *shape = &sum->shape;
+  shape->field_count = table->field_count;
+  shape->columns = table->columns;
+  shape->core_count = directory->header.core_count;
+  shape->single = (table->flags & REGION_TABLE_SINGLE) != 0;
+  shape->per_core = table->storage == PERCORE_PER_CORE;
+  shape->is_core = t == 0;
+  shape->chooses_rows =
+      !shape->single && sum->config != NULL && sum->config->rows_len > 0;
+  sum->copies = shape->copies_made =
+      reports_cores(sum) ? 1 + shape->core_count : 1;
+  sum->rows.chains = FIRST_CHAINS;
+}
+
+static bool make_arrays(struct region_sum *sum) {
+  struct region_shape *shape = &sum->shape;
+  uint32_t columns = shape->columns;
+  shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
+  shape->kinds = calloc(columns, sizeof(*shape->kinds));
+  shape->aggregations = calloc(columns, sizeof(*shape->aggregations));
+  shape->counters = calloc(columns, sizeof(*shape->counters));
+  shape->present = calloc(columns, sizeof(*shape->present));
+  shape->labels = calloc(sum->copies, sizeof(*shape->labels));
+  sum->scratch = calloc(columns, sizeof(*sum->scratch));
+  sum->other.balance =
+      calloc(region_sum_cells(sum), sizeof(*sum->other.balance));
+  sum->core_used = calloc(shape->core_count, 1);
+  sum->rows.by_name = calloc(sum->rows.chains, sizeof(*sum->rows.by_name));
+  sum->rows.by_clean = calloc(sum->rows.chains, sizeof(*sum->rows.by_clean));
+  return shape->fields && shape->kinds && shape->aggregations &&
+         shape->counters && shape->present && shape->labels && sum->scratch &&
+         sum->other.balance && sum->core_used && sum->rows.by_name &&
+         sum->rows.by_clean;
+}
+
+/* Returns false if out of memory. */
+static bool describe(struct region_sum *sum,
+                     const struct region_directory *directory, uint32_t t,
+                     const char *instance) {
+  sum->table = strdup(directory->described[t].name);
+  if (sum->table == NULL || !make_arrays(sum) || !make_labels(sum, instance))
+    return false;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    if (!describe_field(sum, directory, t, f))
+      return false;
+  sum->shape.top_field = find_top_field(sum);
+  warn_of_unknown_fields(sum);
+  choose_columns(sum);
+  sum->other.shown = sum->shape.top_field >= 0;
+  if (!sum->shape.single)
+    sum->other.row = region_sum_make_row(sum, "other");
+  return sum->shape.single || sum->other.row != NULL;
 }
 
 struct region_sum *region_sum_new(const struct region_config *config,
@@ -162,57 +224,19 @@ struct region_sum *region_sum_new(const struct region_config *config,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
                                   struct region_allowance *allowance) {
-  const struct region_table *table = &directory->tables[t];
-  const char *name = directory->described[t].name;
   struct region_sum *sum = calloc(1, sizeof(*sum));
   if (sum == NULL)
     return NULL;
   sum->region_config = config;
-  sum->config = region_config_table(config, name);
+  sum->config = region_config_table(config, directory->described[t].name);
   sum->tsc_hz = tsc_hz;
   sum->allowance = allowance;
-  sum->field_count = table->field_count;
-  sum->columns = table->columns;
-  sum->core_count = directory->header.core_count;
-  sum->single = (table->flags & REGION_TABLE_SINGLE) != 0;
-  sum->per_core = table->storage == PERCORE_PER_CORE;
-  sum->is_core = t == 0;
-  sum->chooses_rows =
-      !sum->single && sum->config != NULL && sum->config->rows_len > 0;
-  sum->copies = sum->copies_made = reports_cores(sum) ? 1 + sum->core_count : 1;
-  sum->chains = FIRST_CHAINS;
+  set_shape(sum, directory, t);
   if (!region_allowance_take(allowance, size_of_sum(sum))) {
     free(sum);
     return NULL;
   }
-  sum->table = strdup(name);
-  sum->fields = calloc(sum->field_count, sizeof(*sum->fields));
-  sum->kinds = calloc(sum->columns, sizeof(*sum->kinds));
-  sum->aggregations = calloc(sum->columns, sizeof(*sum->aggregations));
-  sum->growing = calloc(sum->columns, sizeof(*sum->growing));
-  sum->standing = calloc(sum->columns, sizeof(*sum->standing));
-  sum->scratch = calloc(sum->columns, sizeof(*sum->scratch));
-  sum->balance = calloc(region_sum_cells(sum), sizeof(*sum->balance));
-  sum->labels = calloc(sum->copies, sizeof(*sum->labels));
-  sum->core_used = calloc(sum->core_count, 1);
-  sum->by_name = calloc(sum->chains, sizeof(*sum->by_name));
-  sum->by_clean = calloc(sum->chains, sizeof(*sum->by_clean));
-  bool complete = sum->table && sum->fields && sum->kinds &&
-                  sum->aggregations && sum->growing && sum->standing &&
-                  sum->scratch && sum->balance && sum->labels &&
-                  sum->core_used && sum->by_name && sum->by_clean &&
-                  make_labels(sum, instance);
-  for (uint32_t f = 0; complete && f < sum->field_count; f++)
-    complete = describe_field(sum, directory, t, f);
-  if (complete) {
-    sum->top_field = find_top_field(sum);
-    warn_of_unknown_fields(sum);
-    choose_columns(sum);
-    sum->other_shown = sum->top_field >= 0;
-    if (!sum->single)
-      complete = (sum->other = region_sum_make_row(sum, "other")) != NULL;
-  }
-  if (complete)
+  if (describe(sum, directory, t, instance))
     return sum;
   region_sum_free(sum);
   return NULL;
@@ -221,30 +245,31 @@ struct region_sum *region_sum_new(const struct region_config *config,
 void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
+  struct region_shape *shape = &sum->shape;
   region_allowance_give(sum->allowance, size_of_sum(sum));
-  for (size_t i = 0; i < sum->rows_len; i++)
-    region_sum_free_row(sum, sum->rows[i]);
-  region_sum_free_row(sum, sum->other);
-  for (uint32_t f = 0; sum->fields != NULL && f < sum->field_count; f++) {
-    free(sum->fields[f].name);
-    free(sum->fields[f].plugin_core);
-    free(sum->fields[f].plugin_host);
+  for (size_t i = 0; i < sum->rows.len; i++)
+    region_sum_free_row(sum, sum->rows.list[i]);
+  region_sum_free_row(sum, sum->other.row);
+  for (uint32_t f = 0; shape->fields != NULL && f < shape->field_count; f++) {
+    free(shape->fields[f].name);
+    free(shape->fields[f].plugin_core);
+    free(shape->fields[f].plugin_host);
   }
-  for (uint32_t copy = 0; sum->labels != NULL && copy < sum->copies_made;
+  for (uint32_t copy = 0; shape->labels != NULL && copy < shape->copies_made;
        copy++)
-    free(sum->labels[copy]);
-  free(sum->labels);
-  free(sum->fields);
-  free(sum->kinds);
-  free(sum->aggregations);
-  free(sum->growing);
-  free(sum->standing);
+    free(shape->labels[copy]);
+  free(shape->labels);
+  free(shape->fields);
+  free(shape->kinds);
+  free(shape->aggregations);
+  free(shape->counters);
+  free(shape->present);
   free(sum->scratch);
-  free(sum->balance);
+  free(sum->other.balance);
   free(sum->core_used);
-  free(sum->rows);
-  free(sum->by_name);
-  free(sum->by_clean);
+  free(sum->rows.list);
+  free(sum->rows.by_name);
+  free(sum->rows.by_clean);
   free(sum->table);
   free(sum);
 }
@@ -254,13 +279,13 @@ bool region_sum_fits(const struct region_sum *sum,
   const struct region_table *table = &directory->tables[t];
   bool single = (table->flags & REGION_TABLE_SINGLE) != 0;
   bool per_core = table->storage == PERCORE_PER_CORE;
-  if (table->field_count != sum->field_count ||
-      table->columns != sum->columns || single != sum->single ||
-      per_core != sum->per_core ||
-      directory->header.core_count != sum->core_count)
+  if (table->field_count != sum->shape.field_count ||
+      table->columns != sum->shape.columns || single != sum->shape.single ||
+      per_core != sum->shape.per_core ||
+      directory->header.core_count != sum->shape.core_count)
     return false;
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *field = &sum->shape.fields[f];
     const struct region_field *record =
         &directory->fields[table->first_field + f];
     const struct percore_field *described = &directory->described[t].fields[f];

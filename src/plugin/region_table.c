@@ -4,10 +4,14 @@
 
 #include <sys/mman.h>
 
-/* Summing a cell over this many slots takes as long as reading one cell that is
- * kept per core. */
+/* Summing a cell over this many slots takes as long as reading one cell of a
+ * single core. */
 #define SLOTS_PER_CELL 16
-/* Reading slot by slot is faster from this many rows on. */
+/* Costs in cells: looking for the memory of a slot's rows (lseek), and matching
+ * a name with a regular expression. */
+#define CELLS_PER_SLOT 16
+#define CELLS_PER_MATCH 32
+/* Reading slot by slot is faster for tiles of at least this many rows. */
 #define TILE_ROWS 16
 #define TILE_CORES_BYTES ((size_t)1 << 20)
 
@@ -16,55 +20,51 @@
  */
 
 static bool needs_marks(const struct region_sum *sum) {
-  return sum->top_field >= 0 || sum->chooses_rows;
+  return sum->shape.top_field >= 0 || sum->shape.chooses_rows;
 }
 
-static uint32_t max_rows(const struct region_instance *instance, uint32_t t) {
-  return region_reader_directory(instance->reader)->tables[t].max_rows;
+static uint32_t max_rows(const struct region_instance_table *table) {
+  return region_reader_directory(table->instance->reader)
+      ->tables[table->number]
+      .max_rows;
 }
 
-static size_t marks_size(const struct region_instance *instance, uint32_t t) {
-  return (size_t)max_rows(instance, t) * sizeof(struct region_mark);
+static void *claim(struct region_instance_table *table, size_t bytes) {
+  void *memory = region_claim(table->allowance, bytes);
+  table->bytes += memory != NULL ? bytes : 0;
+  return memory;
 }
 
-static bool make_sums(struct region_instance *instance,
-                      struct region_instance_table *table) {
+static bool make_sums(struct region_instance_table *table) {
   size_t cells = region_sum_cells(table->sum);
-  size_t bytes = 3 * cells * sizeof(uint64_t);
-  if (table->last != NULL)
-    return true;
-  if (!region_allowance_take(&instance->allowance->rows, bytes))
+  if (table->last == NULL)
+    table->last = claim(table, 3 * cells * sizeof(uint64_t));
+  if (table->last == NULL)
     return false;
-  table->last = calloc(3 * cells, sizeof(uint64_t));
-  if (table->last == NULL) {
-    region_allowance_give(&instance->allowance->rows, bytes);
-    return false;
-  }
-  table->bytes += bytes;
   table->now = table->last + cells;
-  table->rest = table->now + cells;
+  table->remainder = table->now + cells;
   return true;
 }
 
-/* Address space is reserved for all possible rows; memory is used as rows come
- * into use. Returns the number of rows in use that have no mark for want of
- * memory. */
-static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
-  uint32_t in_use = region_reader_rows(instance->reader, t);
+/* Reserves address space for all possible rows; memory is used only for rows in
+ * use. Returns the number of rows in use that have no mark because memory is
+ * short. */
+static uint32_t make_marks(struct region_instance_table *table) {
+  uint32_t in_use = region_reader_rows(table->instance->reader, table->number);
   if (!needs_marks(table->sum))
     return 0;
   if (table->marks == NULL) {
-    void *marks = mmap(NULL, marks_size(instance, t), PROT_READ | PROT_WRITE,
+    size_t size = (size_t)max_rows(table) * sizeof(struct region_mark);
+    void *marks = mmap(NULL, size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (marks == MAP_FAILED)
       return in_use;
     table->marks = marks;
-    table->marks_size = marks_size(instance, t);
+    table->marks_size = size;
   }
   for (uint32_t rows = in_use; rows > table->marks_len;) {
     size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
-    if (region_allowance_take(&instance->allowance->rows, bytes)) {
+    if (region_allowance_take(table->allowance, bytes)) {
       table->bytes += bytes;
       table->marks_len = rows;
       break;
@@ -74,20 +74,43 @@ static uint32_t make_marks(struct region_instance *instance, uint32_t t) {
   return in_use > table->marks_len ? in_use - table->marks_len : 0;
 }
 
-void region_table_leave(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
+void region_table_join(struct region_instance_table *table,
+                       struct region_sum *sum) {
+  table->sum = sum;
+  table->next_of_sum = sum->tables;
+  sum->tables = table;
+}
+
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but) {
+  const struct region_instance_table *table = sum->tables;
+  while (table != NULL &&
+         (table->instance == but || !region_instance_is_alive(table->instance)))
+    table = table->next_of_sum;
+  return table != NULL;
+}
+
+void region_table_leave(struct region_instance_table *table) {
   region_table_stop(table);
-  for (uint32_t p = 0; p < table->parts_len; p++)
-    table->parts[p]->ended = true;
-  if (table->sum != NULL)
-    region_parts_tidy(table);
-  free(table->parts);
+  for (uint32_t p = 0; p < table->objects_len; p++)
+    table->objects[p]->ended = true;
+  if (table->sum != NULL) {
+    region_objects_tidy(table);
+    struct region_instance_table **link = &table->sum->tables;
+    while (*link != table)
+      link = &(*link)->next_of_sum;
+    *link = table->next_of_sum;
+  }
+  free(table->objects);
   free(table->last);
+  free(table->candidates.list);
   if (table->marks != NULL)
     munmap(table->marks, table->marks_size);
-  region_top_free(&table->challengers);
-  region_allowance_give(&instance->allowance->rows, table->bytes);
-  *table = (struct region_instance_table){.name = table->name,
+  region_allowance_give(table->allowance, table->bytes);
+  *table = (struct region_instance_table){.instance = table->instance,
+                                          .number = table->number,
+                                          .name = table->name,
+                                          .allowance = table->allowance,
                                           .final = table->final};
 }
 
@@ -97,14 +120,14 @@ void region_table_leave(struct region_instance *instance, uint32_t t) {
 
 #define MEBIBYTE (UINT64_C(1) << 20)
 
-/* The MaxMemory that would allow this many bytes more: one region gets half of
- * it, and its rows seven eighths of that. */
+/* The MaxMemory that would allow this many more bytes: a region gets half of
+ * it, and the region's rows seven eighths of that. */
 static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
   uint64_t all = 2 * (sum->allowance->used + bytes + MEBIBYTE) / 7 * 8;
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* Logged once for each table, with the remedy. */
+/* Logs once per table that it is left out, and what to do. */
 static void tell_left_out(const struct region_instance *instance,
                           struct region_sum *sum) {
   if (!sum->left_out_told)
@@ -124,11 +147,13 @@ static void tell_short(const struct region_reading *reading) {
     bytes = rows * region_sum_row_size(sum);
   }
   if (!sum->memory_told)
-    WARNING("percore: region %s: table %s: MaxMemory is too small for %" PRIu64
-            " of its rows, which are %s; set MaxMemory %" PRIu64 ".",
-            reading->instance->region, sum->table, rows,
-            sum->chooses_rows ? "left out" : "counted in `other` alone",
-            memory_for(sum, bytes));
+    WARNING(
+        "percore: region %s: table %s: %" PRIu64
+        " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64
+        ".",
+        reading->table->instance->region, sum->table, rows,
+        sum->shape.chooses_rows ? "left out" : "counted in `other` alone",
+        memory_for(sum, bytes));
   sum->memory_told = true;
 }
 
@@ -136,100 +161,91 @@ static void tell_short(const struct region_reading *reading) {
  * Beginning
  */
 
-/* A table that is read twice in one round of the sum adds its gauges twice.
- */
-static void avoid_doubles(struct region_watch *watch,
-                          struct region_instance *instance,
-                          const struct region_instance_table *table) {
+/* A table that is read twice in one round of the sum would add its gauges
+ * twice. */
+static void avoid_doubles(const struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
   if (table->round != sum->round && table->round_before != sum->round)
     return;
-  if (region_instance_shares(watch, sum, instance))
-    sum->other_twice = true;
+  if (region_sum_is_shared(sum, table->instance))
+    sum->other.twice = true;
   else
     region_sum_begin_again(sum);
 }
 
-static bool make_challengers(struct region_instance *instance, uint32_t t) {
-  struct region_instance_table *table = &instance->tables[t];
+static bool make_candidates(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
-  table->challengers.len = 0;
-  if (sum->top_field < 0 || table->challengers.heap != NULL)
+  struct region_candidates *candidates = &table->candidates;
+  if (sum->shape.top_field < 0)
     return true;
-  size_t most = MIN(sum->config->top, max_rows(instance, t));
-  size_t bytes = most * sizeof(*table->challengers.heap);
-  if (!region_allowance_take(&instance->allowance->rows, bytes))
-    return false;
-  if (!region_top_init(&table->challengers, most)) {
-    region_allowance_give(&instance->allowance->rows, bytes);
-    return false;
-  }
-  table->bytes += bytes;
-  return true;
+  candidates->len = 0;
+  candidates->least = INT64_MIN;
+  candidates->most = MIN(sum->config->top, max_rows(table));
+  if (candidates->list == NULL)
+    candidates->list =
+        claim(table, 2 * candidates->most * sizeof(*candidates->list));
+  return candidates->list != NULL;
 }
 
-/* If MaxValues leaves less room than before, the last rows are dropped. */
+/* If MaxValues leaves less room than before, the last rows are hidden. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  size_t many = sum->rows_followed > sum->rows_max && sum->top_field < 0
-                    ? sum->rows_followed - sum->rows_max
+  size_t used = sum->rows.tracked + sum->rows.waiting;
+  size_t many = used > sum->room.rows && sum->shape.top_field < 0
+                    ? used - sum->room.rows
                     : 0;
-  for (uint32_t p = table->parts_len; p > 0 && many > 0; p--) {
-    if (table->parts[p - 1]->row == NULL)
+  for (uint32_t p = table->objects_len; p > 0 && many > 0; p--) {
+    if (table->objects[p - 1]->row == NULL)
       continue;
     table->left_out++;
     many--;
-    region_part_let_go(sum, table->parts[p - 1]);
+    region_object_let_go(sum, table->objects[p - 1]);
   }
-  region_parts_tidy(table);
+  region_objects_tidy(table);
 }
 
 bool region_table_begin(struct region_watch *watch,
-                        struct region_instance *instance, uint32_t t,
-                        bool ended) {
-  struct region_instance_table *table = &instance->tables[t];
+                        struct region_instance_table *table, bool ended) {
   struct region_sum *sum = table->sum;
   if (table->reading != NULL)
     return true;
-  region_sum_begin(sum, watch->round, watch->outlet.dispatched);
+  region_sum_begin(sum, watch->round);
   if (table->round == sum->round && !ended)
     return false;
   errno = ENOMEM;
   struct region_reading *reading = calloc(1, sizeof(*reading));
-  if (reading == NULL || !make_sums(instance, table) ||
-      !make_challengers(instance, t)) {
+  if (reading == NULL || !make_sums(table) || !make_candidates(table)) {
     free(reading);
-    tell_left_out(instance, sum);
+    tell_left_out(table->instance, sum);
     table->from_zero = false;
     return false;
   }
-  avoid_doubles(watch, instance, table);
+  avoid_doubles(table);
   make_room_for_others(table);
-  uint32_t unmarked = make_marks(instance, t);
+  uint32_t unmarked = make_marks(table);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->round = sum->round;
-  table->pass++;
+  table->scans++;
   table->reading = reading;
   sum->open++;
   *reading = (struct region_reading){
       .watch = watch,
-      .instance = instance,
       .table = table,
       .sum = sum,
-      .number = t,
-      .parts_len = table->parts_len,
+      .reader = table->instance->reader,
+      .objects_len = table->objects_len,
       .is_final = ended,
       .unmarked = unmarked,
       .looks_names_up =
-          !table->looked || (table->names_seen != sum->names_shown &&
-                             region_instance_shares(watch, sum, instance))};
+          !table->scanned || (table->names_seen != sum->names_shown &&
+                              region_sum_is_shared(sum, table->instance))};
   return true;
 }
 
 void region_table_stop(struct region_instance_table *table) {
   if (table->reading == NULL)
     return;
-  region_parts_tidy(table);
+  region_objects_tidy(table);
   free(table->reading);
   table->reading = NULL;
   table->sum->open--;
@@ -239,34 +255,36 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* Growth of the cells since the last pass. A sum that drops is not a new base,
- * because what it regains was counted before. Returns how many sums dropped. */
+/* Adds the growth of all cells since the last scan. If a sum decreases, the
+ * higher value is kept, because what the sum regains was counted before.
+ * Returns the number of sums that decreased. */
 static uint32_t grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       uint64_t grown = table->now[at] - table->last[at];
-      if (!table->looked && !table->from_zero) {
-        grown = 0; /* counted before anyone looked */
+      if (!table->scanned && !table->from_zero) {
+        grown = 0; /* counted before the first scan */
       } else if ((int64_t)grown < 0) {
         drops++;
         continue;
       }
-      table->rest[at] += grown;
+      table->remainder[at] += grown;
       table->last[at] = table->now[at];
     }
   return drops;
 }
 
 static void count_drops(struct region_reading *reading, uint32_t drops) {
-  struct region_instance *instance = reading->instance;
+  struct region_instance *instance = reading->table->instance;
   reading->watch->cells_back += drops;
   if (drops > 0 && !instance->drop_told)
-    WARNING("percore: region %s: counters of table %s went back; a producer "
-            "must never decrease them. They are reported again once they "
-            "exceed their former values.",
+    WARNING("percore: region %s: counters of table %s decreased, which a "
+            "producer must never do. They are reported again once they exceed "
+            "their former values.",
             instance->region, reading->sum->table);
   instance->drop_told |= drops > 0;
 }
@@ -274,16 +292,17 @@ static void count_drops(struct region_reading *reading, uint32_t drops) {
 static void finish(struct region_reading *reading) {
   struct region_instance_table *table = reading->table;
   struct region_sum *sum = reading->sum;
-  if (!sum->chooses_rows)
+  if (!sum->shape.chooses_rows)
     count_drops(reading, grow(table));
-  region_sum_settle(sum, table->rest);
-  memset(table->rest, 0, region_sum_cells(sum) * sizeof(*table->rest));
-  table->looked = true;
+  region_sum_settle(sum, table->remainder);
+  memset(table->remainder, 0,
+         region_sum_cells(sum) * sizeof(*table->remainder));
+  table->scanned = true;
   table->left_out = reading->left_out;
-  table->rows_passed = reading->next_row;
-  table->marks_passed = table->marks_len;
-  sum->left_out += reading->left_out;
-  sum->live += reading->live;
+  table->rows_scanned = reading->next_row;
+  table->marks_scanned = table->marks_len;
+  sum->room.left_out += reading->left_out;
+  sum->room.live += reading->live;
   table->names_seen = sum->names_shown;
   if (reading->is_final)
     table->final = REGION_FINAL_DONE;
@@ -298,30 +317,33 @@ static void finish(struct region_reading *reading) {
 
 static uint32_t tile_rows(const struct region_sum *sum) {
   uint64_t cells =
-      sum->per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
-  uint64_t row = (uint64_t)sum->columns * sum->copies;
+      sum->shape.per_core ? REGION_TILE_CELLS_PER_CORE : REGION_TILE_CELLS;
+  uint64_t row = (uint64_t)sum->shape.columns * sum->copies;
   uint64_t few = MIN(TILE_ROWS, TILE_CORES_BYTES / sizeof(uint64_t) / row);
   return (uint32_t)MAX(1, MAX(cells / row, few));
 }
 
-/* Size of a piece in cells. */
-static uint64_t cost_of_row(const struct region_reading *reading) {
+/* The cost of reading the tile, in cells. */
+static uint64_t cost_of_tile(const struct region_reading *reading) {
   const struct region_sum *sum = reading->sum;
   uint64_t slots =
-      sum->per_core ? region_reader_slots(reading->instance->reader) : 1;
-  return sum->columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+      sum->shape.per_core ? region_reader_slots(reading->reader) : 1;
+  uint64_t row =
+      sum->shape.columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
+  return MAX(1, reading->tile.rows) * row + CELLS_PER_SLOT * slots +
+         CELLS_PER_MATCH * reading->names_matched;
 }
 
-/* Whether these were the last rows. */
+/* Returns true if the last rows were read. */
 static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
   struct region_tile *tile = &reading->tile;
   const struct region_watch_options *options = &reading->watch->options;
-  uint64_t row = cost_of_row(reading);
   do {
-    region_tile_read(reading->instance->reader, tile, reading->next_row);
-    region_follow_tile(reading);
+    reading->names_matched = 0;
+    region_tile_read(reading->reader, tile, reading->next_row);
+    region_track_tile(reading);
     reading->next_row += tile->rows;
-    *cells_left -= MIN(*cells_left, MAX(1, tile->rows) * row);
+    *cells_left -= MIN(*cells_left, cost_of_tile(reading));
     if (tile->rows < tile->capacity)
       return true;
   } while (*cells_left > 0 && options->is_wanted(options->argument));
@@ -329,19 +351,17 @@ static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
 }
 
 static int make_tile(struct region_tile *tile,
-                     const struct region_instance *instance, uint32_t t,
-                     uint32_t rows) {
-  bool cores = region_sum_has_cores(instance->tables[t].sum);
-  return region_tile_init(tile, instance->reader, t, rows,
+                     const struct region_instance_table *table, uint32_t rows) {
+  bool cores = region_sum_has_cores(table->sum);
+  return region_tile_init(tile, table->instance->reader, table->number, rows,
                           REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
 }
 
 bool region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left) {
   struct region_reading *reading = table->reading;
-  if (make_tile(&reading->tile, reading->instance, reading->number,
-                tile_rows(reading->sum)) != 0) {
-    tell_left_out(reading->instance, reading->sum);
+  if (make_tile(&reading->tile, table, tile_rows(reading->sum)) != 0) {
+    tell_left_out(table->instance, reading->sum);
     table->from_zero = false;
     if (reading->is_final)
       table->final = REGION_FINAL_DONE;
@@ -359,71 +379,66 @@ bool region_table_read(struct region_instance_table *table,
  * Top
  */
 
-static int compare_row(const void *key, const void *part) {
+static int compare_row(const void *key, const void *object) {
   uint32_t row = *(const uint32_t *)key;
-  uint32_t number = (*(struct region_part *const *)part)->number;
+  uint32_t number = (*(struct region_object *const *)object)->number;
   return (row > number) - (row < number);
 }
 
-static struct region_part *find_part(const struct region_instance_table *table,
-                                     uint32_t row) {
-  struct region_part **found =
-      table->parts_len > 0 ? bsearch(&row, table->parts, table->parts_len,
-                                     sizeof(struct region_part *), compare_row)
-                           : NULL;
+/* Under Row, candidates are tracked already. */
+static struct region_object *
+find_object(const struct region_instance_table *table, uint32_t row) {
+  struct region_object **found =
+      table->sum->shape.chooses_rows && table->objects_len > 0
+          ? bsearch(&row, table->objects, table->objects_len,
+                    sizeof(struct region_object *), compare_row)
+          : NULL;
   return found != NULL ? *found : NULL;
 }
 
-/* The row is read once more: its counts before now belong to `other`, so that
- * the first interval of its series is not longer than the others. */
-static void show_unfollowed(struct region_instance *instance, uint32_t t,
-                            const struct region_challenger *challenger,
-                            struct region_sum_row *row) {
-  struct region_instance_table *table = &instance->tables[t];
-  struct region_reading reading = {
-      .instance = instance, .table = table, .sum = table->sum, .number = t};
+/* Reads the row again, so that its counts before now belong to `other` and the
+ * first interval of its series has the usual length. */
+static void show_untracked(struct region_instance_table *table,
+                           const struct region_candidate *candidate,
+                           struct region_sum_row *row) {
+  struct region_reading reading = {.table = table, .sum = table->sum};
   struct region_tile *tile = &reading.tile;
-  if (make_tile(tile, instance, t, 1) != 0)
+  if (make_tile(tile, table, 1) != 0)
     return;
-  region_tile_read(instance->reader, tile, challenger->row);
+  region_tile_read(table->instance->reader, tile, candidate->row);
   if (tile->rows > 0 && region_state(tile->generations[0]) == REGION_LIVE &&
       region_incarnation(tile->generations[0]) ==
-          region_incarnation(challenger->generation))
-    region_part_new(&reading, 0, row, false);
+          region_incarnation(candidate->generation))
+    region_object_track(&reading, 0, row, false);
   region_tile_free(tile);
 }
 
-void region_table_show(struct region_instance *instance, uint32_t t,
-                       const struct region_challenger *challenger,
+void region_table_show(struct region_instance_table *table,
+                       const struct region_candidate *candidate,
                        struct region_sum_row *row) {
-  struct region_instance_table *table = &instance->tables[t];
-  if (!table->sum->chooses_rows) {
-    show_unfollowed(instance, t, challenger, row);
-    return;
-  }
-  struct region_part *part = find_part(table, challenger->row);
-  if (part != NULL &&
-      part->incarnation == region_incarnation(challenger->generation))
-    region_part_show(table->sum, part, row);
+  struct region_object *object = find_object(table, candidate->row);
+  if (!table->sum->shape.chooses_rows)
+    show_untracked(table, candidate, row);
+  else if (object != NULL &&
+           object->incarnation == region_incarnation(candidate->generation))
+    region_object_show(table->sum, object, row);
 }
 
 void region_table_hide(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  for (uint32_t p = 0; p < table->parts_len; p++) {
-    struct region_part *part = table->parts[p];
-    if (part->row != NULL && !part->row->top)
-      region_part_let_go(sum, part);
+  for (uint32_t p = 0; p < table->objects_len; p++) {
+    struct region_object *object = table->objects[p];
+    if (object->row != NULL && !object->row->top)
+      region_object_let_go(sum, object);
   }
-  region_parts_tidy(table);
+  region_objects_tidy(table);
 }
 
-/* If it challenges in the next pass, too, that is the second time. */
 void region_table_remember(struct region_instance_table *table,
-                           const struct region_challenger *challenger) {
-  struct region_part *part =
-      table->sum->chooses_rows ? find_part(table, challenger->row) : NULL;
-  if (part != NULL)
-    part->challenged = table->pass;
-  else if (challenger->row < table->marks_len)
-    table->marks[challenger->row].challenged = table->pass;
+                           const struct region_candidate *candidate) {
+  struct region_object *object = find_object(table, candidate->row);
+  if (object != NULL)
+    object->candidate_in = table->scans;
+  else if (candidate->row < table->marks_len)
+    table->marks[candidate->row].candidate_in = table->scans;
 }

@@ -1,142 +1,187 @@
-/* region_table: one table of one instance through time: which of its rows are
- * followed, and what they and the whole table counted since the last pass.
+/* region_table: a table of one instance over time: which of its rows are
+ * tracked, and what they and the whole table have counted since the last scan.
  *
- * A pass reads every row once, in as many rounds as it takes. It loads each
- * cell of the table once, whatever object the row holds at that moment. Cells
- * are never zeroed, so the growth of the sum of all cells is exactly what the
- * table counted, with no memory for single rows. Rows that are shown are
- * followed: the growth of their cells, from the same loads, is their own. The
- * rest of the growth goes to `other`. Private to region_watch. */
+ * A scan reads every row once and may take several rounds. It loads each cell
+ * once, whichever object the row holds at that moment. Cells are never zeroed,
+ * so the growth of the sum of all cells is exactly what the table counted, and
+ * this takes no memory per row. The objects of shown rows are tracked: the
+ * growth of their cells, from the same loads, belongs to their rows. The
+ * remaining growth belongs to `other`. For region_watch only.
+ */
 #ifndef PERCORE_PLUGIN_REGION_TABLE_H
 #define PERCORE_PLUGIN_REGION_TABLE_H
 
 #include "region_sum.h"
-#include "region_top.h"
 
 struct region_watch;
 struct region_instance;
 
-/* An object that is followed. */
-struct region_part {
-  struct region_sum_row *row; /* NULL: what it counts goes to `other` */
+/* A row that Top might show. */
+struct region_candidate {
+  int64_t weight;
+  uint64_t generation;
+  uint32_t row;
+  bool again; /* also a candidate in one of the two scans before */
+};
+
+/* Weights come from producers, so their sum saturates. */
+static inline int64_t region_weights_add(int64_t a, int64_t b) {
+  int64_t sum;
+  if (__builtin_add_overflow(a, b, &sum))
+    return b < 0 ? INT64_MIN : INT64_MAX;
+  return sum;
+}
+
+/* The heaviest candidates so far. */
+struct region_candidates {
+  struct region_candidate *list; /* has room for twice `most` */
+  size_t len, most;
+  int64_t least; /* candidates that are not heavier are rejected */
+};
+
+/* A tracked object. */
+struct region_object {
+  struct region_sum_row *row; /* NULL: counts for `other` */
   uint32_t number;
   uint32_t incarnation;
-  uint32_t copies;     /* that it was made with */
-  uint32_t challenged; /* the pass in which it wanted to be shown */
-  /* Both keep the place until the end of the pass, so that no more rows are
-   * shown than there is room for: */
-  bool hidden;     /* its row is shown for the last time */
-  bool ended;      /* not followed any more */
-  uint64_t last[]; /* [copy][column]: raw, as in the table's sum; for a gauge of
-                      a core: its first value */
+  uint32_t copies;       /* allocated */
+  uint32_t candidate_in; /* the last scan in which it was a candidate */
+  /* Hidden and ended objects keep their places until the end of the scan, so
+   * that no more rows are shown than there is room for. */
+  bool hidden;     /* the row is shown for the last time */
+  bool ended;      /* no longer tracked */
+  uint64_t last[]; /* [copy][column]: cell values at the last scan; for gauges
+                      of single cores, the first value */
 };
 
-/* Kept for every row of a table with Top or Row. */
+/* Kept for every row of a table under Top or Row. */
 struct region_mark {
-  uint32_t incarnation; /* 0: no object was seen here */
-  uint32_t challenged;  /* the pass in which it wanted to be shown */
-  uint64_t weighed;     /* raw value of the column that Top ranks by */
+  uint32_t incarnation;  /* of the last object seen here; 0: none */
+  uint32_t candidate_in; /* the last scan in which it was a candidate */
+  uint64_t weighed;      /* cell value of the column that Top ranks by */
 };
 
-/* The last pass over a table begins when its producer has ended. */
+/* The last scan of a table begins after its producer has ended. */
 enum region_final {
   REGION_NOT_FINAL,
-  REGION_FINAL_DUE, /* after the pass that is under way */
+  REGION_FINAL_DUE, /* begins after the current scan */
   REGION_FINAL_UNDERWAY,
   REGION_FINAL_DONE
 };
 
-/* A table of the producer that is read now. */
+/* A table of the instance's current producer. */
 struct region_instance_table {
+  struct region_instance *instance;
+  uint32_t number; /* in the directory */
   char *name;
-  struct region_sum *sum; /* NULL: no sum that it can be added to */
-  bool from_zero;         /* everything that it has counted is reported */
-  bool looked;            /* a pass was completed */
-  bool odd_told;          /* the log says why it has no sum */
+  struct region_sum *sum; /* NULL: not added to any sum */
+  struct region_instance_table *next_of_sum;
+  bool from_zero; /* all of its counts are reported, including those before the
+                     first scan */
+  bool scanned;   /* at least one scan is complete */
+  bool odd_told;  /* the reason for having no sum was logged */
   enum region_final final;
-  uint64_t names_seen;   /* names_shown of the sum at the last pass */
-  uint64_t round;        /* of the sum, in which its pass began */
-  uint64_t round_before; /* the same of the producer before */
-  uint32_t pass;
-  uint64_t left_out; /* rows that could not be followed in the last pass, or
-                        lost their place since */
-  struct region_reading *reading; /* NULL: between two passes */
-  uint64_t *last, *now; /* [copy][column]: the table's sum after the last pass,
+  uint64_t names_seen;   /* names_shown of the sum at the last scan */
+  uint64_t round;        /* the sum's round in which the last scan began */
+  uint64_t round_before; /* the same for the previous producer */
+  uint32_t scans;
+  uint64_t left_out; /* rows that were not tracked in the last scan, or lost
+                        their places since */
+  struct region_reading *reading; /* the current scan, or NULL */
+  uint64_t *last, *now; /* [copy][column]: sums of all cells, in the last scan
                            and so far in this one */
-  uint64_t *rest; /* [copy][column]: growth less that of shown rows, in work */
-  struct region_mark *marks; /* max_rows; NULL: none are needed, or no memory */
+  uint64_t *remainder;  /* [copy][column]: growth of the table minus growth of
+                           shown rows, so far in this scan */
+  struct region_mark *marks; /* of max_rows rows; NULL: not needed, or memory
+                                is short */
   size_t marks_size;
-  uint32_t marks_len;                 /* rows that the allowance has room for */
-  uint32_t rows_passed, marks_passed; /* the last pass had so many */
-  struct region_part **parts;         /* by number */
-  uint32_t parts_len, parts_capacity;
-  struct region_top challengers; /* of the last pass */
-  size_t bytes;                  /* of the allowance, without parts */
+  uint32_t marks_len; /* rows that have a mark */
+  /* At the last scan: rows in use, and rows with a mark. */
+  uint32_t rows_scanned, marks_scanned;
+  struct region_object **objects; /* sorted by number */
+  uint32_t objects_len, objects_capacity;
+  struct region_candidates candidates; /* of the last scan */
+  struct region_allowance *allowance;  /* to which all of this is charged */
+  size_t bytes;                        /* charged, without objects */
 };
 
-/* Begins a pass, unless a pass is under way or this round has had one. `ended`:
- * the producer has ended, so this is the last pass. False if no pass begins. */
+/* Begins a scan, unless one is in progress or was made in this round. `ended`:
+ * the producer has ended, so this is the last scan. Returns false if there is
+ * no scan to continue. */
 bool region_table_begin(struct region_watch *watch,
-                        struct region_instance *instance, uint32_t t,
-                        bool ended);
+                        struct region_instance_table *table, bool ended);
 
-/* Reads rows of about *cells_left cells and subtracts the cells that it read.
- * True if the pass is complete. */
+/* Reads rows, and subtracts the cost in cells from *cells_left. Returns true
+ * when the scan is complete. */
 bool region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left);
 
-/* How many cells are read in a few milliseconds. */
+/* This many cells are read in a few milliseconds. */
 #define REGION_PIECE_CELLS UINT64_C(131072)
 
-/* Makes rows that have won a place into parts of the row of the sum. */
-void region_table_show(struct region_instance *instance, uint32_t t,
-                       const struct region_challenger *challenger,
+/* Sorts the candidates, heaviest first, and drops the lightest. */
+void region_candidates_cut(struct region_candidates *candidates);
+
+/* Tracks the candidate's object for a row that Top now shows. */
+void region_table_show(struct region_instance_table *table,
+                       const struct region_candidate *candidate,
                        struct region_sum_row *row);
 
-/* Notes that a row wanted to be shown and is not, so that its next attempt is
- * the second. */
+/* Records that the candidate was not chosen. If the row is a candidate again
+ * soon, it may replace a shown row. */
 void region_table_remember(struct region_instance_table *table,
-                           const struct region_challenger *challenger);
+                           const struct region_candidate *candidate);
 
-/* Drops the parts of rows that Top no longer shows. */
+/* Stops tracking objects for rows that Top no longer shows. */
 void region_table_hide(struct region_instance_table *table);
 
-/* Aborts a pass: no count is lost, and the next pass begins at the first row.
- */
+/* Aborts the current scan. No count is lost; the next scan begins at the first
+ * row. */
 void region_table_stop(struct region_instance_table *table);
 
-/* Drops everything that is known of the rows, and the sum. */
-void region_table_leave(struct region_instance *instance, uint32_t t);
+/* Adds the table to the sum from now on. */
+void region_table_join(struct region_instance_table *table,
+                       struct region_sum *sum);
+
+/* True if a live instance other than `but` is added to the sum. */
+bool region_sum_is_shared(const struct region_sum *sum,
+                          const struct region_instance *but);
+
+/* Removes the table from its sum and frees everything that is known about its
+ * rows. */
+void region_table_leave(struct region_instance_table *table);
 
 /* ---------------------------------------------------------------------------
- * Private to region_table.c, region_follow.c and region_choice.c
+ * For region_table.c, region_track.c, region_object.c and region_choice.c only
  */
 
-/* The state of a pass. */
+/* The state of a scan. */
 struct region_reading {
   struct region_watch *watch;
-  struct region_instance *instance;
   struct region_instance_table *table;
   struct region_sum *sum;
-  uint32_t number; /* of the table */
-  bool is_final;   /* its producer has ended */
+  struct region_reader *reader;
+  bool is_final; /* the producer has ended */
   struct region_tile tile;
-  uint32_t next_row, next_part, parts_len;
-  bool looks_names_up;     /* rows may have names that were shown lately */
-  uint64_t live, left_out; /* rows */
-  uint32_t unmarked; /* rows in use that have no mark for want of memory */
+  uint32_t next_row, next_object, objects_len;
+  bool looks_names_up;     /* names may have been shown since the last scan */
+  uint64_t live, left_out; /* counts of rows */
+  uint64_t names_matched;  /* names times Row options, in this tile */
+  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
+  uint32_t named;                  /* 0: no name was read */
+  uint32_t unmarked; /* rows in use without a mark, because memory is short */
 };
 
-/* The row had no mark in the last pass, so its counts until then are in
- * `other`; with Row they are nowhere. */
+/* If the row had no mark at the last scan, its counts until then are already in
+ * `other`. (Under Row they are not counted at all.) */
 static inline bool
-region_table_passed_over(const struct region_instance_table *table,
+region_table_had_no_mark(const struct region_instance_table *table,
                          uint32_t row) {
-  return !table->sum->chooses_rows && row >= table->marks_passed &&
-         row < table->rows_passed;
+  return !table->sum->shape.chooses_rows && row >= table->marks_scanned &&
+         row < table->rows_scanned;
 }
 
-/* Cells of a copy of the row at place i. */
+/* The cells of one copy of the row at index i. */
 static inline const uint64_t *region_tile_cells(const struct region_tile *tile,
                                                 uint32_t copy, uint32_t i) {
   size_t at = (size_t)i * tile->columns;
@@ -145,22 +190,23 @@ static inline const uint64_t *region_tile_cells(const struct region_tile *tile,
                          (size_t)(copy - 1) * tile->capacity * tile->columns;
 }
 
-/* Counts the rows of a tile and decides what becomes of them. */
-void region_follow_tile(struct region_reading *reading);
+/* Counts the rows of a tile and decides which of them to track. */
+void region_track_tile(struct region_reading *reading);
 
-/* A part for the row at place i of the tile. NULL if out of memory, or if the
- * row now holds another object. */
-struct region_part *region_part_new(struct region_reading *reading, uint32_t i,
-                                    struct region_sum_row *row,
-                                    bool from_birth);
+/* Tracks the object in the row at index i of the tile. Returns NULL if out of
+ * memory. */
+struct region_object *region_object_track(struct region_reading *reading,
+                                          uint32_t i,
+                                          struct region_sum_row *row,
+                                          bool from_birth);
 
-void region_part_show(struct region_sum *sum, struct region_part *part,
-                      struct region_sum_row *row);
+void region_object_show(struct region_sum *sum, struct region_object *object,
+                        struct region_sum_row *row);
 
-/* From the next round on its counts go to `other`. */
-void region_part_let_go(struct region_sum *sum, struct region_part *part);
+/* From the next round on the object counts for `other`. */
+void region_object_let_go(struct region_sum *sum, struct region_object *object);
 
-/* Removes parts that ended, and sorts the others. */
-void region_parts_tidy(struct region_instance_table *table);
+/* Frees objects that have ended, and sorts the others. */
+void region_objects_tidy(struct region_instance_table *table);
 
 #endif

@@ -1,76 +1,83 @@
-/* The end of a round of a region_sum: the values of the rows that are shown. */
+/* The end of a round of a region_sum: which rows are shown, with which values.
+ */
 #include "region_sum.h"
 
 #include "utils/common/common.h"
 
 #define NS_PER_S UINT64_C(1000000000)
-/* Rows whose fields are put one after the other: few enough to stay in the
- * first cache, enough for neighbours that share all but the row. */
+/* Rows are put in batches, field by field within a batch: small enough for the
+ * L1 cache, and consecutive values differ only in the row. */
 #define ROWS_AT_ONCE 256
 
 /* ---------------------------------------------------------------------------
  * Growth
  */
 
-static bool is_shown(const struct region_sum *sum,
-                     const struct region_sum_row *row) {
+static bool is_live(const struct region_sum *sum,
+                    const struct region_sum_row *row) {
   return row->round == sum->round && !row->clashes &&
-         (sum->top_field < 0 || row->top);
+         (sum->shape.top_field < 0 || row->top);
 }
 
-static void grow_row(struct region_sum *sum, struct region_sum_row *row) {
+static void grow_row(struct region_sum *sum, struct region_sum_row *row,
+                     uint64_t number) {
   const uint64_t *delta = region_sum_grow(sum, row);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       row->now[at] += delta[at];
+      if (delta[at] != 0)
+        row->due = number;
     }
 }
 
-/* If rows grew by more than the table, as with a producer whose cells go back,
- * `other` does not grow until the table has caught up. */
-static void grow_other(struct region_sum *sum) {
-  struct region_sum_row *other = sum->other;
+/* If a producer's counters decrease, shown rows may have grown more than the
+ * table. Then `other` does not grow until the table has caught up. */
+static void grow_other(struct region_sum *sum, uint64_t number) {
+  struct region_sum_row *other = sum->other.row;
   uint64_t *delta = region_sum_grow(sum, other);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->growing_len; g++) {
-      size_t at = (size_t)copy * sum->columns + sum->growing[g];
+    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
+      size_t at =
+          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
       delta[at] = 0;
-      if ((int64_t)(sum->balance[at] - other->now[at]) <= 0)
+      if ((int64_t)(sum->other.balance[at] - other->now[at]) <= 0)
         continue;
-      delta[at] = sum->balance[at] - other->now[at];
-      other->now[at] = sum->balance[at];
-      sum->other_shown = true;
+      delta[at] = sum->other.balance[at] - other->now[at];
+      other->now[at] = sum->other.balance[at];
+      sum->other.shown = true;
+      other->due = number;
     }
-  sum->other_shown |= sum->left_out > 0 || sum->other_begun;
+  sum->other.shown |= sum->room.left_out > 0 || sum->other.begun;
 }
 
-static void grow_all(struct region_sum *sum) {
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
-    if (is_shown(sum, row))
-      row->used = sum->round;
-    if (row->clashes) /* maybe since it was read in this round */
+static void grow_all(struct region_sum *sum, uint64_t number) {
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
+    if (row->clashes) /* the clash may be newer than this round's reading */
       region_sum_move_to_other(sum, row);
     else if (row->grown == sum->round)
-      grow_row(sum, row);
+      grow_row(sum, row, number);
+    if (is_live(sum, row) || region_sum_is_due(sum, row))
+      row->used = sum->round;
   }
-  if (sum->other != NULL)
-    grow_other(sum);
+  if (sum->other.row != NULL)
+    grow_other(sum, number);
 }
 
 /* ---------------------------------------------------------------------------
  * Values with names
  */
 
-/* The value that is put: one field of one copy. */
+/* The values that are being put: one field of one copy. */
 struct put {
   const struct region_sum *sum;
   struct region_snapshot *snapshot;
   enum region_rank rank;
   const struct region_sum_field *field;
   uint32_t copy;
-  struct region_value value; /* named, but for the row */
+  struct region_value value; /* complete except for the row */
 };
 
 static double in_ns(const struct put *put, double value) {
@@ -80,17 +87,19 @@ static double in_ns(const struct put *put, double value) {
 }
 
 static void put_counter(struct put *put, const struct region_sum_row *row,
-                        uint64_t count) {
+                        uint64_t cells) {
   const struct region_sum *sum = put->sum;
-  const struct region_sum_first *first = &row->first[put->copy];
+  struct region_first *first = &row->first[put->copy * sum->shape.field_count +
+                                           (put->field - sum->shape.fields)];
+  unsigned __int128 count = cells;
   if (put->field->cycles && sum->tsc_hz != 0)
-    count = (uint64_t)((unsigned __int128)count * NS_PER_S / sum->tsc_hz);
+    count = count * NS_PER_S / sum->tsc_hz;
   if (count > INT64_MAX)
     return;
   put->value.type = REGION_DERIVE;
   put->value.derive = (int64_t)count;
-  put->value.first = first->snapshot;
-  put->value.zero_ns = first->zero_ns;
+  put->value.first = *first;
+  put->value.series = first;
   region_snapshot_put(put->snapshot, put->rank, &put->value);
 }
 
@@ -104,7 +113,7 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
     double at = region_histogram_quantile(field->sub_bits, counts, field->cells,
                                           percentiles[i].q);
     if (at < 0)
-      return; /* nothing was counted */
+      return; /* the histogram is empty */
     struct region_value value = put->value;
     value.type = REGION_GAUGE;
     value.gauge = in_ns(put, at);
@@ -114,15 +123,16 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
   }
 }
 
-/* `other` of several instances is not known in a round that read one instance
- * twice. */
+/* If one of several instances was read twice in this round, the gauges of
+ * `other` are unknown. */
 static bool other_has_meaning(const struct put *put) {
   const struct region_sum *sum = put->sum;
-  return put->copy == 0 && !sum->other_twice &&
-         (sum->top_field >= 0 || sum->other_begun);
+  return put->copy == 0 && !sum->other.twice &&
+         (sum->shape.top_field >= 0 || sum->other.begun);
 }
 
-/* A level or state that no single instance has is not a value. */
+/* States, and levels without an aggregation, have a value only if a single
+ * instance has the row. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -130,14 +140,14 @@ static bool has_meaning(const struct put *put,
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
-  bool known = row == sum->other ? other_has_meaning(put)
-                                 : row->standing_round == sum->round;
+  bool known = row == sum->other.row ? other_has_meaning(put)
+                                     : row->present_round == sum->round;
   return known &&
-         (!none || (!row->several && (put->copy > 0 || !sum->per_core)));
+         (!none || (!row->several && (put->copy > 0 || !sum->shape.per_core)));
 }
 
 static void put_row(struct put *put, const struct region_sum_row *row) {
-  size_t at = (size_t)put->copy * put->sum->columns + put->field->column;
+  size_t at = (size_t)put->copy * put->sum->shape.columns + put->field->column;
   if (row->text == NULL)
     return;
   put->value.type_instance = row->text;
@@ -153,8 +163,8 @@ static void put_row(struct put *put, const struct region_sum_row *row) {
   }
 }
 
-/* Rows from `from` to `to` - 1; before the first of them `other`, which
- * MaxValues must not cut. */
+/* Puts rows from `from` to `to` - 1. `other` goes before all rows so that
+ * MaxValues never cuts it. */
 static void put_copy(const struct region_sum *sum,
                      struct region_snapshot *snapshot,
                      const struct region_sum_field *field, uint32_t copy,
@@ -168,17 +178,17 @@ static void put_copy(const struct region_sum *sum,
                                   snapshot, copy == 0 ? field->plugin_host
                                                       : field->plugin_core),
                               .plugin_instance = region_snapshot_text(
-                                  snapshot, sum->labels[copy])}};
-  if (from == 0 && sum->other != NULL)
-    put_row(&put, sum->other);
+                                  snapshot, sum->shape.labels[copy])}};
+  if (from == 0 && sum->other.row != NULL)
+    put_row(&put, sum->other.row);
   for (size_t i = from; i < to; i++)
-    put_row(&put, sum->rows[i]);
+    put_row(&put, sum->rows.list[i]);
 }
 
 static void put_rows(const struct region_sum *sum,
                      struct region_snapshot *snapshot, size_t from, size_t to) {
-  for (uint32_t f = 0; f < sum->field_count; f++) {
-    const struct region_sum_field *field = &sum->fields[f];
+  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
+    const struct region_sum_field *field = &sum->shape.fields[f];
     if (!field->wanted)
       continue;
     if (sum->region_config->report_host)
@@ -193,10 +203,10 @@ static void put_rows(const struct region_sum *sum,
  * Which rows are shown
  */
 
-/* When counting began, for identifiers that have their first point in this
- * snapshot: at the snapshot before. The producer may have started later, but a
- * snapshot is read a little after its stamp, so a 0 at that start would make a
- * spike of the first rate. */
+/* The time of the 0 that precedes first points in this snapshot: the previous
+ * snapshot's time. The producer may have started later, but values are read
+ * shortly after the snapshot's timestamp, so a 0 at the producer's start would
+ * make the first rate too high. */
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
@@ -205,70 +215,117 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
   return zero_ns;
 }
 
+/* If the snapshot with the first point was dropped, or the point was cut, the
+ * next point is the first. */
+static void begin_series(const struct region_sum *sum,
+                         struct region_first *first, uint64_t number,
+                         uint64_t zero_ns) {
+  bool dropped =
+      first->snapshot > sum->dispatched && first->snapshot <= sum->decided;
+  if (first->snapshot == 0 && first->zero_ns == 0)
+    first->zero_ns = zero_ns;
+  if (first->snapshot == 0 || dropped)
+    first->snapshot = number;
+}
+
 static void show_row(const struct region_sum *sum,
                      struct region_snapshot *snapshot,
                      struct region_sum_row *row, uint64_t zero_ns) {
   row->text = region_snapshot_text(snapshot, row->clean);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    if (row->first[copy].snapshot == 0 &&
-        (copy == 0 || sum->core_used[copy - 1]))
-      row->first[copy] = (struct region_sum_first){.snapshot = snapshot->number,
-                                                   .zero_ns = zero_ns};
+    for (uint32_t f = 0; f < sum->shape.field_count; f++)
+      if (copy == 0 || sum->core_used[copy - 1])
+        begin_series(sum, &row->first[copy * sum->shape.field_count + f],
+                     snapshot->number, zero_ns);
+}
+
+/* Rows that were removed or hidden, and whose last counts are not dispatched
+ * yet, are shown in the remaining room. */
+static void show_waiting(const struct region_sum *sum,
+                         struct region_snapshot *snapshot, size_t room) {
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
+    if (row->text != NULL || !region_sum_is_due(sum, row))
+      continue;
+    if (room > 0)
+      show_row(sum, snapshot, row, 0);
+    else
+      row->due = snapshot->number + 1;
+    room -= room > 0;
+  }
 }
 
 static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
                       uint64_t interval_ns) {
   uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
+  size_t room = sum->room.rows;
   sum->put_ns = snapshot->time_ns;
-  for (size_t i = 0; i < sum->rows_len; i++) {
-    struct region_sum_row *row = sum->rows[i];
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
     row->text = NULL;
-    if (is_shown(sum, row)) /* a row of Top begins with what it has */
-      show_row(sum, snapshot, row, sum->top_field < 0 ? zero_ns : 0);
+    if (!is_live(sum, row))
+      continue;
+    /* under Top the first point is the row's former count */
+    show_row(sum, snapshot, row, sum->shape.top_field < 0 ? zero_ns : 0);
+    room -= room > 0;
   }
-  if (sum->other != NULL)
-    sum->other->text = NULL;
-  if (sum->other != NULL && sum->other_shown)
-    show_row(sum, snapshot, sum->other, zero_ns);
+  show_waiting(sum, snapshot, room);
+  if (sum->other.row != NULL)
+    sum->other.row->text = NULL;
+  if (sum->other.row != NULL && sum->other.shown)
+    show_row(sum, snapshot, sum->other.row, zero_ns);
 }
 
-/* Rows that were not even looked at, for MaxValues or want of memory, are
- * values that are missing. */
+/* Rows that were not read for lack of room or memory count as cut values. */
 static void cut_left_out(const struct region_sum *sum,
                          struct region_snapshot *snapshot) {
   size_t fields = 0, cores = 0;
-  for (uint32_t f = 0; f < sum->field_count; f++)
-    fields += sum->fields[f].wanted;
+  for (uint32_t f = 0; f < sum->shape.field_count; f++)
+    fields += sum->shape.fields[f].wanted;
   for (uint32_t copy = 1; copy < sum->copies; copy++)
     cores += sum->core_used[copy - 1];
   if (sum->region_config->report_host)
-    snapshot->values[REGION_RANK_HOST].cut += sum->left_out * fields;
-  snapshot->values[REGION_RANK_CORE].cut += sum->left_out * fields * cores;
+    snapshot->values[REGION_RANK_HOST].cut += sum->room.left_out * fields;
+  snapshot->values[REGION_RANK_CORE].cut += sum->room.left_out * fields * cores;
 }
 
-/* The built-in table says nothing where no worker calls percore_poll. */
+/* The table `core` is not reported unless a worker calls percore_poll. */
 static bool is_unused(const struct region_sum *sum) {
-  return sum->is_core && (sum->rows_len == 0 || sum->rows[0]->now[0] == 0);
+  return sum->shape.is_core &&
+         (sum->rows.len == 0 || sum->rows.list[0]->now[0] == 0);
+}
+
+/* The latest counts are not in any snapshot before this one. */
+static void put_off(struct region_sum *sum, uint64_t number) {
+  for (size_t i = 0; i < sum->rows.len; i++)
+    if (region_sum_is_due(sum, sum->rows.list[i]))
+      sum->rows.list[i]->due = number;
+  if (sum->other.row != NULL && region_sum_is_due(sum, sum->other.row))
+    sum->other.row->due = number;
 }
 
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     uint64_t interval_ns, bool (*is_wanted)(void *argument),
                     void *argument) {
-  grow_all(sum);
+  grow_all(sum, snapshot->number);
   sum->round_put = sum->round;
-  if (is_unused(sum))
-    return;
-  if (!sum->has_room) {
-    sum->left_out = sum->live;
+  if (!sum->room.any) {
+    sum->room.left_out = sum->room.live;
     cut_left_out(sum, snapshot);
+    put_off(sum, snapshot->number + 1);
     return;
   }
+  memmove(&sum->snapshots[1], &sum->snapshots[0],
+          (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->snapshots));
+  sum->snapshots[0] = snapshot->number;
+  if (is_unused(sum))
+    return;
   show_rows(sum, snapshot, interval_ns);
   cut_left_out(sum, snapshot);
   size_t from = 0;
   do {
-    size_t to = MIN(from + ROWS_AT_ONCE, sum->rows_len);
+    size_t to = MIN(from + ROWS_AT_ONCE, sum->rows.len);
     put_rows(sum, snapshot, from, to);
     from = to;
-  } while (from < sum->rows_len && is_wanted(argument));
+  } while (from < sum->rows.len && is_wanted(argument));
 }

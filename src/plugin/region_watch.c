@@ -6,16 +6,18 @@
 #include "utils/common/common.h"
 
 #define MEMORY_MAX_DEFAULT ((size_t)1 << 30)
-#define FORGET_NS UINT64_C(600000000000)  /* names are kept for so long */
-#define TOPOLOGY_NS UINT64_C(60000000000) /* how old the topology may be */
-/* A producer that was started answers within this after the one before, or has
- * to wait for the next round: it must not delay the others. Nor may many of
- * them, for more than a part of the interval. */
+#define FORGET_NS UINT64_C(600000000000) /* unused names are kept this long */
+#define TOPOLOGY_NS                                                            \
+  UINT64_C(60000000000) /* the topology is refreshed this often */
+/* If a new producer does not answer within HELLO_WAITS milliseconds after the
+ * previous one, it must wait until the next round, so that it does not delay
+ * the others. All of them together may take one HELLO_PART-th of the interval.
+ */
 #define HELLO_WAITS 20
 #define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
 #define NS_PER_S UINT64_C(1000000000)
-/* How long reading a producer that has ended may take, while a successor may be
+/* How long reading an ended producer may take, because its successor may be
  * waiting. */
 #define ENDING_NS (30 * NS_PER_S)
 
@@ -106,9 +108,9 @@ static void take_producer(struct region_watch *watch,
     snapshot->memory_short = true;
 }
 
-/* A producer that is gone is read once more before its successor is connected.
- * If only the connection has ended, the producer is read once it is known
- * whether the same region answers. */
+/* If a producer has ended, it is read once more before its successor is
+ * connected. If only the connection has ended, reading continues after it is
+ * known whether the same region answers. */
 static void look_after(struct region_watch *watch,
                        struct region_instance *instance,
                        const struct region_moment *now,
@@ -130,7 +132,7 @@ static void look_after(struct region_watch *watch,
   }
 }
 
-/* Read every last count, but within a limit. */
+/* Lets the successor connect after all counts were read, or when time is up. */
 static void end_producer(struct region_watch *watch,
                          struct region_instance *instance,
                          const struct region_moment *now,
@@ -141,9 +143,9 @@ static void end_producer(struct region_watch *watch,
        now->monotonic_ns - instance->ending_since_ns < ENDING_NS))
     return;
   if (!is_drained)
-    WARNING("percore: region %s: its producer ended, and its tables could not "
-            "be read completely within %" PRIu64
-            " s; its last counts are lost.",
+    WARNING("percore: region %s: the last counts of a producer are lost: its "
+            "tables could not be read completely within %" PRIu64
+            " s after it ended.",
             instance->region, ENDING_NS / NS_PER_S);
   instance->ending_since_ns = 0;
   for (uint32_t t = 0; t < instance->table_count; t++)
@@ -160,8 +162,8 @@ static void end_producers(struct region_watch *watch,
     end_producer(watch, instance, now, snapshot);
 }
 
-/* Takes over regions of producers that have answered. Returns how many have
- * not. */
+/* Reads the regions of producers that have answered. Returns how many have not.
+ */
 static size_t meet_answered(struct region_watch *watch,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot) {
@@ -177,7 +179,7 @@ static size_t meet_answered(struct region_watch *watch,
   return left;
 }
 
-/* Gives producers that were just connected a moment to answer. */
+/* Waits a moment for producers that were just connected. */
 static void await_hellos(struct region_watch *watch,
                          const struct region_moment *now,
                          struct region_snapshot *snapshot) {
@@ -196,7 +198,7 @@ static void await_hellos(struct region_watch *watch,
   }
 }
 
-/* Their producers live, whether or not they are connected. */
+/* These producers are alive, even if they are not connected. */
 static void begin_unanswered(struct region_watch *watch,
                              const struct region_moment *now,
                              struct region_snapshot *snapshot) {
@@ -211,16 +213,6 @@ static void begin_unanswered(struct region_watch *watch,
  * Forgetting
  */
 
-static bool is_used(const struct region_watch *watch,
-                    const struct region_sum *sum) {
-  for (const struct region_instance *instance = watch->instances;
-       instance != NULL; instance = instance->next)
-    for (uint32_t t = 0; t < instance->table_count; t++)
-      if (instance->tables[t].sum == sum)
-        return true;
-  return false;
-}
-
 static void forget_rows(struct region_watch *watch, uint64_t round) {
   for (size_t i = 0; i < watch->sums.len; i++)
     region_sum_forget(watch->sums.list[i].sum,
@@ -228,7 +220,7 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
   size_t kept = 0;
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum_entry entry = watch->sums.list[i];
-    if (entry.sum->round >= round || is_used(watch, entry.sum)) {
+    if (entry.sum->round >= round || entry.sum->tables != NULL) {
       watch->sums.list[kept++] = entry;
       continue;
     }
@@ -239,7 +231,7 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
   watch->sums.len = kept;
 }
 
-/* Where memory is short, names that are not shown now make room. */
+/* If memory is short, frees names that are not shown now. */
 static void forget_early(struct region_watch *watch) {
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum *sum = watch->sums.list[i].sum;
@@ -265,7 +257,8 @@ static void forget(struct region_watch *watch, uint64_t now_ns) {
  * A round
  */
 
-/* Sets of cores change with hotplug alone. Returns 0 or -errno. */
+/* Reads the topology, which changes only with hotplug, once a minute. Returns 0
+ * or -errno. */
 static int know_topology(struct region_watch *watch, uint64_t now_ns) {
   int status = 0;
   if (watch->machine == NULL) {
@@ -309,7 +302,7 @@ static size_t memory_used(const struct region_watch *watch) {
   return used;
 }
 
-/* From the first region on, so that a host without any pays for no series. */
+/* A host without regions gets none of these series. */
 static void put_self(const struct region_watch *watch,
                      struct region_snapshot *snapshot) {
   const struct {
@@ -343,8 +336,8 @@ static void put_self(const struct region_watch *watch,
   }
 }
 
-/* Regions share the time that is left equally: a region that takes longer
- * continues in the next round, and no other region waits for it. */
+/* Shares the remaining time equally among the regions. If a region takes
+ * longer, it continues in the next round and delays no other region. */
 static void read_all(struct region_watch *watch, uint64_t end_ns) {
   const struct region_watch_options *options = &watch->options;
   uint64_t left = 0;
@@ -365,9 +358,17 @@ static void read_all(struct region_watch *watch, uint64_t end_ns) {
   }
 }
 
-/* All rows of all instances were read, and it was not put yet. */
+/* True if all instances were completely read and the sum was not put yet. */
 static bool is_complete(const struct region_sum *sum) {
   return sum->open == 0 && sum->round != sum->round_put;
+}
+
+/* True if the sum was not read in this round, but has counts that were not
+ * dispatched yet. */
+static bool is_to_be_repeated(const struct region_watch *watch,
+                              const struct region_sum *sum) {
+  return sum->open == 0 && sum->round == sum->round_put &&
+         sum->round != watch->round && region_sum_has_due(sum);
 }
 
 static void put_sums(struct region_watch *watch,
@@ -376,18 +377,25 @@ static void put_sums(struct region_watch *watch,
   for (size_t i = 0; i < watch->sums.len; i++) {
     struct region_sum *sum = watch->sums.list[i].sum;
     snapshot->partial |= sum->open > 0;
-    if (!is_complete(sum) || !options->is_wanted(options->argument))
+    if (!options->is_wanted(options->argument))
       continue;
-    region_choose(watch, sum);
-    snapshot->memory_short |= sum->memory_short && sum->top_field >= 0;
+    if (is_to_be_repeated(watch, sum)) {
+      region_sum_begin(sum, watch->round);
+      sum->other.twice = true; /* its gauges are unknown */
+    } else if (is_complete(sum)) {
+      region_choose(sum);
+    } else {
+      continue;
+    }
+    snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
     region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
                    options->argument);
   }
   region_share_room(watch); /* for the next round */
 }
 
-/* Half of the interval is for reading. Producers that are known come first, so
- * that a new one does not delay them. */
+/* Reading takes at most half of the interval. Known producers come first, so
+ * that new ones do not delay them. */
 static void read_round(struct region_watch *watch,
                        const struct region_moment *now,
                        struct region_snapshot *snapshot) {
@@ -417,8 +425,11 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   watch->outlet = options->outlet != NULL
                       ? options->outlet(options->argument)
                       : (struct region_outlet){.dispatched = watch->round,
+                                               .before_it = UINT64_MAX,
                                                .room = options->values_max};
   watch->round++;
+  for (size_t i = 0; i < watch->sums.len; i++)
+    region_sum_note(watch->sums.list[i].sum, &watch->outlet);
   memset(watch->useful, 0, sizeof(*watch->useful));
   region_list_look(watch);
   read_round(watch, now, snapshot);
@@ -433,6 +444,8 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
   put_sums(watch, snapshot);
   put_useful(watch, now, snapshot);
   watch->values_useful = snapshot->values[REGION_RANK_USEFUL].len;
+  if (watch->outlet.dispatched > 0) /* the room is known by then */
+    region_snapshot_limit(snapshot, watch->outlet.room);
   forget(watch, now->monotonic_ns);
   watch->last = *now;
   return snapshot;

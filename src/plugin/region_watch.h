@@ -1,6 +1,6 @@
-/* region_watch: the regions of this host over time: who serves them, what they
- * hold in each round, what became of them. Knows no clock and no thread: the
- * caller says when a round is, and how to wait. */
+/* region_watch: the regions of this host over time: which producers serve them,
+ * what they have counted, and when they come and go. Has neither a clock nor a
+ * thread: the caller decides when a round begins and how to wait. */
 #ifndef PERCORE_PLUGIN_REGION_WATCH_H
 #define PERCORE_PLUGIN_REGION_WATCH_H
 
@@ -9,48 +9,43 @@
 
 #include "cycles/figures.h"
 
-struct region_outlet {
-  uint64_t dispatched; /* number of the last snapshot that was */
-  size_t room;         /* how many values may be dispatched in one interval */
-};
-
-/* All must live as long as the watch. */
+/* All pointers must stay valid as long as the watch. */
 struct region_watch_options {
   const struct region_configs *configs;
-  const char *runtime_dir;      /* NULL: the usual one */
-  const char *sys_root;         /* NULL: "/"; where the topology is */
+  const char *runtime_dir;      /* NULL: the default */
+  const char *sys_root;         /* NULL: "/"; used for the topology */
   const struct core_set *cores; /* that have useful loads; NULL: all */
   const struct figures_group *groups;
   size_t groups_len;
   uint64_t interval_ns;
   size_t values_max;
-  size_t memory_max;                /* bytes for what regions claim; 0: 1 GiB */
-  struct region_receiver *receiver; /* NULL: none, see region/reader.h */
-  /* Waits about so long; false: give up, the round is not wanted any more. */
+  size_t memory_max;                /* in bytes; 0: 1 GiB */
+  struct region_receiver *receiver; /* NULL: none; see region/reader.h */
+  /* Waits about this long. Returns false if the round should be abandoned. */
   bool (*wait)(void *argument, uint64_t ns);
   bool (*is_wanted)(void *argument);
-  /* CLOCK_MONOTONIC; NULL: nothing is read in pieces. */
+  /* CLOCK_MONOTONIC; NULL: reading takes no time. */
   uint64_t (*now_ns)(void *argument);
-  /* What became of the snapshots before; NULL: all of them were dispatched. */
+  /* Which snapshots were dispatched; NULL: all of them. */
   struct region_outlet (*outlet)(void *argument);
   void *argument;
 };
 
 struct region_moment {
-  uint64_t stamp_ns; /* CLOCK_REALTIME, of the snapshot */
+  uint64_t stamp_ns; /* CLOCK_REALTIME: timestamp of the snapshot */
   uint64_t monotonic_ns, boottime_ns;
 };
 
 struct region_watch;
 
-/* Opens nothing yet. NULL if out of memory. */
+/* Opens no region yet. Returns NULL if out of memory. */
 struct region_watch *
 region_watch_new(const struct region_watch_options *options,
                  const struct region_moment *now);
 void region_watch_free(struct region_watch *watch);
 
-/* Looks who is there and reads everything. NULL if out of memory, or not wanted
- * any more. */
+/* Finds the producers and reads all regions. Returns NULL if out of memory, or
+ * if the round was abandoned. */
 struct region_snapshot *region_watch_round(struct region_watch *watch,
                                            const struct region_moment *now);
 

@@ -99,8 +99,8 @@ bool region_workers_changed(const struct region_workers *workers, bool were,
  * Useful load
  */
 
-/* NAN where no worker polls. A worker that sleeps tells only when it wakes how
- * long it slept; until then it is known to have done nothing. */
+/* NAN if no worker polls on the core. How long a worker sleeps is known only
+ * when it wakes; until then its useful load is 0. */
 static double useful_load(const struct region_useful *useful, int core) {
   if (useful->total[core] > 0)
     return (double)useful->busy[core] / (double)useful->total[core];
@@ -152,9 +152,12 @@ int region_useful_put(const struct region_useful *useful,
                       const struct topology *topology,
                       const struct figures_group *groups, size_t groups_len,
                       struct region_snapshot *snapshot) {
-  struct snapshot loads = {.cores = calloc(CORES_MAX, sizeof(*loads.cores))};
+  size_t len = 0;
+  for (int core = 0; core < CORES_MAX; core++)
+    len += !isnan(useful_load(useful, core));
+  struct snapshot loads = {.cores = calloc(len, sizeof(*loads.cores))};
   if (loads.cores == NULL)
-    return -ENOMEM;
+    return len > 0 ? -ENOMEM : 0;
   for (int core = 0; core < CORES_MAX; core++) {
     double load = useful_load(useful, core);
     if (isnan(load))

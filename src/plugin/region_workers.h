@@ -1,5 +1,5 @@
-/* region_workers: what the built-in table `core` of a region tells: how much of
- * its time a polling core had work, and which workers stand still. */
+/* region_workers: what the built-in table `core` of a region shows: for what
+ * part of its time a polling core had work, and which workers are stuck. */
 #ifndef PERCORE_PLUGIN_REGION_WORKERS_H
 #define PERCORE_PLUGIN_REGION_WORKERS_H
 
@@ -9,34 +9,36 @@
 #include "cycles/topology.h"
 #include "region/worker.h"
 
-/* A worker that is awake and has not been round its loop for as long is stuck;
- * on a core that it shares it may just be waiting for its turn until then. */
+/* A worker is stuck if it is awake and has not completed a round of its loop
+ * for this long. On a shared core a worker may have to wait for the core for
+ * shorter times. */
 #define REGION_STUCK_NS UINT64_C(2000000000)
 
 /* One slot of a region. */
 struct region_worker {
-  bool known; /* the totals are those of the last look */
+  bool known; /* the totals are those of the last reading */
   uint64_t total_cycles, busy_cycles;
   struct region_pulse pulse;
   int core;
-  bool stuck, was_stuck; /* now, at the last look */
+  bool stuck, was_stuck; /* now, and at the last reading */
 };
 
 struct region_workers {
   struct region_worker *list;
   uint32_t len;
-  int polling, stuck; /* attached and awake; of these */
+  int polling, stuck; /* workers that are attached and awake; those of them that
+                         are stuck */
 };
 
-/* Cycles of one interval, over all regions. */
+/* Cycles of one interval, summed over all regions. */
 struct region_useful {
   uint64_t total[CORES_MAX], busy[CORES_MAX];
-  bool asleep[CORES_MAX];   /* a worker there sleeps */
-  bool per_core[CORES_MAX]; /* asked for */
+  bool asleep[CORES_MAX];   /* a worker on this core sleeps */
+  bool per_core[CORES_MAX]; /* reported individually */
   bool host;
 };
 
-/* Forgets all; another producer has come. */
+/* Forgets everything, because the producer is a new one. */
 void region_workers_reset(struct region_workers *workers);
 
 /* Looks at every slot and adds what it did since the last look. What a slot
@@ -47,23 +49,23 @@ int region_workers_look(struct region_workers *workers,
                         bool count, bool ended, bool per_core,
                         struct region_useful *useful);
 
-/* The cores of workers that are (or, with `were`, are no longer) stuck since
- * this look; false if there are none. */
+/* Gets the cores of workers that became stuck at this reading or, with `were`,
+ * are no longer stuck. Returns false if there are none. */
 bool region_workers_changed(const struct region_workers *workers, bool were,
                             struct core_set *cores);
 
-/* Forgets what other cores did. */
+/* Removes the useful loads of all other cores. */
 void region_useful_restrict(struct region_useful *useful,
                             const struct core_set *cores);
 
-/* Puts useful loads of cores, and of the sets of cores that the topology and
- * the groups make, into the snapshot. Returns 0 or -ENOMEM. */
+/* Puts the useful loads of cores, and of sets of cores (topology and groups),
+ * into the snapshot. Returns 0 or -ENOMEM. */
 int region_useful_put(const struct region_useful *useful,
                       const struct topology *topology,
                       const struct figures_group *groups, size_t groups_len,
                       struct region_snapshot *snapshot);
 
-/* Whether any core has a useful load. */
+/* True if any core has a useful load. */
 bool region_useful_any(const struct region_useful *useful);
 
 #endif

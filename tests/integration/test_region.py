@@ -17,7 +17,7 @@ FAST = 0.2  # the interval of most tests, in seconds
 
 
 def wait_for_number(collectd, identifier, number, seconds=30):
-    """Waits until the newest value is that number."""
+    """Waits until the newest value is this number."""
     def numbers():
         return [value.value for value in collectd.of(identifier)]
     try:
@@ -29,8 +29,8 @@ def wait_for_number(collectd, identifier, number, seconds=30):
 
 
 def wait_until_read(collectd, regions=1):
-    """From then on what is counted is in the values; what a producer counted
-    before collectd was started is not."""
+    """Waits until the region is read. Later counts are in the values; what a
+    producer counted before collectd's start is not."""
     wait_for_number(collectd, REGIONS, regions)
 
 
@@ -48,14 +48,14 @@ def identifiers_of(collectd, prefix):
 
 
 def sum_of(collectd, prefix):
-    """Of the newest values of all series whose names begin so."""
+    """Sums the newest values of all series whose names begin with this."""
     return sum({value.identifier: value.value for value
                 in list(collectd.values)
                 if value.identifier.startswith(prefix)}.values())
 
 
 def told(collectd, text):
-    """How often percore itself logged it."""
+    """How often percore itself logged this text."""
     return sum(line.startswith("percore: ") and text in line
                for line in collectd.log().splitlines())
 
@@ -117,7 +117,7 @@ def names_and_values():
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
-                # The second has an interval of its own if one ended between.
+                # If an interval ended in between, the second has its own.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
@@ -131,8 +131,8 @@ def names_and_values():
 
 
 def few_rows_per_core():
-    """By default tables that never had more than 16 live rows are reported per
-    core; and ReportPerCore and ReportHost say otherwise"""
+    """By default, tables that never had more than 16 live rows are reported per
+    core; ReportPerCore and ReportHost change this"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0")
         row = producer.add_row(PORT, "eth0")
@@ -172,19 +172,19 @@ def few_rows_per_core():
             collectd.wait_for_value(REGIONS, count=3)
             check(not identifiers_of(collectd, "percore_host_gtpu"),
                   "a region that nobody asked for")
-            check("nobody serves region other" in collectd.log(),
+            check("region other is not served" in collectd.log(),
                   collectd.log())
 
 
 def useful_load():
-    """A core that polls has a useful load, and so have the sets of cores; the
-    table core is reported as soon as somebody polls"""
+    """A polling core has a useful load, and so have the sets of cores that
+    contain it; the table core is reported as soon as a worker polls"""
     core = online_cores()[0]
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=0.5).start() as collectd:
         wait_until_read(collectd)
         producer.do(f"core {core}", f"poll {core} 1 1")
-        # Of 20 rounds of the same length 6 have work. For 3 s.
+        # 6 of 20 equally long rounds have work, for 3 s.
         producer.do(f"poll {core} 6 14 140")
         collectd.wait_for_value(f"percore-{core}/percent-useful", count=4)
         collectd.wait_for_value("percore_host-all/percent-cores_useful_mean")
@@ -200,8 +200,8 @@ def useful_load():
 
 
 def hostile_row_names():
-    """Names of rows become names that a backend can take; two that fall
-    together are reported once and neither is dispatched"""
+    """Row names become names that a backend accepts; if two become the same,
+    this is logged once and neither is dispatched"""
     names = {b"x y;z=\"q\"": "x_y_z__q_", b"\xffab\xc3": "_ab_",
              b"a\tb\x7f": "a_b_", "zoë".encode(): "zoë"}
     with RuntimeDir(), Producer("gtpu") as producer, \
@@ -219,8 +219,8 @@ def hostile_row_names():
         collectd.wait_for_reads(3)
         said = collectd.log().count('be called "eth_0"')
         check(said == 1, f"said {said} times: {collectd.log()}")
-        # The first of them was alone if the reader came in between, but as soon
-        # as eth1 is read both are there.
+        # If the reader came in between, the first row was alone; as soon as
+        # eth1 is read, both are there.
         both = collectd.of(host("packets", "eth1"))[0].time
         for value in list(collectd.values):
             check(value.time <= both or not value.identifier.endswith("eth_0"),
@@ -229,7 +229,7 @@ def hostile_row_names():
 
 def top_and_other():
     """Top reports the rows that grew most and sums all others as `other`, so
-    that every count is in exactly one of them"""
+    every count is in exactly one series"""
     options = ('<Region "gtpu">\n<Table "session">\nField "bytes" "packets"\n'
                'Row "/^vip-/"\nTop 2 "bytes"\n</Table>\n</Region>')
     all_bytes = "percore_host_gtpu_session_bytes-all/"
@@ -244,7 +244,7 @@ def top_and_other():
                 n = 1000 if number // 2 == turn // 8 else 10
                 total += n if number < 4 else 0
                 producer.do(f"add {SESSION} {row} {BYTES} {n} -1")
-            # All of it before the next turn, lest one interval has two.
+            # All of it in one interval, before the next turn.
             collectd.wait_for(lambda: sum_of(collectd, all_bytes) == total, 30,
                               f"{total} bytes")
         collectd.wait_for_reads(2)
@@ -274,8 +274,8 @@ def top_and_other():
 
 
 def instances_summed_and_apart():
-    """Instances of one region are summed, never step back when one ends, and
-    are told apart with ReportPerInstance"""
+    """Instances of a region are summed, the sum never decreases when one ends,
+    and ReportPerInstance reports them individually"""
     apart = '<Region "gtpu">\nReportPerInstance true\n</Region>'
     with RuntimeDir(), Producer("gtpu@east") as east, \
             Producer("gtpu@west") as west:
@@ -310,8 +310,8 @@ def instances_summed_and_apart():
 
 
 def instances_of_two_schemas():
-    """A later instance whose table has other fields is left out of the sum,
-    with one message, until the one that was there first has ended"""
+    """If a later instance's table has other fields, it is left out of the sum,
+    with one message, until the first instance has ended"""
     with RuntimeDir(), Producer("gtpu@b") as first, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
@@ -336,9 +336,9 @@ def instances_of_two_schemas():
 
 
 def reader_first_producer_later():
-    """A producer that comes later is read within an interval or two; killed,
-    its last counts are dispatched once and then nothing; and it is told once
-    that it is gone and back, and no failure if it ended cleanly"""
+    """A producer that comes later is read within two intervals. When it is
+    killed, its last counts are dispatched once; that it is gone and back is
+    reported once; and a clean end is not a failure"""
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -376,7 +376,7 @@ def reader_first_producer_later():
 
 
 def reset_changes_no_rate():
-    """A reset of the counters by the producer changes no value here"""
+    """A reset by the producer changes no value"""
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
         wait_until_read(collectd)
@@ -399,8 +399,8 @@ def reset_changes_no_rate():
 
 
 def silent_and_stale():
-    """Who listens and does not answer is silent; a producer that is stopped is
-    stale and its workers stuck, each told once, and both end again"""
+    """A process that listens without answering is silent; a stopped producer is
+    stale and its workers are stuck; each begins and ends with one message"""
     with RuntimeDir(), Producer("quiet", "1", "polled") as quiet, \
             Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
@@ -409,7 +409,7 @@ def silent_and_stale():
         quiet.do("serve")
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
-        # One of two workers stands still, then both do.
+        # First one of two workers is stuck, then both are.
         producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "poll 0 1 1",
                     "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
@@ -434,14 +434,14 @@ def silent_and_stale():
 
 
 def say_how_it_ended(collectd):
-    """Returns how long percore took to, in milliseconds."""
+    """Returns how long percore took to stop, in milliseconds."""
     taken_ms = 1e3 * collectd.own_shutdown()
     say(f"percore ended in {taken_ms:.1f} ms")
     return taken_ms
 
 
 def other_users():
-    """AllowUser refuses producers of other users and lets its own in"""
+    """AllowUser refuses producers of other users and accepts its own"""
     if not is_root():
         raise Skip("needs root, to start a producer as another user")
     nobody = pwd.getpwnam("nobody").pw_uid
@@ -461,8 +461,8 @@ def other_users():
 
 
 def max_region_size():
-    """A region that is larger than MaxRegionSize is refused with one message,
-    and others go on"""
+    """A region larger than MaxRegionSize is refused with one message, and
+    others are still read"""
     options = ('<Region "gtpu">\nMaxRegionSize 65536\n</Region>\n'
                '<Region "small">\n</Region>')
     with RuntimeDir(), Producer("gtpu", "many"), Producer("small") as small:
@@ -513,15 +513,15 @@ def run_beside_garbage():
 
 
 def garbage_on_the_socket():
-    """Garbage, foreign descriptors, unsealed memory and silence on a socket
-    harm no other region, and shutdown still takes less than 100 ms"""
+    """Garbage, foreign descriptors, unsealed memory and silence on a socket do
+    not affect other regions, and shutdown takes less than 100 ms"""
     taken_ms = least_of_tries(100, run_beside_garbage)
     check(taken_ms < 100, f"{taken_ms} ms to end")
 
 
 def max_values():
-    """Beyond MaxValues rows go first: the loads of the cores and the host's
-    values stay, it is said once, and values_dropped counts the rest"""
+    """Beyond MaxValues rows are cut first: loads of cores and of the host
+    remain, one message is logged, and values_dropped counts the rest"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0", f"rows {SESSION} 0 3000")
         with Collectd("MaxValues 500", 0.5).start() as collectd:
@@ -538,13 +538,13 @@ def max_values():
                       f"no load of core {core}")
             check_never_back(collectd, dropped)
             check(collectd.of(REGIONS), "percore's own are gone")
-            said = collectd.log().count("which MaxValues 500 leaves")
+            said = collectd.log().count("MaxValues 500 leaves room")
             check(said == 1, f"said {said} times")
 
 
 def count_until_shown(collectd, producer, command, identifier):
     """A row that counts more than others takes the place of one of them, and
-    then counts for itself."""
+    then has its own series."""
     def counts():
         producer.do(command)
         return any(value.value > 0 for value in collectd.of(identifier))
@@ -569,7 +569,7 @@ def run_a_million_rows(options, busy):
 
 def a_million_rows():
     """A region of a million rows delays no load, Top keeps its series few, and
-    shutdown still takes less than 100 ms"""
+    shutdown takes less than 100 ms"""
     options = ('<Region "gtpu">\n<Table "session">\nTop 10 "bytes"\n</Table>\n'
                "</Region>")
     busy = f"percore-{online_cores()[0]}/percent-busy"
@@ -587,9 +587,9 @@ def anonymous_memory(collectd):
 
 
 def memory_is_bounded():
-    """A region with more rows than MaxMemory has room for takes no more than
-    that: rows beyond it are counted in `other`, one warning names what would
-    do, which it does, and a small region goes on"""
+    """A region with too many rows for MaxMemory takes no more than that: the
+    remaining rows are counted in `other`, one warning names a sufficient
+    MaxMemory, and a small region is still read"""
     rows, last = 1000000, "0.15.66.63"
     table = '<Table "session">\nTop 10 "packets"\n</Table>'
     regions = f'<Region "*">\n</Region>\n<Region "gtpu">\n{table}\n</Region>'
@@ -604,7 +604,8 @@ def memory_is_bounded():
                       0.5).start() as collectd:
             collectd.wait_for_value(other, 60)
             producer.do(f"adds {SESSION} 0 {rows} {PACKETS} 2")
-            # If an interval begins meanwhile, ten others are shown in the next.
+            # If an interval begins meanwhile, ten others are shown in the next
+            # one.
             collectd.wait_for(lambda: sum_of(collectd, packets) == 2 * rows, 60,
                               "all that was counted")
             rest = collectd.of(other)[-1].value

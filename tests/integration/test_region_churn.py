@@ -38,8 +38,8 @@ def wait_until_read(collectd, count=1):
 
 
 def wait_until_arrived(collectd, least):
-    """Waits for so many packets of each region, as long as that may take, and
-    longer, lest more comes."""
+    """Waits until this many packets of each region have arrived, and a little
+    longer in case more arrive."""
     for _ in range(4):
         if all(arrived(collectd, name).total() >= packets
                for name, packets in least.items()):
@@ -49,7 +49,7 @@ def wait_until_arrived(collectd, least):
 
 
 def faults_of(what, got, least, most):
-    """What was lost or invented, in all and between two points each."""
+    """What was lost or invented, in total and between successive points."""
     faults = []
     for how, count in (("in all", got.total()),
                        ("between two points", got.two_point())):
@@ -96,7 +96,7 @@ def churn_for(seconds, *producers):
 
 
 def wait_for_the_first_read(collectd):
-    """Of anything: who comes from then on counts from 0."""
+    """Producers that start after the first read count from 0."""
     collectd.wait_for_value("percore_host-self/gauge-cores_online")
 
 
@@ -105,8 +105,8 @@ def wait_for_the_first_read(collectd):
 
 
 def reused_before_the_first_look():
-    """What a row counted for objects before collectd's first look arrives, in
-    tables of every kind"""
+    """Counts of objects that gave way to others before collectd's first read
+    arrive, in tables of every kind"""
     kinds = {"owned": {}, "noreset": {"noreset": 1}, "percore": {"percore": 1},
              "named": {"named": 1}, "many": {"rows": 16, "live": 4}}
     options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
@@ -133,8 +133,8 @@ NAT = {
 
 
 class Nat:
-    """What came of tables of all these kinds, 20 000 objects of which give way
-    to others in a second: faults of counts and of rates."""
+    """Runs tables of all these kinds, in which 20 000 objects a second give way
+    to others. Returns the faults of counts and of rates."""
 
     def __init__(self, interval, seconds, rows):
         self.what = f"{rows} rows at {interval} s"
@@ -170,7 +170,7 @@ class Nat:
         self.logs[name] = TruthLog(producer)
 
     def do(self, name, producer, line):
-        """A producer that fails is no matter for the others."""
+        """A producer that fails does not affect the others."""
         try:
             producer.do(line)
         except (AssertionError, BrokenPipeError) as error:
@@ -178,8 +178,8 @@ class Nat:
 
 
 def faults_of_rates(name, collectd, log, interval):
-    """What is wrong with the sum of all rates, as a whole and in any interval,
-    but for what stamps may be off."""
+    """Errors of the sum of all rates, in total and in each interval, beyond
+    what inexact timestamps explain."""
     got = arrived(collectd, name)
     times = [when for when in got.times() if log.covers(when)]
     if len(times) < 3:
@@ -198,7 +198,7 @@ def faults_of_rates(name, collectd, log, interval):
 
 @functools.cache
 def churned_nat():
-    """All runs of this program."""
+    """All processes of this program."""
     runs = [(1, 5, 65536)]
     if LONG:
         runs = [(interval, 75, 65536) for interval in (1, 5, 10)] + [
@@ -212,8 +212,8 @@ def check_nat(name):
 
 
 def nat_exact():
-    """Of a table of translations under Top, 20 000 objects of which come and go
-    in a second, no packet is lost and none invented"""
+    """Under Top, a table of translations in which 20 000 objects a second come
+    and go loses no packet and invents none"""
     check_nat("owned")
 
 
@@ -223,8 +223,8 @@ def nat_exact_without_reset():
 
 
 def nat_exact_per_core():
-    """The same holds for two workers that count in each other's rows, beside a
-    thread without a slot that counts in rows that are gone"""
+    """The same holds for two workers that count in each other's rows while a
+    thread without a slot counts in removed rows"""
     check_nat("percore")
 
 
@@ -234,8 +234,8 @@ def nat_exact_per_core_without_reset():
 
 
 def nat_rates():
-    """Rates of all series of such tables, made of two points each, add up to
-    the truth in each interval and over all of them"""
+    """Two-point rates of all series of such tables add up to the true rate, in
+    each interval and in total"""
     check_none([f"{nat.what}, {fault}" for nat in churned_nat()
                 for fault in nat.rates])
 
@@ -245,7 +245,7 @@ def nat_rates():
 
 
 def churn_without_top(interval):
-    """Returns what is wrong with what came."""
+    """Returns the faults of the counts that arrived."""
     kinds = {"slow": {"reuses": 100}, "fast": {"reuses": 1000},
              "noreset": {"reuses": 1000, "noreset": 1},
              "percore": {"reuses": 1000, "percore": 1, "workers": 2}}
@@ -282,7 +282,7 @@ def keys_with_too_much(name, collectd, producer):
 
 
 def cut_by_max_values():
-    """Rows for which MaxValues leaves no room are counted in `other`"""
+    """Rows for which MaxValues has no room are counted in `other`"""
     options = "MaxValues 600\n" + region("gtpu")
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
@@ -305,8 +305,8 @@ def cut_by_max_values():
 
 
 def short_of_memory():
-    """Where MaxMemory has no room for all rows, under Top all of their packets
-    arrive all the same"""
+    """If MaxMemory has no room for all rows, all of their packets arrive under
+    Top nevertheless"""
     options = "MaxMemory 1048576\n" + top(20)
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
@@ -324,7 +324,7 @@ def short_of_memory():
 
 
 def live_and_be_killed(runtime, name, pause_s, schemas):
-    """Each life is long enough to be seen. Returns the producers."""
+    """Each producer lives long enough to be read. Returns the producers."""
     producers = []
     for number, schema in enumerate(schemas * (5 if LONG else 1)):
         producer = Churner(runtime, name, rows=3000, live=2000, reuses=2000,
@@ -358,8 +358,8 @@ def killed_and_restarted():
 
 
 def started_later():
-    """What was counted more than an interval before collectd was started is in
-    no rate; all that is counted from then on is"""
+    """Counts from more than an interval before collectd's start are in no rate;
+    all later counts are"""
     how = {"rows": 3000, "live": 2000, "packets": 50000}
     options = "\n".join([top(20, "idle"), region("plain"), top(20, "busy")])
     with RuntimeDir() as runtime, \
@@ -409,9 +409,8 @@ def reset_in_between():
 
 
 def filtered():
-    """With Row, what wanted rows counted arrives exactly while each row changes
-    hands once in an interval, and never more than that when it does so more
-    often"""
+    """With Row, counts of wanted rows are exact if each row changes hands at
+    most once in an interval, and never too high if it does so more often"""
     wanted = ['Row "/[02468]$/"']
     options = "\n".join([
         region("slow", table=wanted), region("fast", table=wanted),
@@ -419,8 +418,8 @@ def filtered():
         region("fasttop", table=wanted + ['Top 20 "packets"'])])
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
-        # Each of 100 free rows is used once in some intervals, or 20 times in
-        # one.
+        # Each of 100 free rows is reused once in several intervals, or 20 times
+        # in one.
         producers = {name: Churner(
             runtime, name, rows=1000, live=900, packets=20000, pool=90000,
             reuses=40 if name.startswith("slow") else 4000)
@@ -442,7 +441,7 @@ def filtered():
 
 
 def per_core():
-    """What each core counted from the first look on is in its own series"""
+    """Counts of each core from the first read on are in its own series"""
     options = top(20, "shown", "ReportPerCore true") + "\n" + \
         region("all", "ReportPerCore true")
     how = {"rows": 3000, "live": 2000, "percore": 1, "workers": 2,
@@ -502,7 +501,7 @@ def percentiles(collectd, name, row):
 
 def histograms():
     """What objects counted in a histogram before they gave way to others is in
-    the percentiles of `other`, and not in those of their successors"""
+    the percentiles of `other`, not in those of their successors"""
     options = '<Region "all">\n</Region>\n<Region "shown">\n' \
         '<Table "session">\nTop 1 "packets"\n</Table>\n</Region>'
     with RuntimeDir() as runtime, \
@@ -522,10 +521,10 @@ def histograms():
             shown.do(*handed_over)
             collectd.wait_for_reads(3)
         successor = percentiles(collectd, "all", 3)
-        # Of the first object alone, whether it was seen or not.
+        # The first object's percentiles, whether or not it was seen.
         first = percentiles(collectd, "all", 0) or \
             percentiles(collectd, "all", "other")
-        # Of 600 that the first and 400 that the second one counted.
+        # Of the first object's 600 counts and the second object's 400.
         rest = percentiles(collectd, "shown", "other")
         say(f"successor {successor}, first {first}, under Top {rest}")
         check(all(max(values) < 8 for values in successor.values()),

@@ -1,5 +1,5 @@
-"""Regions that cost much beside one that costs little: its values come in every
-interval; and traffic that prefers no row makes few names."""
+"""A small region has values in every interval while expensive regions are read;
+and traffic that is spread evenly over all rows makes few names."""
 
 import os
 import re
@@ -18,7 +18,7 @@ GOOD = "percore_host_good_port_packets-all/derive-eth0"
 LARGE = "percore_host_large_session_packets-all/derive-other"
 TABLES = "\n".join(f'<Table "t{number}">\nTop 1 "c0"\n</Table>'
                    for number in range(250))
-# All rows of all regions are read, and few of them have values.
+# All rows of all regions are read, but few of them are reported.
 OPTIONS = f"""MaxValues 10000
 <Region "*">
 ReportPerCore false
@@ -37,7 +37,7 @@ MEBIBYTE = 1 << 20
 
 
 class Hostile(Child):
-    """A process that serves these regions, see hostile_producer.py."""
+    """A process that serves these regions (hostile_producer.py)."""
 
     def __init__(self, runtime, names, **options):
         super().__init__(
@@ -49,8 +49,8 @@ class Hostile(Child):
 
 
 def empty_intervals(collectd, identifier, begin, end):
-    """How many intervals of the grid had no value, but for those that the
-    machine overslept, and how many of them one after another."""
+    """How many intervals had no value, not counting those in which the machine
+    was late, and how many of them were successive."""
     found = {int(value.time // INTERVAL) for value in collectd.of(identifier)}
     row = longest = count = 0
     for point in range(int(begin // INTERVAL) + 1, int(end // INTERVAL)):
@@ -64,8 +64,8 @@ def empty_intervals(collectd, identifier, begin, end):
 
 
 def check_fair(collectd, what, seconds):
-    """A small region has values in every interval for so long; a large one is
-    not forgotten."""
+    """Checks that the small region has values in every interval, and the large
+    region has values at all."""
     begin = time.time()
     time.sleep(seconds)
     end = time.time()
@@ -81,7 +81,8 @@ def check_fair(collectd, what, seconds):
 
 
 def read_fairly(names, **options):
-    """Live beside the small region, then are killed while they are read."""
+    """Runs hostile regions beside the small one, then kills them while they are
+    being read."""
     with RuntimeDir() as runtime, Producer("good") as good, \
             Churner(runtime, "large", rows=200000, live=190000,
                     packets=20000) as large, \
@@ -105,7 +106,7 @@ def read_fairly(names, **options):
                     for name in names)]
         say(f"{resident:.0f} MiB resident, {len(said)} lines of log, the last: "
             f"{said[-1:]}")
-        # That it wants memory, or is refused, and that it is gone: once each.
+        # One line that it needs memory or is refused, and one that it is gone.
         check(len(said) <= 3 * len(names), "\n".join(said))
         check(collectd.stop() < 1, "collectd did not stop in time")
         return collectd.log()
@@ -116,14 +117,14 @@ def names_of(count):
 
 
 def many_tables():
-    """Beside 20 regions of 250 tables each a small region has values in every
+    """Beside 20 regions of 250 tables each, a small region has values in every
     interval, while they live and when they end"""
     read_fairly(names_of(20), tables=250, rows=200)
 
 
 def many_tables_on_one_place():
-    """The same holds where all tables of a region claim the same memory, which
-    is refused, naming a table"""
+    """The same holds if all tables of a region claim the same memory, which is
+    refused, naming a table"""
     log = read_fairly(names_of(20), tables=250, rows=4000, overlap=1)
     for name in names_of(20):
         said = [line for line in log.splitlines()
@@ -177,8 +178,8 @@ class Resident:
 
 
 def uniform_traffic():
-    """Where all rows count alike, Top goes on showing the same ones: few names
-    are new in an interval, and memory does not grow"""
+    """If all rows count alike, Top keeps showing the same rows: few names are
+    new in an interval, and memory does not grow"""
     names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
              for n in range(REGIONS)]
     options = "\n".join(

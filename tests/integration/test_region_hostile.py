@@ -1,5 +1,5 @@
-"""Producers that lie, under a running collectd: regions made of a real one's
-bytes and then changed, and servers that say what no producer would."""
+"""Producers that lie to a running collectd: regions made from the bytes of a
+real one, and servers that break the protocol."""
 
 import array
 import fcntl
@@ -33,7 +33,7 @@ SEALS = (fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW |
 
 
 class Region:
-    """The bytes of a region; numbers at offsets that the manual page tells."""
+    """The bytes of a region, with numbers at offsets from percore-region(7)."""
 
     def __init__(self, content):
         self.bytes = bytearray(content)
@@ -55,7 +55,7 @@ class Region:
         return self.get(136) + number * self.get(24, "I")
 
     def live(self):
-        """Offsets of the words that tell the rows in use."""
+        """Offsets of the words with the number of rows in use."""
         return [self.get(self.table(t) + 48) for t in range(self.get(128, "I"))]
 
     def rename(self, name):
@@ -67,7 +67,7 @@ class Region:
 
 
 def region_of(runtime, name):
-    """What its producer hands over."""
+    """Receives what the producer sends."""
     peer = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     peer.connect(runtime.socket(name))
     _, fds, _, _ = socket.recv_fds(peer, 32, 1)
@@ -79,7 +79,7 @@ def region_of(runtime, name):
 
 
 def wider_core(region, _):
-    """Two columns more in the table core, as a later minor version may have."""
+    """Two more columns in the table core, as in a later minor version."""
     core = region.table(0)
     region.set(128, 1, "I")
     region.set(core + 20, 8, "I")
@@ -136,7 +136,7 @@ def send_fds(peer, message, fds):
 
 
 def servers(memory, size):
-    """What they do, by names of as many letters as the real one has."""
+    """Their tricks, by names as long as the real region's."""
     null = os.open("/dev/null", os.O_RDWR)
 
     def flood(peer):
@@ -183,8 +183,8 @@ def servers(memory, size):
 
 
 def descriptors_of(collectd):
-    """Those it keeps: the least of some looks, as it opens files of /proc and
-    tries refused regions again for a moment."""
+    """The descriptors that collectd keeps: the minimum over several tries,
+    because it opens files in /proc and retries refused regions."""
     looks = []
     for _ in range(30):
         looks.append(len(os.listdir(f"/proc/{collectd.process.pid}/fd")))
@@ -198,7 +198,8 @@ def resident_mb(collectd):
 
 
 def check_good(collectd, count):
-    """The good one is read on, in every interval, and never steps back."""
+    """Checks that the good region has values in every interval, and that they
+    never decrease."""
     seen = len(collectd.of(GOOD))
     collectd.wait_for_value(GOOD, 20, seen + count)
     values = collectd.of(GOOD)[seen:]
@@ -214,9 +215,9 @@ def start_good():
 
 
 def hostile_regions():
-    """Regions of changed bytes, that even change while they are read, are
-    refused or read as far as they go; another region is read on, collectd loses
-    no descriptor and ends in time"""
+    """Regions of changed bytes, which may change while they are read, are
+    refused or read as far as possible; another region is still read, collectd
+    loses no descriptor and stops in time"""
     chance = random.Random(1)
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:
@@ -261,7 +262,7 @@ def hostile_regions():
 
 def hostile_servers():
     """Servers that flood with messages and descriptors, send too much, hang up,
-    drip or say nothing hold nobody up, and no descriptor is lost"""
+    send slowly or say nothing delay nothing, and no descriptor is lost"""
     with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
             Collectd(interval=INTERVAL) as collectd:
         model.do("core 0", f"row {PORT} {b'eth0'.hex()}")
@@ -285,9 +286,9 @@ def hostile_servers():
 
 
 def sixty_of_64_are_silent():
-    """Where 60 of 64 regions listen and say nothing, the others are read in
-    every interval; a fifo, a directory, a file and links in their place are no
-    matter"""
+    """If 60 of 64 regions listen and say nothing, the others are read in every
+    interval; a fifo, a directory, a file and links in place of sockets do no
+    harm"""
     with RuntimeDir() as runtime, start_good(), \
             Collectd(interval=INTERVAL) as collectd:
         mutes = [Impostor(runtime.socket(f"mute@{number}"), None)
@@ -331,8 +332,8 @@ print(count)
 
 
 def rush_of_connections():
-    """While a member of the group connects as fast as it can, the region keeps
-    its values in every interval and nobody is told that it is gone"""
+    """While a member of the group connects as fast as it can, the region has
+    values in every interval and is never reported as gone"""
     users = ["0", "65534"] if is_root() else ["0"]
     for user in users:
         with RuntimeDir() as runtime, start_good(), \
@@ -366,8 +367,8 @@ sys.stdin.read()
 
 
 def one_user_leaves_room_for_others():
-    """300 sockets of one user that say nothing leave places for others: a
-    region that comes later is read, and it is told once"""
+    """300 silent sockets of one user leave places for others: a later region is
+    read, and one message is logged"""
     if not is_root():
         raise Skip("needs root, to serve regions as another user")
     with RuntimeDir() as runtime, \
@@ -389,7 +390,7 @@ def one_user_leaves_room_for_others():
 
 
 def is_there(pid):
-    """Not as one that has ended and that nobody has asked about."""
+    """True if it exists, and not merely as a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -403,12 +404,12 @@ def children_of(pid):
 
 
 def is_stuck(pid):
-    """It exits, and has not closed its descriptors yet."""
+    """True if it is exiting but has not closed its descriptors yet."""
     return is_there(pid) and not os.listdir(f"/proc/{pid}/fd")
 
 
 def serve_dead_file(runtime, name, directory):
-    """Until it is killed."""
+    """Runs until it is killed."""
     process = Child([sys.executable, f"{os.path.dirname(__file__)}/"
                      "dead_files.py", runtime.socket(name), directory],
                     stdout=subprocess.PIPE, text=True)
@@ -421,10 +422,10 @@ def serve_dead_file(runtime, name, directory):
 
 
 def a_file_system_that_does_not_answer():
-    """A producer that passes a file of a file system that never answers, so
-    that its close waits for ever, is refused: no more than two processes wait
-    for it, another region is read in every interval, producers beside it are
-    read, collectd ends in time"""
+    """If a producer passes a file of a file system that never answers, so that
+    closing it blocks forever, it is refused: at most two processes wait for
+    it, another region is read in every interval, other producers are read, and
+    collectd stops in time"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \
@@ -454,7 +455,7 @@ def a_file_system_that_does_not_answer():
 
 
 def the_command_beside_dead_files():
-    """percore regions, dump and reset end where a producer passes such a
+    """percore regions, dump and reset end although a producer passes such a
     file"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")

@@ -1,4 +1,4 @@
-"""Producers that are killed at any instruction, under a running collectd."""
+"""Producers that are killed at any instruction while collectd runs."""
 
 import itertools
 import random
@@ -19,16 +19,16 @@ REGIONS_READ = "percore_host-self/gauge-regions"
 
 
 def packets_of(seconds):
-    """As many as all runners of a producer can count in that time."""
+    """The most that all runners of a producer can count in this time."""
     return RUNNERS * seconds * 1e6 / SLEEP_US
 
 
 def check_counts(collectd, region, instances, lives, unread=0):
-    """No step back, no absurd rate, and no packet that nobody counted or that
-    was surely there to be read. lives: their packets, begin and end. unread:
-    how many packets of them may be taken for older than the reader."""
+    """No counter decreases, no rate is absurd, no packet is invented, and none
+    is lost that could be read. lives: packets, begin and end of each producer.
+    unread: packets that may seem older than the reader."""
     most = sum(packets for packets, _, _ in lives)
-    # A short life may not have been seen at all, and each runner may have been
+    # A short life may not have been read at all, and each runner may have been
     # about to count its last packet.
     seen = [packets for packets, begin, end in lives
             if end - begin - collectd.lateness.of_clock(begin, end)
@@ -55,8 +55,8 @@ def check_counts(collectd, region, instances, lives, unread=0):
 
 
 def finish(collectd):
-    """Waits for the last values, which come when all are known to be gone, and
-    looks whether all is well."""
+    """Waits for the last values, which come when all producers are known to be
+    gone, and checks them."""
     def gone():
         return [value.value for value in
                 collectd.of(REGIONS_READ)][-2:] == [0, 0]
@@ -71,7 +71,7 @@ def start_packets(producer, tally):
 
 
 def live_and_be_killed(name, tally, chance):
-    """Returns its packets, begin and end."""
+    """Runs one producer. Returns its packets, begin and end."""
     tally.clear()
     life = chance.choice((0, 0.01, 0.05, 0.1, 0.6))
     if chance.random() < 0.5:
@@ -90,7 +90,7 @@ def live_and_be_killed(name, tally, chance):
 
 def killed_at_any_instruction():
     """Producers that are killed 400 times, inside and outside of begin/end,
-    never make collectd hang, a counter step back or a rate absurd, and nothing
+    never make collectd hang, a counter decrease or a rate absurd, and nothing
     is counted twice"""
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd, \
@@ -117,8 +117,8 @@ def killed_at_any_instruction():
 
 
 def another_schema_under_load():
-    """A producer that is restarted with another schema, again and again, under
-    load, keeps the counters of the fields that both have growing"""
+    """If a producer restarts with another schema, again and again and under
+    load, the counters of common fields continue"""
     with RuntimeDir() as runtime, \
             Collectd(interval=INTERVAL).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -128,9 +128,9 @@ def another_schema_under_load():
             tally.clear()
             asked = time.time()
             with Producer("gtpu", ("1", "2")[life % 2]) as producer:
-                # A producer that was held for more than an interval between its
-                # start and its socket is taken for one that was there before
-                # the reader: what it counts until it is read is nobody's.
+                # If a producer needed more than an interval from its start to
+                # its socket, it seems older than the reader, and its counts are
+                # not reported until it is read.
                 if time.time() - asked > INTERVAL:
                     unread += packets_of(INTERVAL)
                     say(f"life {life} took {time.time() - asked:.2f} s to start")

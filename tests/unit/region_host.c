@@ -9,10 +9,12 @@ struct region_snapshot *snapshot;
 struct percore_region *served[4];
 size_t host_memory_max;
 size_t host_values_max;
+size_t host_room;
 bool host_memory_may_be_short;
 uint64_t (*host_now_ns)(void *);
 uint64_t began_ns;
 uint64_t host_dispatched;
+uint64_t host_before_it;
 
 static struct config config;
 static struct region_watch *watch;
@@ -42,7 +44,8 @@ static struct region_outlet outlet(void *argument) {
   uint64_t newest = snapshot != NULL ? snapshot->number : 0;
   return (struct region_outlet){
       .dispatched = host_dispatched < newest ? host_dispatched : newest,
-      .room = options.values_max};
+      .before_it = host_before_it,
+      .room = host_room > 0 ? host_room : options.values_max};
 }
 
 uint64_t boottime_ns(void) {
@@ -95,9 +98,9 @@ int set_up(void **state) {
   memset(served, 0, sizeof(served));
   snapshot = NULL;
   watch = NULL;
-  host_memory_max = host_values_max = 0;
+  host_memory_max = host_values_max = host_room = 0;
   host_memory_may_be_short = false;
-  host_dispatched = UINT64_MAX;
+  host_dispatched = host_before_it = UINT64_MAX;
   host_now_ns = NULL;
   return 0;
 }
@@ -154,8 +157,7 @@ uint32_t row_of(struct percore_region *region, unsigned table,
   return row;
 }
 
-/* Adds to a row of `port`; the slot is given back, so that the region can be
- * destroyed. */
+/* Adds to a row of `port`, and detaches so that the region can be destroyed. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n) {
   percore_core_table_t port;

@@ -1,5 +1,5 @@
-/* region_host.h: a host with regions: producers in this process, served between
- * two looks of the watch; the clock is the test's. */
+/* region_host.h: a host with regions. Producers run in this process and are
+ * served between two rounds of the watch; the test controls the clock. */
 #ifndef PERCORE_REGION_HOST_H
 #define PERCORE_REGION_HOST_H
 
@@ -15,25 +15,27 @@
 
 extern struct region_snapshot *snapshot; /* of the last round */
 extern struct percore_region *served[4];
-extern uint64_t (*host_now_ns)(void *); /* NULL: nothing takes any time */
-extern size_t host_memory_max;          /* MaxMemory; 0: the usual */
+extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
+extern size_t host_memory_max;          /* MaxMemory; 0: the default */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
-extern bool host_memory_may_be_short; /* or a snapshot asserts that it is not */
-extern uint64_t host_dispatched;      /* number of the last snapshot that
-                                         reached the stores; all at first */
-extern uint64_t began_ns;             /* the watch, CLOCK_BOOTTIME */
+extern size_t host_room;                /* for regions; 0: MaxValues */
+extern bool host_memory_may_be_short;   /* otherwise this is an error */
+extern uint64_t host_dispatched;        /* number of the last snapshot that was
+                                           dispatched; initially all are */
+extern uint64_t host_before_it;         /* see struct region_outlet */
+extern uint64_t began_ns;               /* of the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);
 int tear_down(void **state);
 
 uint64_t boottime_ns(void);
 
-/* With lines of <Plugin percore>. What a test has created began later, unless
- * it sets began_ns. */
+/* Starts the watch with lines of <Plugin percore>. Everything that the test has
+ * created began later, unless the test sets began_ns. */
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-/* A round whose moment is that of the one before, whatever began since. */
+/* A round that began at the same time as the previous one. */
 void play_round_begun_before(uint64_t after_ns);
 
 struct percore_region *create(unsigned place, const char *instance,
@@ -41,14 +43,14 @@ struct percore_region *create(unsigned place, const char *instance,
 struct percore_region *create_usual(unsigned place, const char *instance);
 void end_producer(unsigned place);
 
-/* The connections end as if the process had died; its place stays taken. */
+/* Ends the connections as if the process had died; the name stays in use. */
 void abandon_producer(unsigned place);
 
-/* Adds the row, if it is not there. */
+/* Returns the row of this name; adds it if necessary. */
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name);
 
-/* Adds to a row of `port`, or of `slow`. */
+/* Adds to a row of `port` or of `slow`. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n);
 void add_slow(struct percore_region *region, const char *name, unsigned column,

@@ -1,4 +1,4 @@
-/* A snapshot of the regions becomes value lists and notifications. */
+/* A snapshot of the regions is dispatched as value lists and notifications. */
 #include "plugin_unit.h"
 
 #include "plugin/region_dispatch.h"
@@ -63,13 +63,13 @@ static void each_value_has_its_identifier_time_and_interval(void **state) {
 
 static void put_counter(struct region_snapshot *snapshot, const char *row,
                         int64_t count, uint64_t first) {
-  struct region_value value = {.plugin = "percore_gtpu_port_packets",
-                               .plugin_instance = "3",
-                               .type_instance = row,
-                               .type = REGION_DERIVE,
-                               .derive = count,
-                               .first = first,
-                               .zero_ns = 990 * SECOND};
+  struct region_value value = {
+      .plugin = "percore_gtpu_port_packets",
+      .plugin_instance = "3",
+      .type_instance = row,
+      .type = REGION_DERIVE,
+      .derive = count,
+      .first = {.snapshot = first, .zero_ns = 990 * SECOND}};
   region_snapshot_put(snapshot, REGION_RANK_CORE, &value);
 }
 
@@ -97,7 +97,7 @@ static void a_counter_that_was_dispatched_before_needs_no_zero(void **state) {
   snapshot = snapshot_at(1010);
   put_counter(snapshot, "eth0", 6, 1000);
   put_counter(snapshot, "eth1", 1,
-              1005); /* first in a snapshot that was lost */
+              1005); /* first in a snapshot that was dropped */
   dispatch_and_free(snapshot, 100);
   assert_int_equal(fake.values_len, 2 + 3);
   assert_int_equal(fake.values[2].values[0].derive, 0);
@@ -142,7 +142,23 @@ static void values_that_a_snapshot_did_not_keep_are_counted(void **state) {
   assert_int_equal(dispatch.values_dropped, 15);
 }
 
-static void that_values_were_dropped_is_said_once(void **state) {
+static void
+a_snapshot_is_dispatched_if_all_values_of_the_host_are(void **state) {
+  (void)state;
+  for (unsigned time = 1000; time <= 1004; time++) {
+    struct region_snapshot *snapshot = snapshot_at(time);
+    put(snapshot, REGION_RANK_HOST, REGION_GAUGE, "host", 1);
+    put(snapshot, REGION_RANK_CORE, REGION_GAUGE, "core", 1);
+    if (time == 1002) /* the snapshot is dropped */
+      region_snapshot_free(snapshot);
+    else
+      dispatch_and_free(snapshot, time == 1003 ? 0 : 1);
+  }
+  assert_int_equal(dispatch.last_number, 1004);
+  assert_int_equal(dispatch.before_it & 31, 1 | 8 | 16); /* 1004, 1001, 1000 */
+}
+
+static void cut_values_are_logged_once(void **state) {
   (void)state;
   for (unsigned time = 1000; time < 1003; time++) {
     struct region_snapshot *snapshot = snapshot_at(time);
@@ -150,11 +166,10 @@ static void that_values_were_dropped_is_said_once(void **state) {
     dispatch_and_free(snapshot, time < 1002 ? 0 : 1);
   }
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
-  assert_non_null(fake_logged(LOG_INFO, "again within MaxValues"));
+  assert_non_null(fake_logged(LOG_INFO, "fit into MaxValues"));
 }
 
-static void
-without_a_table_that_takes_long_nothing_is_taken_back(void **state) {
+static void a_partial_snapshot_does_not_end_the_warning(void **state) {
   (void)state;
   for (int i = 1; i <= 6; i++) {
     struct region_snapshot *snapshot = snapshot_at(1000 + (uint64_t)i);
@@ -177,7 +192,7 @@ static void no_time_is_dispatched_twice_or_backwards(void **state) {
   assert_int_equal(fake.values_len, 2);
 }
 
-static void an_event_is_logged_and_notified_of_once(void **state) {
+static void an_event_is_logged_and_notified_once(void **state) {
   (void)state;
   struct region_snapshot *snapshot = snapshot_at(1000);
   region_snapshot_tell(snapshot, REGION_FAILURE, "gtpu@east",
@@ -207,7 +222,7 @@ static void the_plugin_instance_of_a_notification_is_the_region(void **state) {
   assert_string_equal(fake.notifications[0].type_instance, "regions");
 }
 
-static void without_send_notifications_an_event_is_logged_alone(void **state) {
+static void without_send_notifications_an_event_is_only_logged(void **state) {
   (void)state;
   config.send_notifications = false;
   struct region_snapshot *snapshot = snapshot_at(1000);
@@ -228,12 +243,13 @@ int main(void) {
       TEST(a_gauge_that_is_no_number_is_left_out),
       TEST(beyond_max_values_single_cores_go_first),
       TEST(values_that_a_snapshot_did_not_keep_are_counted),
-      TEST(that_values_were_dropped_is_said_once),
-      TEST(without_a_table_that_takes_long_nothing_is_taken_back),
+      TEST(a_snapshot_is_dispatched_if_all_values_of_the_host_are),
+      TEST(cut_values_are_logged_once),
+      TEST(a_partial_snapshot_does_not_end_the_warning),
       TEST(no_time_is_dispatched_twice_or_backwards),
-      TEST(an_event_is_logged_and_notified_of_once),
+      TEST(an_event_is_logged_and_notified_once),
       TEST(the_plugin_instance_of_a_notification_is_the_region),
-      TEST(without_send_notifications_an_event_is_logged_alone),
+      TEST(without_send_notifications_an_event_is_only_logged),
   };
   return cmocka_run_group_tests_name("plugin_region_dispatch", tests, NULL,
                                      NULL);

@@ -1,6 +1,8 @@
-/* Which rows of a region are followed, named and shown, and that what they
- * count is neither lost nor counted twice. */
+/* Which rows of a region are tracked, named and shown, and that their counts
+ * are neither lost nor duplicated. */
 #include "region_host.h"
+
+#include "region/writer.h"
 
 #define ROWS 60000
 #define TOP                                                                    \
@@ -88,7 +90,7 @@ static int64_t own(const char *name) {
   return value->type == REGION_DERIVE ? value->derive : (int64_t)value->gauge;
 }
 
-/* All that was created before began long before. */
+/* Starts the watch long after everything that was created before. */
 static void start_long_after(const char *lines) {
   began_ns = boottime_ns();
   start_watch(lines);
@@ -98,7 +100,7 @@ static void start_long_after(const char *lines) {
  * Top
  */
 
-static void a_row_goes_on_where_it_was_when_it_is_shown_again(void **state) {
+static void a_row_that_is_shown_again_continues_its_counts(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 5; i++)
@@ -132,7 +134,7 @@ static void a_row_goes_on_where_it_was_when_it_is_shown_again(void **state) {
   assert_count(SUM, "all", "other", 77);
 }
 
-/* Rows that all count about as much, of which another one leads each time. */
+/* All rows count about the same, and another one leads in each round. */
 static void rows_that_count_alike_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -152,7 +154,7 @@ static void rows_that_count_alike_do_not_take_turns(void **state) {
   }
 }
 
-static void weights_beyond_all_numbers_are_the_greatest(void **state) {
+static void weights_that_overflow_rank_first(void **state) {
   (void)state;
   struct percore_region *one = create_flows(0, "one");
   struct percore_region *two = create_flows(1, "two");
@@ -192,7 +194,7 @@ a_row_counts_for_itself_once_its_first_point_is_dispatched(void **state) {
   row_of(region, 0, "a");
   start_long_after(TOP);
   host_dispatched = 0;
-  for (int round = 1; round <= 3; round++) { /* nobody takes snapshots */
+  for (int round = 1; round <= 3; round++) { /* no snapshot is taken */
     play_round(SECOND);
     assert_count(SUM, "all", "a", 0);
     assert_count(SUM, "all", "other", 10 * (round - 1));
@@ -223,7 +225,7 @@ static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
   assert_int_equal(own("cells_back"), 0);
 }
 
-/* Rows a, b and c, in a table with no room for more, of which c is shown. */
+/* A table with rows a, b and c and no room for more; c is shown. */
 static struct percore_region *begin_full_table(const char *row_options) {
   char lines[256];
   struct percore_region *region = create(0, NULL, few_tables, 1);
@@ -250,10 +252,10 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_count(SUM, "all", "c", 205);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
-  count(region, "c", 103); /* not seen before the row is used again */
+  count(region, "c", 103); /* not read before the row is reused */
   remove_row(region, "c");
   count(region, "new", 4);
-  play_round(SECOND); /* what the row that is shown counted last is its own */
+  play_round(SECOND); /* the last counts of the shown row are its own */
   assert_count(SUM, "all", "c", 308);
   assert_count(SUM, "all", "other", 204);
   count(region, "new", 500);
@@ -290,11 +292,11 @@ a_wanted_row_used_again_leaves_its_last_counts_in_its_name(void **state) {
   assert_int_equal(own("rows_unseen"), 0);
 }
 
-static void what_objects_that_nobody_saw_counted_is_in_other(void **state) {
+static void counts_of_unseen_objects_are_in_other(void **state) {
   (void)state;
   struct percore_region *region = begin_full_table("");
   count(region, "a", 10);
-  for (int i = 0; i < 100; i++) { /* c, then 99 that come and go */
+  for (int i = 0; i < 100; i++) { /* c, then 99 others that come and go */
     char name[16];
     snprintf(name, sizeof(name), "x%d", i);
     count(region, i == 0 ? "c" : name, 7);
@@ -305,7 +307,7 @@ static void what_objects_that_nobody_saw_counted_is_in_other(void **state) {
   assert_none(SUM, "all", "c");
 }
 
-static void under_row_nobody_gets_what_objects_unseen_counted(void **state) {
+static void under_row_counts_of_unseen_objects_are_nowhere(void **state) {
   (void)state;
   struct percore_region *region = begin_full_table("Row \"a\"\nRow \"c\"\n");
   count(region, "c", 5);
@@ -319,7 +321,7 @@ static void under_row_nobody_gets_what_objects_unseen_counted(void **state) {
   assert_int_equal(own("rows_unseen"), 1);
 }
 
-static void without_top_other_has_what_came_and_went_unseen(void **state) {
+static void without_top_other_has_the_counts_of_unseen_objects(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, few_tables, 1);
   count(region, "a", 1000);
@@ -335,7 +337,7 @@ static void without_top_other_has_what_came_and_went_unseen(void **state) {
   assert_count(SUM, "all", "other", 1000);
 }
 
-static void without_top_there_is_no_other_while_nothing_is_in_it(void **state) {
+static void without_top_other_is_not_reported_while_it_is_empty(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);
@@ -349,7 +351,7 @@ static void without_top_there_is_no_other_while_nothing_is_in_it(void **state) {
   assert_none(SUM, "all", "other");
 }
 
-static void a_counter_that_is_new_was_0_at_the_round_before(void **state) {
+static void a_new_counter_has_a_0_at_the_previous_round(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);
@@ -360,26 +362,26 @@ static void a_counter_that_is_new_was_0_at_the_round_before(void **state) {
   play_round(10 * SECOND);
   const struct region_value *b = find(SUM, "all", "b");
   assert_int_equal(b->derive, 5);
-  assert_int_equal(b->first, snapshot->number);
-  assert_int_equal(b->zero_ns, before);
+  assert_int_equal(b->first.snapshot, snapshot->number);
+  assert_int_equal(b->first.zero_ns, before);
   count(region, "b", 5);
   play_round(10 * SECOND);
-  assert_int_equal(find(SUM, "all", "b")->first, snapshot->number - 1);
+  assert_int_equal(find(SUM, "all", "b")->first.snapshot, snapshot->number - 1);
 }
 
-static void a_counter_under_top_needs_no_0_before_it(void **state) {
+static void a_counter_under_top_has_no_0_before_it(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 10);
   start_watch(TOP);
   play_round(10 * SECOND);
   assert_count(SUM, "all", "a", 0);
-  assert_int_equal(find(SUM, "all", "a")->zero_ns, 0);
+  assert_int_equal(find(SUM, "all", "a")->first.zero_ns, 0);
   assert_count(SUM, "all", "other", 10);
-  assert_int_not_equal(find(SUM, "all", "other")->zero_ns, 0);
+  assert_int_not_equal(find(SUM, "all", "other")->first.zero_ns, 0);
 }
 
-static void other_goes_on_with_the_next_producer(void **state) {
+static void other_continues_with_the_next_producer(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   row_of(region, 0, "a");
@@ -402,7 +404,7 @@ static void other_goes_on_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "b", 100);
   assert_count(SUM, "all", "other", 53);
   count(region, "x", 1);
-  play_round(SECOND); /* b is gone, and x has its place */
+  play_round(SECOND); /* b was removed, and x has its place */
   assert_none(SUM, "all", "b");
   count(region, "x", 1);
   play_round(SECOND);
@@ -410,7 +412,7 @@ static void other_goes_on_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "other", 54);
 }
 
-static void a_name_is_one_row_over_instances(void **state) {
+static void instances_share_a_row_of_one_name(void **state) {
   (void)state;
   struct percore_region *east = create_flows(0, "east");
   struct percore_region *west = create_flows(1, "west");
@@ -420,7 +422,8 @@ static void a_name_is_one_row_over_instances(void **state) {
   for (int i = 0; i < 4; i++)
     row_of(west, 0, (const char *[]){"a", "b", "d", "c"}[i]);
   play_round(SECOND);
-  play_round(SECOND); /* names that one instance shows are found in the other */
+  play_round(
+      SECOND); /* the other instance finds names that one instance shows */
   count(east, "a", 100);
   count(east, "b", 90);
   count(west, "c", 80);
@@ -461,7 +464,8 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   count(region, "b", 10);
   count(region, "d", 100);
   play_round(SECOND);
-  assert_none(SUM, "all", "c"); /* b has its place, and begins next */
+  assert_none(SUM, "all",
+              "c"); /* b has its place, and begins in the next round */
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 17);
   play_round(SECOND);
   assert_true(gauge("percore_host_unit_flow_open", "all", "b") == 2);
@@ -486,8 +490,8 @@ static void gauges_of_other_are_those_of_the_last_producer_alone(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 4);
 }
 
-static void
-gauges_of_other_are_left_out_where_one_of_many_restarts(void **state) {
+static void gauges_of_other_are_left_out_if_one_of_several_instances_restarts(
+    void **state) {
   (void)state;
   struct percore_region *east = create_flows(0, "east");
   struct percore_region *west = create_flows(1, "west");
@@ -509,8 +513,8 @@ gauges_of_other_are_left_out_where_one_of_many_restarts(void **state) {
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-/* The last value of a core's counter, or what it was before if it is not shown.
- */
+/* The last value of a core's counter; the previous value if the counter is not
+ * shown. */
 static int64_t last_on_core_1(const char *row, int64_t before) {
   const struct region_value *value =
       find("percore_unit_flow_packets", "1", row);
@@ -544,7 +548,7 @@ static void each_count_of_a_core_is_in_a_row_or_in_other(void **state) {
   assert_true(last[0] > 0 && last[1] > 0 && last[3] < all * 3 / 4);
 }
 
-static void a_cell_that_goes_back_takes_nothing_from_other(void **state) {
+static void a_cell_that_decreases_takes_nothing_from_other(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 1, 1000);
@@ -587,7 +591,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f59999", 7777); /* long ago */
-  host_memory_max = 1 << 20;     /* one region: 1 MiB, 896 KiB for its rows */
+  host_memory_max = 1 << 20;     /* a region gets 1 MiB, its rows 896 KiB */
   start_long_after(TOP);
   play_round(SECOND);
   assert_count(SUM, "all", "other", 0);
@@ -615,7 +619,7 @@ static void enough_memory_ranks_every_row(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  host_memory_max = 5 << 20; /* what the warning named */
+  host_memory_max = 5 << 20; /* as the warning said */
   start_long_after(TOP);
   play_round(SECOND);
   for (int round = 1; round <= 3; round++) {
@@ -662,7 +666,7 @@ static void rows_beyond_max_values_are_counted_in_other(void **state) {
   }
 }
 
-/* The last values of the rows f0 to f2999 and `other`, whenever that was. */
+/* The last values of the rows f0 to f2999 and `other`, from any round. */
 static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
   int64_t sum = 0;
   for (int i = 0; i <= 3000; i++) {
@@ -716,7 +720,7 @@ static int64_t sum_of_rows(const char *plugin) {
   return sum;
 }
 
-static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
+static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 20; i++) {
@@ -734,7 +738,7 @@ static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
                    0);
   name_rows(served[1], 20);
   play_round(SECOND);
-  remove_rows(region, 0, 4); /* leave places to some that lose theirs now */
+  remove_rows(region, 0, 4); /* give room to rows that now lose theirs */
   play_round(SECOND);
   for (int i = 0; i < 20; i++) {
     char name[16];
@@ -744,7 +748,7 @@ static void a_row_that_loses_its_place_and_finds_one_counts_once(void **state) {
   }
 }
 
-static void rows_that_go_keep_their_places_for_their_last_values(void **state) {
+static void removed_rows_keep_their_places_for_their_last_values(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, 20);
@@ -780,7 +784,7 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
               "</Table>\n</Region>\n");
   play_round(SECOND);
   assert_int_equal(sum_of_rows(SUM), 200);
-  play_round(SECOND); /* with the share that is left beside other tables */
+  play_round(SECOND); /* with the share that other tables leave */
   int64_t other = find(SUM, "all", "other")->derive;
   count(region, "f19", 5);
   play_round(SECOND);
@@ -819,8 +823,7 @@ static void the_single_rows_of_all_instances_are_counted(void **state) {
   }
 }
 
-static void
-a_name_is_one_row_over_instances_though_there_is_no_room(void **state) {
+static void instances_share_a_row_even_if_there_is_no_room(void **state) {
   (void)state;
   struct percore_region *east = create_flows(0, "east");
   struct percore_region *west = create_flows(1, "west");
@@ -858,7 +861,7 @@ static void room_that_one_table_cannot_use_goes_to_another(void **state) {
     row_of(region, 0, name);
     row_of(region, 1, name);
   }
-  host_values_max = 16 + 5; /* enough for the 3 values of one `other` */
+  host_values_max = 16 + 5; /* enough for one `other` with its 3 values */
   start_long_after("");
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
@@ -868,7 +871,7 @@ static void room_that_one_table_cannot_use_goes_to_another(void **state) {
   assert_true(one != other_one);
 }
 
-static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
+static void rows_that_were_left_out_begin_when_there_is_room(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
@@ -888,8 +891,7 @@ static void what_was_left_out_begins_when_there_is_room_for_it(void **state) {
   assert_count(SUM, "all", "new", 6);
 }
 
-static void
-counts_of_cores_left_out_begin_when_there_is_room_for_them(void **state) {
+static void cores_that_were_left_out_begin_when_there_is_room(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, many_core_tables, 1);
   name_rows(region, 50000);
@@ -909,7 +911,7 @@ static void rows_that_clash_take_no_more_than_others(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   char name[24];
-  for (int i = 0; i < ROWS; i++) { /* all become 20 times _ */
+  for (int i = 0; i < ROWS; i++) { /* the names become 20 times `_` */
     for (int bit = 0; bit < 20; bit++)
       name[bit] = i >> bit & 1 ? '/' : ' ';
     name[20] = '\0';
@@ -926,12 +928,12 @@ static void rows_that_clash_take_no_more_than_others(void **state) {
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
 }
 
-static void what_rows_that_clash_counted_is_in_other(void **state) {
+static void counts_of_rows_that_clash_are_in_other(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a b", 100);
   open_more(region, "a b", 3);
-  count(region, "a;b", 50); /* read later */
+  count(region, "a;b", 50); /* read in a later round */
   start_watch("");
   play_round(SECOND);
   assert_none(SUM, "all", "a_b");
@@ -960,7 +962,7 @@ static void rows_that_are_not_wanted_need_no_name(void **state) {
   assert_true(own("regions_memory") < 1 << 20);
 }
 
-static void another_region_is_read_whatever_the_first_takes(void **state) {
+static void a_region_is_read_however_much_memory_another_takes(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, "large");
   name_rows(region, ROWS);
@@ -976,13 +978,13 @@ static void another_region_is_read_whatever_the_first_takes(void **state) {
   count(served[1], "a", 4);
   play_round(SECOND);
   assert_count("percore_host_zone_flow_packets", "all", "a", 5);
-  /* Nor does the first spend all of MaxValues. */
+  /* The first region does not use up MaxValues, either. */
   assert_non_null(find("percore_host_zone_flow_open", "all", "a"));
   assert_true(snapshot->values[REGION_RANK_HOST].cut > 0);
 }
 
 static void
-rows_that_are_not_told_apart_by_core_take_no_memory_for_cores(void **state) {
+rows_that_are_not_reported_per_core_take_no_memory_for_cores(void **state) {
   (void)state;
   struct percore_options many = {
       .size = sizeof(many), .serving = PERCORE_SERVE_POLLED, .cores = 256};
@@ -1016,7 +1018,7 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
  * Tables that take long
  */
 
-/* An hour at each look: one piece in a round. */
+/* Each call returns an hour more, so that a round reads one piece. */
 static uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
   (void)argument;
@@ -1048,7 +1050,7 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
     }
     int64_t own_now = find(SUM, "all", "f0")->derive;
     int64_t other_now = find(SUM, "all", "other")->derive;
-    /* What was counted before the first pass is long ago. */
+    /* counts before the first scan are too old */
     assert_int_equal(own_now - own_before, round == 2   ? 0
                                            : round == 4 ? 30
                                                         : 60);
@@ -1057,6 +1059,39 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
                                                             : 40);
     own_before = own_now;
     other_before = other_now;
+  }
+}
+
+static bool takes_hours;
+
+static uint64_t hours_may_pass(void *argument) {
+  return takes_hours ? hours_pass(argument) : 0;
+}
+
+/* So a rate over a window is wrong by at most the duration of a scan. */
+static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_now_ns = hours_may_pass;
+  takes_hours = false;
+  start_long_after(TOP);
+  play_round(SECOND);
+  play_round(SECOND);
+  int64_t counted = 0, at_begin = 0;
+  bool is_amid = false;
+  for (int round = 0; round < 20; round++) {
+    takes_hours = round % 5 < 3; /* scans of one and of two rounds */
+    at_begin = is_amid ? at_begin : counted;
+    play_round(SECOND);
+    is_amid = snapshot->partial;
+    count(region, "f0", 10);
+    count(region, "f59999", 10);
+    counted += 10;
+    if (is_amid)
+      continue;
+    assert_in_range(find(SUM, "all", "f0")->derive, at_begin, counted);
+    assert_in_range(sum_of_rows(SUM), 2 * at_begin, 2 * counted);
   }
 }
 
@@ -1075,7 +1110,7 @@ a_table_that_takes_long_counts_from_its_producers_start(void **state) {
   assert_count(SUM, "all", "other", 30);
 }
 
-static void what_the_first_rows_count_at_last_is_not_lost(void **state) {
+static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
@@ -1084,7 +1119,7 @@ static void what_the_first_rows_count_at_last_is_not_lost(void **state) {
   start_long_after(TOP);
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
-  count(region, "f0", 10); /* was read in this pass */
+  count(region, "f0", 10); /* was read already in this scan */
   count(region, "f4", 3);
   count(region, "f59999", 20);
   end_producer(0);
@@ -1128,12 +1163,12 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   start_watch(TOP);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
-  end_producer(0); /* takes two rounds, of which `few` needs the first */
+  end_producer(0); /* takes two rounds; `few` needs only the first */
   tables[1].field_count--;
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)
     play_round(SECOND);
-  assert_null(fake_logged(LOG_WARNING, "could not be read to their end"));
+  assert_null(fake_logged(LOG_WARNING, "could not be read completely"));
 }
 
 static void
@@ -1194,7 +1229,275 @@ static void a_removed_row_is_shown_once_more(void **state) {
   assert_count(SUM, "all", "a", 8);
 }
 
-static void what_a_producer_was_refused_is_told(void **state) {
+/* All snapshots so far were dispatched, except those in a mask whose bit 0 is
+ * the last one. */
+static void dispatched_but(uint64_t dropped) {
+  host_dispatched = snapshot->number;
+  host_before_it = ~dropped;
+  while ((dropped & 1) != 0) { /* the last ones were dropped */
+    dropped >>= 1;
+    host_dispatched--;
+    host_before_it = ~dropped;
+  }
+}
+
+static void
+a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  start_watch("");
+  play_round(SECOND);
+  dispatched_but(0);
+  count(region, "a", 2);
+  remove_row(region, "a");
+  play_round(SECOND);
+  for (int round = 0; round < 3; round++) { /* each snapshot is dropped */
+    assert_count(SUM, "all", "a", 7);
+    play_round(SECOND);
+  }
+  dispatched_but(6); /* the first two snapshots with these counts */
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+}
+
+static void a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched(
+    void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  count(region, "b", 1);
+  start_long_after("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"packets\"\n"
+                   "</Table>\n</Region>\n");
+  play_round(SECOND);
+  dispatched_but(0);
+  count(region, "a", 2);
+  play_round(SECOND); /* dropped */
+  for (int round = 0; round < 3; round++) {
+    count(region, "b", 100);
+    play_round(SECOND);
+    assert_count(SUM, "all", "a", 2);
+    assert_none(SUM, "all", "b"); /* its place is not free yet */
+  }
+  dispatched_but(0);
+  count(region, "b", 100);
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+  assert_count(SUM, "all", "b", 0);
+  assert_count(SUM, "all", "other", 400);
+}
+
+static void
+the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 2, 5);
+  start_watch("<Region \"unit\">\nReportPerCore true\n</Region>\n");
+  play_round(SECOND);
+  dispatched_but(0);
+  count_on(region, "a", 2, 2);
+  end_producer(0);
+  play_round(SECOND); /* dropped */
+  play_round(SECOND);
+  assert_count(SUM, "all", "a", 7);
+  assert_count("percore_unit_flow_packets", "2", "a", 7);
+  dispatched_but(2);
+  play_round(SECOND);
+  assert_none(SUM, "all", "a");
+}
+
+static void
+another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
+    void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a", 5);
+  start_watch("");
+  play_round(SECOND);
+  dispatched_but(0);
+  percore_owned_table_t flow;
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_add(percore_owned_row(flow, 0), 1, 70); /* bytes */
+  end_producer(0);
+  play_round(SECOND); /* dropped */
+  static const struct percore_table packets_alone[] = {
+      {.name = "flow",
+       .storage = PERCORE_OWNED,
+       .fields = flow_fields,
+       .field_count = 1,
+       .max_rows = 10,
+       .row_name_size = 24},
+  };
+  region = create(0, NULL, packets_alone, 1);
+  count(region, "a", 1);
+  play_round(SECOND);
+  assert_count("percore_host_unit_flow_bytes", "all", "a", 70);
+  dispatched_but(2);
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_bytes", "all", "a");
+  assert_count(SUM, "all", "a", 6);
+}
+
+/* The region is read in two rounds, so every other snapshot lacks it. */
+static void the_first_dispatched_point_has_a_0_before_it(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_now_ns = hours_pass;
+  start_long_after(TOP);
+  play_round(SECOND);
+  dispatched_but(0);
+  play_round(SECOND);
+  uint64_t zero_ns = find(SUM, "all", "other")->first.zero_ns;
+  play_round(SECOND);
+  dispatched_but(2); /* the last snapshot, but not the one with the region */
+  play_round(SECOND);
+  const struct region_value *other = find(SUM, "all", "other");
+  assert_int_equal(other->first.zero_ns, zero_ns);
+  assert_int_equal(other->first.snapshot, snapshot->number);
+}
+
+#define CORE_SUM "percore_unit_flow_packets"
+#define PER_CORE "<Region \"unit\">\nReportPerCore true\n</Region>\n"
+
+static void a_counter_cut_by_max_values_has_a_0_when_it_begins(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  start_watch(PER_CORE);
+  play_round(SECOND);
+  play_round(SECOND);
+  uint64_t before = snapshot->time_ns;
+  for (int core = 0; core < 4; core++)
+    for (const char *row = "abcdefgh"; *row != 0; row++)
+      count_on(region, (char[]){*row, 0}, core, 5);
+  host_room =
+      64; /* enough for 8 rows of the host, but not for 8 rows of 4 cores */
+  play_round(SECOND);
+  assert_non_null(find(SUM, "all", "h"));
+  assert_non_null(find(CORE_SUM, "0", "h"));
+  assert_none(CORE_SUM, "3", "h");
+  host_room = 0;
+  play_round(SECOND);
+  const struct region_value *cut = find(CORE_SUM, "3", "h");
+  assert_int_equal(cut->first.snapshot, snapshot->number);
+  assert_int_equal(cut->first.zero_ns, before);
+  assert_int_equal(find(CORE_SUM, "0", "h")->first.snapshot,
+                   snapshot->number - 1);
+}
+
+static const struct percore_field fewer_fields[] = {
+    {.name = "bytes", .unit = "bytes"}};
+static const struct percore_table fewer_tables[] = {
+    {.name = "flow",
+     .fields = fewer_fields,
+     .field_count = COUNT_OF(fewer_fields),
+     .max_rows = 100,
+     .row_name_size = 24}};
+
+static void a_field_added_by_a_new_schema_has_a_0_before_it(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, fewer_tables, 1);
+  count_on(region, "a", 2, 5);
+  start_watch(PER_CORE);
+  play_round(SECOND);
+  end_producer(0);
+  play_round(SECOND);
+  uint64_t before = snapshot->time_ns;
+  region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 2, 7);
+  play_round(SECOND);
+  const struct region_value *a = find(CORE_SUM, "2", "a");
+  assert_int_equal(a->first.snapshot, snapshot->number);
+  assert_int_equal(a->first.zero_ns, before);
+  assert_int_not_equal(
+      find("percore_host_unit_flow_bytes", "all", "a")->first.snapshot,
+      snapshot->number);
+}
+
+static void a_new_schema_does_not_report_cores_again(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  name_rows(region, 17);
+  count_on(region, "f0", 2, 5);
+  start_watch("");
+  play_round(SECOND);
+  assert_none(CORE_SUM, "2", "f0");
+  end_producer(0);
+  play_round(SECOND);
+  region = create(0, NULL, fewer_tables, 1);
+  count_on(region, "f0", 2, 7);
+  play_round(SECOND);
+  assert_count("percore_host_unit_flow_bytes", "all", "f0", 7);
+  assert_none("percore_unit_flow_bytes", "2", "f0");
+}
+
+static void
+a_producer_that_ends_while_its_table_waits_is_read_to_its_end(void **state) {
+  (void)state;
+  struct percore_region *region = create(0, NULL, core_tables, 1);
+  count_on(region, "a", 2, 5);
+  start_watch("");
+  play_round(SECOND);
+  dispatched_but(1);
+  end_producer(0);
+  play_round(SECOND);
+  region = create(0, NULL, fewer_tables, 1);
+  count_on(region, "a", 2, 7);
+  play_round(SECOND);
+  end_producer(0);
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_bytes", "all", "other");
+  dispatched_but(0);
+  play_round(SECOND);
+  assert_count("percore_host_unit_flow_bytes", "all", "a", 7);
+}
+
+static void tracked_objects_leave_memory_for_names(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, ROWS);
+  host_memory_max = 4 << 20;
+  host_memory_may_be_short = true;
+  start_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"/./\"\n"
+                   "Top 100 \"packets\"\n</Table>\n</Region>\n");
+  play_round(SECOND);
+  play_round(SECOND);
+  assert_non_null(find(SUM, "all", "f0"));
+}
+
+static void an_impossible_clock_rate_makes_no_count_wrap(void **state) {
+  (void)state;
+  static const struct percore_field cycles[] = {
+      {.name = "spent", .unit = "cycles"}};
+  static const struct percore_table tables[] = {{.name = "flow",
+                                                 .storage = PERCORE_OWNED,
+                                                 .fields = cycles,
+                                                 .field_count = 1,
+                                                 .max_rows = 3,
+                                                 .row_name_size = 24}};
+  struct percore_region *region = create(0, NULL, tables, 1);
+  region->header->tsc_hz = 1;
+  count(region, "a", UINT64_C(20000000000)); /* 634 years */
+  start_watch("");
+  play_round(SECOND);
+  assert_none("percore_host_unit_flow_spent", "all", "a");
+}
+
+static void matching_names_counts_towards_the_size_of_a_piece(void **state) {
+  (void)state;
+  char lines[8192] = "<Region \"unit\">\n<Table \"flow\">\n";
+  struct percore_region *region = create_flows(0, NULL);
+  name_rows(region, 10000);
+  for (int i = 0; i < 100; i++)
+    strcat(lines, "Row \"/^no(ne)*such$/\"\n");
+  strcat(lines, "</Table>\n</Region>\n");
+  host_now_ns = hours_pass;
+  start_watch(lines);
+  play_round(SECOND);
+  assert_true(snapshot->partial);
+}
+
+static void refused_rows_and_slots_are_reported(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, few_tables, 1);
   uint32_t row;
@@ -1203,7 +1506,7 @@ static void what_a_producer_was_refused_is_told(void **state) {
   assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
   start_long_after("");
   play_round(SECOND);
-  assert_int_equal(own("row_adds_refused"), 0); /* it was long ago */
+  assert_int_equal(own("row_adds_refused"), 0); /* too long ago */
   assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
   assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
   percore_slot_t slots[3];
@@ -1218,7 +1521,7 @@ static void what_a_producer_was_refused_is_told(void **state) {
     assert_int_equal(percore_detach(region, slots[i]), 0);
 }
 
-static void rows_in_a_section_and_counters_that_go_back_are_told(void **state) {
+static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
   percore_core_table_t flow;
@@ -1233,7 +1536,7 @@ static void rows_in_a_section_and_counters_that_go_back_are_told(void **state) {
   play_round(SECOND);
   percore_end(slot);
   play_round(SECOND);
-  assert_int_equal(own("rows_torn"), 2); /* of the tables `core` and `flow` */
+  assert_int_equal(own("rows_torn"), 2); /* in the tables `core` and `flow` */
   assert_int_equal(own("cells_back"), 0);
   percore_add(percore_core_row(slot, flow, row), 0, (uint64_t)-3);
   play_round(SECOND);
@@ -1248,56 +1551,70 @@ static void rows_in_a_section_and_counters_that_go_back_are_told(void **state) {
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
-      TEST(a_row_goes_on_where_it_was_when_it_is_shown_again),
+      TEST(a_row_that_is_shown_again_continues_its_counts),
       TEST(rows_that_count_alike_do_not_take_turns),
-      TEST(weights_beyond_all_numbers_are_the_greatest),
+      TEST(weights_that_overflow_rank_first),
       TEST(a_row_that_leads_once_does_not_replace_another),
       TEST(a_row_counts_for_itself_once_its_first_point_is_dispatched),
       TEST(a_reset_of_a_row_in_other_changes_nothing),
       TEST(a_row_used_again_takes_nothing_from_other_and_adds_nothing),
       TEST(a_wanted_row_used_again_leaves_its_last_counts_in_its_name),
-      TEST(what_objects_that_nobody_saw_counted_is_in_other),
-      TEST(under_row_nobody_gets_what_objects_unseen_counted),
-      TEST(without_top_other_has_what_came_and_went_unseen),
-      TEST(without_top_there_is_no_other_while_nothing_is_in_it),
-      TEST(a_counter_that_is_new_was_0_at_the_round_before),
-      TEST(a_counter_under_top_needs_no_0_before_it),
-      TEST(a_cell_that_goes_back_takes_nothing_from_other),
-      TEST(other_goes_on_with_the_next_producer),
-      TEST(a_name_is_one_row_over_instances),
+      TEST(counts_of_unseen_objects_are_in_other),
+      TEST(under_row_counts_of_unseen_objects_are_nowhere),
+      TEST(without_top_other_has_the_counts_of_unseen_objects),
+      TEST(without_top_other_is_not_reported_while_it_is_empty),
+      TEST(a_new_counter_has_a_0_at_the_previous_round),
+      TEST(a_counter_under_top_has_no_0_before_it),
+      TEST(a_cell_that_decreases_takes_nothing_from_other),
+      TEST(other_continues_with_the_next_producer),
+      TEST(instances_share_a_row_of_one_name),
       TEST(gauges_of_other_are_those_that_are_not_shown),
       TEST(gauges_of_other_are_those_of_the_last_producer_alone),
-      TEST(gauges_of_other_are_left_out_where_one_of_many_restarts),
+      TEST(gauges_of_other_are_left_out_if_one_of_several_instances_restarts),
       TEST(each_count_of_a_core_is_in_a_row_or_in_other),
       TEST(rows_beyond_the_memory_are_counted_in_other),
       TEST(enough_memory_ranks_every_row),
       TEST(without_top_no_more_rows_are_kept_than_max_values),
       TEST(rows_beyond_max_values_are_counted_in_other),
       TEST(a_further_region_takes_room_but_no_counts),
-      TEST(a_row_that_loses_its_place_and_finds_one_counts_once),
-      TEST(rows_that_go_keep_their_places_for_their_last_values),
+      TEST(a_row_that_loses_and_regains_its_place_counts_once),
+      TEST(removed_rows_keep_their_places_for_their_last_values),
       TEST(rows_wanted_beyond_max_values_are_counted_in_other),
       TEST(the_single_rows_of_all_instances_are_counted),
-      TEST(a_name_is_one_row_over_instances_though_there_is_no_room),
+      TEST(instances_share_a_row_even_if_there_is_no_room),
       TEST(room_that_one_table_cannot_use_goes_to_another),
-      TEST(what_was_left_out_begins_when_there_is_room_for_it),
-      TEST(counts_of_cores_left_out_begin_when_there_is_room_for_them),
+      TEST(rows_that_were_left_out_begin_when_there_is_room),
+      TEST(cores_that_were_left_out_begin_when_there_is_room),
       TEST(rows_that_clash_take_no_more_than_others),
-      TEST(what_rows_that_clash_counted_is_in_other),
+      TEST(counts_of_rows_that_clash_are_in_other),
       TEST(rows_that_are_not_wanted_need_no_name),
-      TEST(another_region_is_read_whatever_the_first_takes),
-      TEST(rows_that_are_not_told_apart_by_core_take_no_memory_for_cores),
+      TEST(a_region_is_read_however_much_memory_another_takes),
+      TEST(rows_that_are_not_reported_per_core_take_no_memory_for_cores),
       TEST(a_claim_of_many_cores_takes_no_memory_from_others),
       TEST(a_table_that_takes_long_is_read_in_pieces),
+      TEST(a_value_is_a_count_from_the_time_of_its_scan),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
-      TEST(what_the_first_rows_count_at_last_is_not_lost),
+      TEST(the_last_counts_of_rows_read_first_are_not_lost),
       TEST(a_row_that_came_during_a_pass_counts_once),
       TEST(an_instance_is_read_to_its_end_whatever_fields_another_has),
       TEST(a_successor_counts_from_0_however_long_its_predecessor_takes),
       TEST(names_are_not_forgotten_while_their_table_is_read),
       TEST(a_removed_row_is_shown_once_more),
-      TEST(what_a_producer_was_refused_is_told),
-      TEST(rows_in_a_section_and_counters_that_go_back_are_told),
+      TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched),
+      TEST(a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched),
+      TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot),
+      TEST(
+          another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched),
+      TEST(the_first_dispatched_point_has_a_0_before_it),
+      TEST(a_counter_cut_by_max_values_has_a_0_when_it_begins),
+      TEST(a_field_added_by_a_new_schema_has_a_0_before_it),
+      TEST(a_new_schema_does_not_report_cores_again),
+      TEST(a_producer_that_ends_while_its_table_waits_is_read_to_its_end),
+      TEST(tracked_objects_leave_memory_for_names),
+      TEST(an_impossible_clock_rate_makes_no_count_wrap),
+      TEST(matching_names_counts_towards_the_size_of_a_piece),
+      TEST(refused_rows_and_slots_are_reported),
+      TEST(torn_rows_and_counters_that_decrease_are_reported),
   };
   return cmocka_run_group_tests_name("plugin_region_rows", tests,
                                      unit_make_runtime_dir,

@@ -1,5 +1,5 @@
-/* The regions of a host over time: producers in this process, served between
- * two looks of the watch; the clock is the test's. */
+/* The regions of a host over time. Producers run in this process and are served
+ * between two rounds of the watch; the test controls the clock. */
 #include "region_host.h"
 
 #include <fcntl.h>
@@ -92,8 +92,8 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 102);
 }
 
-/* A store that had this region's counter from a collectd before would take a
- * lower one for one that began at 0, and all of it for new. */
+/* If a store has this region's counter from an earlier collectd, it takes a
+ * lower value for a counter that began at 0, and counts all of it as new. */
 static void
 what_was_counted_before_the_watch_began_is_in_no_counter(void **state) {
   (void)state;
@@ -125,7 +125,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* The round began before the producer did, and found it. */
+/* The round began before the producer did, but finds it. */
 static void
 one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
   (void)state;
@@ -137,7 +137,7 @@ one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* Slow is not silent: what it counted meanwhile is of this time. */
+/* Slow is not silent: counts from this time are recent. */
 static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   start_watch("");
@@ -154,17 +154,17 @@ static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
   return find(HOST "port_packets", "all", "eth0")->derive;
 }
 
-static void one_that_is_slow_to_answer_brings_all_it_counted(void **state) {
+static void a_producer_that_is_slow_to_answer_loses_no_counts(void **state) {
   (void)state;
   assert_int_equal(count_of_one_that_is_slow(SECOND / 2), 120);
 }
 
-static void one_that_was_silent_brings_nothing_of_that_time(void **state) {
+static void counts_from_a_silent_time_are_not_reported(void **state) {
   (void)state;
   assert_int_equal(count_of_one_that_is_slow(SECOND), 100);
 }
 
-static void a_producer_started_again_goes_on_where_it_was(void **state) {
+static void counters_continue_when_a_producer_restarts(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
@@ -194,7 +194,8 @@ static const struct percore_table swapped_tables[] = {
      .row_name_size = 24},
 };
 
-static void another_schema_goes_on_with_the_fields_of_its_names(void **state) {
+static void
+a_new_schema_continues_the_fields_with_the_same_names(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
@@ -248,7 +249,7 @@ static void only_a_producer_that_dies_is_a_failure(void **state) {
   create_usual(0, NULL);
   play_round(SECOND);
   one_event_of_severity(REGION_OKAY);
-  /* what a crash leaves: the word that says how it ended is still 0 */
+  /* after a crash the word that says how the producer ended is still 0 */
   abandon_producer(0);
   play_round(SECOND);
   one_event_of_severity(REGION_FAILURE);
@@ -373,12 +374,12 @@ static void top_puts_each_count_into_one_row(void **state) {
   assert_true(gauge(HOST "port_depth", "all", "other") == 2);
   add(region, "b", 0, PACKETS, 50);
   add(region, "a", 0, PACKETS, 4);
-  play_round(SECOND); /* the second time that b is there: it begins */
+  play_round(SECOND); /* the second time for b, so its series begins */
   assert_count(HOST "port_packets", "all", "b", 0);
   assert_count(HOST "port_packets", "all", "other", 57);
   assert_none(HOST "port_packets", "all", "a");
   assert_none(HOST "port_bytes", "all", "b");
-  /* Among equals the one that was shown stays. */
+  /* Among equal rows, the shown one stays. */
   add(region, "b", 0, PACKETS, 5);
   add(region, "a", 0, PACKETS, 5);
   play_round(SECOND);
@@ -411,7 +412,7 @@ static void rows_that_are_not_wanted_are_left_out(void **state) {
   assert_none(HOST "port_packets", "all", "lo");
 }
 
-static void rows_that_fall_together_are_told_once_and_left_out(void **state) {
+static void rows_whose_names_clash_are_logged_once_and_left_out(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a/b", 0, PACKETS, 10);
@@ -456,12 +457,13 @@ static void a_worker_that_stands_still_for_two_seconds_is_stuck(void **state) {
   assert_int_equal(snapshot->workers_stuck, 0);
 }
 
-/* A round of a microsecond, whatever the test does meanwhile. */
+/* The interval is a microsecond, however long the test takes. */
 static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
 
-static void a_worker_that_sleeps_is_not_stuck_and_of_no_use(void **state) {
+static void
+a_sleeping_worker_is_not_stuck_and_has_no_useful_load(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   percore_slot_t slot;
@@ -528,7 +530,8 @@ static void the_memory_of_every_region_that_is_read_is_counted(void **state) {
  * What goes wrong
  */
 
-static void who_does_not_answer_for_a_second_is_silent(void **state) {
+static void
+a_producer_that_does_not_answer_for_a_second_is_silent(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   served[0] = NULL;
@@ -575,7 +578,7 @@ static void socket_path(char *path, size_t size, int number) {
            number);
 }
 
-/* Files, and sockets that producers left when they were killed. */
+/* Files, and sockets of producers that were killed. */
 static void sockets_that_nobody_serves_take_no_places(void **state) {
   (void)state;
   char path[108];
@@ -645,7 +648,7 @@ a_socket_in_place_of_one_that_refused_is_tried_at_once(void **state) {
   unlink(path);
 }
 
-static void a_directory_that_everybody_may_write_is_told_once(void **state) {
+static void a_directory_that_everybody_may_write_is_logged_once(void **state) {
   (void)state;
   static const struct {
     mode_t mode;
@@ -701,7 +704,7 @@ static void of_few_descriptors_a_quarter_is_left_for_others(void **state) {
   assert_in_range(free_descriptors, 16, 48);
   assert_non_null(fake_logged(LOG_WARNING, "LimitNOFILE"));
   assert_int_equal(fake_count_logged(LOG_WARNING),
-                   1 + snapshot->regions_silent); /* those do not answer */
+                   1 + snapshot->regions_silent); /* these do not answer */
   for (int i = 0; i < SOCKETS; i++) {
     close(listeners[i]);
     socket_path(path, sizeof(path), i);
@@ -732,8 +735,8 @@ static void no_more_than_256_regions_are_read(void **state) {
   }
 }
 
-/* One that has another name each time it is started, and is killed soon. */
-static void one_that_is_gone_gives_its_place_to_the_next(void **state) {
+/* A producer that has a new name at each start and is killed soon. */
+static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
   (void)state;
   char name[16];
   start_watch("");
@@ -783,10 +786,10 @@ int main(void) {
       TEST(what_was_counted_before_the_watch_began_is_in_no_counter),
       TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
       TEST(one_that_began_in_this_very_round_brings_all_it_counted),
-      TEST(one_that_is_slow_to_answer_brings_all_it_counted),
-      TEST(one_that_was_silent_brings_nothing_of_that_time),
-      TEST(a_producer_started_again_goes_on_where_it_was),
-      TEST(another_schema_goes_on_with_the_fields_of_its_names),
+      TEST(a_producer_that_is_slow_to_answer_loses_no_counts),
+      TEST(counts_from_a_silent_time_are_not_reported),
+      TEST(counters_continue_when_a_producer_restarts),
+      TEST(a_new_schema_continues_the_fields_with_the_same_names),
       TEST(a_producer_that_is_gone_is_reported_once_more),
       TEST(only_a_producer_that_dies_is_a_failure),
       TEST(a_clean_restart_within_a_round_is_no_warning),
@@ -797,21 +800,21 @@ int main(void) {
       TEST(top_puts_each_count_into_one_row),
       TEST(a_top_field_that_is_not_there_reports_all_rows),
       TEST(rows_that_are_not_wanted_are_left_out),
-      TEST(rows_that_fall_together_are_told_once_and_left_out),
+      TEST(rows_whose_names_clash_are_logged_once_and_left_out),
       TEST(a_worker_that_stands_still_for_two_seconds_is_stuck),
-      TEST(a_worker_that_sleeps_is_not_stuck_and_of_no_use),
+      TEST(a_sleeping_worker_is_not_stuck_and_has_no_useful_load),
       TEST(cores_that_are_not_measured_have_no_useful_load),
       TEST(the_memory_of_every_region_that_is_read_is_counted),
-      TEST(who_does_not_answer_for_a_second_is_silent),
+      TEST(a_producer_that_does_not_answer_for_a_second_is_silent),
       TEST(a_region_that_is_too_large_is_refused_once),
       TEST(a_refusal_names_the_size_and_the_limit),
       TEST(sockets_that_nobody_serves_take_no_places),
       TEST(a_socket_that_refuses_is_tried_in_few_rounds),
       TEST(a_socket_in_place_of_one_that_refused_is_tried_at_once),
-      TEST(a_directory_that_everybody_may_write_is_told_once),
+      TEST(a_directory_that_everybody_may_write_is_logged_once),
       TEST(of_few_descriptors_a_quarter_is_left_for_others),
       TEST(no_more_than_256_regions_are_read),
-      TEST(one_that_is_gone_gives_its_place_to_the_next),
+      TEST(an_instance_that_ended_gives_its_place_to_the_next),
       TEST(names_are_forgotten_after_10_minutes_and_nothing_counts_twice),
   };
   return cmocka_run_group_tests_name("plugin_region_watch", tests,
