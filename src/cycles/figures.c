@@ -328,6 +328,20 @@ static double mean_of(const struct snapshot *snapshot, size_t offset) {
   return len > 0 ? sum / len : NAN;
 }
 
+#define FULL 0.9 /* from this load on a core has no room */
+
+static double cores_without_room(const struct snapshot *snapshot) {
+  int known = 0, full = 0;
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    const struct core_figures *core = &snapshot->cores[i];
+    if (!core->online || isnan(core->busy))
+      continue;
+    known++;
+    full += core->busy >= FULL;
+  }
+  return known > 0 ? full : NAN;
+}
+
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   struct host_figures *host = &snapshot->host;
   for (size_t i = 0; i < figures->options.periods_len; i++) {
@@ -339,6 +353,7 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
   host->unaccounted =
       mean_of(snapshot, offsetof(struct core_figures, unaccounted));
   host->steal = mean_of(snapshot, offsetof(struct core_figures, steal));
+  host->cores_without_room = cores_without_room(snapshot);
 }
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {

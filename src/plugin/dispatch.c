@@ -176,6 +176,8 @@ static const struct metric aggregate_metrics[] = {
 
 static const struct metric host_metrics[] = {
     {"gauge", "hidden", POINTS, HOST(hidden), WHEN(report_host)},
+    {"gauge", "cores_without_room", PLAIN, HOST(cores_without_room),
+     WHEN(report_host)},
 };
 
 static const struct metric host_unaccounted_metrics[] = {

@@ -9,6 +9,20 @@
  * Columns
  */
 
+static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 4, 0.5);
+  it.play.fake->cores[1].load = 0.89;
+  it.play.fake->cores[2].load = 0.91;
+  it.play.fake->cores[3].load = 1;
+  figures_play_start(&it);
+  figures_play_sample(&it, 100 * FAKE_SECOND);
+  struct snapshot *snapshot = figures_play_interval(&it);
+  assert_near(snapshot->host.cores_without_room, 2, 0);
+  figures_play_end(&it);
+}
+
 static void hidden_is_what_the_busy_columns_did_not_see(void **state) {
   (void)state;
   struct figures_play it;
@@ -412,6 +426,7 @@ int main(void) {
       cmocka_unit_test(
           what_the_tick_saw_is_in_shares_of_wall_time_without_overlap),
       cmocka_unit_test(stolen_time_alone_tells_of_a_hypervisor),
+      cmocka_unit_test(a_core_has_no_room_from_a_load_of_90_percent_on),
       cmocka_unit_test(hidden_is_what_the_busy_columns_did_not_see),
       cmocka_unit_test(steal_is_its_share_of_wall_time),
       cmocka_unit_test(tick_sampled_idle_time_hides_nothing_that_could_be_told),
