@@ -265,12 +265,15 @@ class Stack:
     def _scrape_config(self, folder, exporter_ports):
         return self._write(folder, 'prometheus.yml', sample('prometheus.yml', {
             "'127.0.0.1:9103'": ', '.join(f"'127.0.0.1:{port}'" for port in exporter_ports),
-            'scrape_interval: 10s': 'scrape_interval: 1s'}))
+            'scrape_interval: 10s': 'scrape_interval: 1s',
+            'scrape_configs:': 'global:\n  evaluation_interval: 1s\n\nscrape_configs:'}))
 
-    def prometheus(self, *exporter_ports):
-        folder, port = self._folder('prometheus'), free_port()
+    def prometheus(self, *exporter_ports, name='prometheus', rules=None):
+        """With the rules that are shipped, or these."""
+        folder, port = self._folder(name), free_port()
         config = self._scrape_config(folder, exporter_ports)
-        return self._start('prometheus', [
+        self._write(folder, 'prometheus-rules.yml', rules or sample('prometheus-rules.yml'))
+        return self._start(name, [
             PROGRAMS['prometheus'][0], f'--config.file={config}',
             f'--storage.tsdb.path={folder}/data',
             f'--web.listen-address=127.0.0.1:{port}'], port=port)
