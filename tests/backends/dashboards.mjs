@@ -5,8 +5,8 @@
  *   node dashboards.mjs CONFIG
  *
  * CONFIG is JSON: modules (folder of node_modules), schema, files, host, cores,
- * influx {url, database}, graphite {url}. Prints one JSON object per finding:
- * {ok, sentence, why}.
+ * influx {url, database}, graphite {url}, prometheus {url}. Prints one JSON object
+ * per finding: {ok, sentence, why}.
  */
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -63,7 +63,7 @@ function faultsOfLayout(dashboard) {
 // -- its queries ------------------------------------------------------------
 
 const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
-const BUILT_IN = { timeFilter: 'time > now() - 5m', __interval: '1s' };
+const BUILT_IN = { timeFilter: 'time > now() - 5m', __interval: '2s', __rate_interval: '5s' };
 
 const influx = {
   format: (value) =>
@@ -114,7 +114,32 @@ const graphite = {
   text: (target) => target.target,
 };
 
-const SOURCES = { influxdb: influx, graphite };
+const prometheus = {
+  format: influx.format,
+  async get(path, parameters) {
+    const answer = await fetch(`${config.prometheus.url}/api/v1/${path}?${new URLSearchParams(parameters)}`);
+    const body = await answer.json();
+    if (body.status !== 'success') throw new Error(body.error);
+    return body.data;
+  },
+  /* label_values(selector, label), which Grafana asks for like this. */
+  async values(variable, text) {
+    const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(text);
+    return this.get(`label/${label}/values`, { 'match[]': selector });
+  },
+  async series(target, substitute) {
+    const end = Math.floor(Date.now() / 1000);
+    const { result } = await this.get('query_range', {
+      query: substitute(target.expr), start: end - 300, end, step: 2 });
+    return result.map((s) => ({
+      name: target.legendFormat.replace(/{{(\w+)}}/g, (whole, label) => s.metric[label] ?? ''),
+      points: s.values.length,
+    }));
+  },
+  text: (target) => target.expr,
+};
+
+const SOURCES = { influxdb: influx, graphite, prometheus };
 
 /* A query is asked once, however many mutations leave it as it was. */
 const answers = new Map();
@@ -130,7 +155,8 @@ function substitution(source, chosen, faults) {
   return (text) =>
     text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
       if (name in BUILT_IN) return BUILT_IN[name];
-      if (name in chosen) return source.format(chosen[name]);
+      // "All" may have a text of its own.
+      if (name in chosen) return chosen[name]?.all ?? source.format(chosen[name] ?? '');
       faults.push(`${whole} is no variable of this dashboard, in ${text}`);
       return whole;
     });
@@ -170,15 +196,16 @@ async function choose(dashboard, type, faults) {
       faults.push(`the variable ${variable.name} has ${values}, and not ${wanted}`);
     if (variable.name === 'core' && [...values].sort().join() !== config.cores.join())
       faults.push(`the variable core has ${values}, and not ${config.cores}`);
-    chosen[variable.name] = variable.includeAll ? values : wanted ?? values[0];
+    chosen[variable.name] = variable.allValue ? { all: variable.allValue }
+      : variable.includeAll ? values : wanted ?? values[0];
   }
   return chosen;
 }
 
-/* A name in the legend that is only a number is a core's. */
+/* A name in the legend that is a number, or `core` and a number, is a core's. */
 function faultsOfNames(panel, names) {
   const faults = [];
-  const cores = names.filter((name) => /^\d+$/.test(name)).sort();
+  const cores = names.filter((name) => /^(core )?\d+$/.test(name)).map((name) => name.replace('core ', '')).sort();
   if (cores.length > 0 && cores.join() !== config.cores.join())
     faults.push(`panel ${panel.id} shows cores ${cores}`);
   if (new Set(names).size !== names.length) faults.push(`panel ${panel.id} has twins: ${names}`);
@@ -201,14 +228,19 @@ async function faultsOfQueries(dashboard) {
     if (panel.type === 'row') continue;
     substitute(panel.title);
     const names = [];
+    const tables = panel.type === 'table';
     for (const target of panel.targets) {
       if (target.datasource?.type !== type) faults.push(`panel ${panel.id} asks ${target.datasource?.type}`);
       try {
         const text = source.text(target);
-        const key = `${type} ${substitute(text)} ${target.alias}`;
+        const key = `${type} ${substitute(text)} ${target.alias ?? target.legendFormat}`;
         const found = await once(key, () => source.series(target, substitute));
         if (!found.some((s) => s.points > 0)) faults.push(`panel ${panel.id} gets no data for ${text}`);
-        names.push(...found.map((s) => s.name));
+        const own = found.map((s) => s.name);
+        // The queries of a table are its columns. InfluxDB's have a row for each
+        // measurement, which a transformation adds up.
+        if (tables) faults.push(...faultsOfNames(panel, type === 'influxdb' && text.includes('FROM /') ? [...new Set(own)] : own));
+        else names.push(...own);
       } catch (error) {
         faults.push(`panel ${panel.id}: ${error.message}`);
       }

@@ -8,6 +8,7 @@ import time
 HOST = 'known.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
+CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
 
 
 class Metric:
@@ -43,6 +44,13 @@ def _core_metrics(core):
     yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
+    for share, name in enumerate(CLASSES):
+        yield metric('percent', name, lambda k, share=share: share + core / 4)
+    for name in ('smi', 'throttle', 'throttle_package'):
+        yield metric('operations', name, lambda k: 70 + core * k, True)
+    yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
+    yield metric('gauge', 'waiting', lambda k: 0.125 * core)
+    yield metric('percent', 'residency_c6', lambda k: 40.5 - core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
     yield metric('percent', 'ipc_running', lambda k: 100.0)
@@ -57,6 +65,9 @@ def _set_metrics(name):
                      lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
         yield Metric('percore_host', name, 'percent', f'cores_useful_{figure}',
                      lambda k, index=index: (18.75, 0.0, 37.5, 13.975)[index])
+    for share, column in enumerate(CLASSES):
+        yield Metric('percore_host', name, 'percent', f'cores_{column}_mean',
+                     lambda k, share=share: share + 0.375)
 
 
 def _host_metrics():
@@ -69,6 +80,13 @@ def _host_metrics():
     yield metric('gauge', 'unaccounted', lambda k: 0.75)
     yield metric('gauge', 'load_10s', lambda k: 1.53)
     yield metric('percent', 'steal', lambda k: 0.375)
+    yield metric('gauge', 'cores_without_room', lambda k: 0.0)
+
+
+def _package_metrics():
+    yield Metric('percore_host', 'package0', 'percent', 'residency_pc6', lambda k: 12.5)
+    for part, watts in (('pkg', 81.5), ('ram', 9.25)):
+        yield Metric('percore_host', 'package0', 'power', part, lambda k, watts=watts: watts + k)
 
 
 def _self_metrics():
@@ -84,7 +102,7 @@ def _self_metrics():
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'values_dropped',
                                  'attaches_refused', 'row_adds_refused', 'rows_torn',
-                                 'cells_back')):
+                                 'cells_back', 'rows_unseen')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)
@@ -93,7 +111,8 @@ def _self_metrics():
 
 def _region_metrics():
     """A region gtpu with a table port of two rows: counters and a histogram."""
-    for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('rx_errors', 1)):
+    for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('tx_drops', 2),
+                        ('rx_errors', 1)):
         for row, factor in (('eth0', 1), ('eth1', 2)):
             for core in CORES:
                 yield Metric(f'percore_gtpu_port_{field}', str(core), 'derive', row,
@@ -106,7 +125,7 @@ def _region_metrics():
 
 METRICS = [metric for core in CORES for metric in _core_metrics(core)]
 METRICS += [metric for name in SETS for metric in _set_metrics(name)]
-METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
+METRICS += [*_host_metrics(), *_package_metrics(), *_self_metrics(), *_region_metrics()]
 
 
 class Unixsock:

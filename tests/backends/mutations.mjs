@@ -5,7 +5,7 @@ const first = (panels, type) => panels.find((p) => p.type === type);
 function inQueries(panels, from, to) {
   for (const panel of panels)
     for (const target of panel.targets ?? [])
-      for (const key of ['query', 'target'])
+      for (const key of ['query', 'target', 'expr'])
         if (target[key]?.includes(from)) {
           target[key] = target[key].replace(from, to);
           return;

@@ -13,7 +13,7 @@ import report
 import stage_stores
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FILES = ('grafana-influxdb.json', 'grafana-graphite.json')
+KINDS = ('graphite', 'influxdb', 'prometheus')
 SCHEMA_SOURCES = ('schema.ts', 'tsconfig.json')
 SENTENCE = 'the Grafana dashboards are valid and all their queries bring data'
 
@@ -41,7 +41,7 @@ def make_schema(modules):
     return schema
 
 
-def check(context, host, mutate, files=FILES):
+def check(context, host, mutate, files):
     modules = node_packages.install(HERE, 'backends')
     with open(os.path.join(modules, 'package.json')) as file:
         grafana = json.load(file)['dependencies']['@grafana/schema']
@@ -51,6 +51,7 @@ def check(context, host, mutate, files=FILES):
         'host': host, 'cores': [str(core) for core in known.CORES], 'mutate': mutate,
         'influx': {'url': context.servers['influxdb'].url, 'database': 'collectd'},
         'graphite': {'url': context.servers['graphite'].url},
+        'prometheus': {'url': context.servers['prometheus'].url},
     }
     process = subprocess.run(['node', os.path.join(HERE, 'dashboards.mjs'), json.dumps(config)],
                              stdout=subprocess.PIPE, text=True)
@@ -70,10 +71,12 @@ def run(context):
     with report.proves('the dashboards are what contrib/dashboards/generate writes'):
         assert generated.returncode == 0, generated.stderr
     missing = node_packages.missing(HERE, 'backends')
-    if not missing and not {'influxdb', 'graphite'} <= set(context.servers):
-        missing = 'influxdb or graphite-web is not installed'
+    if not missing and not set(KINDS) <= set(context.servers):
+        missing = 'influxdb, graphite-web or prometheus is not installed'
     if missing:
         report.skip(SENTENCE, missing)
         return
-    check(context, known.HOST.replace('.', '_'), mutate=True, files=FILES[1:])
-    check(context, known.HOST, mutate=True, files=FILES[:1])
+    for kind in KINDS:
+        host = known.HOST.replace('.', '_') if kind == 'graphite' else known.HOST
+        check(context, host, True, [f'grafana-{kind}.json'])
+        check(context, host, False, [f'grafana-fleet-{kind}.json'])

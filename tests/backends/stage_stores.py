@@ -26,6 +26,7 @@ PERCORE_OPTIONS = '''
     SampleInterval 0.25
     ReportMinimum true
     ReportHidden true
+    ReportTime true
     ReportFrequency true
     ReportIPC true
     ReportCStates true
@@ -131,8 +132,9 @@ def check_fake(store, csv):
     """The store has the very numbers that csv has."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
-        if metric.type in ('cpufreq', 'ipc') or metric.counter or \
-                metric.type_instance in ('ipc_running', 'cores_mperf'):
+        if metric.type in ('cpufreq', 'ipc', 'power') or metric.counter or \
+                metric.type_instance in ('ipc_running', 'cores_mperf', 'waiting') or \
+                metric.type_instance.startswith('residency_'):
             continue  # needs a processor, or is no rate everywhere
         if metric.plugin not in ('percore', 'percore_host') or 'useful' in metric.type_instance:
             continue  # the made-up host has no fast path
