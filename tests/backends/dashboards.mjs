@@ -11,11 +11,14 @@
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { mutations } from './mutations.mjs';
+import { picked, sourcesOf, substitution } from './sources.mjs';
 
 const config = JSON.parse(process.argv[2]);
 const Ajv = createRequire(config.modules + '/')('ajv').default;
 const ajv = new Ajv({ strict: false, allErrors: true });
 const isDashboard = ajv.compile(JSON.parse(fs.readFileSync(config.schema)));
+
+const SOURCES = sourcesOf({ ...config, until: Math.floor(Date.now() / 1000), minutes: 5, step: 2 });
 
 const say = (sentence, faults) =>
   console.log(JSON.stringify({ ok: faults.length === 0, sentence, why: faults.slice(0, 12).join('\n') }));
@@ -62,85 +65,6 @@ function faultsOfLayout(dashboard) {
 
 // -- its queries ------------------------------------------------------------
 
-const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
-const BUILT_IN = { timeFilter: 'time > now() - 5m', __interval: '2s', __rate_interval: '5s' };
-
-const influx = {
-  format: (value) =>
-    Array.isArray(value) ? `(${value.map(escapeRegex).join('|')})` : escapeRegex(value),
-  async query(text) {
-    const address = `${config.influx.url}/query?` +
-      new URLSearchParams({ db: config.influx.database, q: text, epoch: 'ms' });
-    const answer = await (await fetch(address)).json();
-    const result = answer.results?.[0] ?? answer;
-    if (answer.error || result.error) throw new Error(answer.error ?? result.error);
-    return result.series ?? [];
-  },
-  async values(variable, text) {
-    const series = await this.query(text);
-    return series.flatMap((s) => s.values.map((row) => row.at(-1)));
-  },
-  async series(target, substitute) {
-    const found = await this.query(substitute(target.query));
-    return found.map((s) => ({
-      name: target.alias
-        .replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
-        .replace(/\$m\b/g, s.name),
-      points: s.values.filter((row) => row[1] !== null).length,
-    }));
-  },
-  text: (target) => target.query,
-};
-
-const graphite = {
-  format: (value) => (Array.isArray(value) ? `{${value.join(',')}}` : value),
-  async get(path, parameters) {
-    const answer = await fetch(`${config.graphite.url}${path}?${new URLSearchParams(parameters)}`);
-    const body = await answer.text();
-    if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
-    return JSON.parse(body);
-  },
-  /* expand(...) asks for whole paths; anything else for the last node. */
-  async values(variable, text) {
-    const expand = /^expand\((.*)\)$/.exec(text);
-    if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
-    return (await this.get('/metrics/expand', { query: expand[1] })).results;
-  },
-  async series(target, substitute) {
-    const found = await this.get('/render', {
-      target: substitute(target.target), from: '-5min', format: 'json', maxDataPoints: 200 });
-    return found.map((s) => ({ name: s.target, points: s.datapoints.filter((p) => p[0] !== null).length }));
-  },
-  text: (target) => target.target,
-};
-
-const prometheus = {
-  format: influx.format,
-  async get(path, parameters) {
-    const answer = await fetch(`${config.prometheus.url}/api/v1/${path}?${new URLSearchParams(parameters)}`);
-    const body = await answer.json();
-    if (body.status !== 'success') throw new Error(body.error);
-    return body.data;
-  },
-  /* label_values(selector, label), which Grafana asks for like this. */
-  async values(variable, text) {
-    const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(text);
-    return this.get(`label/${label}/values`, { 'match[]': selector });
-  },
-  async series(target, substitute) {
-    const end = Math.floor(Date.now() / 1000);
-    const { result } = await this.get('query_range', {
-      query: substitute(target.expr), start: end - 300, end, step: 2 });
-    return result.map((s) => ({
-      name: target.legendFormat.replace(/{{(\w+)}}/g, (whole, label) => s.metric[label] ?? ''),
-      points: s.values.length,
-    }));
-  },
-  text: (target) => target.expr,
-};
-
-const SOURCES = { influxdb: influx, graphite, prometheus };
-
 /* A query is asked once, however many mutations leave it as it was. */
 const answers = new Map();
 function once(key, ask) {
@@ -149,25 +73,6 @@ function once(key, ask) {
     if (error) throw error;
     return value;
   });
-}
-
-function substitution(source, chosen, faults) {
-  return (text) =>
-    text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
-      if (name in BUILT_IN) return BUILT_IN[name];
-      // "All" may have a text of its own.
-      if (name in chosen) return chosen[name]?.all ?? source.format(chosen[name] ?? '');
-      faults.push(`${whole} is no variable of this dashboard, in ${text}`);
-      return whole;
-    });
-}
-
-function picked(variable, values) {
-  if (variable.regex) {
-    const regex = new RegExp(variable.regex.slice(1, variable.regex.lastIndexOf('/')));
-    values = values.map((v) => regex.exec(v)).filter(Boolean).map((m) => m[1] ?? m[0]);
-  }
-  return [...new Set(values)];
 }
 
 async function choose(dashboard, type, faults) {

@@ -2,9 +2,6 @@
 METRICS in collectd-percore(5)), put into collectd through unixsock. So that
 every store can be asked for all of them on any machine, whatever its processor
 counts, and compared exactly."""
-import socket
-import time
-
 HOST = 'known.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
@@ -128,44 +125,8 @@ METRICS += [metric for name in SETS for metric in _set_metrics(name)]
 METRICS += [*_host_metrics(), *_package_metrics(), *_self_metrics(), *_region_metrics()]
 
 
-class Unixsock:
-    def __init__(self, collectd, patience_s=60):
-        """Waits for collectd, which binds its socket a while before it listens."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(60)
-            try:
-                self.socket.connect(collectd.socket)
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                self.socket.close()
-                collectd.check_alive()
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.05)
-        self.file = self.socket.makefile('rw')
-
-    def put(self, host, identifier, time_s, value, interval_s=1):
-        values = value if isinstance(value, tuple) else (value,)
-        text = ':'.join(repr(v) for v in values)
-        self._ask(f'PUTVAL "{host}/{identifier}" interval={interval_s} {time_s}:{text}')
-
-    def flush(self):
-        self._ask('FLUSH')
-
-    def _ask(self, line):
-        self.file.write(line + '\n')
-        self.file.flush()
-        answer = self.file.readline()
-        if not answer.startswith('0 '):
-            raise RuntimeError(f'{line}: {answer.strip()}')
-
-    def close(self):
-        self.socket.close()
-
-
 def put_second(unixsock, k, time_s):
     """All of them, for second k."""
     for metric in METRICS:
         unixsock.put(HOST, metric.identifier, time_s, metric.value(k))
+    unixsock.flush()

@@ -44,7 +44,8 @@ export const mutations = {
   'a plugin that is not there': (d, panels) => inQueries(panels, 'percore_host', 'percorehost'),
   'a parenthesis that is left out': (d, panels) => inQueries(panels, ')', ''),
   'a function that is not there': (d, panels) => {
-    inQueries(panels, 'mean(', 'meen('); inQueries(panels, 'alias(', 'alas('); },
+    inQueries(panels, 'mean(', 'meen('); inQueries(panels, 'alias(', 'alas(');
+    inQueries(panels, 'avg_over_time(', 'mean_over_time('); },
   'an override for a series that is not there': (d, panels) => {
     panels.find((p) => p.fieldConfig?.overrides.length).fieldConfig.overrides[0].matcher.options = 'moist';
     const band = panels.find((p) => p.title.startsWith('Spread'));
@@ -53,6 +54,7 @@ export const mutations = {
   'a legend that does not tell the cores apart': (d, panels) => {
     const heatmap = first(panels, 'heatmap').targets[0];
     if (heatmap.alias) heatmap.alias = 'core';
+    else if (heatmap.legendFormat) heatmap.legendFormat = 'core';
     else heatmap.target = heatmap.target.replace(/aliasByNode\((.*), -\d+\)/, "alias($1, 'core')");
   },
   'a panel without a description': (d, panels) => { delete first(panels, 'stat').description; },

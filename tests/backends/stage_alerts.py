@@ -8,11 +8,11 @@ import subprocess
 import time
 import urllib.request
 
-import known
 import outputs
 import report
 import servers
 from report import proves, skip
+from unixsock import Unixsock
 
 RULES = 'prometheus-rules.yml'
 INTERVAL_S = 30  # of promtool's tests
@@ -83,7 +83,7 @@ def labelled(host, identifier):
         labels |= dict(zip(('region', 'table', 'field'), region.groups()))
         row, quantile = re.fullmatch(r'(.*?)(?:_p99)?', type_instance).group(1), '0.99'
         labels['row'] = row
-        labels |= dict(pair.split(':') for pair in row.split('|'))
+        labels |= dict(pair.split(':') for pair in row.split('|') if ':' in pair)
         if row != type_instance:
             labels['quantile'] = quantile
     elif type_instance:
@@ -196,6 +196,7 @@ def put(unixsock, k, time_s):
         for identifier, healthy in HEALTHY.items():
             unixsock.put(host, identifier, time_s,
                          value_at(changes.get(identifier, healthy), k))
+    unixsock.flush()
 
 
 def check_prometheus(context):
@@ -206,7 +207,7 @@ def check_prometheus(context):
         outputs.LONG_MEMORY + outputs.queue() + outputs.write_prometheus(port),
         host='alerts', name='collectd-rules')
     prometheus.ready()
-    unixsock = known.Unixsock(collectd)
+    unixsock = Unixsock(collectd)
     expected = {host: alerts for host, (_, alerts) in CASES.items()}
     began = k = int(time.time())
     right_since, found = None, {}

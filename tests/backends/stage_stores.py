@@ -14,6 +14,7 @@ from fakehost import Core, FakeHost
 from report import proves, skip
 from restarts import Restarts
 from servers import free_port, missing_package, sample
+from unixsock import Unixsock
 
 SECONDS = 12  # beyond two windows of 60/13 s, so that load averages are there
 FAKE = 'percore-test'
@@ -207,13 +208,14 @@ def feed(unixsock, beside):
         # 5000, 5100 ... and after a restart 0, 100 ...
         count = 5000 + 100 * k if k < SECONDS // 2 else 100 * (k - SECONDS // 2)
         unixsock.put(known.HOST, 'percore_host-self/derive-reset_test', first + k, count)
+        unixsock.flush()
         for other in beside:
             other.step(k)
     for other in beside:
         other.finish()
     # FlushInterval, a scrape, and the batches of InfluxDB.
     time.sleep(2.5)
-    unixsock.flush()
+    unixsock.flush_outputs()
     time.sleep(0.5)
     unixsock.close()
     return first
@@ -236,7 +238,7 @@ def run(context):
         collectd = context.collectd = context.stack.collectd(
             # The known values pause while the other collectd is restarted.
             outputs.LONG_MEMORY + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
-        unixsock = known.Unixsock(collectd)
+        unixsock = Unixsock(collectd)
         wait_for_scrapes(found, 1 if restarts.missing else 2)
         first = context.first = feed(unixsock, [restarts, alarms])
     check_stores(context, found, first)
