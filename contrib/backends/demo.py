@@ -102,8 +102,8 @@ def loads(hog, producer_cores):
             os.killpg(script.pid, signal.SIGTERM)
 
 
-def feed(collectd, hosts):
-    fleet, unixsock = Fleet(hosts), Unixsock(collectd)
+def feed(unixsock, hosts):
+    fleet = Fleet(hosts)
     while True:
         time.sleep(FLEET_INTERVAL_S - time.time() % FLEET_INTERVAL_S)
         fleet.put(unixsock, int(time.time()), FLEET_INTERVAL_S)
@@ -155,7 +155,8 @@ class Demo:
         """Made-up hosts, whose values go through a real collectd."""
         collectd = self.stack.collectd(self.with_exporter(1), name='collectd-fleet',
                                        interval=FLEET_INTERVAL_S)
-        process = multiprocessing.Process(target=feed, args=(collectd, hosts), daemon=True)
+        process = multiprocessing.Process(target=feed, args=(Unixsock(collectd), hosts),
+                                          daemon=True)
         process.start()
         return process
 

@@ -109,7 +109,7 @@ class Graphite:
     """Graphite, filled by write_graphite with SeparateInstances."""
     name, type = 'Graphite', 'graphite'
 
-    FUNCTIONS = {'mean': 'average', 'sum': 'sum', 'count': 'count'}
+    FUNCTIONS = {'mean': 'average', 'sum': 'sum'}
     # A part of an alias, and what becomes of it.
     PARTS = {'field': (r'percore_(?:host_)?[a-z0-9]+_[a-z0-9]+_([a-z0-9_]+)', '{}'),
              'plugin': ('percore_(?:host_)?([a-z0-9_]+)', '{}'),
@@ -192,7 +192,7 @@ class Prometheus:
 
     COUNTERS = ('derive', 'operations', 'contextswitch')
     THIN = {'mean': 'avg_over_time', 'max': 'max_over_time', 'min': 'min_over_time'}
-    FUNCTIONS = {'mean': 'avg', 'sum': 'sum', 'count': 'count'}
+    FUNCTIONS = {'mean': 'avg', 'sum': 'sum'}
 
     @staticmethod
     def variables(source, fleet):

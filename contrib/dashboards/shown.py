@@ -8,7 +8,7 @@ class Series:
     `legend` is text, or words that tell the series apart: host, instance,
     type_instance, and of a region also field, or plugin for region, table and field. `type_instance` may be several, as a
     tuple, and `plugin` may have a `*`. `thin` says how values are joined when there
-    are more than pixels. `over` (sum, mean or count) joins all series of one legend.
+    are more than pixels. `over` (sum or mean) joins all series of one legend.
     """
 
     WORDS = ('host', 'instance', 'type_instance', 'field', 'plugin')
@@ -317,18 +317,14 @@ DROPS = dict(type='derive', names=('*',), rate=True, over='sum')
 
 FLEET_ROWS = [
     Row('Which hosts have room', [
-        Panel('stat', 'Hosts', [own('cores_online', legend='hosts', over='count')], (5, 4),
-              'Hosts that report.'),
-        Panel('stat', 'Cores online', [own('cores_online', legend='cores', over='sum')], (5, 4),
+        Panel('stat', 'Cores online', [own('cores_online', legend='cores', over='sum')], (8, 4),
               'Measured cores of all hosts.'),
         Panel('stat', 'Busy cores', [Series('all', 'load', value='shortterm', legend='busy',
-                                            over='sum')], (5, 4),
+                                            over='sum')], (8, 4),
               'Sum of the load averages of all cores over one minute.', decimals=1),
         Panel('stat', 'Cores without room',
-              [Series('all', 'gauge', 'cores_without_room', legend='full', over='sum')], (5, 4),
+              [Series('all', 'gauge', 'cores_without_room', legend='full', over='sum')], (8, 4),
               'Cores with a load of 90 % or more. Cores that poll are always among them.'),
-        Panel('stat', 'Stuck workers', [own('workers_stuck', legend='stuck', over='sum')], (4, 4),
-              'Workers of fast paths that are awake and no longer poll.', alarm_from=1),
         Panel('table', 'Hosts by room',
               [percent('all', 'cores_min', legend='host'),
                percent('all', 'cores_mean', legend='host'),
@@ -337,10 +333,10 @@ FLEET_ROWS = [
                percent('all', 'cores_useful_max', legend='host'),
                region('*drop*', legend='host', **DROPS),
                own('workers_stuck', legend='host')], (24, 15),
-              'The host with the least room first: by the load of its least busy core. Click a '
+              'Newest values of the last two minutes; the host with the least room first: by the load of its least busy core. Click a '
               'host to see its cores. Cores without room have a load of 90 % or more; for cores '
               'that poll, see the useful load of the busiest of them.', 'percent', room=True,
-              name='Host', links_to_host=True, descending='Least busy core', columns=(
+              name='Host', links_to_host=True, newest='2m', descending='Least busy core', columns=(
                   {'lastNotNull': 'Least busy core'}, {'lastNotNull': 'Mean load'},
                   {'lastNotNull': 'Cores without room'}, {'lastNotNull': 'Cores'},
                   {'lastNotNull': 'Highest useful load'}, {'lastNotNull': 'Drops per second'},
@@ -351,13 +347,8 @@ FLEET_ROWS = [
         Panel('heatmap', 'Mean load of each host over time',
               [percent('all', 'cores_mean', legend='host')], (24, 12),
               'One line per host.', 'percent'),
-        Panel('timeseries', 'Busy cores of all hosts',
-              [Series('all', 'load', value='shortterm', legend='busy', over='sum'),
-               Series('all', 'gauge', 'cores_without_room', legend='without room', over='sum'),
-               own('cores_online', legend='online', over='sum')], (12, 8),
-              'Sums over all hosts.', 'short', dashed='online', from_zero=True),
         Panel('timeseries', 'Drops of all hosts',
-              [region('*drop*', legend='plugin', **DROPS)], (12, 8),
+              [region('*drop*', legend='plugin', **DROPS)], (24, 8),
               'Per second: all counters whose names contain drop.', 'short', from_zero=True,
               fields='rates'),
     ]),

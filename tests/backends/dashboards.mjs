@@ -4,7 +4,8 @@
  *
  *   node dashboards.mjs CONFIG
  *
- * CONFIG is JSON: modules (folder of node_modules), schema, files, host, cores,
+ * CONFIG is JSON: modules (folder of node_modules), schema, files, siblings (all
+ * dashboards that they may lead to), host, cores,
  * influx {url, database}, graphite {url}, prometheus {url}. Prints one JSON object
  * per finding: {ok, sentence, why}.
  */
@@ -59,6 +60,26 @@ function faultsOfLayout(dashboard) {
     if (p.type === 'row') continue;
     if (!p.title || !p.description) faults.push(`panel ${p.id} has no title or no description`);
     if (!p.targets?.length) faults.push(`panel ${p.id} asks for nothing`);
+  }
+  return faults;
+}
+
+/* Where it leads to is a dashboard beside it, with the variables that it is given. */
+function faultsOfLinks(dashboard) {
+  const links = [...dashboard.links, ...allPanels(dashboard).flatMap((p) =>
+    (p.fieldConfig?.overrides ?? []).flatMap((o) =>
+      o.properties.filter(({ id }) => id === 'links').flatMap(({ value }) => value)))];
+  const faults = links.length > 0 ? [] : ['there is no link to hosts, or to all of them'];
+  for (const { url } of links) {
+    const [, uid, query] = /^\/d\/([^?]+)\??(.*)$/.exec(url) ?? [];
+    const target = config.siblings.map((file) => JSON.parse(fs.readFileSync(file))).find((d) => d.uid === uid);
+    if (!target) {
+      faults.push(`${url} leads nowhere`);
+      continue;
+    }
+    const names = [...query.matchAll(/var-(\w+)=|\$\{(\w+):queryparam\}/g)].map((m) => m[1] ?? m[2]);
+    for (const name of names)
+      if (!target.templating.list.some((v) => v.name === name)) faults.push(`${url}: no variable ${name} there`);
   }
   return faults;
 }
@@ -160,7 +181,7 @@ async function faultsOfQueries(dashboard) {
 async function faultsOf(dashboard) {
   const form = faultsOfForm(dashboard);
   // Without its form there is no telling where its queries are.
-  return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...(await faultsOfQueries(dashboard))];
+  return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...faultsOfLinks(dashboard), ...(await faultsOfQueries(dashboard))];
 }
 
 for (const file of config.files) {
@@ -169,6 +190,7 @@ for (const file of config.files) {
   const dashboard = JSON.parse(text);
   say(`${name} is a dashboard by the types of Grafana ${config.grafana}`, faultsOfForm(dashboard));
   say(`${name} has its panels side by side, with titles and descriptions`, faultsOfLayout(dashboard));
+  say(`${name} leads to a dashboard that is there`, faultsOfLinks(dashboard));
   const queries = allPanels(dashboard).flatMap((p) => p.targets ?? []).length;
   say(`all ${queries} queries and all variables of ${name} bring data of ${config.host}`,
     await faultsOfQueries(dashboard));

@@ -2,8 +2,9 @@
  *
  *   node fleet_page.mjs CONFIG
  *
- * CONFIG is JSON: files, until (seconds), minutes, step, again (how often; the last
- * time counts), influx {url, database}, graphite {url}, prometheus {url}.
+ * CONFIG is JSON: file, until (seconds), minutes, step, influx {url, database},
+ * graphite {url}, prometheus {url}. Prints {hosts, queries, series, points, all,
+ * slowest}, the last two in milliseconds.
  */
 import fs from 'node:fs';
 import { picked, sourcesOf, substitution } from './sources.mjs';
@@ -34,7 +35,8 @@ async function page(dashboard) {
   }
   for (const panel of dashboard.panels)
     for (const target of panel.targets ?? []) {
-      const series = await timed(() => source.series(target, substitution(source, chosen, faults)));
+      const own = sourcesOf(config, panel)[type];
+      const series = await timed(() => own.series(target, substitution(own, chosen, faults)));
       found.series += series.length;
       for (const { points } of series) found.points += points;
     }
@@ -42,13 +44,4 @@ async function page(dashboard) {
   return found;
 }
 
-console.log('store       hosts  queries  series   points  all queries  slowest');
-for (const file of config.files) {
-  const dashboard = JSON.parse(fs.readFileSync(file));
-  let found;
-  for (let i = 0; i < config.again; i++) found = await page(dashboard);
-  const name = dashboard.title.match(/\((.*)\)/)[1];
-  console.log(`${name.padEnd(10)} ${String(found.hosts).padStart(6)} ${String(found.queries).padStart(8)} ` +
-    `${String(found.series).padStart(7)} ${String(found.points).padStart(8)} ` +
-    `${(found.all / 1000).toFixed(2).padStart(10)} s ${(found.slowest / 1000).toFixed(2).padStart(6)} s`);
-}
+console.log(JSON.stringify(await page(JSON.parse(fs.readFileSync(config.file)))));

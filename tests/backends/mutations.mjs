@@ -57,5 +57,6 @@ export const mutations = {
     else if (heatmap.legendFormat) heatmap.legendFormat = 'core';
     else heatmap.target = heatmap.target.replace(/aliasByNode\((.*), -\d+\)/, "alias($1, 'core')");
   },
+  'a link to nowhere': (d) => { d.links[0].url = d.links[0].url.replace('percore', 'precore'); },
   'a panel without a description': (d, panels) => { delete first(panels, 'stat').description; },
 };

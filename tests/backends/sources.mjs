@@ -3,10 +3,11 @@
 
 const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
 
-/* Over the minutes before `until` (seconds), a point every `step` seconds. */
-export function sourcesOf(config) {
+/* Over the minutes before `until` (seconds), or those that the panel has of its own,
+ * a point every `step` seconds. */
+export function sourcesOf(config, panel = {}) {
   const { until, step } = config;
-  const since = until - 60 * config.minutes;
+  const since = until - 60 * (parseInt(panel.timeFrom, 10) || config.minutes);
   const builtIn = {
     timeFilter: `time >= ${since}s and time <= ${until}s`, __interval: `${step}s`, __rate_interval: `${4 * step}s` };
   const influx = {

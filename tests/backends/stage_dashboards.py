@@ -1,5 +1,6 @@
 """Every dashboard is one that its program takes, and all that it asks for is
 there."""
+import glob
 import hashlib
 import json
 import os
@@ -48,6 +49,7 @@ def check(context, host, mutate, files):
     config = {
         'modules': modules, 'schema': make_schema(modules), 'grafana': grafana,
         'files': [os.path.join(context.root, 'contrib/dashboards', name) for name in files],
+        'siblings': glob.glob(os.path.join(context.root, 'contrib/dashboards/grafana-*.json')),
         'host': host, 'cores': [str(core) for core in known.CORES], 'mutate': mutate,
         'influx': {'url': context.servers['influxdb'].url, 'database': 'collectd'},
         'graphite': {'url': context.servers['graphite'].url},

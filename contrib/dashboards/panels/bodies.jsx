@@ -75,7 +75,8 @@ function HeatMap({ panel, frames, range, width, height }) {
       times.forEach((time, i) => {
         if (values[i] === null) return;
         context.fillStyle = colour((values[i] - min) / (max - min));
-        context.fillRect(x(time - step), top, x(time) - x(time - step) + 0.5, row > 4 ? row - 1 : row);
+        const from = Math.max(left, x(time - step));
+        context.fillRect(from, top, x(time) - from + 0.5, row > 4 ? row - 1 : row);
       });
       // As many names as there is room for.
       if (index % Math.ceil(14 / row)) return;

@@ -4,8 +4,8 @@ import { lastValueFrom } from 'rxjs';
 import { FieldType, getDisplayProcessor, getFieldDisplayName, standardTransformers,
   standardTransformersRegistry, stringToJsRegex, toDataFrame, transformDataFrame } from '@grafana/data';
 
-standardTransformersRegistry.setInit(() => Object.values(standardTransformers).filter((each) => each?.id).map(
-  (transformation) => ({ id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null })));
+const transformers = new Map(Object.values(standardTransformers).map((each) => [each.id, each]));
+standardTransformersRegistry.setInit(() => [...transformers.values()].map((transformation) => ({ id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null })));
 
 const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
 const ask = async (path, parameters) =>
@@ -119,7 +119,9 @@ function dress(frames, panel, theme) {
       if (field.type === FieldType.time) continue;
       const name = getFieldDisplayName(field, frame, frames);
       field.config = { ...field.config, ...configOf(panel, name) };
-      field.state = { ...field.state, seriesIndex: index, displayName: name };
+      const known = field.values.filter((value) => typeof value === 'number');
+      const [min, max] = [Math.min(...known), Math.max(...known)];
+      field.state = { ...field.state, seriesIndex: index, displayName: name, range: { min, max, delta: max - min } };
       field.display = getDisplayProcessor({ field, theme });
       if (field.config.links)
         field.getLinks = ({ valueRowIndex }) => field.config.links.map(({ title, url }) => ({
