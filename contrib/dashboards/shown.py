@@ -6,9 +6,10 @@ class Series:
     """Some values of percore. `instance` is a core, a set of cores or what a
     wildcard matches: `$core` and `$set` are chosen at the top of the dashboard.
     `legend` is text, or words that tell the series apart: host, instance,
-    type_instance, and of a region also field, or plugin for region, table and field. `type_instance` may be several, as a
-    tuple, and `plugin` may have a `*`. `thin` says how values are joined when there
-    are more than pixels. `over` (sum or mean) joins all series of one legend.
+    type_instance, and of a region field or plugin (region, table and field).
+    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin`
+    says how values are joined when there are more than pixels. `over` (sum or mean)
+    joins all series of one legend.
     """
 
     WORDS = ('host', 'instance', 'type_instance', 'field', 'plugin')
@@ -123,7 +124,7 @@ HOST_ROWS = [
               'The core with the most room first: by the mean load over the time shown, or by '
               'the mean useful load if the core polls.', 'percent', room=True, name='Core',
               columns=({'lastNotNull': 'Newest', 'mean': 'Mean'}, {'mean': 'Useful'}),
-              by_least_of=('Mean', 'Useful')),
+              sparse=('Useful',), by_least_of=('Mean', 'Useful')),
     ]),
     Row('Load per core', [
         Panel('heatmap', 'Load of each core over time', [percent('$core', 'busy')], (24, 10),
@@ -333,14 +334,15 @@ FLEET_ROWS = [
                percent('all', 'cores_useful_max', legend='host'),
                region('*drop*', legend='host', **DROPS),
                own('workers_stuck', legend='host')], (24, 15),
-              'Newest values of the last two minutes; the host with the least room first: by the load of its least busy core. Click a '
-              'host to see its cores. Cores without room have a load of 90 % or more; for cores '
-              'that poll, see the useful load of the busiest of them.', 'percent', room=True,
+              'Newest values of the last two minutes, the host with the least room first: by the '
+              'load of its least busy core. Click a host to see its cores. Cores without room have '
+              'a load of 90 % or more; for cores that poll, see the highest useful load.', 'percent', room=True,
               name='Host', links_to_host=True, newest='2m', descending='Least busy core', columns=(
                   {'lastNotNull': 'Least busy core'}, {'lastNotNull': 'Mean load'},
                   {'lastNotNull': 'Cores without room'}, {'lastNotNull': 'Cores'},
                   {'lastNotNull': 'Highest useful load'}, {'lastNotNull': 'Drops per second'},
                   {'lastNotNull': 'Stuck workers'}),
+              sparse=('Highest useful load',),
               counts=('Cores without room', 'Cores', 'Drops per second', 'Stuck workers')),
     ]),
     Row('Over time', [

@@ -76,7 +76,7 @@ function HeatMap({ panel, frames, range, width, height }) {
         if (values[i] === null) return;
         context.fillStyle = colour((values[i] - min) / (max - min));
         const from = Math.max(left, x(time - step));
-        context.fillRect(from, top, x(time) - from + 0.5, row > 4 ? row - 1 : row);
+        context.fillRect(from, top, Math.max(0, x(time) - from + 0.5), row > 4 ? row - 1 : row);
       });
       // As many names as there is room for.
       if (index % Math.ceil(14 / row)) return;
