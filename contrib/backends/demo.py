@@ -138,7 +138,8 @@ class Demo:
         if self.graphite:
             self.graphite.ready()
         self.outputs = body
-        body = self.with_exporter(0) + PERCORE.format(plugin=plugin_folder, collectd=collectd_folder(), root=root)
+        body = self.with_exporter(0) + PERCORE.format(
+            plugin=plugin_folder, collectd=collectd_folder(), root=root)
         env = {'PERCORE_RUNTIME_DIR': stack.runtime_folder()}
         self.collectd = stack.collectd(body, host=HOST, env=env)
         if producer:

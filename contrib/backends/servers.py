@@ -9,6 +9,7 @@ and the tests use it alike.
     # all have ended, in the reverse order
 """
 import ctypes
+import glob
 import os
 import re
 import signal
@@ -133,9 +134,17 @@ class Server:
             return ''.join(log.readlines()[-lines:])
 
     def cpu_seconds(self):
-        with open(f'/proc/{self.pid}/stat') as stat:
-            fields = stat.read().rsplit(')', 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+        """Of all processes of its session."""
+        ticks = 0
+        for path in glob.glob('/proc/[0-9]*/stat'):
+            try:
+                with open(path) as stat:
+                    fields = stat.read().rsplit(')', 1)[1].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+            if int(fields[3]) == self.pid:
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf('SC_CLK_TCK')
 
     def terminate(self):
         if self.process.poll() is not None:

@@ -319,13 +319,15 @@ DROPS = dict(type='derive', names=('*',), rate=True, over='sum')
 FLEET_ROWS = [
     Row('Which hosts have room', [
         Panel('stat', 'Cores online', [own('cores_online', legend='cores', over='sum')], (8, 4),
-              'Measured cores of all hosts.'),
+              'Measured cores of all hosts.', newest='5m'),
         Panel('stat', 'Busy cores', [Series('all', 'load', value='shortterm', legend='busy',
                                             over='sum')], (8, 4),
-              'Sum of the load averages of all cores over one minute.', decimals=1),
+              'Sum of the load averages of all cores over one minute.', decimals=1,
+              newest='5m'),
         Panel('stat', 'Cores without room',
               [Series('all', 'gauge', 'cores_without_room', legend='full', over='sum')], (8, 4),
-              'Cores with a load of 90 % or more. Cores that poll are always among them.'),
+              'Cores with a load of 90 % or more. Cores that poll are always among them.',
+              newest='5m'),
         Panel('table', 'Hosts by room',
               [percent('all', 'cores_min', legend='host'),
                percent('all', 'cores_mean', legend='host'),
@@ -336,7 +338,8 @@ FLEET_ROWS = [
                own('workers_stuck', legend='host')], (24, 15),
               'Newest values of the last two minutes, the host with the least room first: by the '
               'load of its least busy core. Click a host to see its cores. Cores without room have '
-              'a load of 90 % or more; for cores that poll, see the highest useful load.', 'percent', room=True,
+              'a load of 90 % or more; for cores that poll, see the highest useful load.', 'percent',
+              room=True,
               name='Host', links_to_host=True, newest='2m', descending='Least busy core', columns=(
                   {'lastNotNull': 'Least busy core'}, {'lastNotNull': 'Mean load'},
                   {'lastNotNull': 'Cores without room'}, {'lastNotNull': 'Cores'},

@@ -34,8 +34,8 @@ const box = ({ x, y, w, h }) => ({
 function Panel({ dashboard, panel, config, variables, tick }) {
   const [state, setState] = useState();
   useEffect(() => {
-    const to = Date.now();
-    const range = { from: to - config.minutes * 60000, to };
+    const to = Date.now() - parseInt(panel.timeShift ?? 0, 10) * 1000;
+    const range = { from: to - parseInt(panel.timeFrom ?? config.minutes, 10) * 60000, to };
     framesOf(dashboard, panel, config, variables, range, theme).then(
       (frames) => setState({ frames, range }),
       (error) => { console.error(`panel ${panel.id} ${panel.title}: ${error.message}`); });
