@@ -112,15 +112,15 @@ HOST_ROWS = [
         Panel('stat', 'Cores without a value', [own('cores_without_value', legend='without')],
               (4, 4), 'Cores that are online and could not be measured. If this is not 0, the '
               'figures on this page do not cover the whole host.', alarm_from=1),
-        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'busy')], (11, 9),
+        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'busy')], (11, 12),
               f'Share of time in which the core was not halted: {ROOM}. A core whose sibling '
               'hardware thread is busy has about half its room. A core that polls is always '
               'full; the next panel shows how much of that is useful.', 'percent', room=True),
-        Panel('bargauge', 'Useful load of polling cores', [percent('$core', 'useful')], (5, 9),
+        Panel('bargauge', 'Useful load of polling cores', [percent('$core', 'useful')], (5, 12),
               f'Share of time in which a polling worker had work: {ROOM}. Only for a fast path '
               'that publishes it, see percore(3).', 'percent', room=True),
         Panel('table', 'Cores by room',
-              [percent('$core', 'busy'), percent('$core', 'useful')], (8, 9),
+              [percent('$core', 'busy'), percent('$core', 'useful')], (8, 12),
               'The core with the most room first: by the mean load over the time shown, or by '
               'the mean useful load if the core polls.', 'percent', room=True, name='Core',
               columns=({'lastNotNull': 'Newest', 'mean': 'Mean'}, {'mean': 'Useful'}),

@@ -79,7 +79,7 @@ function HeatMap({ panel, frames, range, width, height }) {
         context.fillRect(from, top, Math.max(0, x(time) - from + 0.5), row > 4 ? row - 1 : row);
       });
       // As many names as there is room for.
-      if (index % Math.ceil(14 / row)) return;
+      if (index % Math.ceil(14 / row) || top + row / 2 < 6) return;
       context.fillStyle = '#ccccdc';
       context.textAlign = 'right';
       context.fillText(frame.fields[1].config.displayName, left - 8, top + row / 2);
