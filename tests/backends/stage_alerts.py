@@ -36,7 +36,11 @@ HEALTHY = {
     'percore_host_gtpu_port_rx_packets-all/derive-port:eth0|queue:3': grows(1000),
     'percore_host_gtpu_port_rx_drops-all/derive-port:eth0|queue:3': grows(0),
     'percore_host_gtpu_port_rx_errors-all/derive-port:eth0|queue:3': grows(2),
+    'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_p50': 102.5,
     'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_p99': 812.5,
+    'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_max': 950.0,
+    'percore_host_gtpu_port_queued-all/gauge-port:eth0|queue:3': 7.0,
+    'percore_gtpu_port_rx_packets-1@east/derive-port:eth0|queue:3': grows(500),
 }
 # What is different on a host of that name, and the alerts that fire there.
 CASES = {
@@ -71,21 +75,28 @@ def value_at(values, k):
 # -- promtool -----------------------------------------------------------------
 
 
+QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
+
+
 def labelled(host, identifier):
     """The series that prometheus.yml makes of this identifier, but for the
     values of a load, which have a name each."""
     plugin, instance, type, type_instance = re.fullmatch(
         r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
-    labels = {'host': host, 'set' if plugin.startswith('percore_host') else 'core': instance}
+    where = 'set' if plugin.startswith('percore_host') else 'core'
+    instance, _, region_instance = instance.partition('@')
+    labels = {'host': host, where: instance}
+    if region_instance:
+        labels['region_instance'] = region_instance
     name = f'collectd_{plugin}_{type}' + ('_total' if type == 'derive' else '')
     region = re.fullmatch(r'percore_(?:host_)?([a-z0-9]+)_([a-z0-9]+)_([a-z0-9_]+)', plugin)
     if region:
         labels |= dict(zip(('region', 'table', 'field'), region.groups()))
-        row, quantile = re.fullmatch(r'(.*?)(?:_p99)?', type_instance).group(1), '0.99'
+        row, percentile = re.fullmatch(r'(.*?)(?:_(p50|p90|p99|max))?', type_instance).groups()
         labels['row'] = row
         labels |= dict(pair.split(':') for pair in row.split('|') if ':' in pair)
-        if row != type_instance:
-            labels['quantile'] = quantile
+        if percentile:
+            labels['quantile'] = QUANTILES[percentile]
     elif type_instance:
         labels['type'] = type_instance
     return name, labels
@@ -224,7 +235,8 @@ def check_prometheus(context):
     with proves('in a real Prometheus each alert fires on the host of its case and on no other'):
         assert right_since and k - right_since >= 10, \
             {host: (found[host], expected[host]) for host in CASES if found[host] != expected[host]}
-    with proves('region, table, field, row, quantile and the parts of a row are labels'):
+    with proves('core, set, region, table, field, row, quantile, the parts of a row and the instance '
+                'of a region are labels of their own'):
         for identifier in HEALTHY:
             name, labels = labelled('healthy', identifier)
             if identifier.endswith('/load'):
