@@ -118,6 +118,7 @@ class Demo:
     def __init__(self, stack, plugin_folder, graphite, influxdb, prometheus, root, producer):
         self.stack, self.graphite, self.influxdb, self.prometheus = stack, None, None, None
         self.exporter_ports = servers.free_port(), servers.free_port()
+        self.fleet = 0
         body = sample('queue.conf')
         if prometheus:
             self.prometheus = stack.prometheus(*self.exporter_ports).ready()
@@ -159,6 +160,7 @@ class Demo:
         process = multiprocessing.Process(target=feed, args=(Unixsock(collectd), hosts),
                                           daemon=True)
         process.start()
+        self.fleet = hosts
         return process
 
     def graphite_address(self, refresh_s=5):
@@ -262,8 +264,7 @@ def main():
             began = time.monotonic()
             demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
                         options.influxdb, options.prometheus, root, producer)
-            demo.fleet = options.fleet
-            if demo.fleet:
+            if options.fleet:
                 end.callback(demo.start_fleet(options.fleet).terminate)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')

@@ -11,7 +11,7 @@ import tempfile
 import known
 import node_packages
 import report
-import stage_stores
+from fleet import Fleet
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 KINDS = ('graphite', 'influxdb', 'prometheus')
@@ -72,6 +72,12 @@ def run(context):
                                 '--check'], capture_output=True, text=True)
     with report.proves('the dashboards are what contrib/dashboards/generate writes'):
         assert generated.returncode == 0, generated.stderr
+    with report.proves('the made-up hosts of contrib/backends/fleet.py have values of percore only'):
+        sent = {identifier for host in Fleet(10, cores=len(known.CORES)).hosts
+                for identifier, _ in (*host.of_host(0, 1), *host.of_cores(0))
+                if not identifier.startswith('percore_host_')}  # regions have names of their own
+        assert sent <= {metric.identifier for metric in known.METRICS}, \
+            sent - {metric.identifier for metric in known.METRICS}
     missing = node_packages.missing(HERE, 'backends')
     if not missing and not set(KINDS) <= set(context.servers):
         missing = 'influxdb, graphite-web or prometheus is not installed'
