@@ -84,6 +84,7 @@ function HeatMap({ panel, frames, range, width, height }) {
       context.textAlign = 'right';
       context.fillText(frame.fields[1].config.displayName, left - 8, top + row / 2);
     });
+    context.fillStyle = '#ccccdc';
     context.textAlign = 'center';
     const minute = 60000;
     for (let t = Math.ceil(range.from / minute) * minute; t < range.to; t += minute)
