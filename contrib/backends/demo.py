@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Runs percore with a real Graphite or InfluxDB and a dashboard until Ctrl-C.
-contrib/demo --graphite and --influxdb build what is needed and call it:
+"""percore on this machine, with a real Graphite, InfluxDB or Prometheus and its
+dashboard, until Ctrl-C. contrib/demo --graphite, --influxdb and --prometheus build
+what is needed and call it:
 
     demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
-            [--simulate CORES] [--seconds N] [--pictures DIR]
+            [--prometheus] [--simulate CORES] [--fleet HOSTS] [--seconds N] [--pictures DIR]
 """
 import argparse
 import contextlib
@@ -24,11 +25,14 @@ sys.path.insert(0, HERE)
 import graphite_dashboard  # noqa: E402
 import panels  # noqa: E402
 import servers  # noqa: E402
+from fleet import Fleet  # noqa: E402
 from fakehost import FakeHost, example, pollers  # noqa: E402
 from servers import sample  # noqa: E402
+from unixsock import Unixsock  # noqa: E402
 
 HOST = 'demo'
 MINUTES = 4
+FLEET_INTERVAL_S = 5
 PERCORE = '''
 PluginDir "{plugin}"
 LoadPlugin percore
@@ -98,15 +102,26 @@ def loads(hog, producer_cores):
             os.killpg(script.pid, signal.SIGTERM)
 
 
+def feed(unixsock, hosts):
+    fleet = Fleet(hosts)
+    while True:
+        time.sleep(FLEET_INTERVAL_S - time.time() % FLEET_INTERVAL_S)
+        fleet.put(unixsock, int(time.time()), FLEET_INTERVAL_S)
+
+
 # -- the servers ------------------------------------------------------------------
 
 
 class Demo:
-    """The running stack: .graphite and .influxdb are servers, or None."""
+    """The running stack: .graphite, .influxdb and .prometheus are servers, or None."""
 
-    def __init__(self, stack, plugin_folder, graphite, influxdb, root, producer):
-        self.stack, self.graphite, self.influxdb = stack, None, None
+    def __init__(self, stack, plugin_folder, graphite, influxdb, prometheus, root, producer):
+        self.stack, self.graphite, self.influxdb, self.prometheus = stack, None, None, None
+        self.exporter_ports = servers.free_port(), servers.free_port()
+        self.fleet = 0
         body = sample('queue.conf')
+        if prometheus:
+            self.prometheus = stack.prometheus(*self.exporter_ports).ready()
         if graphite:
             carbon = stack.carbon(
                 sample('storage-schemas.conf', {'10s:1d,1m:30d,10m:2y': '1s:2h'})
@@ -123,11 +138,30 @@ class Demo:
             self.influxdb.ready()
         if self.graphite:
             self.graphite.ready()
-        body += PERCORE.format(plugin=plugin_folder, collectd=collectd_folder(), root=root)
+        self.outputs = body
+        body = self.with_exporter(0) + PERCORE.format(
+            plugin=plugin_folder, collectd=collectd_folder(), root=root)
         env = {'PERCORE_RUNTIME_DIR': stack.runtime_folder()}
         self.collectd = stack.collectd(body, host=HOST, env=env)
         if producer:
             stack.program('producer', producer, env)
+
+    def with_exporter(self, number):
+        """The outputs; each collectd needs a port of its own for Prometheus."""
+        if not self.prometheus:
+            return self.outputs
+        return self.outputs + sample('write_prometheus.conf', {
+            'Port "9103"': f'Port "{self.exporter_ports[number]}"'})
+
+    def start_fleet(self, hosts):
+        """Made-up hosts, whose values go through a real collectd."""
+        collectd = self.stack.collectd(self.with_exporter(1), name='collectd-fleet',
+                                       interval=FLEET_INTERVAL_S)
+        process = multiprocessing.Process(target=feed, args=(Unixsock(collectd), hosts),
+                                          daemon=True)
+        process.start()
+        self.fleet = hosts
+        return process
 
     def graphite_address(self, refresh_s=5):
         """Saves the dashboard in Graphite, and returns its address."""
@@ -150,6 +184,11 @@ class Demo:
                     f'{self.influxdb.url}/query?db=collectd&q={query}') as answer:
                 if b'percore_value' not in answer.read():
                     return False
+        if self.prometheus:
+            with urllib.request.urlopen(f'{self.prometheus.url}/api/v1/query?query='
+                                        'collectd_percore_percent') as answer:
+                if b'busy' not in answer.read():
+                    return False
         return True
 
     def wait_for_values(self, patience_s=60):
@@ -169,20 +208,30 @@ def describe(demo, serve):
     """Prints the addresses to open."""
     if demo.graphite:
         say(f'\n  Graphite:  {demo.graphite_address()}')
+    dashboards = []
     if demo.influxdb:
-        say(f'\n  InfluxDB:  {demo.influxdb.url}, database collectd, no password')
-        say('             For Grafana: a data source of type InfluxDB (InfluxQL) with this URL '
-            'and\n             database, and import contrib/dashboards/grafana-influxdb.json.')
-        missing = panels.missing()
-        if missing:
-            say(f'             Its panels cannot be shown without Grafana: {missing}.')
-        else:
-            say('             Preparing its panels without Grafana (npm, once: 500 MB) ...')
-            try:
-                say(f'\n  Panels:    {serve(panels.build())}')
-            except subprocess.CalledProcessError:
-                say('             npm could not install them; use Grafana instead.')
-    say('\nEverything listens on loopback only and ends at Ctrl-C.')
+        say(f'\n  InfluxDB:    {demo.influxdb.url}, database collectd, no password')
+        dashboards.append('grafana-influxdb.json')
+    if demo.prometheus:
+        say(f'\n  Prometheus:  {demo.prometheus.url}')
+        dashboards.append('grafana-prometheus.json')
+    if dashboards:
+        say('               For Grafana: add a data source with this URL and import\n'
+            f'               {" and ".join("contrib/dashboards/" + name for name in dashboards)}.')
+    if demo.fleet:
+        dashboards += [name.replace('grafana-', 'grafana-fleet-') for name in dashboards]
+    missing = dashboards and panels.missing()
+    if missing:
+        say(f'               The panels cannot be shown without Grafana: {missing}.')
+    elif dashboards:
+        say('               Preparing their panels without Grafana (npm, once: 500 MB) ...')
+        try:
+            built = panels.build()
+            for name in dashboards:
+                say(f'\n  {name}: {serve(built, name)}')
+        except subprocess.CalledProcessError:
+            say('               npm could not install them; the values are there all the same.')
+    say('\nAll of it is on loopback and ends at Ctrl-C.')
 
 
 def main():
@@ -192,6 +241,8 @@ def main():
     parser.add_argument('--producer', help='contrib/producers/gateway')
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
+    parser.add_argument('--prometheus', action='store_true')
+    parser.add_argument('--fleet', type=int, metavar='HOSTS', help='add made-up hosts')
     parser.add_argument('--simulate', type=int, metavar='CORES',
                         help='show a simulated host with at least 8 cores instead')
     parser.add_argument('--seconds', type=float, default=math.inf)
@@ -213,13 +264,17 @@ def main():
             producer = options.producer and [options.producer, *naps, *map(str, producer_cores)]
             began = time.monotonic()
             demo = Demo(stack, os.path.abspath(options.plugin_dir), options.graphite,
-                        options.influxdb, root, producer)
+                        options.influxdb, options.prometheus, root, producer)
+            if options.fleet:
+                end.callback(demo.start_fleet(options.fleet).terminate)
             demo.wait_for_values()
             say(f'Values arrive, {time.monotonic() - began:.0f} s after the start.')
 
-            def serve(built):
+            def serve(built, name):
+                store = demo.influxdb if 'influxdb' in name else demo.prometheus
+                host, interval_s = (None, FLEET_INTERVAL_S) if 'fleet' in name else (HOST, 1)
                 return end.enter_context(panels.Server(
-                    built, demo.influxdb.url, HOST, MINUTES)).url
+                    built, store.url, name, host, MINUTES, interval_s)).url
 
             if options.pictures:
                 panels.take_pictures(demo, serve, options.pictures, MINUTES)

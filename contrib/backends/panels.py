@@ -1,6 +1,6 @@
-"""Shows the panels of contrib/dashboards/grafana-influxdb.json in a browser, drawn
-by Grafana's own components but without Grafana: for the demo and for the pictures
-of the README. The page is contrib/dashboards/panels."""
+"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn
+by Grafana's own components without a Grafana: for a look at the demonstration and
+for the pictures of the README. The page is contrib/dashboards/panels."""
 import hashlib
 import http.server
 import json
@@ -18,7 +18,6 @@ import servers
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 SOURCE = os.path.join(ROOT, 'contrib', 'dashboards', 'panels')
-DASHBOARD = os.path.join(ROOT, 'contrib', 'dashboards', 'grafana-influxdb.json')
 BROWSER_PACKAGES = os.path.join(ROOT, 'tests', 'backends')  # has playwright-core
 
 ESBUILD = ['--bundle', '--format=esm', '--splitting', '--minify', '--jsx=automatic',
@@ -57,13 +56,14 @@ def build():
 
 
 class Server:
-    """Serves the page, its configuration and the store on loopback."""
+    """Serves the page, what it is to show, and the store, on loopback. Without a
+    host the dashboard is one of all hosts."""
 
-    def __init__(self, page, store, host, minutes, refresh_ms=5000, open_rows=True):
+    def __init__(self, page, store, dashboard, host, minutes, interval_s=1):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
-                  'refresh_ms': refresh_ms, 'open': open_rows,
+                  'interval_s': interval_s, 'refresh_ms': 5000, 'open': True,
                   'prefer': {'counter': '_tunnel_rx_packets'}}
-        with open(DASHBOARD, 'rb') as file:
+        with open(os.path.join(ROOT, 'contrib', 'dashboards', dashboard), 'rb') as file:
             fixed = {'/config.json': json.dumps(config).encode(), '/dashboard.json': file.read()}
 
         icons = os.path.join(os.path.dirname(page), 'node_modules/@grafana/ui/dist/public/img')
@@ -82,7 +82,7 @@ class Server:
             def do_GET(self):
                 if self.path in fixed:
                     self.answer(200, fixed[self.path])
-                elif self.path.startswith('/store/query?'):
+                elif self.path.startswith('/store/'):
                     self.ask(store + self.path[len('/store'):])
                 else:
                     super().do_GET()
@@ -129,13 +129,21 @@ def look(script, config):
     return json.loads(process.stdout)
 
 
-# Which rows of the dashboard each picture shows.
+# Which rows of each dashboard the pictures show.
 PICTURES = {
-    'grafana-room.png': ('Which cores have room',),
-    'grafana-loads.png': ('Load per core',),
-    'grafana-regions.png': ('Fast path: regions',),
-    'grafana-averages.png': ('Load averages', 'Hidden and unaccounted work',
-                             'Hidden and unaccounted work of each core (ReportHidden true)'),
+    'grafana-influxdb.json': {
+        'grafana-room.png': ('Which cores have room',),
+        'grafana-loads.png': ('Load per core',),
+        'grafana-regions.png': ('Fast path: regions',),
+        'grafana-averages.png': ('Load averages', 'Hidden and unaccounted work',
+                                 'Hidden and unaccounted work of each core (ReportHidden true)'),
+    },
+    'grafana-prometheus.json': {
+        'grafana-prometheus.png': ('Which cores have room', 'Load per core'),
+    },
+    'grafana-fleet-prometheus.json': {
+        'grafana-fleet.png': ('Which hosts have room', 'Over time'),
+    },
 }
 
 
@@ -153,14 +161,16 @@ def take_pictures(demo, serve, folder, minutes):
         'url': demo.graphite_address(refresh_s=600), 'graphs': 11, 'width': 1230, 'height': 990,
         'picture': os.path.join(folder, 'graphite-web.png')})
     faults += found['faults']
-    found = look('panels.mjs', {
-        'url': serve(page), 'width': 1288, 'pictures': {
-            os.path.join(folder, name): rows for name, rows in PICTURES.items()}})
-    faults += found['faults']
+    for dashboard, pictures in PICTURES.items():
+        found = look('panels.mjs', {
+            'url': serve(page, dashboard), 'width': 1288, 'pictures': {
+                os.path.join(folder, name): rows for name, rows in pictures.items()}})
+        faults += found['faults']
     if faults:
         raise RuntimeError('\n'.join(faults))
     # Reducing the number of colours makes the files a third as large.
     subprocess.run(['pngquant', '--force', '--ext', '.png', '--speed', '1', '--strip',
-                    *(os.path.join(folder, name) for name in ('graphite-web.png', *PICTURES))],
+                    *(os.path.join(folder, name) for name in (
+                        'graphite-web.png', *(n for each in PICTURES.values() for n in each)))],
                    check=True)
     print(f'Pictures are in {folder}.')

@@ -8,6 +8,7 @@ below one directory. No service is started, and /var and /etc are not used.
     # here all have ended, in reverse order
 """
 import ctypes
+import glob
 import os
 import re
 import signal
@@ -132,9 +133,17 @@ class Server:
             return ''.join(log.readlines()[-lines:])
 
     def cpu_seconds(self):
-        with open(f'/proc/{self.pid}/stat') as stat:
-            fields = stat.read().rsplit(')', 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf('SC_CLK_TCK')
+        """Of all processes of its session."""
+        ticks = 0
+        for path in glob.glob('/proc/[0-9]*/stat'):
+            try:
+                with open(path) as stat:
+                    fields = stat.read().rsplit(')', 1)[1].split()
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it has ended
+            if int(fields[3]) == self.pid:
+                ticks += int(fields[11]) + int(fields[12])
+        return ticks / os.sysconf('SC_CLK_TCK')
 
     def terminate(self):
         if self.process.poll() is not None:
@@ -264,12 +273,15 @@ class Stack:
     def _scrape_config(self, folder, exporter_ports):
         return self._write(folder, 'prometheus.yml', sample('prometheus.yml', {
             "'127.0.0.1:9103'": ', '.join(f"'127.0.0.1:{port}'" for port in exporter_ports),
-            'scrape_interval: 10s': 'scrape_interval: 1s'}))
+            'scrape_interval: 10s': 'scrape_interval: 1s',
+            'scrape_configs:': 'global:\n  evaluation_interval: 1s\n\nscrape_configs:'}))
 
-    def prometheus(self, *exporter_ports):
-        folder, port = self._folder('prometheus'), free_port()
+    def prometheus(self, *exporter_ports, name='prometheus', rules=None):
+        """With the rules that are shipped, or these."""
+        folder, port = self._folder(name), free_port()
         config = self._scrape_config(folder, exporter_ports)
-        return self._start('prometheus', [
+        self._write(folder, 'prometheus-rules.yml', rules or sample('prometheus-rules.yml'))
+        return self._start(name, [
             PROGRAMS['prometheus'][0], f'--config.file={config}',
             f'--storage.tsdb.path={folder}/data',
             f'--web.listen-address=127.0.0.1:{port}'], port=port)

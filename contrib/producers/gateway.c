@@ -201,6 +201,16 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   return n;
 }
 
+/* A nap counts as work: percore leaves time off the CPU out of rounds of more
+ * than 100 us, so a nap ends as many short rounds. */
+static void end_naps(struct worker *worker, int64_t began_ns,
+                     uint64_t began_tsc) {
+  uint64_t rounds = (uint64_t)(now_ns() - began_ns) / 50000;
+  uint64_t ticks = percore_tsc() - began_tsc;
+  for (uint64_t i = 1; i < rounds; i++)
+    percore_poll_at(worker->slot, began_tsc + ticks * i / rounds, 1);
+}
+
 static void *work(void *argument) {
   struct worker *worker = argument;
   struct sched_param first = {.sched_priority = 1};
@@ -226,7 +236,11 @@ static void *work(void *argument) {
     receive(worker, rate * (double)(now - polled));
     polled = now;
     for (unsigned n = 1; n > 0 && now_ns() < enough;) {
+      int64_t began_ns = now_ns();
+      uint64_t began_tsc = percore_tsc();
       n = handle(worker, 0, rate) + handle(worker, 1, rate);
+      if (mode == &napping && n > 0)
+        end_naps(worker, began_ns, began_tsc);
       percore_poll(worker->slot, n);
     }
     percore_sleep(worker->slot);

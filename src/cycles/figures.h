@@ -104,6 +104,8 @@ struct host_figures {
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
   double hidden, unaccounted, steal; /* mean over cores, share of wall time */
+  double
+      cores_without_room; /* with a load of 0.9 or more; NAN: no core has one */
 };
 
 struct self_figures {

@@ -180,6 +180,8 @@ static void put_host(struct out *out, const struct dispatch *dispatch,
     put_load_averages(out, snapshot, host->run_queue_average, "runqueue",
                       GAUGE_MAX);
   put_gauge(out, "gauge", "hidden", host->hidden, POINTS);
+  put_gauge(out, "gauge", "cores_without_room", host->cores_without_room,
+            PLAIN);
   if (shows_unaccounted(config, &snapshot->self))
     put_gauge(out, "gauge", "unaccounted", host->unaccounted, POINTS);
   if (snapshot->hypervisor)

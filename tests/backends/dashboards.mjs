@@ -4,18 +4,22 @@
  *
  *   node dashboards.mjs CONFIG
  *
- * CONFIG is JSON: modules (folder of node_modules), schema, files, host, cores,
- * influx {url, database}, graphite {url}. Prints one JSON object per finding:
- * {ok, sentence, why}.
+ * CONFIG is JSON: modules (folder of node_modules), schema, files, siblings (all
+ * dashboards that they may lead to), host, cores,
+ * influx {url, database}, graphite {url}, prometheus {url}. Prints one JSON object
+ * per finding: {ok, sentence, why}.
  */
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
 import { mutations } from './mutations.mjs';
+import { picked, sourcesOf, substitution } from './sources.mjs';
 
 const config = JSON.parse(process.argv[2]);
 const Ajv = createRequire(config.modules + '/')('ajv').default;
 const ajv = new Ajv({ strict: false, allErrors: true });
 const isDashboard = ajv.compile(JSON.parse(fs.readFileSync(config.schema)));
+
+const SOURCES = sourcesOf({ ...config, until: Math.floor(Date.now() / 1000), minutes: 5, step: 2 });
 
 const say = (sentence, faults) =>
   console.log(JSON.stringify({ ok: faults.length === 0, sentence, why: faults.slice(0, 12).join('\n') }));
@@ -60,63 +64,29 @@ function faultsOfLayout(dashboard) {
   return faults;
 }
 
+/* Where it leads to is a dashboard beside it, with the variables that it is given. */
+function faultsOfLinks(dashboard) {
+  const links = [...dashboard.links, ...allPanels(dashboard).flatMap((p) =>
+    (p.fieldConfig?.overrides ?? []).flatMap((o) =>
+      o.properties.filter(({ id }) => id === 'links').flatMap(({ value }) => value)))];
+  const faults = links.length > 0 ? [] : ['there is no link to hosts, or to all of them'];
+  for (const { url } of links) {
+    const [, uid, query] = /^\/d\/([^?]+)\??(.*)$/.exec(url) ?? [];
+    const target = config.siblings.map((file) => JSON.parse(fs.readFileSync(file))).find((d) => d.uid === uid);
+    if (!target) {
+      faults.push(`${url} leads nowhere`);
+      continue;
+    }
+    const names = [...query.matchAll(/var-(\w+)=|\$\{(\w+):queryparam\}/g)].map((m) => m[1] ?? m[2]);
+    for (const name of names)
+      if (!target.templating.list.some((v) => v.name === name)) faults.push(`${url}: no variable ${name} there`);
+  }
+  return faults;
+}
+
 // -- its queries ------------------------------------------------------------
 
-const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
-const BUILT_IN = { timeFilter: 'time > now() - 5m', __interval: '1s' };
-
-const influx = {
-  format: (value) =>
-    Array.isArray(value) ? `(${value.map(escapeRegex).join('|')})` : escapeRegex(value),
-  async query(text) {
-    const address = `${config.influx.url}/query?` +
-      new URLSearchParams({ db: config.influx.database, q: text, epoch: 'ms' });
-    const answer = await (await fetch(address)).json();
-    const result = answer.results?.[0] ?? answer;
-    if (answer.error || result.error) throw new Error(answer.error ?? result.error);
-    return result.series ?? [];
-  },
-  async values(variable, text) {
-    const series = await this.query(text);
-    return series.flatMap((s) => s.values.map((row) => row.at(-1)));
-  },
-  async series(target, substitute) {
-    const found = await this.query(substitute(target.query));
-    return found.map((s) => ({
-      name: target.alias
-        .replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
-        .replace(/\$m\b/g, s.name),
-      points: s.values.filter((row) => row[1] !== null).length,
-    }));
-  },
-  text: (target) => target.query,
-};
-
-const graphite = {
-  format: (value) => (Array.isArray(value) ? `{${value.join(',')}}` : value),
-  async get(path, parameters) {
-    const answer = await fetch(`${config.graphite.url}${path}?${new URLSearchParams(parameters)}`);
-    const body = await answer.text();
-    if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
-    return JSON.parse(body);
-  },
-  /* expand(...) returns whole paths; other queries the last node. */
-  async values(variable, text) {
-    const expand = /^expand\((.*)\)$/.exec(text);
-    if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
-    return (await this.get('/metrics/expand', { query: expand[1] })).results;
-  },
-  async series(target, substitute) {
-    const found = await this.get('/render', {
-      target: substitute(target.target), from: '-5min', format: 'json', maxDataPoints: 200 });
-    return found.map((s) => ({ name: s.target, points: s.datapoints.filter((p) => p[0] !== null).length }));
-  },
-  text: (target) => target.target,
-};
-
-const SOURCES = { influxdb: influx, graphite };
-
-/* Runs each query once, even if several mutations contain it. */
+/* A query is asked once, however many mutations leave it as it was. */
 const answers = new Map();
 function once(key, ask) {
   if (!answers.has(key)) answers.set(key, ask().then((value) => ({ value }), (error) => ({ error })));
@@ -124,24 +94,6 @@ function once(key, ask) {
     if (error) throw error;
     return value;
   });
-}
-
-function substitution(source, chosen, faults) {
-  return (text) =>
-    text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
-      if (name in BUILT_IN) return BUILT_IN[name];
-      if (name in chosen) return source.format(chosen[name]);
-      faults.push(`${whole} is no variable of this dashboard, in ${text}`);
-      return whole;
-    });
-}
-
-function picked(variable, values) {
-  if (variable.regex) {
-    const regex = new RegExp(variable.regex.slice(1, variable.regex.lastIndexOf('/')));
-    values = values.map((v) => regex.exec(v)).filter(Boolean).map((m) => m[1] ?? m[0]);
-  }
-  return [...new Set(values)];
 }
 
 async function choose(dashboard, type, faults) {
@@ -170,15 +122,16 @@ async function choose(dashboard, type, faults) {
       faults.push(`the variable ${variable.name} has ${values}, and not ${wanted}`);
     if (variable.name === 'core' && [...values].sort().join() !== config.cores.join())
       faults.push(`the variable core has ${values}, and not ${config.cores}`);
-    chosen[variable.name] = variable.includeAll ? values : wanted ?? values[0];
+    chosen[variable.name] = variable.allValue ? { all: variable.allValue }
+      : variable.includeAll ? values : wanted ?? values[0];
   }
   return chosen;
 }
 
-/* Names in legends that are numbers are cores. */
+/* A name in the legend that is a number, or `core` and a number, is a core's. */
 function faultsOfNames(panel, names) {
   const faults = [];
-  const cores = names.filter((name) => /^\d+$/.test(name)).sort();
+  const cores = names.filter((name) => /^(core )?\d+$/.test(name)).map((name) => name.replace('core ', '')).sort();
   if (cores.length > 0 && cores.join() !== config.cores.join())
     faults.push(`panel ${panel.id} shows cores ${cores}`);
   if (new Set(names).size !== names.length) faults.push(`panel ${panel.id} has twins: ${names}`);
@@ -201,14 +154,19 @@ async function faultsOfQueries(dashboard) {
     if (panel.type === 'row') continue;
     substitute(panel.title);
     const names = [];
+    const tables = panel.type === 'table';
     for (const target of panel.targets) {
       if (target.datasource?.type !== type) faults.push(`panel ${panel.id} asks ${target.datasource?.type}`);
       try {
         const text = source.text(target);
-        const key = `${type} ${substitute(text)} ${target.alias}`;
+        const key = `${type} ${substitute(text)} ${target.alias ?? target.legendFormat}`;
         const found = await once(key, () => source.series(target, substitute));
         if (!found.some((s) => s.points > 0)) faults.push(`panel ${panel.id} gets no data for ${text}`);
-        names.push(...found.map((s) => s.name));
+        const own = found.map((s) => s.name);
+        // The queries of a table are its columns. InfluxDB's have a row for each
+        // measurement, which a transformation adds up.
+        if (tables) faults.push(...faultsOfNames(panel, type === 'influxdb' && text.includes('FROM /') ? [...new Set(own)] : own));
+        else names.push(...own);
       } catch (error) {
         faults.push(`panel ${panel.id}: ${error.message}`);
       }
@@ -222,8 +180,8 @@ async function faultsOfQueries(dashboard) {
 
 async function faultsOf(dashboard) {
   const form = faultsOfForm(dashboard);
-  // In an invalid dashboard the queries cannot be found.
-  return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...(await faultsOfQueries(dashboard))];
+  // Without its form there is no telling where its queries are.
+  return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...faultsOfLinks(dashboard), ...(await faultsOfQueries(dashboard))];
 }
 
 for (const file of config.files) {
@@ -232,6 +190,7 @@ for (const file of config.files) {
   const dashboard = JSON.parse(text);
   say(`${name} is a dashboard by the types of Grafana ${config.grafana}`, faultsOfForm(dashboard));
   say(`${name} has its panels side by side, with titles and descriptions`, faultsOfLayout(dashboard));
+  say(`${name} leads to a dashboard that is there`, faultsOfLinks(dashboard));
   const queries = allPanels(dashboard).flatMap((p) => p.targets ?? []).length;
   say(`all ${queries} queries and all variables of ${name} bring data of ${config.host}`,
     await faultsOfQueries(dashboard));

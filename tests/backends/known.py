@@ -1,12 +1,11 @@
-"""Known values: one for each identifier that percore dispatches (see METRICS in
-collectd-percore(5)), sent to collectd through unixsock. With them every store can be
-tested for exact values on any machine, even without hardware counters."""
-import socket
-import time
-
+"""Values that are known: one of each identifier that percore dispatches (see
+METRICS in collectd-percore(5)), put into collectd through unixsock. So that
+every store can be asked for all of them on any machine, whatever its processor
+counts, and compared exactly."""
 HOST = 'known.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
+CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
 
 
 class Metric:
@@ -42,6 +41,13 @@ def _core_metrics(core):
     yield metric('gauge', 'unaccounted', lambda k: core - 0.75)
     yield metric('percent', 'steal', lambda k: 0.25 * core)
     yield metric('percent', 'useful', lambda k: 12.5 * core)
+    for share, name in enumerate(CLASSES):
+        yield metric('percent', name, lambda k, share=share: share + core / 4)
+    for name in ('smi', 'throttle', 'throttle_package'):
+        yield metric('operations', name, lambda k: 70 + core * k, True)
+    yield metric('contextswitch', '', lambda k: 900 + 250 * (core + 1) * k, True)
+    yield metric('gauge', 'waiting', lambda k: 0.125 * core)
+    yield metric('percent', 'residency_c6', lambda k: 40.5 - core)
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
     yield metric('percent', 'ipc_running', lambda k: 100.0)
@@ -56,6 +62,9 @@ def _set_metrics(name):
                      lambda k, index=index: (40.0, 5.5, 65.5, 22.25)[index] + k % 2)
         yield Metric('percore_host', name, 'percent', f'cores_useful_{figure}',
                      lambda k, index=index: (18.75, 0.0, 37.5, 13.975)[index])
+    for share, column in enumerate(CLASSES):
+        yield Metric('percore_host', name, 'percent', f'cores_{column}_mean',
+                     lambda k, share=share: share + 0.375)
 
 
 def _host_metrics():
@@ -68,6 +77,13 @@ def _host_metrics():
     yield metric('gauge', 'unaccounted', lambda k: 0.75)
     yield metric('gauge', 'load_10s', lambda k: 1.53)
     yield metric('percent', 'steal', lambda k: 0.375)
+    yield metric('gauge', 'cores_without_room', lambda k: 0.0)
+
+
+def _package_metrics():
+    yield Metric('percore_host', 'package0', 'percent', 'residency_pc6', lambda k: 12.5)
+    for part, watts in (('pkg', 81.5), ('ram', 9.25)):
+        yield Metric('percore_host', 'package0', 'power', part, lambda k, watts=watts: watts + k)
 
 
 def _self_metrics():
@@ -83,7 +99,7 @@ def _self_metrics():
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'values_dropped',
                                  'attaches_refused', 'row_adds_refused', 'rows_torn',
-                                 'cells_back')):
+                                 'cells_back', 'rows_unseen')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)
@@ -91,8 +107,9 @@ def _self_metrics():
 
 
 def _region_metrics():
-    """A region gtpu with a table port, two rows, counters and a histogram."""
-    for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('rx_errors', 1)):
+    """A region gtpu with a table port of two rows: counters and a histogram."""
+    for field, step in (('rx_packets', 1000), ('rx_drops', 3), ('tx_drops', 2),
+                        ('rx_errors', 1)):
         for row, factor in (('eth0', 1), ('eth1', 2)):
             for core in CORES:
                 yield Metric(f'percore_gtpu_port_{field}', str(core), 'derive', row,
@@ -105,47 +122,11 @@ def _region_metrics():
 
 METRICS = [metric for core in CORES for metric in _core_metrics(core)]
 METRICS += [metric for name in SETS for metric in _set_metrics(name)]
-METRICS += [*_host_metrics(), *_self_metrics(), *_region_metrics()]
-
-
-class Unixsock:
-    def __init__(self, collectd, patience_s=60):
-        """Waits for collectd, which binds its socket a while before it listens on it."""
-        deadline = time.monotonic() + patience_s
-        while True:
-            self.socket = socket.socket(socket.AF_UNIX)
-            self.socket.settimeout(60)
-            try:
-                self.socket.connect(collectd.socket)
-                break
-            except (FileNotFoundError, ConnectionRefusedError):
-                self.socket.close()
-                collectd.check_alive()
-                if time.monotonic() > deadline:
-                    raise
-            time.sleep(0.05)
-        self.file = self.socket.makefile('rw')
-
-    def put(self, host, identifier, time_s, value, interval_s=1):
-        values = value if isinstance(value, tuple) else (value,)
-        text = ':'.join(repr(v) for v in values)
-        self._ask(f'PUTVAL "{host}/{identifier}" interval={interval_s} {time_s}:{text}')
-
-    def flush(self):
-        self._ask('FLUSH')
-
-    def _ask(self, line):
-        self.file.write(line + '\n')
-        self.file.flush()
-        answer = self.file.readline()
-        if not answer.startswith('0 '):
-            raise RuntimeError(f'{line}: {answer.strip()}')
-
-    def close(self):
-        self.socket.close()
+METRICS += [*_host_metrics(), *_package_metrics(), *_self_metrics(), *_region_metrics()]
 
 
 def put_second(unixsock, k, time_s):
     """Sends all values of second k."""
     for metric in METRICS:
         unixsock.put(HOST, metric.identifier, time_s, metric.value(k))
+    unixsock.flush()

@@ -5,7 +5,7 @@ const first = (panels, type) => panels.find((p) => p.type === type);
 function inQueries(panels, from, to) {
   for (const panel of panels)
     for (const target of panel.targets ?? [])
-      for (const key of ['query', 'target'])
+      for (const key of ['query', 'target', 'expr'])
         if (target[key]?.includes(from)) {
           target[key] = target[key].replace(from, to);
           return;
@@ -44,7 +44,8 @@ export const mutations = {
   'a plugin that is not there': (d, panels) => inQueries(panels, 'percore_host', 'percorehost'),
   'a parenthesis that is left out': (d, panels) => inQueries(panels, ')', ''),
   'a function that is not there': (d, panels) => {
-    inQueries(panels, 'mean(', 'meen('); inQueries(panels, 'alias(', 'alas('); },
+    inQueries(panels, 'mean(', 'meen('); inQueries(panels, 'alias(', 'alas(');
+    inQueries(panels, 'avg_over_time(', 'mean_over_time('); },
   'an override for a series that is not there': (d, panels) => {
     panels.find((p) => p.fieldConfig?.overrides.length).fieldConfig.overrides[0].matcher.options = 'moist';
     const band = panels.find((p) => p.title.startsWith('Spread'));
@@ -53,7 +54,9 @@ export const mutations = {
   'a legend that does not tell the cores apart': (d, panels) => {
     const heatmap = first(panels, 'heatmap').targets[0];
     if (heatmap.alias) heatmap.alias = 'core';
+    else if (heatmap.legendFormat) heatmap.legendFormat = 'core';
     else heatmap.target = heatmap.target.replace(/aliasByNode\((.*), -\d+\)/, "alias($1, 'core')");
   },
+  'a link to nowhere': (d) => { d.links[0].url = d.links[0].url.replace('percore', 'precore'); },
   'a panel without a description': (d, panels) => { delete first(panels, 'stat').description; },
 };

@@ -1,4 +1,6 @@
-"""Each dashboard is valid, and all of its queries return data."""
+"""Every dashboard is one that its program takes, and all that it asks for is
+there."""
+import glob
 import hashlib
 import json
 import os
@@ -9,10 +11,10 @@ import tempfile
 import known
 import node_packages
 import report
-import stage_stores
+from fleet import Fleet
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FILES = ('grafana-influxdb.json', 'grafana-graphite.json')
+KINDS = ('graphite', 'influxdb', 'prometheus')
 SCHEMA_SOURCES = ('schema.ts', 'tsconfig.json')
 SENTENCE = 'the Grafana dashboards are valid and all their queries return data'
 
@@ -40,16 +42,18 @@ def make_schema(modules):
     return schema
 
 
-def check(context, host, mutate, files=FILES):
+def check(context, host, mutate, files):
     modules = node_packages.install(HERE, 'backends')
     with open(os.path.join(modules, 'package.json')) as file:
         grafana = json.load(file)['dependencies']['@grafana/schema']
     config = {
         'modules': modules, 'schema': make_schema(modules), 'grafana': grafana,
         'files': [os.path.join(context.root, 'contrib/dashboards', name) for name in files],
+        'siblings': glob.glob(os.path.join(context.root, 'contrib/dashboards/grafana-*.json')),
         'host': host, 'cores': [str(core) for core in known.CORES], 'mutate': mutate,
         'influx': {'url': context.servers['influxdb'].url, 'database': 'collectd'},
         'graphite': {'url': context.servers['graphite'].url},
+        'prometheus': {'url': context.servers['prometheus'].url},
     }
     process = subprocess.run(['node', os.path.join(HERE, 'dashboards.mjs'), json.dumps(config)],
                              stdout=subprocess.PIPE, text=True)
@@ -68,11 +72,19 @@ def run(context):
                                 '--check'], capture_output=True, text=True)
     with report.proves('the dashboards equal the output of contrib/dashboards/generate'):
         assert generated.returncode == 0, generated.stderr
+    with report.proves('the made-up hosts of contrib/backends/fleet.py have values of percore only'):
+        sent = {identifier for host in Fleet(10, cores=len(known.CORES)).hosts
+                for identifier, _ in (*host.of_host(0, 1), *host.of_cores(0))
+                if not identifier.startswith('percore_host_')}  # regions have names of their own
+        assert sent <= {metric.identifier for metric in known.METRICS}, \
+            sent - {metric.identifier for metric in known.METRICS}
     missing = node_packages.missing(HERE, 'backends')
-    if not missing and not {'influxdb', 'graphite'} <= set(context.servers):
-        missing = 'influxdb or graphite-web is not installed'
+    if not missing and not set(KINDS) <= set(context.servers):
+        missing = 'influxdb, graphite-web or prometheus is not installed'
     if missing:
         report.skip(SENTENCE, missing)
         return
-    check(context, known.HOST.replace('.', '_'), mutate=True, files=FILES[1:])
-    check(context, known.HOST, mutate=True, files=FILES[:1])
+    for kind in KINDS:
+        host = known.HOST.replace('.', '_') if kind == 'graphite' else known.HOST
+        check(context, host, True, [f'grafana-{kind}.json'])
+        check(context, host, False, [f'grafana-fleet-{kind}.json'])

@@ -14,6 +14,7 @@ from fakehost import Core, FakeHost
 from report import proves, skip
 from restarts import Restarts
 from servers import free_port, missing_package, sample
+from unixsock import Unixsock
 
 SECONDS = 12  # more than two windows of 60/13 s, so that load averages exist
 FAKE = 'percore-test'
@@ -26,6 +27,7 @@ PERCORE_OPTIONS = '''
     SampleInterval 0.25
     ReportMinimum true
     ReportHidden true
+    ReportTime true
     ReportFrequency true
     ReportIPC true
     ReportCStates true
@@ -130,9 +132,10 @@ def check_fake(store, csv):
     """Checks that the store has the same values as csv."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
-        if metric.type in ('cpufreq', 'ipc') or metric.counter or \
-                metric.type_instance in ('ipc_running', 'cores_mperf'):
-            continue  # needs hardware, or is not a rate in every store
+        if metric.type in ('cpufreq', 'ipc', 'power') or metric.counter or \
+                metric.type_instance in ('ipc_running', 'cores_mperf', 'waiting') or \
+                metric.type_instance.startswith('residency_'):
+            continue  # needs a processor, or is no rate everywhere
         if metric.plugin not in ('percore', 'percore_host') or 'useful' in metric.type_instance:
             continue  # the simulated host has no fast path
         if metric.identifier.startswith('percore_host-self'):
@@ -206,13 +209,14 @@ def feed(unixsock, beside):
         # 5000, 5100 ... and after a restart 0, 100 ...
         count = 5000 + 100 * k if k < SECONDS // 2 else 100 * (k - SECONDS // 2)
         unixsock.put(known.HOST, 'percore_host-self/derive-reset_test', first + k, count)
+        unixsock.flush()
         for other in beside:
             other.step(k)
     for other in beside:
         other.finish()
     # Time for FlushInterval, a scrape, and the batches of InfluxDB.
     time.sleep(2.5)
-    unixsock.flush()
+    unixsock.flush_outputs()
     time.sleep(0.5)
     unixsock.close()
     return first
@@ -235,7 +239,7 @@ def run(context):
         collectd = context.collectd = context.stack.collectd(
             # Known values are not sent while the other collectd restarts.
             outputs.LONG_MEMORY + body + outputs.write_prometheus(exporter_ports[0]), host=FAKE)
-        unixsock = known.Unixsock(collectd)
+        unixsock = Unixsock(collectd)
         wait_for_scrapes(found, 1 if restarts.missing else 2)
         first = context.first = feed(unixsock, [restarts, alarms])
     check_stores(context, found, first)

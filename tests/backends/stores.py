@@ -2,6 +2,7 @@
 import glob
 import json
 import os
+import re
 import subprocess
 import time
 import urllib.error
@@ -107,9 +108,18 @@ class Prometheus:
             name += '_' + names[index]
         if metric.counter:
             name += '_total'
-        # Match type="", too, because load and load-runqueue are the same metric.
-        labels = {'host': host, 'type': metric.type_instance,
+        # type="" is asked for, too: load and load-runqueue are one metric.
+        labels = {'host': host,
                   'set' if metric.plugin.startswith('percore_host') else 'core': metric.instance}
+        region = re.fullmatch('percore_(?:host_)?([a-z0-9]+)_([a-z0-9]+)_([a-z0-9_]+)',
+                              metric.plugin)
+        if region:
+            labels |= dict(zip(('region', 'table', 'field'), region.groups()))
+            labels['row'], p99, _ = metric.type_instance.partition('_p99')
+            labels |= {'quantile': '0.99'} if p99 else {}
+            labels['type'] = ''
+        else:
+            labels['type'] = metric.type_instance
         return '%s{%s}' % (name, ', '.join(f'{k}={json.dumps(v)}' for k, v in labels.items()))
 
     def query(self, text):

@@ -79,7 +79,8 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
                .run_queue_average = {1, 2, 3, 4, 5},
                .hidden = 0.1,
                .unaccounted = 0.2,
-               .steal = 0.3},
+               .steal = 0.3,
+               .cores_without_room = 1},
       .self = {.cores_online = (int)cores_len,
                .cores_without_value = 1,
                .cores_unproven = 2,
@@ -178,6 +179,7 @@ static void by_default_the_host_has_spreads_averages_and_percores_own_figures(
   assert_three("percore_host-all/load", 100, 200, 8192);
   assert_three("percore_host-all/load-runqueue", 1, 2, 3);
   assert_value("percore_host-all/gauge-hidden", 10);
+  assert_value("percore_host-all/gauge-cores_without_room", 1);
   assert_value("percore_host-all/percent-steal", 30);
   assert_value("percore_host-self/gauge-cores_online", 2);
   assert_value("percore_host-self/gauge-cores_without_value", 1);

@@ -1,14 +1,8 @@
 /* The inside of each kind of panel. */
-import { lastValueFrom } from 'rxjs';
-import { useEffect, useRef, useState } from 'react';
-import { dateTime, standardTransformers, standardTransformersRegistry, transformDataFrame } from '@grafana/data';
+import { useEffect, useRef } from 'react';
+import { dateTime } from '@grafana/data';
 import { BarGauge, BigValue, TimeSeries, VizRepeater } from '@grafana/ui';
 import { TableNG } from '@grafana/ui/unstable';
-import { dress } from './query.js';
-
-const { reduceTransformer, organizeFieldsTransformer, sortByTransformer } = standardTransformers;
-standardTransformersRegistry.setInit(() => [reduceTransformer, organizeFieldsTransformer, sortByTransformer].map(
-  (transformation) => ({ id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null })));
 
 const last = (field) => field.values.findLast((value) => value !== null);
 const valueOf = (frame) => frame.fields[1];
@@ -40,17 +34,8 @@ function Gauges({ panel, frames, width, height, theme }) {
   );
 }
 
-function Rows({ panel, frames, width, height, theme }) {
-  const [frame, setFrame] = useState();
-  useEffect(() => {
-    lastValueFrom(transformDataFrame(panel.transformations, frames)).then(([found]) => {
-      const sorted = dress([found], panel, theme)[0];
-      for (const field of sorted.fields)
-        field.config = { ...field.config, displayName: undefined };
-      setFrame(sorted);
-    });
-  }, [frames]);
-  return frame ? <TableNG data={frame} width={width} height={height} /> : null;
+function Rows({ frames, width, height }) {
+  return <TableNG data={frames[0]} width={width} height={height} />;
 }
 
 function Curves({ panel, frames, range, width, height }) {
@@ -76,7 +61,7 @@ function HeatMap({ panel, frames, range, width, height }) {
   const canvas = useRef();
   useEffect(() => {
     const context = canvas.current.getContext('2d');
-    const [left, bottom] = [60, 22];
+    const [left, bottom] = [90, 22];
     const { min, max } = panel.options.color;
     const row = (height - bottom) / frames.length;
     const x = (time) => left + ((time - range.from) / (range.to - range.from)) * (width - left);
@@ -88,13 +73,18 @@ function HeatMap({ panel, frames, range, width, height }) {
       const [times, values] = frame.fields.map((field) => field.values);
       const step = times.length > 1 ? Math.min(...times.slice(1).map((t, i) => t - times[i])) : 1000;
       times.forEach((time, i) => {
+        if (values[i] === null) return;
         context.fillStyle = colour((values[i] - min) / (max - min));
-        context.fillRect(x(time - step), top, x(time) - x(time - step) + 0.5, row - 1);
+        const from = Math.max(left, x(time - step));
+        context.fillRect(from, top, Math.max(0, x(time) - from + 0.5), row > 4 ? row - 1 : row);
       });
+      // As many names as there is room for.
+      if (index % Math.ceil(14 / row) || top + row / 2 < 6) return;
       context.fillStyle = '#ccccdc';
       context.textAlign = 'right';
-      context.fillText(`core ${frame.name}`, left - 8, top + row / 2);
+      context.fillText(frame.fields[1].config.displayName, left - 8, top + row / 2);
     });
+    context.fillStyle = '#ccccdc';
     context.textAlign = 'center';
     const minute = 60000;
     for (let t = Math.ceil(range.from / minute) * minute; t < range.to; t += minute)

@@ -1,7 +1,8 @@
 /* Shows a Grafana dashboard's panels with Grafana's own components, fed by the
  * store that the dashboard is for. Only the heat map is drawn here, because
  * Grafana keeps its own inside its server. /config.json says what to show:
- * {dashboard, store, database, host, minutes, refresh_ms, open}. */
+ * {database, host, minutes, interval_s, refresh_ms, open, prefer}; without a host it
+ * is all of them. */
 import { createRoot } from 'react-dom/client';
 import { useEffect, useState } from 'react';
 import { createTheme, ThemeContext } from '@grafana/data';
@@ -30,12 +31,12 @@ const box = ({ x, y, w, h }) => ({
   position: 'absolute', left: x * COLUMN + 8, top: y * LINE + 8,
   width: w * COLUMN - 8, height: h * LINE - 8 });
 
-function Panel({ panel, config, variables, tick }) {
+function Panel({ dashboard, panel, config, variables, tick }) {
   const [state, setState] = useState();
   useEffect(() => {
-    const to = Date.now();
-    const range = { from: to - config.minutes * 60000, to };
-    framesOf(panel, config, variables, range, theme).then(
+    const to = Date.now() - parseInt(panel.timeShift ?? 0, 10) * 1000;
+    const range = { from: to - parseInt(panel.timeFrom ?? config.minutes, 10) * 60000, to };
+    framesOf(dashboard, panel, config, variables, range, theme).then(
       (frames) => setState({ frames, range }),
       (error) => { console.error(`panel ${panel.id} ${panel.title}: ${error.message}`); });
   }, [tick]);
@@ -72,7 +73,7 @@ function Dashboard({ dashboard, config, variables }) {
     <div style={{ position: 'relative', width: 24 * COLUMN + 8, height: bottom * LINE + 8 }}>
       {panels.map((panel) => (panel.type === 'row'
         ? <Row key={panel.id} panel={panel} />
-        : <Panel key={panel.id} panel={panel} config={config} variables={variables} tick={tick} />))}
+        : <Panel key={panel.id} dashboard={dashboard} panel={panel} config={config} variables={variables} tick={tick} />))}
     </div>
   );
 }

@@ -1,33 +1,89 @@
 /* What Grafana's data sources and its field configuration do with a panel:
- * queries become data frames whose fields know how they are drawn. InfluxQL. */
-import { FieldType, getDisplayProcessor, toDataFrame } from '@grafana/data';
+ * queries become data frames whose fields know how they are drawn. */
+import { lastValueFrom } from 'rxjs';
+import { FieldType, getDisplayProcessor, getFieldDisplayName, standardTransformers,
+  standardTransformersRegistry, stringToJsRegex, toDataFrame, transformDataFrame } from '@grafana/data';
+
+const transformers = new Map(Object.values(standardTransformers).map((each) => [each.id, each]));
+standardTransformersRegistry.setInit(() => [...transformers.values()].map((transformation) => ({ id: transformation.id, name: transformation.name, transformation: async () => transformation, editor: () => null })));
 
 const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
+const ask = async (path, parameters) =>
+  (await fetch(`./store/${path}?${new URLSearchParams(parameters)}`)).json();
 
-async function influx(config, q) {
-  const answer = await (await fetch(`./store/query?${new URLSearchParams(
-    { db: config.database, q, epoch: 'ms' })}`)).json();
-  const result = answer.results?.[0] ?? answer;
-  if (answer.error || result.error) throw new Error(`${answer.error ?? result.error}: ${q}`);
-  return result.series ?? [];
-}
+const influxdb = {
+  several: (values) => `(${values.map(escapeRegex).join('|')})`,
+  async query(config, q) {
+    const answer = await ask('query', { db: config.database, q, epoch: 'ms' });
+    const result = answer.results?.[0] ?? answer;
+    if (answer.error || result.error) throw new Error(`${answer.error ?? result.error}: ${q}`);
+    return result.series ?? [];
+  },
+  async values(config, variable, substitute) {
+    const series = await this.query(config, substitute(variable.query));
+    return series.flatMap((s) => s.values.map((row) => row.at(-1)));
+  },
+  async series(config, target, substitute) {
+    const found = await this.query(config, substitute(target.query));
+    return found.map((s) => ({
+      name: target.alias.replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
+        .replace(/\$m\b/g, s.name),
+      times: s.values.map((row) => row[0]),
+      values: s.values.map((row) => row[1]),
+    }));
+  },
+};
 
-function substitute(text, variables, more = {}) {
-  return text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
-    const value = more[name] ?? variables[name];
+const prometheus = {
+  several: (values) => influxdb.several(values).replaceAll('\\', '\\\\'),
+  async api(path, parameters) {
+    const answer = await ask(`api/v1/${path}`, parameters);
+    if (answer.status !== 'success') throw new Error(`${answer.error}: ${parameters.query}`);
+    return answer.data;
+  },
+  async values(config, variable, substitute) {
+    const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(substitute(variable.query.query));
+    return this.api(`label/${label}/values`, { 'match[]': selector });
+  },
+  async series(config, target, substitute, range, step) {
+    const end = Math.floor(range.to / 1000 / step) * step;
+    const start = end - Math.floor((range.to - range.from) / 1000 / step) * step;
+    const { result } = await this.api('query_range', { query: substitute(target.expr), start, end, step });
+    const times = Array.from({ length: (end - start) / step + 1 }, (unused, i) => (start + i * step) * 1000);
+    return result.map(({ metric, values }) => {
+      const known = new Map(values.map(([time, value]) => [time * 1000, Number(value)]));
+      return {
+        name: target.legendFormat.replace(/{{(\w+)}}/g, (whole, label) => metric[label] ?? ''),
+        times,
+        values: times.map((time) => known.get(time) ?? null),
+      };
+    });
+  },
+};
+
+const STORES = { influxdb, prometheus };
+const storeOf = (dashboard) => STORES[dashboard.templating.list.find((v) => v.type === 'datasource').query];
+
+const substitution = (store, variables) => (text) =>
+  text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
+    const value = variables[name];
     if (value === undefined) return whole;
-    return Array.isArray(value) ? `(${value.map(escapeRegex).join('|')})` : value;
+    return Array.isArray(value) ? store.several(value) : value;
   });
-}
 
 export async function chooseVariables(dashboard, config) {
-  const variables = { host: config.host };
+  const store = storeOf(dashboard);
+  const variables = { interval: `${config.interval_s}s` };
+  if (config.host) variables.host = config.host;
   for (const variable of dashboard.templating.list) {
-    if (variable.type !== 'query' || variable.name === 'host') continue;
-    const series = await influx(config, substitute(variable.query, variables));
-    let values = series.flatMap((s) => s.values.map((row) => row.at(-1)));
+    if (variable.type !== 'query' || variables[variable.name] !== undefined) continue;
+    if (variable.allValue) {
+      variables[variable.name] = variable.allValue;
+      continue;
+    }
+    let values = await store.values(config, variable, substitution(store, variables));
     if (variable.regex) {
-      const regex = new RegExp(variable.regex.slice(1, variable.regex.lastIndexOf('/')));
+      const regex = stringToJsRegex(variable.regex);
       values = values.map((value) => regex.exec(value)?.[1]).filter(Boolean);
     }
     const preferred = values.find((value) => value.endsWith(config.prefer?.[variable.name] ?? value));
@@ -36,13 +92,13 @@ export async function chooseVariables(dashboard, config) {
   return variables;
 }
 
-/* A point per so many pixels, of whole seconds. */
-function interval(range, width) {
-  return Math.max(1, Math.ceil((range.to - range.from) / 1000 / width));
+/* A point per so many pixels, of whole seconds, and not more than there are values. */
+function interval(config, range, width) {
+  return Math.max(config.interval_s, Math.ceil((range.to - range.from) / 1000 / width));
 }
 
 const matches = (matcher, name) =>
-  (matcher.id === 'byName' ? matcher.options === name : new RegExp(matcher.options).test(name));
+  (matcher.id === 'byName' ? matcher.options === name : stringToJsRegex(matcher.options).test(name));
 
 function configOf(panel, name) {
   const config = structuredClone(panel.fieldConfig.defaults);
@@ -57,47 +113,47 @@ function configOf(panel, name) {
   return { ...config, displayName: name };
 }
 
-export function dress(frames, panel, theme) {
+function dress(frames, panel, theme) {
   frames.forEach((frame, index) => {
     for (const field of frame.fields) {
-      if (field.type !== FieldType.time)
-        field.config = { ...field.config, ...configOf(panel, field.config.displayName ?? field.name) };
-      field.state = { ...field.state, seriesIndex: index, displayName: field.config.displayName ?? field.name };
+      if (field.type === FieldType.time) continue;
+      const name = getFieldDisplayName(field, frame, frames);
+      field.config = { ...field.config, ...configOf(panel, name) };
+      const known = field.values.filter((value) => typeof value === 'number');
+      const [min, max] = [Math.min(...known), Math.max(...known)];
+      field.state = { ...field.state, seriesIndex: index, displayName: name, range: { min, max, delta: max - min } };
       field.display = getDisplayProcessor({ field, theme });
+      if (field.config.links)
+        field.getLinks = ({ valueRowIndex }) => field.config.links.map(({ title, url }) => ({
+          href: url.replace('${__value.text}', field.values[valueRowIndex]),
+          title: title.replace('${__value.text}', field.values[valueRowIndex]), origin: field }));
     }
   });
   return frames;
 }
 
-function rename(panel, name) {
-  for (const { id, options } of panel.transformations ?? [])
-    if (id === 'renameByRegex') name = name.replace(new RegExp(options.regex), options.renamePattern);
-  return name;
-}
-
 /* Cores by their number and not by their name. */
 const byName = (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true });
 
-export async function framesOf(panel, config, variables, range, theme) {
-  const more = {
+export async function framesOf(dashboard, panel, config, variables, range, theme) {
+  const store = storeOf(dashboard);
+  const step = interval(config, range, panel.gridPos.w * 25);
+  const substitute = substitution(store, {
+    ...variables,
     timeFilter: `time >= ${range.from}ms and time <= ${range.to}ms`,
-    __interval: `${interval(range, panel.gridPos.w * 25)}s`,
-  };
-  const found = [];
+    __interval: `${step}s`,
+    __rate_interval: `${4 * step}s`,
+  });
+  const frames = [];
   for (const target of panel.targets) {
-    const series = await influx(config, substitute(target.query, variables, more));
-    found.push(...series.map((s) => ({
-      name: rename(panel, target.alias.replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
-        .replace(/\$m\b/g, s.name)),
-      times: s.values.map((row) => row[0]),
-      values: s.values.map((row) => row[1]),
-    })).sort(byName));
+    const found = await store.series(config, target, substitute, range, step);
+    frames.push(...found.sort(byName).map(({ name, times, values }) => toDataFrame({
+      refId: target.refId,
+      fields: [
+        { name: 'time', type: FieldType.time, values: times },
+        { name: 'value', type: FieldType.number, values, config: { displayNameFromDS: name } },
+      ],
+    })));
   }
-  return dress(found.map(({ name, times, values }) => toDataFrame({
-    name,
-    fields: [
-      { name: 'time', type: FieldType.time, values: times },
-      { name: 'value', type: FieldType.number, values, config: { displayName: name } },
-    ],
-  })), panel, theme);
+  return dress(await lastValueFrom(transformDataFrame(panel.transformations ?? [], frames)), panel, theme);
 }

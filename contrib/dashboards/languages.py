@@ -1,0 +1,268 @@
+"""The same Series in the language of each store. A target shows one Series; with
+`fleet`, $host is several hosts."""
+
+
+def variable(name, label, query, source, **more):
+    return {'name': name, 'label': label, 'type': 'query', 'datasource': source,
+            'query': query, 'refresh': 2, 'sort': 3, 'options': [], **more}
+
+
+def textbox(name, label, value):
+    one = {'text': value, 'value': value}
+    return {'name': name, 'label': label, 'type': 'textbox', 'query': value,
+            'current': one, 'options': [{'selected': True, **one}]}
+
+
+def several(all_value=None):
+    more = {'multi': True, 'includeAll': True,
+            'current': {'text': ['All'], 'value': ['$__all']}}
+    return more | ({'allValue': all_value} if all_value else {})
+
+
+def words_of(series, panel):
+    """Words of the legend; 'core' where an instance is a core and there is room to
+    say so. Tables have it in their header, gauges have no room."""
+    says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
+    return ['core' if word == 'instance' and says_core else word for word in series.words]
+
+
+# -- InfluxDB -----------------------------------------------------------------
+
+
+class InfluxDB:
+    """InfluxDB 1.x, filled by collectd's protocol and `split`."""
+    name, type = 'InfluxDB', 'influxdb'
+
+    TAGS = {'host': 'host', 'instance': 'instance', 'core': 'instance',
+            'type_instance': 'type_instance'}
+    WORDS = {'host': '$tag_host', 'instance': '$tag_instance', 'core': 'core $tag_instance',
+             'type_instance': '$tag_type_instance', 'field': 'field $m', 'plugin': '$m'}
+
+    @staticmethod
+    def variables(source, fleet):
+        host = "WHERE \"host\" =~ /^$host$/"
+        found = [variable(
+            'host', 'Hosts' if fleet else 'Host',
+            'SHOW TAG VALUES FROM "percore_host_value" WITH KEY = "host" '
+            "WHERE \"type_instance\" = 'cores_online'", source,
+            **({'sort': 1} | (several('.*') if fleet else {})))]
+        if fleet:
+            return found
+        return found + [
+            variable('core', 'Cores', 'SHOW TAG VALUES FROM "percore_shortterm" '
+                     f'WITH KEY = "instance" {host}', source, **several()),
+            variable('set', 'Set of cores', 'SHOW TAG VALUES FROM "percore_host_value" '
+                     f'WITH KEY = "instance" {host} AND "type_instance" = \'cores_mean\'',
+                     source, sort=1),
+            variable('counter', 'Counter of a region',
+                     f'SHOW SERIES FROM /^percore_host_.+_value$/ {host} AND "type" = \'derive\'',
+                     source, regex=r'/^percore_host_([^,]+)_value,/', sort=1),
+        ]
+
+    @staticmethod
+    def _where(series):
+        yield '"host" =~ /^$host$/'
+        if series.instance.startswith('$') or '*' in series.instance:
+            yield '"instance" =~ /^%s$/' % series.instance.replace('*', '.*')
+        else:
+            yield f'"instance" = \'{series.instance}\''
+        yield f'"type" = \'{series.type}\''
+        if isinstance(series.type_instance, tuple):
+            names = '|'.join(n.replace('*', '.*') for n in series.type_instance)
+            yield f'"type_instance" =~ /^({names})$/'
+        else:
+            yield f'"type_instance" = \'{series.type_instance}\''
+        yield '$timeFilter'
+
+    @classmethod
+    def target(cls, series, panel, fleet):
+        fill = 'null' if panel.kind == 'timeseries' else 'none'
+        where = ' AND '.join(cls._where(series))
+        words = words_of(series, panel)
+        # A rate has no empty points, but what is made of it has.
+        over = series.over or ('mean' if series.rate and fill == 'null' else None)
+
+        def group(tags):
+            return ', '.join(['time($__interval)', *(f'"{tag}"' for tag in tags)])
+        legend = [cls.TAGS[word] for word in words if word in cls.TAGS]
+        tags = ['host'] * fleet + ['instance', 'type_instance'] if over else legend
+        what = f'{series.thin}("value")'
+        if series.rate:
+            what = 'non_negative_derivative(last("value"), 1s)'
+        source = f'"{series.plugin}_{series.value}"'
+        if '*' in series.plugin:
+            source = '/^%s_%s$/' % (series.plugin.replace('*', '.*'), series.value)
+        text = f'SELECT {what} FROM {source} WHERE {where} GROUP BY {group(tags)} '
+        if over:
+            text = text.replace(' FROM', ' AS figure FROM', 1) + 'fill(none)'
+            text = (f'SELECT {over}("figure") FROM ({text}) WHERE $timeFilter '
+                    f'GROUP BY {group(legend)} ')
+        text += f'fill({fill})'
+        alias = ' '.join(cls.WORDS[word] for word in words) or series.legend
+        return {'query': text, 'rawQuery': True, 'resultFormat': 'time_series', 'alias': alias}
+
+
+# -- Graphite -----------------------------------------------------------------
+
+
+class Graphite:
+    """Graphite, filled by write_graphite with SeparateInstances."""
+    name, type = 'Graphite', 'graphite'
+
+    FUNCTIONS = {'mean': 'average', 'sum': 'sum'}
+    # A part of an alias, and what becomes of it.
+    PARTS = {'field': (r'percore_(?:host_)?[a-z0-9]+_[a-z0-9]+_([a-z0-9_]+)', '{}'),
+             'plugin': ('percore_(?:host_)?([a-z0-9_]+)', '{}'),
+             'core': ('([^.]*)', 'core {}')}
+
+    @staticmethod
+    def variables(source, fleet):
+        def expand(name, label, path, regex, **more):
+            query = {'query': f'expand({path})', 'queryType': 'Default', 'refId': name}
+            return variable(name, label, query, source, regex=regex, **more)
+        found = [
+            textbox('prefix', 'Prefix', 'collectd'),
+            expand('host', 'Hosts' if fleet else 'Host', '$prefix.*.percore_host',
+                   r'/([^.]+)\.percore_host$/',
+                   **({'sort': 1} | (several('*') if fleet else {})))]
+        if fleet:
+            return found
+        return found + [
+            expand('core', 'Cores', '$prefix.$host.percore.*', r'/\.percore\.([^.]+)$/',
+                   **several()),
+            expand('set', 'Set of cores', '$prefix.$host.percore_host.*.percent.cores_mean',
+                   r'/\.percore_host\.([^.]+)\./', sort=1),
+            expand('counter', 'Counter of a region', '$prefix.$host.percore_host_*.all.derive.*',
+                   r'/\.percore_host_([^.]+)\./', sort=1),
+        ]
+
+    @staticmethod
+    def path(series, prefix='$prefix.$host'):
+        name = series.type_instance
+        if isinstance(name, tuple):
+            name = '{%s}' % ','.join(name) if len(name) > 1 else name[0]
+        nodes = [prefix, series.plugin, series.instance, series.type]
+        if name:
+            nodes.append(name)
+        if series.type == 'load':
+            nodes.append(series.value)
+        return '.'.join(nodes)
+
+    @classmethod
+    def _named(cls, text, words):
+        """`text`, whose names are these words with dots between them, for people."""
+        if not set(words) & set(cls.PARTS):
+            # Rows and hosts have no dots.
+            return f"aliasSub({text}, '\\.', ' ')" if len(words) > 1 else text
+        parts = [cls.PARTS.get(word, ('([^.]*)', '{}')) for word in words]
+        pattern = r'\.'.join(part for part, _ in parts)
+        name = ' '.join(to.format(f'\\{i + 1}') for i, (_, to) in enumerate(parts))
+        return f"aliasSub({text}, '^{pattern}$', '{name}')"
+
+    @classmethod
+    def expression(cls, series, words, prefix='$prefix.$host'):
+        path = cls.path(series, prefix)
+        # From the right, so that it holds for any prefix.
+        depth = len(cls.path(series, '').split('.')) - 1
+        nodes = {'host': -depth - 1, 'field': -depth, 'plugin': -depth, 'instance': 1 - depth,
+                 'core': 1 - depth, 'type_instance': -1}
+        numbers = ', '.join(str(nodes[word]) for word in words)
+        if series.thin != 'mean':
+            path = f"consolidateBy({path}, '{series.thin}')"
+        if series.over and words:
+            function = cls.FUNCTIONS[series.over]
+            return cls._named(f"groupByNodes({path}, '{function}', {numbers})", words)
+        if series.over:
+            return f"alias(aggregate({path}, '{cls.FUNCTIONS[series.over]}'), '{series.legend}')"
+        if words:
+            return cls._named(f'aliasByNode({path}, {numbers})', words)
+        return f"alias({path}, '{series.legend}')"
+
+    @classmethod
+    def target(cls, series, panel, fleet):
+        return {'target': cls.expression(series, words_of(series, panel))}
+
+
+# -- Prometheus ---------------------------------------------------------------
+
+
+class Prometheus:
+    """Prometheus, and what speaks its language, with the labels of prometheus.yml."""
+    name, type = 'Prometheus', 'prometheus'
+
+    COUNTERS = ('derive', 'operations', 'contextswitch')
+    THIN = {'mean': 'avg_over_time', 'max': 'max_over_time', 'min': 'min_over_time'}
+    FUNCTIONS = {'mean': 'avg', 'sum': 'sum'}
+
+    @staticmethod
+    def variables(source, fleet):
+        def values(name, label, selector, of, **more):
+            query = {'query': f'label_values({selector}, {of})', 'refId': name}
+            return variable(name, label, query, source, **more)
+        found = [values('host', 'Hosts' if fleet else 'Host',
+                        'collectd_percore_host_gauge{type="cores_online"}', 'host',
+                        **({'sort': 1} | (several('.+') if fleet else {})))]
+        if fleet:
+            return found
+        return found + [
+            values('core', 'Cores', 'collectd_percore_load_shortterm{host="$host"}', 'core',
+                   **several()),
+            values('set', 'Set of cores',
+                   'collectd_percore_host_percent{host="$host", type="cores_mean"}', 'set',
+                   sort=1),
+            values('counter', 'Counter of a region',
+                   '{__name__=~"collectd_percore_host_.+_derive_total", host="$host"}',
+                   '__name__', regex='/^collectd_percore_host_(.+)_derive_total$/', sort=1),
+        ]
+
+    @staticmethod
+    def _matcher(label, text):
+        if text.startswith('$') or '*' in text or '|' in text:
+            return '%s=~"%s"' % (label, text.replace('*', '.*'))
+        return f'{label}="{text}"'
+
+    @classmethod
+    def _labels(cls, series):
+        """Label by word of a legend."""
+        where = 'set' if series.plugin.startswith('percore_host') else 'core'
+        return {'host': 'host', 'instance': where, 'core': where, 'field': 'field',
+                'type_instance': 'row' if series.is_region else 'type'}
+
+    @classmethod
+    def _selector(cls, series, fleet):
+        labels = cls._labels(series)
+        name = f'collectd_{series.plugin}_{series.type}'
+        if series.value != 'value':
+            name += f'_{series.value}'
+        if series.type in cls.COUNTERS:
+            name += '_total'
+        matchers = []
+        if '*' in name:
+            matchers.append('__name__=~"%s"' % name.replace('*', '.*'))
+            name = ''
+        matchers.append('host=~"$host"' if fleet else 'host="$host"')
+        matchers.append(cls._matcher(labels['instance'], series.instance))
+        names = series.type_instance
+        if names == ('*_p99',):
+            matchers.append('quantile="0.99"')
+        elif names != ('*',):
+            text = '|'.join(names) if isinstance(names, tuple) else names
+            matchers.append(cls._matcher('type', text))
+        return '%s{%s}' % (name, ', '.join(matchers))
+
+    @classmethod
+    def target(cls, series, panel, fleet):
+        labels, words = cls._labels(series), words_of(series, panel)
+        selector = cls._selector(series, fleet)
+        # Over an interval, not the newest: Prometheus would repeat that for 5 minutes.
+        text = f'{cls.THIN[series.thin]}({selector}[$__interval])'
+        if series.rate:
+            text = f'rate({selector}[$__rate_interval])'
+        if series.over:
+            group = ', '.join(labels.get(word, 'region, table, field') for word in words)
+            text = f'{cls.FUNCTIONS[series.over]} by ({group}) ({text})'
+        names = {'core': 'core {{%s}}' % labels['core'],
+                 'plugin': '{{region}} {{table}} {{field}}'}
+        legend = ' '.join(names.get(word) or '{{%s}}' % labels[word] for word in words)
+        return {'expr': text, 'legendFormat': legend or series.legend, 'range': True,
+                'format': 'time_series'}

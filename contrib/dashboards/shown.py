@@ -1,0 +1,367 @@
+"""What the dashboards show, said once for all stores. A new row is a Row with
+Panels of Series."""
+
+
+class Series:
+    """Some values of percore. `instance` is a core, a set of cores or what a
+    wildcard matches: `$core` and `$set` are chosen at the top of the dashboard.
+    `legend` is text, or words that tell the series apart: host, instance,
+    type_instance, and of a region field or plugin (region, table and field).
+    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin`
+    says how values are joined when there are more than pixels. `over` (sum or mean)
+    joins all series of one legend.
+    """
+
+    WORDS = ('host', 'instance', 'type_instance', 'field', 'plugin')
+
+    def __init__(self, instance, type, type_instance='', legend='instance', value='value',
+                 thin='mean', rate=False, over=None, plugin=None):
+        self.plugin = plugin or ('percore' if instance == '$core' else 'percore_host')
+        self.instance, self.type, self.value = instance, type, value
+        self.type_instance = type_instance
+        self.legend, self.thin, self.rate, self.over = legend, thin, rate, over
+
+    @property
+    def words(self):
+        """Of the legend; empty if the legend is text."""
+        words = self.legend.split()
+        return words if all(word in self.WORDS for word in words) else []
+
+    @property
+    def is_region(self):
+        return '*' in self.plugin or '$' in self.plugin
+
+
+class Panel:
+    """In a table each series is a column, called by its `columns`: a dict of
+    reducer and name for each series."""
+
+    def __init__(self, kind, title, series, size, description, unit='none', **more):
+        self.kind, self.title, self.series, self.size = kind, title, series, size
+        self.description, self.unit, self.more = description, unit, more
+
+
+class Row:
+    def __init__(self, title, panels, collapsed=False):
+        self.title, self.panels, self.collapsed = title, panels, collapsed
+
+
+class Dashboard:
+    """With `fleet`, $host is several hosts."""
+
+    def __init__(self, title, description, rows, fleet=False):
+        self.title, self.description, self.rows, self.fleet = title, description, rows, fleet
+
+
+def percent(instance, name, **more):
+    return Series(instance, 'percent', name, **more)
+
+
+def own(names, **more):
+    """percore's own figures: a gauge, or several."""
+    return Series('self', 'gauge', names, **more)
+
+
+def averages(instance, type_instance=''):
+    return [Series(instance, 'load', type_instance, value=value, legend=legend)
+            for value, legend in (('shortterm', '1 min'), ('midterm', '5 min'),
+                                  ('longterm', '15 min'))]
+
+
+# A store gets names and numbers, and no units. So a field's unit is taken from its
+# name: (pattern, unit of a value, unit of its rate). The last that fits counts.
+FIELD_UNITS = (
+    ('time|delay|latency|_ns', 'ns', 'ns'),
+    ('_us', 'µs', 'µs'),
+    ('_ms', 'ms', 'ms'),
+    ('packets', 'short', 'pps'),
+    ('bytes', 'bytes', 'Bps'),
+    ('bits', 'bits', 'bps'),
+    ('percent', 'percent', 'percent'),
+)
+
+ROOM = 'green up to 70 %, yellow up to 90 %, red above'
+CLASSES = ('user', 'nice', 'system', 'irq', 'softirq', 'guest', 'iowait')
+CSTATES = ('cstate_*', 'idle_poll')
+SOURCES = ('cores_mperf', 'cores_ref_cycles', 'cores_event', 'cores_idle')
+EVENTS = ('windows_discarded', 'errors', 'reopens', 'source_changes', 'snapshots_dropped',
+          'values_dropped')
+REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_back', 'rows_unseen')
+
+
+def region(fields, type, names, **more):
+    """Fields of regions, over all cores."""
+    return Series('all', type, names, plugin=f'percore_host_{fields}', **more)
+
+
+HOST_ROWS = [
+    Row('Which cores have room', [
+        Panel('stat', 'Cores online', [own('cores_online', legend='online')],
+              (4, 4), 'Measured cores that are online.'),
+        Panel('stat', 'Busy cores', averages('all')[:1], (4, 4),
+              'Sum of the load averages of all cores over one minute: the work of this host '
+              'would fill this many cores.', decimals=2),
+        Panel('stat', 'Mean load', [percent('$set', 'cores_mean', legend='mean')], (4, 4),
+              f'Mean load of the chosen set of cores: {ROOM}.', 'percent', room=True),
+        Panel('stat', 'Least busy core', [percent('$set', 'cores_min', legend='min')], (4, 4),
+              'Load of the core with the most room. If it is red, no core has room.',
+              'percent', room=True),
+        Panel('stat', 'Busiest core', [percent('$set', 'cores_max', legend='max')], (4, 4),
+              'Load of the core with the least room. A pipeline is as fast as this core.',
+              'percent', room=True),
+        Panel('stat', 'Cores without a value', [own('cores_without_value', legend='without')],
+              (4, 4), 'Cores that are online and could not be measured. If this is not 0, the '
+              'figures on this page do not cover the whole host.', alarm_from=1),
+        Panel('bargauge', 'Load of each core, newest', [percent('$core', 'busy')], (11, 12),
+              f'Share of time in which the core was not halted: {ROOM}. A core whose sibling '
+              'hardware thread is busy has about half its room. A core that polls is always '
+              'full; the next panel shows how much of that is useful.', 'percent', room=True),
+        Panel('bargauge', 'Useful load of polling cores', [percent('$core', 'useful')], (5, 12),
+              f'Share of time in which a polling worker had work: {ROOM}. Only for a fast path '
+              'that publishes it, see percore(3).', 'percent', room=True),
+        Panel('table', 'Cores by room',
+              [percent('$core', 'busy'), percent('$core', 'useful')], (8, 12),
+              'The core with the most room first: by the mean load over the time shown, or by '
+              'the mean useful load if the core polls.', 'percent', room=True, name='Core',
+              columns=({'lastNotNull': 'Newest', 'mean': 'Mean'}, {'mean': 'Useful'}),
+              sparse=('Useful',), by_least_of=('Mean', 'Useful')),
+    ]),
+    Row('Load per core', [
+        Panel('heatmap', 'Load of each core over time', [percent('$core', 'busy')], (24, 10),
+              'One line per core. It shows work that moves from core to core, and cores that '
+              'are never used.', 'percent'),
+        Panel('timeseries', 'Load of each core', [percent('$core', 'busy')], (12, 9),
+              'Mean over each interval.', 'percent', full=True),
+        Panel('timeseries', 'Highest load within an interval',
+              [percent('$core', 'busy_max', thin='max')], (12, 9),
+              'The busiest sample of each interval; by default a sample is 1.15 s long. It '
+              'shows bursts that the mean hides.', 'percent', full=True),
+        Panel('timeseries', 'Spread over the cores ($set)',
+              [percent('$set', 'cores_min', legend='min', thin='min'),
+               percent('$set', 'cores_mean', legend='mean'),
+               percent('$set', 'cores_max', legend='max', thin='max'),
+               percent('$set', 'cores_stddev', legend='standard deviation')], (24, 8),
+              'If the band is wide, the work is badly spread.', 'percent', full=True, band=True),
+    ]),
+    Row('Fast path: regions', [
+        Panel('timeseries', 'Useful load of polling cores', [percent('$core', 'useful')], (12, 8),
+              'A core that polls is always busy. This is the share of its time in which it had '
+              'work.', 'percent', full=True),
+        Panel('timeseries', 'Useful load, spread over the polling cores ($set)',
+              [percent('$set', f'cores_useful_{figure}', legend=figure, thin=figure)
+               for figure in ('min', 'mean', 'max')], (12, 8),
+              'If the band is wide, the work is badly spread over the workers.', 'percent',
+              full=True),
+        Panel('timeseries', '$counter of each core, all rows',
+              [Series('$core', 'derive', ('*',), legend='field instance', rate=True, over='sum',
+                      plugin='percore_${counter}')], (12, 9),
+              'Per second. Tables that had more than 16 rows have no values of single cores, '
+              'unless ReportPerCore is true.', 'short', from_zero=True, fields='rates'),
+        Panel('timeseries', '$counter of each row, all cores',
+              [region('${counter}', 'derive', ('*',), legend='field type_instance', rate=True)],
+              (12, 9), 'Per second.', 'short', from_zero=True, fields='rates'),
+        Panel('timeseries', 'Drops and errors of all regions',
+              [region(f'*{word}*', 'derive', ('*',), legend='plugin type_instance', rate=True)
+               for word in ('drop', 'error')], (12, 8),
+              'Per second: all counters whose names contain drop or error.', 'short',
+              from_zero=True, fields='rates'),
+        Panel('timeseries', '99th percentiles of all histograms',
+              [region('*', 'gauge', ('*_p99',), legend='plugin type_instance', thin='max')],
+              (12, 8), 'Of each interval. Units are taken from the names of the fields.',
+              'short', from_zero=True, fields='values'),
+        Panel('timeseries', 'Regions and their workers',
+              [own(('regions', 'regions_silent', 'regions_stale', 'workers_stuck'),
+                   legend='type_instance')], (24, 6),
+              'silent: the producer is there and does not answer. stale: all of its workers '
+              'are stuck. stuck: a worker is awake and no longer polls.', 'short',
+              from_zero=True),
+    ], collapsed=True),
+    Row('Load averages', [
+        Panel('timeseries', 'Busy cores',
+              averages('all') + [own('cores_online', legend='cores online')],
+              (12, 8), 'Sum of the load averages of all cores: how many cores are busy. It is '
+              'never above the number of cores.', 'short', dashed='cores online',
+              from_zero=True),
+        Panel('timeseries', 'Run queue', averages('all', 'runqueue'), (12, 8),
+              'Tasks that run, want to run, or wait for input and output. Above the number of '
+              'cores, tasks wait for each other.', 'short', from_zero=True),
+        *(Panel('timeseries', f'Load average of each core, {name}',
+                [Series('$core', 'load', value=value)], (8, 8),
+                'Exponentially weighted, from 0 to 1, right from the start.', 'percentunit',
+                full=True)
+          for value, name in (('shortterm', '1 min'), ('midterm', '5 min'),
+                              ('longterm', '15 min'))),
+    ]),
+    Row('Hidden and unaccounted work', [
+        Panel('timeseries', 'Host, in points of the load of all cores',
+              [Series('all', 'gauge', 'hidden', legend='hidden'),
+               Series('all', 'gauge', 'unaccounted', legend='unaccounted'),
+               percent('all', 'steal', legend='steal')], (24, 7),
+              'hidden: load that the columns of /proc/stat lack, because it slept when the '
+              'timer tick came; top(1) does not show it. unaccounted: time that is in no '
+              'column; not reported where all loads come from idle, because it then equals '
+              'hidden. steal: time that the hypervisor gave to others, reported only under a '
+              'hypervisor; hardware counters leave it out of the load, idle may include it.',
+              'percent', dashed='unaccounted'),
+    ]),
+    Row('Hidden and unaccounted work of each core (ReportHidden true)', [
+        Panel('timeseries', 'Hidden', [Series('$core', 'gauge', 'hidden')], (8, 8),
+              'Load less the busy columns of /proc/stat, in points.', 'percent'),
+        Panel('timeseries', 'Unaccounted', [Series('$core', 'gauge', 'unaccounted')], (8, 8),
+              'Time in no column of /proc/stat, in points.', 'percent'),
+        Panel('timeseries', 'Steal', [percent('$core', 'steal')], (8, 8),
+              'Time that the hypervisor gave to others.', 'percent', from_zero=True),
+    ], collapsed=True),
+    Row('What the timer tick saw (ReportTime true)', [
+        Panel('timeseries', 'Classes of time, mean of the cores ($set)',
+              [percent('$set', f'cores_{name}_mean', legend=name) for name in CLASSES], (24, 8),
+              'The columns of /proc/stat. What the tick does not see is in hidden.', 'percent',
+              stacked=True),
+        *(Panel('timeseries', f'{name} of each core',
+                [percent('$core', column)], (8, 8), 'As the tick saw it.', 'percent',
+                from_zero=True)
+          for name, column in (('User', 'user'), ('System', 'system'), ('Softirq', 'softirq'))),
+    ], collapsed=True),
+    Row('C-states, frequency, instructions (ReportCStates, ReportFrequency, ReportIPC)', [
+        Panel('timeseries', 'Time in idle states, mean of the cores',
+              [percent('$core', CSTATES, legend='type_instance', over='mean')], (12, 8),
+              'idle_poll is the idle state that spins: the core is not halted, and this time '
+              'is part of the load.', 'percent', stacked=True),
+        Panel('timeseries', 'Entries into idle states, all cores',
+              [Series('$core', 'operations', CSTATES, legend='type_instance', rate=True,
+                      over='sum')], (12, 8),
+              'Each entry ends with a wake-up.', 'ops', from_zero=True),
+        Panel('timeseries', 'Frequency while not halted', [Series('$core', 'cpufreq')], (8, 8),
+              'From the counters mperf and aperf.', 'hertz'),
+        Panel('timeseries', 'Instructions per cycle', [Series('$core', 'ipc')], (8, 8),
+              'While not halted.', 'short', from_zero=True),
+        Panel('timeseries', 'Share of time for which its counters ran',
+              [percent('$core', 'ipc_running')], (8, 8),
+              'Below 100 %, others use the counters too, and the figure is an estimate.',
+              'percent', full=True),
+    ], collapsed=True),
+    Row('Hardware idle states and power (ReportResidency, ReportPower)', [
+        Panel('timeseries', 'Time of physical cores in hardware idle states, mean',
+              [percent('$core', ('residency_*',), legend='type_instance', over='mean')], (8, 8),
+              'What the hardware did; C-states are what the kernel asked for.', 'percent',
+              stacked=True),
+        Panel('timeseries', 'Time of packages in hardware idle states',
+              [percent('package*', ('residency_*',), legend='instance type_instance')], (8, 8),
+              'A package can rest only while all of its cores do.', 'percent', full=True),
+        Panel('timeseries', 'Power of packages',
+              [Series('package*', 'power', ('*',), legend='instance type_instance')], (8, 8),
+              'Of each package and its parts.', 'watt', from_zero=True),
+    ], collapsed=True),
+    Row('Time taken by firmware and heat (ReportSMI, ReportThrottles)', [
+        Panel('timeseries', 'System management interrupts',
+              [Series('$core', 'operations', 'smi', rate=True)], (8, 8),
+              'In each of them the firmware takes the core from the kernel.', 'ops',
+              from_zero=True),
+        Panel('timeseries', 'Throttled for the heat of the core',
+              [Series('$core', 'operations', 'throttle', rate=True)], (8, 8),
+              'How often the core was slowed down.', 'ops', from_zero=True),
+        Panel('timeseries', 'Throttled for the heat of the package',
+              [Series('$core', 'operations', 'throttle_package', rate=True)], (8, 8),
+              'How often the core was slowed down with its package.', 'ops', from_zero=True),
+    ], collapsed=True),
+    Row('Scheduler (ReportSchedstat true)', [
+        Panel('timeseries', 'Context switches of each core',
+              [Series('$core', 'contextswitch', rate=True)], (12, 8),
+              'Tasks that began to run.', 'ops', from_zero=True),
+        Panel('timeseries', 'Tasks that waited to run on each core',
+              [Series('$core', 'gauge', 'waiting')], (12, 8),
+              'On average over each interval.', 'short', from_zero=True),
+    ], collapsed=True),
+    Row('Load averages over further periods (Period)', [
+        Panel('timeseries', 'Busy cores', [Series('all', 'gauge', ('load_*',),
+                                                  legend='type_instance')], (12, 8),
+              'Over the periods of the option Period.', 'short', from_zero=True),
+        Panel('timeseries', 'Each core', [Series('$core', 'gauge', ('load_*',),
+                                                 legend='instance type_instance')], (12, 8),
+              'Over the periods of the option Period.', 'percentunit', full=True),
+    ], collapsed=True),
+    Row('percore itself', [
+        Panel('timeseries', 'Cores',
+              [own(('cores_online', 'cores_without_value', 'cores_unproven',
+                    'cores_tick_sampled'), legend='type_instance')], (8, 7),
+              'unproven: the source could not be tested here. tick_sampled: on this kernel the '
+              'source idle knows only what the timer tick saw.', 'short', from_zero=True),
+        Panel('timeseries', 'Cores by source of their load',
+              [own(SOURCES, legend='type_instance')], (8, 7),
+              'Figures of different sources differ a little.', 'short', from_zero=True),
+        Panel('timeseries', 'Events',
+              [Series('self', 'derive', EVENTS, legend='type_instance', rate=True)], (8, 7),
+              'Should be 0. windows_discarded: hotplug, suspend or a paused virtual machine. '
+              'values_dropped: beyond MaxValues.', 'ops', from_zero=True),
+        Panel('timeseries', 'Worst lateness and cost of a sample',
+              [Series('self', 'duration', ('lateness', 'sample_cost'), legend='type_instance',
+                      value='seconds', thin='max')], (12, 7),
+              'How late the sampling thread woke up, and how long it took to read all cores.',
+              's', from_zero=True),
+        Panel('timeseries', 'Memory of regions', [own('regions_memory', legend='memory')],
+              (12, 7), 'What collectd takes for rows of regions. MaxMemory is the limit; one '
+              'region gets at most half of it.', 'bytes', from_zero=True),
+        Panel('timeseries', 'Events of regions',
+              [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (12, 7),
+              'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
+              'row_adds_refused: a table is full. rows_torn: the writer of a row was always '
+              'between two updates. cells_back: counters that went back. rows_unseen: with Row, '
+              'rows that changed hands more than once between two reads.', 'ops',
+              from_zero=True),
+        Panel('timeseries', 'CPU time of the sampling thread',
+              [percent('self', 'sampler_cpu', legend='sampler')], (12, 7),
+              'In percent of one core.', 'percent', from_zero=True),
+    ]),
+]
+
+DROPS = dict(type='derive', names=('*',), rate=True, over='sum')
+
+FLEET_ROWS = [
+    Row('Which hosts have room', [
+        Panel('stat', 'Cores online', [own('cores_online', legend='cores', over='sum')], (8, 4),
+              'Measured cores of all hosts.', newest='5m'),
+        Panel('stat', 'Busy cores', [Series('all', 'load', value='shortterm', legend='busy',
+                                            over='sum')], (8, 4),
+              'Sum of the load averages of all cores over one minute.', decimals=1,
+              newest='5m'),
+        Panel('stat', 'Cores without room',
+              [Series('all', 'gauge', 'cores_without_room', legend='full', over='sum')], (8, 4),
+              'Cores with a load of 90 % or more. Cores that poll are always among them.',
+              newest='5m'),
+        Panel('table', 'Hosts by room',
+              [percent('all', 'cores_min', legend='host'),
+               percent('all', 'cores_mean', legend='host'),
+               Series('all', 'gauge', 'cores_without_room', legend='host'),
+               own('cores_online', legend='host'),
+               percent('all', 'cores_useful_max', legend='host'),
+               region('*drop*', legend='host', **DROPS),
+               own('workers_stuck', legend='host')], (24, 15),
+              'Newest values of the last two minutes, the host with the least room first: by the '
+              'load of its least busy core. Click a host to see its cores. Cores without room have '
+              'a load of 90 % or more; for cores that poll, see the highest useful load.', 'percent',
+              room=True,
+              name='Host', links_to_host=True, newest='2m', descending='Least busy core', columns=(
+                  {'lastNotNull': 'Least busy core'}, {'lastNotNull': 'Mean load'},
+                  {'lastNotNull': 'Cores without room'}, {'lastNotNull': 'Cores'},
+                  {'lastNotNull': 'Highest useful load'}, {'lastNotNull': 'Drops per second'},
+                  {'lastNotNull': 'Stuck workers'}),
+              sparse=('Highest useful load',),
+              counts=('Cores without room', 'Cores', 'Drops per second', 'Stuck workers')),
+    ]),
+    Row('Over time', [
+        Panel('heatmap', 'Mean load of each host over time',
+              [percent('all', 'cores_mean', legend='host')], (24, 12),
+              'One line per host.', 'percent'),
+        Panel('timeseries', 'Drops of all hosts',
+              [region('*drop*', legend='plugin', **DROPS)], (24, 8),
+              'Per second: all counters whose names contain drop.', 'short', from_zero=True,
+              fields='rates'),
+    ]),
+]
+
+DASHBOARDS = {
+    'host': Dashboard('percore', 'How busy each CPU core really is, by the collectd plugin '
+                      'percore.', HOST_ROWS),
+    'fleet': Dashboard('percore, all hosts', 'Which hosts have room, by the collectd plugin '
+                       'percore.', FLEET_ROWS, fleet=True),
+}

@@ -1,0 +1,110 @@
+/* The data sources of Grafana as far as a dashboard needs them: how they put
+ * variables into a query, and how they ask. */
+
+const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
+
+/* Over the minutes before `until` (seconds), or those that the panel has of its own,
+ * a point every `step` seconds. */
+export function sourcesOf(config, panel = {}) {
+  const { until, step } = config;
+  const since = until - 60 * (parseInt(panel.timeFrom, 10) || config.minutes);
+  const builtIn = {
+    timeFilter: `time >= ${since}s and time <= ${until}s`, __interval: `${step}s`, __rate_interval: `${4 * step}s` };
+  const influx = {
+    format: (value) =>
+      Array.isArray(value) ? `(${value.map(escapeRegex).join('|')})` : escapeRegex(value),
+    async query(text) {
+      const address = `${config.influx.url}/query?` +
+        new URLSearchParams({ db: config.influx.database, q: text, epoch: 'ms' });
+      const answer = await (await fetch(address)).json();
+      const result = answer.results?.[0] ?? answer;
+      if (answer.error || result.error) throw new Error(answer.error ?? result.error);
+      return result.series ?? [];
+    },
+    async values(variable, text) {
+      const series = await this.query(text);
+      return series.flatMap((s) => s.values.map((row) => row.at(-1)));
+    },
+    async series(target, substitute) {
+      const found = await this.query(substitute(target.query));
+      return found.map((s) => ({
+        name: target.alias
+          .replace(/\$tag_(\w+)/g, (whole, tag) => s.tags?.[tag] ?? whole)
+          .replace(/\$m\b/g, s.name),
+        points: s.values.filter((row) => row[1] !== null).length,
+      }));
+    },
+    text: (target) => target.query,
+  };
+
+  const graphite = {
+    format: (value) => (Array.isArray(value) ? `{${value.join(',')}}` : value),
+    async get(path, parameters) {
+      const answer = await fetch(`${config.graphite.url}${path}?${new URLSearchParams(parameters)}`);
+      const body = await answer.text();
+      if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
+      return JSON.parse(body);
+    },
+    /* expand(...) asks for whole paths; anything else for the last node. */
+    async values(variable, text) {
+      const expand = /^expand\((.*)\)$/.exec(text);
+      if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
+      return (await this.get('/metrics/expand', { query: expand[1] })).results;
+    },
+    async series(target, substitute) {
+      const found = await this.get('/render', {
+        target: substitute(target.target), from: since, until, format: 'json', maxDataPoints: 1000 });
+      return found.map((s) => ({ name: s.target, points: s.datapoints.filter((p) => p[0] !== null).length }));
+    },
+    text: (target) => target.target,
+  };
+
+  const prometheus = {
+    /* Several are a regular expression inside of a string. */
+    format: (value) =>
+      Array.isArray(value) ? influx.format(value).replaceAll('\\', '\\\\') : value,
+    async get(path, parameters) {
+      const answer = await fetch(`${config.prometheus.url}/api/v1/${path}?${new URLSearchParams(parameters)}`);
+      const body = await answer.json();
+      if (body.status !== 'success') throw new Error(body.error);
+      return body.data;
+    },
+    /* label_values(selector, label), which Grafana asks for like this. */
+    async values(variable, text) {
+      const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(text);
+      return this.get(`label/${label}/values`, { 'match[]': selector });
+    },
+    async series(target, substitute) {
+      const { result } = await this.get('query_range', {
+        query: substitute(target.expr), start: since, end: until, step });
+      return result.map((s) => ({
+        name: target.legendFormat.replace(/{{(\w+)}}/g, (whole, label) => s.metric[label] ?? ''),
+        points: s.values.length,
+      }));
+    },
+    text: (target) => target.expr,
+  };
+  for (const source of [influx, graphite, prometheus]) source.builtIn = builtIn;
+  return { influxdb: influx, graphite, prometheus };
+}
+
+/* With the variables that were chosen. */
+export function substitution(source, chosen, faults) {
+  return (text) =>
+    text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
+      if (name in source.builtIn) return source.builtIn[name];
+      // "All" may have a text of its own.
+      if (name in chosen) return chosen[name]?.all ?? source.format(chosen[name] ?? '');
+      faults.push(`${whole} is no variable of this dashboard, in ${text}`);
+      return whole;
+    });
+}
+
+export function picked(variable, values) {
+  if (variable.regex) {
+    const regex = new RegExp(variable.regex.slice(1, variable.regex.lastIndexOf('/')));
+    values = values.map((v) => regex.exec(v)).filter(Boolean).map((m) => m[1] ?? m[0]);
+  }
+  return [...new Set(values)];
+}
+

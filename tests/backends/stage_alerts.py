@@ -1,0 +1,259 @@
+"""Each rule of prometheus-rules.yml fires on its case and on no other: in
+promtool's tests, which take no time, for the times that are shipped; and in the
+real Prometheus behind a real collectd, with minutes made seconds."""
+import json
+import os
+import re
+import subprocess
+import time
+import urllib.request
+
+import outputs
+import report
+import servers
+from report import proves, skip
+from unixsock import Unixsock
+
+RULES = 'prometheus-rules.yml'
+INTERVAL_S = 30  # of promtool's tests
+MINUTES = 40
+
+
+def grows(step):
+    """A counter; of another one, `k` is how often it has been sent."""
+    return lambda k: 1000 + step * k
+
+
+# A host of two cores, of which core 1 polls, with a region gtpu.
+HEALTHY = {
+    'percore-0/load': (0.5, 0.5, 0.5),
+    'percore-1/load': (1.0, 1.0, 1.0),
+    'percore-1/percent-useful': 40.0,
+    'percore_host-self/gauge-cores_unproven': 0.0,
+    'percore_host-self/gauge-cores_without_value': 0.0,
+    'percore_host-self/gauge-regions_stale': 0.0,
+    'percore_host-self/gauge-workers_stuck': 0.0,
+    'percore_host_gtpu_port_rx_packets-all/derive-port:eth0|queue:3': grows(1000),
+    'percore_host_gtpu_port_rx_drops-all/derive-port:eth0|queue:3': grows(0),
+    'percore_host_gtpu_port_rx_errors-all/derive-port:eth0|queue:3': grows(2),
+    'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_p50': 102.5,
+    'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_p99': 812.5,
+    'percore_host_gtpu_port_delay-all/gauge-port:eth0|queue:3_max': 950.0,
+    'percore_host_gtpu_port_queued-all/gauge-port:eth0|queue:3': 7.0,
+    'percore_gtpu_port_rx_packets-1@east/derive-port:eth0|queue:3': grows(500),
+}
+# What is different on a host of that name, and the alerts that fire there.
+CASES = {
+    'healthy': ({}, []),
+    'nearly-full': ({'percore-0/load': (0.89, 0.89, 0.89)}, []),
+    'full-core': ({'percore-0/load': (0.95, 0.95, 0.95)}, ['PercoreCoreWithoutRoom']),
+    'full-of-useful-work': ({'percore-1/percent-useful': 91.0}, ['PercorePollingCoreFull']),
+    'drops': ({'percore_host_gtpu_port_rx_drops-all/derive-port:eth0|queue:3': grows(1)},
+              ['PercoreDrops']),
+    'counts-anew': ({'percore_host_gtpu_port_rx_drops-all/derive-port:eth0|queue:3':
+                     lambda k: 1000 if k < 4 else 0}, []),
+    'stuck': ({'percore_host-self/gauge-workers_stuck': 1.0}, ['PercoreWorkerStuck']),
+    'stale': ({'percore_host-self/gauge-workers_stuck': 2.0,
+               'percore_host-self/gauge-regions_stale': 1.0}, ['PercoreRegionStale']),
+    'unproven': ({'percore_host-self/gauge-cores_unproven': 2.0}, ['PercoreCoresUnproven']),
+    'without-value': ({'percore_host-self/gauge-cores_without_value': 1.0},
+                      ['PercoreCoresWithoutValue']),
+}
+# Beyond the limit for a little less than the rule allows: (changes, minutes).
+BRIEF = [({'percore-0/load': (0.95, 0.95, 0.95)}, 9),
+         ({'percore-1/percent-useful': 95.0}, 4),
+         ({'percore_host-self/gauge-cores_unproven': 1.0}, 14),
+         ({'percore_host-self/gauge-cores_without_value': 1.0}, 4),
+         ({'percore_host-self/gauge-workers_stuck': 1.0}, 0.5),
+         ({'percore_host-self/gauge-regions_stale': 1.0}, 0.5)]
+
+
+def value_at(values, k):
+    return values(k) if callable(values) else values
+
+
+# -- promtool -----------------------------------------------------------------
+
+
+QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
+
+
+def labelled(host, identifier):
+    """The series that prometheus.yml makes of this identifier, but for the
+    values of a load, which have a name each."""
+    plugin, instance, type, type_instance = re.fullmatch(
+        r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
+    where = 'set' if plugin.startswith('percore_host') else 'core'
+    instance, _, region_instance = instance.partition('@')
+    labels = {'host': host, where: instance}
+    if region_instance:
+        labels['region_instance'] = region_instance
+    name = f'collectd_{plugin}_{type}' + ('_total' if type == 'derive' else '')
+    region = re.fullmatch(r'percore_(?:host_)?([a-z0-9]+)_([a-z0-9]+)_([a-z0-9_]+)', plugin)
+    if region:
+        labels |= dict(zip(('region', 'table', 'field'), region.groups()))
+        row, percentile = re.fullmatch(r'(.*?)(?:_(p50|p90|p99|max))?', type_instance).groups()
+        labels['row'] = row
+        labels |= dict(pair.split(':') for pair in row.split('|') if ':' in pair)
+        if percentile:
+            labels['quantile'] = QUANTILES[percentile]
+    elif type_instance:
+        labels['type'] = type_instance
+    return name, labels
+
+
+def input_series(host, changes, brief_k=None):
+    """As promtool has it. With brief_k, what changes is healthy again from then on."""
+    for identifier, healthy in HEALTHY.items():
+        name, labels = labelled(host, identifier)
+        changed = changes.get(identifier, healthy)
+        values = [value_at(changed if brief_k is None or k < brief_k else healthy, k)
+                  for k in range(MINUTES * 60 // INTERVAL_S)]
+        names = [name]
+        if identifier.endswith('/load'):
+            names = [f'{name}_{period}' for period in ('shortterm', 'midterm', 'longterm')]
+            values = [value[0] for value in values]
+        for each in names:
+            text = ','.join(f'{key}={json.dumps(value)}' for key, value in labels.items())
+            yield {'series': f'{each}{{{text}}}', 'values': ' '.join(map(str, values))}
+
+
+def firing(alerts, minutes):
+    return {'expr': 'count by (alertname) (ALERTS{alertstate="firing"})',
+            'eval_time': f'{int(minutes * 60)}s',
+            'exp_samples': [{'labels': f'{{alertname="{alert}"}}', 'value': 1}
+                            for alert in alerts]}
+
+
+def promtool_tests():
+    for host, (changes, alerts) in CASES.items():
+        yield {'name': host, 'interval': f'{INTERVAL_S}s',
+               'input_series': list(input_series(host, changes)),
+               'promql_expr_test': [firing(alerts, 30)]}
+    for changes, minutes in BRIEF:
+        brief_k = int(minutes * 60 / INTERVAL_S)
+        yield {'name': f'brief {changes}', 'interval': f'{INTERVAL_S}s',
+               'input_series': list(input_series('brief', changes, brief_k)),
+               'promql_expr_test': [firing([], at / 2) for at in range(2 * MINUTES - 2)]}
+    yield {'name': 'recorded', 'interval': f'{INTERVAL_S}s',
+           'input_series': list(input_series('healthy', {})),
+           'promql_expr_test': [
+               {'expr': 'core:percore_taken:percent', 'eval_time': '10m', 'exp_samples': [
+                   {'labels': f'core:percore_taken:percent{{core="{core}",host="healthy"}}',
+                    'value': value} for core, value in ((0, 50), (1, 40))]},
+               {'expr': 'host:percore_room:percent', 'eval_time': '10m', 'exp_samples': [
+                   {'labels': 'host:percore_room:percent{host="healthy"}', 'value': 60}]},
+               {'expr': 'host:percore_cores_without_room:count', 'eval_time': '10m',
+                'exp_samples': [{'labels': 'host:percore_cores_without_room:count'
+                                           '{host="healthy"}', 'value': 0}]}]}
+
+
+def promtool(folder, rules):
+    """What promtool says of the tests against these rules, or ''."""
+    with open(os.path.join(folder, RULES), 'w') as file:
+        file.write(rules)
+    path = os.path.join(folder, 'tests.yml')
+    with open(path, 'w') as file:
+        json.dump({'rule_files': [RULES], 'evaluation_interval': f'{INTERVAL_S}s',
+                   'tests': list(promtool_tests())}, file)
+    process = subprocess.run(['promtool', 'test', 'rules', path], cwd=folder,
+                             capture_output=True, text=True)
+    return process.stdout + process.stderr if process.returncode else ''
+
+
+MUTANTS = [('>= 90\n', '>= 96\n'), ('for: 10m', 'for: 8m'), ('for: 5m', 'for: 3m'),
+           ('unless on (host, core) collectd_percore_percent{type="useful"}', ''),
+           ('unless on (host) collectd_percore_host_gauge{type="regions_stale"} > 0', ''),
+           ('.*drop.*', '.*'), ('rate5m > 0', 'rate5m >= 0'), ('for: 1m', 'for: 0m'),
+           ('"regions_stale"} > 0\n        for', '"regions_stale"} > 1\n        for'),
+           ('type="cores_unproven"', 'type="cores_idle"'), ('for: 15m', 'for: 13m'),
+           ('type="cores_without_value"} > 0', 'type="cores_without_value"} >= 0'),
+           ('or 100 * c', 'or c'), ('bool 90', 'bool 40')]
+
+
+def check_promtool(context):
+    folder = os.path.join(context.folder, 'promtool')
+    os.makedirs(folder, exist_ok=True)
+    rules = servers.sample(RULES)
+    with proves('each alert fires on its case and on no other, after the time that it gives '
+                '(promtool)'):
+        said = promtool(folder, rules)
+        assert not said, said
+    with proves(f'each of {len(MUTANTS)} faults put into {RULES} is found by its tests'):
+        missed = [old for old, new in MUTANTS
+                  if old not in rules or not promtool(folder, rules.replace(old, new, 1))]
+        assert not missed, missed
+
+
+# -- the real Prometheus ------------------------------------------------------
+
+
+def get(url, path):
+    with urllib.request.urlopen(url + path, timeout=60) as answer:
+        return json.load(answer)['data']
+
+
+def alerts_firing(url):
+    """{host: [alert]}"""
+    found = {host: [] for host in CASES}
+    for alert in get(url, '/api/v1/alerts')['alerts']:
+        if alert['state'] == 'firing':
+            found[alert['labels']['host']].append(alert['labels']['alertname'])
+    return {host: sorted(set(alerts)) for host, alerts in found.items()}
+
+
+def put(unixsock, k, time_s):
+    for host, (changes, _) in CASES.items():
+        for identifier, healthy in HEALTHY.items():
+            unixsock.put(host, identifier, time_s,
+                         value_at(changes.get(identifier, healthy), k))
+    unixsock.flush()
+
+
+def check_prometheus(context):
+    port = servers.free_port()
+    rules = re.sub(r'for: \d+m', 'for: 3s', servers.sample(RULES)).replace('[5m]', '[15s]')
+    prometheus = context.stack.prometheus(port, name='prometheus-alerts', rules=rules)
+    collectd = context.stack.collectd(
+        outputs.LONG_MEMORY + outputs.queue() + outputs.write_prometheus(port),
+        host='alerts', name='collectd-rules')
+    prometheus.ready()
+    unixsock = Unixsock(collectd)
+    expected = {host: alerts for host, (_, alerts) in CASES.items()}
+    began = k = int(time.time())
+    right_since, found = None, {}
+    # All that is to fire fires, and for ten seconds more nothing else does.
+    while time.time() < began + 60:
+        k += 1
+        time.sleep(max(0, k - time.time()))
+        put(unixsock, k - began, k)
+        found = alerts_firing(prometheus.url)
+        right_since = (right_since or k) if found == expected else None
+        if right_since and k - right_since >= 10:
+            break
+    unixsock.close()
+    with proves('in a real Prometheus each alert fires on the host of its case and on no other'):
+        assert right_since and k - right_since >= 10, \
+            {host: (found[host], expected[host]) for host in CASES if found[host] != expected[host]}
+    with proves('core, set, region, table, field, row, quantile, the parts of a row and the instance '
+                'of a region are labels of their own'):
+        for identifier in HEALTHY:
+            name, labels = labelled('healthy', identifier)
+            if identifier.endswith('/load'):
+                name += '_shortterm'
+            series = get(prometheus.url, '/api/v1/series?match[]=' + urllib.request.quote(
+                name + '{host="healthy",%s}' % ','.join(
+                    f'{key}={json.dumps(labels[key])}' for key in ('core', 'set', 'row', 'quantile')
+                    if key in labels)))
+            wanted = labels | {'__name__': name, 'job': 'collectd',
+                               'instance': f'127.0.0.1:{port}'}
+            assert wanted in series, f'{wanted} is not in {series}'
+
+
+def run(context):
+    missing = servers.missing_package('prometheus')
+    if missing:
+        skip('each alert fires on its case and on no other', f'{missing} is not installed')
+        return
+    check_promtool(context)
+    check_prometheus(context)
