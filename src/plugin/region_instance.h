@@ -134,6 +134,14 @@ void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot);
 
+/* What to do where a socket or directory refuses this process: an end for a
+ * message, which names the group whose members may use the file; "" if
+ * membership would not help. Asks the name service: for messages that come
+ * once. */
+#define REGION_REMEDY_SIZE 256
+const char *region_health_group_remedy(const char *path,
+                                       char text[REGION_REMEDY_SIZE]);
+
 /* region_choice.c: sets how many rows of each sum are shown, so that all sums
  * have their share of MaxValues; sorts the sums, those that want few values
  * first. */
