@@ -15,7 +15,7 @@ make_root() {
   # shellcheck disable=SC2016
   quietly "$log" mmdebstrap --mode=root --variant=minbase \
     --architectures="$architectures" --skip=cleanup/apt \
-    --include="$(IFS=, && printf '%s' "$*")" \
+    ${1:+--include="$(IFS=, && printf '%s' "$*")"} --format=tar \
     --customize-hook="chroot \"\$1\" sh -ec '$hook'" \
     bookworm "$tarball.$$" || {
     rm -f "$tarball.$$"
