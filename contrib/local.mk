@@ -25,7 +25,7 @@ systemddropin_DATA = contrib/collectd/collectd.service.d/percore.conf
 endif
 
 # Every sample, so that none is forgotten here.
-dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS
+dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
 examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
 	collectd/*.conf collectd/*.md collectd/*.yml producers/*.c))
