@@ -94,8 +94,8 @@ copy_source() {
         [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
       done | tar -cf - --null --no-recursion -T -) | tar -xf - -C "$to"
   else
-    tar -cf - -C "$from" --exclude='./build*' --exclude=./config.status \
-      --exclude=./Makefile . | tar -xf - -C "$to"
+    tar -cf - -C "$from" --exclude=./build --exclude=./build-{check,debian,demo} \
+      --exclude=./config.status --exclude=./Makefile . | tar -xf - -C "$to"
   fi
 }
 
