@@ -88,8 +88,9 @@ static uint64_t now_ns(clockid_t clock) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* The tick count in the middle of two looks at the clock; the closest of some.
- */
+#if defined(__x86_64__)
+/* The tick count in the middle of two readings of the clock, the closest of
+ * eight pairs. */
 static void read_both(uint64_t *ns, uint64_t *tsc) {
   uint64_t least = UINT64_MAX;
   for (int i = 0; i < 8; i++) {
@@ -103,6 +104,7 @@ static void read_both(uint64_t *ns, uint64_t *tsc) {
     *tsc = ticks;
   }
 }
+#endif
 
 static void measure_tsc_hz(void) {
 #if defined(__aarch64__)
@@ -116,7 +118,6 @@ static void measure_tsc_hz(void) {
   measured_tsc_hz =
       (uint64_t)((double)(tsc[1] - tsc[0]) * 1e9 / (double)(ns[1] - ns[0]));
 #else
-  (void)read_both;
   measured_tsc_hz = 1000000000u;
 #endif
 }
