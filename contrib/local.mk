@@ -1,11 +1,43 @@
+# What is around the plugin, the command and the library: files for systemd,
+# documents, examples, packages, and the programs of contrib/demo.
+EXTRA_DIST += \
+	.ci/run \
+	contrib/backends \
+	contrib/check \
+	contrib/collectd \
+	contrib/dashboards \
+	contrib/debian \
+	contrib/demo \
+	contrib/demo-backends \
+	contrib/setup.sh \
+	contrib/systemd \
+	tests/backends
+
+if SYSUSERS
+sysusers_DATA = contrib/systemd/sysusers.d/percore.conf
+endif
+if TMPFILES
+tmpfiles_DATA = contrib/systemd/tmpfiles.d/percore.conf
+endif
+if SYSTEMD
+systemddropindir = $(systemdsystemunitdir)/collectd.service.d
+systemddropin_DATA = contrib/collectd/collectd.service.d/percore.conf
+endif
+
+# Every sample, so that none is forgotten here.
+dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
+examplesdir = $(docdir)/examples
+examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
+	collectd/*.conf collectd/*.md collectd/*.yml producers/*.c))
+dashboardsdir = $(docdir)/dashboards
+dashboards_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/dashboards/, \
+	*.json *.md))
+
 noinst_PROGRAMS += contrib/loads/hog
 contrib_loads_hog_SOURCES = contrib/loads/hog.c
-EXTRA_DIST += contrib/demo contrib/check contrib/setup.sh .ci/run
 noinst_PROGRAMS += contrib/producers/gateway contrib/producers/pthread
 contrib_producers_gateway_SOURCES = contrib/producers/gateway.c
 contrib_producers_gateway_LDADD = libpercore.la -lm
 contrib_producers_pthread_SOURCES = contrib/producers/pthread.c
 contrib_producers_pthread_LDADD = libpercore.la
 include contrib/producers/network.mk
-EXTRA_DIST += contrib/demo-backends contrib/backends contrib/collectd \
-	contrib/dashboards tests/backends

@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# What contrib/demo and contrib/check have in common: packages, and a build that
-# leaves the checkout as it was. To be sourced, with `set -euo pipefail`.
+# What contrib/demo, contrib/check and contrib/debian have in common: packages, and a
+# build that leaves the checkout as it was. Source it under `set -euo pipefail`.
 
 # Everything that ./configure looks for, and what builds it.
 # shellcheck disable=SC2034
@@ -12,8 +12,8 @@ die() {
   exit 1
 }
 
-# Runs a command with its output in a log, the end of which is shown if it
-# fails.
+# Runs a command with its output in a log, and shows the end of the log if the
+# command fails.
 quietly() {
   local log=$1
   shift
@@ -29,14 +29,14 @@ is_installed() {
 
 as_root() { if [[ $(id -u) -eq 0 ]]; then "$@"; else sudo "$@"; fi; }
 
-# In English: update_lists looks at what it says.
+# In English, because update_lists reads the output.
 apt_get() {
   as_root env DEBIAN_FRONTEND=noninteractive LC_ALL=C \
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
 }
 
-# Gets the lists of packages. apt-get waits for dpkg's lock, but not for that of
-# the lists, which Debian's own timer takes now and then: up to 5 minutes here.
+# Gets the lists of packages. apt-get waits for dpkg's lock, but not for the lock of
+# the lists, which Debian's own timer takes now and then: wait up to 5 minutes.
 update_lists() {
   local log=$1 output status tries=3 waits=30
   while true; do
@@ -86,15 +86,16 @@ install_missing() {
 copy_source() {
   local from=$1 to=$2
   mkdir -p "$to"
-  if git -C "$from" rev-parse --is-inside-work-tree >/dev/null 2>&1; then
+  # A tarball may have been unpacked inside a checkout, even a checkout of percore.
+  if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
     # Tracked files and new ones that are not ignored; not those deleted.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |
       while IFS= read -r -d '' file; do
         [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
       done | tar -cf - --null --no-recursion -T -) | tar -xf - -C "$to"
   else
-    tar -cf - -C "$from" --exclude='./build*' --exclude=./config.status \
-      --exclude=./Makefile . | tar -xf - -C "$to"
+    tar -cf - -C "$from" --exclude=./build --exclude=./build-{check,debian,demo} \
+      --exclude=./config.status --exclude=./Makefile . | tar -xf - -C "$to"
   fi
 }
 
@@ -104,7 +105,7 @@ configure_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # Asked for in another way than last time: nothing of it can be used.
+  # Configured with other options last time: nothing of that build can be used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then

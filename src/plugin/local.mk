@@ -48,11 +48,3 @@ uninstall-local: remove-plugin
 remove-plugin:
 	rm -f $(DESTDIR)$(plugindir)/percore.so
 endif
-
-EXTRA_DIST += \
-	contrib/collectd/collectd.service.d/percore.conf \
-	contrib/collectd/percore.conf
-if SYSTEMD
-systemddropindir = $(systemdsystemunitdir)/collectd.service.d
-systemddropin_DATA = contrib/collectd/collectd.service.d/percore.conf
-endif

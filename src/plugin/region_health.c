@@ -4,6 +4,10 @@
 
 #include "utils/common/common.h"
 
+#include <grp.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #define SILENT_NS UINT64_C(1000000000)
 #define LABEL_SIZE 194 /* region@instance */
 
@@ -14,17 +18,41 @@ static const char *label(const struct region_instance *instance, char *text,
   return text;
 }
 
-static const char *remedy_of(int error) {
-  return error == ENOMEM  ? "; raise MaxMemory"
-         : error == EFBIG ? "; raise MaxRegionSize"
-                          : "";
+const char *region_health_group_remedy(const char *path,
+                                       char text[REGION_REMEDY_SIZE]) {
+  char buffer[4096], number[16];
+  struct group group, *found = NULL;
+  struct stat status;
+  text[0] = '\0';
+  if (stat(path, &status) != 0 || (status.st_mode & S_IWGRP) == 0 ||
+      group_member(status.st_gid))
+    return text;
+  (void)getgrgid_r(status.st_gid, &group, buffer, sizeof(buffer), &found);
+  snprintf(number, sizeof(number), "%u", (unsigned)status.st_gid);
+  const char *name = found != NULL ? found->gr_name : number;
+  snprintf(text, REGION_REMEDY_SIZE,
+           ": collectd is not a member of group %s; add "
+           "SupplementaryGroups=%s to its service, or the group to its user",
+           name, name);
+  return text;
+}
+
+static const char *remedy_of(const struct region_instance *instance,
+                             char text[REGION_REMEDY_SIZE]) {
+  const struct region_fault *fault = region_reader_fault(instance->reader);
+  if (fault->error == EACCES && fault->text[0] == '\0') /* by connect(2) */
+    return region_health_group_remedy(region_reader_path(instance->reader),
+                                      text);
+  return fault->error == ENOMEM  ? "; raise MaxMemory"
+         : fault->error == EFBIG ? "; raise MaxRegionSize"
+                                 : "";
 }
 
 /* Logs once why the instance is not read, and once more if it holds up
  * processes, because a refusal comes first. c_complain is not used because it
  * is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
-  char name[LABEL_SIZE];
+  char name[LABEL_SIZE], remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);
   if (error == 0 || error == ENOENT || error == ECONNREFUSED ||
       error == ECONNRESET || (error == ETIMEDOUT && !instance->silent))
@@ -35,7 +63,7 @@ static void complain(struct region_instance *instance) {
             label(instance, name, sizeof(name)),
             error == ETIMEDOUT ? "its producer listens and does not answer"
                                : region_reader_error(instance->reader),
-            remedy_of(error));
+            remedy_of(instance, remedy));
     instance->complaint = error;
   }
 }

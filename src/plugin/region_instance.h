@@ -137,6 +137,13 @@ void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot);
 
+/* What to do if a socket or directory refuses this process: the end of a message,
+ * which names the group whose members may use the file; "" if membership would
+ * not help. Asks the name service, so it is for messages that are logged once. */
+#define REGION_REMEDY_SIZE 256
+const char *region_health_group_remedy(const char *path,
+                                       char text[REGION_REMEDY_SIZE]);
+
 /* Shares MaxValues among all sums (region_choice.c). Sorts the sums; those that
  * want few values come first. */
 void region_share_room(struct region_watch *watch);

@@ -356,6 +356,18 @@ static void judge_directory(const struct look *look, size_t files) {
   watch->directory_told = open || files > FILES_MAX;
 }
 
+/* A directory that does not exist is no fault, because there may never be a producer.
+ */
+static void tell_unreadable(struct region_watch *watch) {
+  char remedy[REGION_REMEDY_SIZE];
+  const char *path = runtime_dir_of(watch);
+  if (errno == ENOENT || watch->directory_told)
+    return;
+  WARNING("percore: regions in %s are not read: %s%s", path, STRERRNO,
+          region_health_group_remedy(path, remedy));
+  watch->directory_told = true;
+}
+
 /* Descriptors available to regions, minus those that known instances need once
  * they are connected. */
 static long count_descriptors(const struct region_watch *watch) {
@@ -372,8 +384,10 @@ static void meet_all(struct region_watch *watch) {
        instance = instance->next)
     instance->listed = false;
   DIR *directory = opendir(runtime_dir_of(watch));
-  if (directory == NULL)
-    return; /* no producer has made it yet */
+  if (directory == NULL) {
+    tell_unreadable(watch);
+    return;
+  }
   struct look look = {.watch = watch,
                       .directory = dirfd(directory),
                       .descriptors = count_descriptors(watch)};

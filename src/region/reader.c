@@ -298,6 +298,10 @@ const char *region_reader_error(const struct region_reader *reader) {
   return reader->text;
 }
 
+const char *region_reader_path(const struct region_reader *reader) {
+  return reader->path;
+}
+
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader) {
   return has_view(reader) ? &reader->view.directory : NULL;

@@ -103,6 +103,9 @@ region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
 const char *region_reader_error(const struct region_reader *reader);
 
+/* The path of the socket. */
+const char *region_reader_path(const struct region_reader *reader);
+
 /* NULL without a region; otherwise valid until refresh returns REGION_CAME. */
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader);

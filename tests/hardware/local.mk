@@ -9,3 +9,4 @@ tests_hardware_accuracy_SOURCES = \
 tests_hardware_accuracy_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 tests_hardware_accuracy_LDADD = libcycles.la
 TESTS += tests/hardware/accuracy
+LONG_TESTS += tests/hardware/accuracy

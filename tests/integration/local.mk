@@ -20,9 +20,11 @@ integration_tests = \
 	tests/integration/test_region_kill.py \
 	tests/integration/test_region_hostile.py \
 	tests/integration/test_region_churn.py \
-	tests/integration/test_region_fairness.py
+	tests/integration/test_region_fairness.py \
+	tests/integration/test_rights.py
 EXTRA_DIST += $(integration_tests)
 TESTS += $(integration_tests)
+LONG_TESTS += $(filter-out %/test_rights.py %/test_size.py,$(integration_tests))
 
 tests/integration/test_size.log: \
 	$(filter tests/integration/test_daemon.log,$(TEST_LOGS))
@@ -58,6 +60,7 @@ endif
 EXTRA_DIST += tests/integration/test_command.py tests/integration/test_compare.py
 if TOOL
 TESTS += tests/integration/test_command.py tests/integration/test_compare.py
+LONG_TESTS += tests/integration/test_compare.py
 endif
 
 # These tests need a core for themselves: they run last, one after the other.

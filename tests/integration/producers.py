@@ -41,11 +41,11 @@ class Producer:
 
     PROGRAM = f"{BUILD}/tests/integration/producer"
 
-    def __init__(self, name, schema="1", *options, user=None):
+    def __init__(self, name, schema="1", *options, user=None, groups=()):
         self.process = subprocess.Popen(
             [self.PROGRAM, name, schema, *options],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-            user=user, group=user, extra_groups=[] if user else None)
+            user=user, group=user, extra_groups=list(groups) if user else None)
         atexit.register(self.kill)
         self.answer("the start")
 

@@ -11,6 +11,7 @@ check_PROGRAMS += $(region_integration_tests)
 TESTS += $(region_integration_tests) tests/integration/test_update_code.py \
 	tests/integration/test_useful.py \
 	tests/integration/test_deployment.py
+LONG_TESTS += tests/integration/test_useful.py
 check_PROGRAMS += tests/integration/useful tests/integration/deployed
 tests_integration_deployed_SOURCES = tests/integration/deployed.c
 tests_integration_deployed_LDADD = libregion.la

@@ -27,6 +27,7 @@ testbed_guests = \
 	tests/testbed/amd64 \
 	tests/testbed/plugin
 TESTS += $(testbed_guests)
+LONG_TESTS += $(testbed_guests)
 EXTRA_DIST += $(testbed_guests) \
 	tests/testbed/compare.guest tests/testbed/plugin.guest \
 	tests/testbed/init \

@@ -1,0 +1,46 @@
+# shellcheck shell=bash
+# Clean Debian 12 roots, to be sourced beside contrib/setup.sh. They are made once
+# and kept in ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/debian;
+# remove that folder to get newer packages.
+root_cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/debian
+
+# make_root NAME ARCHITECTURES HOOK PACKAGE...: unless the cache has it. HOOK is a
+# command that runs in the new root; its lists of packages stay.
+make_root() {
+  local name=$1 architectures=$2 hook=$3 list tarball=$root_cache/$1.tar
+  shift 3
+  list=$(printf '%s\n' "$architectures" "$hook" "$@")
+  [[ $(cat "$tarball.made-of" 2>/dev/null) != "$list" ]] || return 0
+  mkdir -p "$root_cache"
+  # shellcheck disable=SC2016
+  quietly "$log" mmdebstrap --mode=root --variant=minbase \
+    --architectures="$architectures" --skip=cleanup/apt \
+    ${1:+--include="$(IFS=, && printf '%s' "$*")"} --format=tar \
+    --customize-hook="chroot \"\$1\" sh -ec '$hook'" \
+    bookworm "$tarball.$$" || {
+    rm -f "$tarball.$$"
+    return 1
+  }
+  mv "$tarball.$$" "$tarball"
+  printf '%s' "$list" >"$tarball.made-of"
+}
+
+# open_root DIRECTORY NAME: unpacks it.
+open_root() {
+  rm -rf "$1"
+  mkdir -p "$1"
+  tar -xf "$root_cache/$2.tar" -C "$1"
+}
+
+# in_root DIRECTORY COMMAND: as a shell reads it. What is mounted for it is gone
+# when it has ended.
+in_root() {
+  # shellcheck disable=SC2016
+  env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \
+    DEBIAN_FRONTEND=noninteractive \
+    unshare --mount --propagation private sh -ec '
+      mount -t proc proc "$1/proc"
+      mount --rbind /sys "$1/sys"
+      mount --rbind /dev "$1/dev"
+      exec chroot "$1" /bin/sh -c "$2"' sh "$@"
+}

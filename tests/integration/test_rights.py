@@ -1,0 +1,205 @@
+"""collectd with the rights and limits that contrib/collectd's files for systemd
+give it, and a producer of another user. A group of this machine stands in for
+percore, which need not exist here."""
+
+import grp
+import os
+import re
+import resource
+import shutil
+
+from harness import Collectd, Skip, check, is_root, run_all
+from producers import PACKETS, PORT, Producer, RuntimeDir
+
+CONTRIB = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                       "../../contrib/collectd")
+DROP_IN = f"{CONTRIB}/collectd.service.d/percore.conf"
+STRIPPED = f"{CONTRIB}/least-privilege.conf"
+GROUP = grp.getgrgid(1)  # daemon
+COLLECTD_USER, PRODUCER_USER = 64124, 64125  # of nobody
+PACKETS_ETH0 = "percore_host_gtpu_port_packets-all/derive-eth0"
+CAP_DAC_OVERRIDE, CAP_NET_RAW, CAP_PERFMON = 1, 13, 38
+
+
+class Place(RuntimeDir):
+    """A runtime directory as tmpfiles.d has it."""
+
+    def __init__(self, mode=0o3775):
+        self.mode = mode
+
+    def __enter__(self):
+        super().__enter__()
+        os.chown(self.path, 0, GROUP.gr_gid)
+        os.chmod(self.path, self.mode)
+        return self
+
+
+def settings(path):
+    """The [Service] section of a drop-in: a list of values for each key."""
+    found = {}
+    with open(path, encoding="ascii") as file:
+        for line in file:
+            match = re.match(r"(\w+)=(.*)$", line)
+            if match:
+                found.setdefault(match[1], []).append(match[2])
+    return found
+
+
+def command_for(*paths, user=0):
+    """What systemd does with these drop-ins, as a command before collectd."""
+    given = {}
+    for path in paths:
+        for key, values in settings(path).items():
+            given.setdefault(key, []).extend(values)
+    soft, hard = limits(given.pop("LimitNOFILE")[-1])
+    command = ["prlimit", f"--nofile={soft}:{hard}",
+               "setpriv", f"--reuid={user}", f"--regid={user}"]
+    check(given.pop("SupplementaryGroups") == ["percore"], "another group")
+    command.append(f"--groups={GROUP.gr_gid}")
+    ambient = capabilities(given.pop("AmbientCapabilities"))
+    command += [f"--inh-caps={ambient}", f"--ambient-caps={ambient}"]
+    bounding = given.pop("CapabilityBoundingSet", None)
+    if bounding is not None:
+        command.append(f"--bounding-set=-all,{capabilities(bounding)}")
+    if given.pop("NoNewPrivileges", None) is not None:
+        command.append("--no-new-privs")
+    check(not given, f"this test does not know {given}")
+    return command
+
+
+def limits(value):
+    """Soft and hard. Root of a container may be unable to raise its own."""
+    soft, hard = map(int, value.split(":"))
+    highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if highest != resource.RLIM_INFINITY:
+        hard = min(hard, highest)
+    return soft, hard
+
+
+def capabilities(lines):
+    names = " ".join(lines).lower().replace("cap_", "").split()
+    return ",".join(f"+{name}" for name in names)
+
+
+def need():
+    if not is_root():
+        raise Skip("other users need root")
+    for program in ("setpriv", "prlimit"):
+        if shutil.which(program) is None:
+            raise Skip(f"{program} is missing: apt-get install util-linux")
+
+
+def own(collectd, user):
+    for path, _, names in os.walk(collectd.directory):
+        for name in [path] + [f"{path}/{name}" for name in names]:
+            os.chown(name, user, user)
+
+
+def capabilities_of(collectd, kind):
+    with open(f"/proc/{collectd.process.pid}/status",
+              encoding="ascii") as file:
+        return int(re.search(rf"Cap{kind}:\s*(\w+)", file.read())[1], 16)
+
+
+def has(capability_set, capability):
+    return capability_set >> capability & 1 == 1
+
+
+def check_values_arrive(before, user=0, look=lambda collectd: None):
+    """From a producer of another user that is in the group."""
+    need()
+    with Place(), Producer("gtpu", user=PRODUCER_USER,
+                           groups=[GROUP.gr_gid]) as producer:
+        producer.do("core 0")
+        row = producer.add_row(PORT, "eth0")
+        with Collectd(interval=0.5) as collectd:
+            own(collectd, user)
+            collectd.start(before=before)
+            collectd.wait_for_value("percore_host-self/gauge-regions")
+            producer.do(f"add {PORT} {row} {PACKETS} 17 0")
+            collectd.wait_for(
+                lambda: any(value.value == 17 for value
+                            in collectd.of(PACKETS_ETH0)),
+                30, "what the producer counted")
+            look(collectd)
+
+
+# ---------------------------------------------------------------------------
+# In the group
+
+
+def drop_in():
+    """Under the drop-in collectd keeps all capabilities of root, has its limit
+    of open files, and reads the region of another user in the group"""
+    def look(collectd):
+        with open("/proc/self/status", encoding="ascii") as file:
+            ours = int(re.search(r"CapBnd:\s*(\w+)", file.read())[1], 16)
+        check(capabilities_of(collectd, "Bnd") == ours, "the bounding set")
+        check(capabilities_of(collectd, "Eff") == ours, "the effective set")
+        with open(f"/proc/{collectd.process.pid}/limits",
+                  encoding="ascii") as file:
+            limit = re.search(r"Max open files\s+(\d+)\s+(\d+)", file.read())
+        check((int(limit[1]), int(limit[2]))
+              == limits(settings(DROP_IN)["LimitNOFILE"][-1]), limit[0])
+    check_values_arrive(command_for(DROP_IN), look=look)
+
+
+def drop_in_without_root():
+    """As a user of its own, collectd has CAP_PERFMON and no other capability by
+    the drop-in, and reads the region of another user in the group"""
+    def look(collectd):
+        check(capabilities_of(collectd, "Eff") == 1 << CAP_PERFMON,
+              f"{capabilities_of(collectd, 'Eff'):x}")
+    check_values_arrive(command_for(DROP_IN, user=COLLECTD_USER),
+                        COLLECTD_USER, look)
+
+
+def stripped():
+    """Where least-privilege.conf takes root's other capabilities, the group
+    alone lets collectd read the region"""
+    def look(collectd):
+        effective = capabilities_of(collectd, "Eff")
+        check(has(effective, CAP_PERFMON), "CAP_PERFMON is missing")
+        check(not has(effective, CAP_DAC_OVERRIDE), "root's rights are left")
+        check(not has(capabilities_of(collectd, "Bnd"), CAP_NET_RAW),
+              "the bounding set is as before")
+    check_values_arrive(command_for(DROP_IN, STRIPPED), look=look)
+
+
+# ---------------------------------------------------------------------------
+# Outside the group
+
+
+def check_group_named(mode):
+    need()
+    with Place(mode), Producer("gtpu", user=PRODUCER_USER,
+                               groups=[GROUP.gr_gid]), \
+            Collectd(interval=0.5) as collectd:
+        own(collectd, COLLECTD_USER)
+        collectd.start(before=("setpriv", f"--reuid={COLLECTD_USER}",
+                               f"--regid={COLLECTD_USER}", "--clear-groups"))
+        named = f"not a member of group {GROUP.gr_name};"
+        collectd.wait_for(lambda: named in collectd.log(), 30, named)
+        collectd.wait_for_reads(3)
+        check(collectd.log().count(named) == 1, collectd.log())
+
+
+def outside_the_group():
+    """Outside the group of a socket collectd says once which group it needs"""
+    check_group_named(0o3775)
+
+
+def outside_the_directory():
+    """Outside the group of a directory that others may not list collectd says
+    once which group it needs"""
+    check_group_named(0o2770)
+
+
+if __name__ == "__main__":
+    run_all([
+        drop_in,
+        drop_in_without_root,
+        stripped,
+        outside_the_group,
+        outside_the_directory,
+    ])
