@@ -33,7 +33,7 @@ libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 
 plugin_LTLIBRARIES = percore.la
 percore_la_SOURCES =
-percore_la_LIBADD = libplugin.la libregion.la libcycles.la
+percore_la_LIBADD = libplugin.la libmap.la libregion.la libcycles.la
 percore_la_LDFLAGS = -module -avoid-version -shared \
 	-export-symbols-regex '^module_register$$'
 

@@ -40,7 +40,7 @@ libcommand_la_SOURCES = \
 	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libmap.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 endif
 EXTRA_DIST += src/tool/percore.pod
 src/tool/percore.1: src/tool/percore.pod
