@@ -4,8 +4,6 @@
 
 #include "types.h"
 
-#define MAP_ROW_NAME_SIZE 120
-
 /* Writes the name of a key, never empty. A __be32 is an IPv4 address, a struct
  * in6_addr or __u8[16] an IPv6 address, __u8[6] a MAC address, a __be16 a port,
  * an array of char text; enumerators have their names, other integers are

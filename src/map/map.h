@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #define MAP_WHY_SIZE 256
+#define MAP_ROW_NAME_SIZE 120 /* with NUL */
 
 /* What the kernel tells of a map. */
 struct map_info {

@@ -147,8 +147,7 @@ static int make_region(struct map_publisher *publisher) {
  */
 
 int map_publisher_open(struct map_publisher **publisher_out,
-                       const struct map_publisher_options *options,
-                       const struct map_table *tables, size_t len) {
+                       const struct map_publisher_options *options) {
   struct map_publisher *publisher = calloc(1, sizeof(*publisher));
   *publisher_out = publisher;
   if (publisher == NULL)
@@ -156,18 +155,29 @@ int map_publisher_open(struct map_publisher **publisher_out,
   publisher->options = *options;
   publisher->cores = calloc(CORES_MAX, sizeof(*publisher->cores));
   publisher->slots = calloc(CORES_MAX, sizeof(*publisher->slots));
-  publisher->sources = calloc(len, sizeof(*publisher->sources));
-  if (publisher->cores == NULL || publisher->slots == NULL ||
-      publisher->sources == NULL) {
+  if (publisher->cores == NULL || publisher->slots == NULL) {
     map_publisher_close(publisher);
     *publisher_out = NULL;
     return -ENOMEM;
   }
   publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
-  publisher->len = len;
-  for (size_t i = 0; i < len; i++)
-    publisher->sources[i] = (struct map_source){
-        .table = tables[i], .publisher = publisher, .map = {.fd = -1}};
+  return 0;
+}
+
+int map_publisher_add(struct map_publisher *publisher,
+                      const struct map_table *table, bool fresh) {
+  for (size_t i = 0; i < publisher->len; i++)
+    if (strcmp(publisher->sources[i].table.name, table->name) == 0)
+      return -EEXIST;
+  struct map_source *sources = realloc(
+      publisher->sources, (publisher->len + 1) * sizeof(*publisher->sources));
+  if (sources == NULL)
+    return -ENOMEM;
+  publisher->sources = sources;
+  sources[publisher->len++] = (struct map_source){.table = *table,
+                                                  .publisher = publisher,
+                                                  .map = {.fd = -1},
+                                                  .fresh = fresh};
   return 0;
 }
 

@@ -54,10 +54,15 @@ struct map_publisher_options {
 
 struct map_publisher;
 
-/* Returns 0 or -ENOMEM. Copies the tables. */
+/* Returns 0 or -ENOMEM. */
 int map_publisher_open(struct map_publisher **publisher,
-                       const struct map_publisher_options *options,
-                       const struct map_table *tables, size_t len);
+                       const struct map_publisher_options *options);
+
+/* Adds a map. fresh: it came since the last update, so that what it holds
+ * already is counted. Returns 0, -EEXIST if there is a table of that name, or
+ * -ENOMEM. */
+int map_publisher_add(struct map_publisher *publisher,
+                      const struct map_table *table, bool fresh);
 
 /* Looks at every map once and adds what it counted since the last look. Maps
  * that are absent are looked for again. A map that takes long is left out now

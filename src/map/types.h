@@ -1,5 +1,5 @@
-/* types: type information, by libbpf, which is loaded when it is first needed, so
- * that collectd can load the plugin on machines without it. */
+/* types: type information, by libbpf, which is loaded when it is first needed,
+ * so that collectd can load the plugin on machines without it. */
 #ifndef PERCORE_MAP_TYPES_H
 #define PERCORE_MAP_TYPES_H
 

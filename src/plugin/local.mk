@@ -9,6 +9,8 @@ libplugin_la_SOURCES = \
 	src/plugin/config_option.c src/plugin/config_option.h \
 	src/plugin/dispatch.c src/plugin/dispatch.h \
 	src/plugin/put.c src/plugin/put.h \
+	src/plugin/map_config.c src/plugin/map_config.h \
+	src/plugin/map_sampler.c src/plugin/map_sampler.h \
 	src/plugin/notify.c src/plugin/notify.h \
 	src/plugin/plugin.c \
 	src/plugin/region_choice.c \
