@@ -1,6 +1,7 @@
 #include "map_sampler.h"
 
 #include "cycles/sampling_thread.h"
+#include "map/map.h"
 
 #include "utils/common/common.h"
 
@@ -106,6 +107,16 @@ static void add_map(struct map_sampler *sampler,
             path, config->region, table.name);
 }
 
+/* A pattern may match pins of programs and of maps that percore cannot read. */
+static bool is_map(const char *path) {
+  char why[MAP_WHY_SIZE];
+  struct map map;
+  bool readable =
+      map_open_pin(&map, path, why) == 0 && map_can_be_read(&map.info);
+  map_close(&map);
+  return readable;
+}
+
 static void find_maps(struct map_sampler *sampler) {
   for (size_t i = 0; i < sampler->configs->len; i++) {
     const struct map_config *config = &sampler->configs->list[i];
@@ -115,7 +126,7 @@ static void find_maps(struct map_sampler *sampler) {
       continue;
     bool is_pattern = strpbrk(config->path, "*?[") != NULL;
     for (size_t p = 0; p < found.gl_pathc; p++)
-      if (!is_pattern || strcmp(found.gl_pathv[p], config->path) != 0)
+      if (!is_pattern || is_map(found.gl_pathv[p]))
         add_map(sampler, config, found.gl_pathv[p]);
     globfree(&found);
   }
