@@ -148,13 +148,17 @@ static bool is_kernel_object(const char *name) {
   return false;
 }
 
+/* The members of a union are names for one thing: the first is taken. */
 static void walk_struct(struct walk *walk, uint32_t id,
                         const struct btf_type *type,
                         const struct place *place) {
   if (is_kernel_object(btf_name(walk->btf, type->name_off)))
     return;
   const struct btf_member *members = btf_tail(type);
-  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+  uint32_t len = BTF_INFO_VLEN(type->info);
+  if (BTF_INFO_KIND(type->info) == BTF_KIND_UNION && len > 1)
+    len = 1;
+  for (uint32_t i = 0; i < len; i++) {
     uint32_t bits = members[i].offset;
     const char *name = btf_name(walk->btf, members[i].name_off);
     if (BTF_INFO_KFLAG(type->info)) {
@@ -206,6 +210,7 @@ static void walk_type(struct walk *walk, uint32_t id,
     take(walk, place, type);
     break;
   case BTF_KIND_STRUCT:
+  case BTF_KIND_UNION:
     walk_struct(walk, id, type, place);
     break;
   case BTF_KIND_ARRAY:

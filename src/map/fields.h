@@ -29,9 +29,10 @@ struct map_fields {
  *
  *   __u32 queued __attribute__((btf_decl_tag("percore:gauge")));
  *
- * Tags are percore:gauge, percore:counter and percore:help=TEXT. Bit fields,
- * unions, pointers, spin locks, timers and padding are left out, and so are
- * members whose names are equal once they are in lower case. `why` then names
+ * Tags are percore:gauge, percore:counter and percore:help=TEXT. Of a
+ * union the first member is taken. Bit fields, pointers, spin locks, timers and
+ * padding are left out, and so are members whose names are equal once they are
+ * in lower case. `why` then names
  * one of those, else it is "". */
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
                     const struct map_info *info, char why[MAP_WHY_SIZE]);

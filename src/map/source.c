@@ -122,16 +122,31 @@ static bool same_fields(const struct map_fields *a,
           memcmp(a->list, b->list, a->len * sizeof(*a->list)) == 0);
 }
 
-static void forget_row(void *context, const struct map_entry *entry) {
-  struct map_source *source = context;
-  if (source->in_region && entry->row != MAP_NO_ROW)
+static void remove_row(const struct map_source *source,
+                       const struct map_entry *entry) {
+  if (source->in_region && entry->row < ROW_REFUSED)
     percore_row_remove(source->publisher->region, source->number, entry->row,
                        PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
-/* The map is gone, or another one: entries of an array go on from 0. */
+static void forget_entry(void *context, const struct map_entry *entry) {
+  remove_row(context, entry);
+}
+
+/* The map is another one. */
 static void forget_entries(struct map_source *source) {
-  map_entries_sweep(&source->entries, ++source->pass, forget_row, source);
+  map_entries_sweep(&source->entries, ++source->pass, forget_entry, source);
+}
+
+/* The map is gone, but may come back. */
+static void remove_rows(struct map_source *source) {
+  for (size_t i = 0; i < source->entries.len; i++) {
+    struct map_entry *entry = &source->entries.list[i];
+    if (!entry->used)
+      continue;
+    remove_row(source, entry);
+    entry->row = MAP_NO_ROW;
+  }
 }
 
 /* Another map than at the last look. */
@@ -164,28 +179,31 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
 
 /* A map that came since the last look is fresh. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
-  uint32_t id = source->map.info.id;
-  bool known = source->known;
-  int status = source->table.path != NULL
-                   ? map_open_pin(&source->map, source->table.path, why)
-                   : map_open_id(&source->map, source->table.id, why);
+  const struct map_table *table = &source->table;
+  struct map map;
+  int status = table->path != NULL ? map_open_pin(&map, table->path, why)
+                                   : map_open_id(&map, table->id, why);
   if (status != 0) {
-    source->known = false;
     source->fresh |= status == -ENOENT;
-    forget_entries(source);
+    remove_rows(source);
     return status;
   }
-  if (known && source->map.info.id == id)
+  bool known = source->known;
+  bool same = known && map.info.id == source->map.info.id;
+  source->map = map;
+  if (same) {
+    source->publisher->outdated |= !source->in_region;
     return 0;
+  }
   source->fresh |= known;
   source->known = false;
-  if (!map_can_be_read(&source->map.info)) {
-    snprintf(why, MAP_WHY_SIZE,
-             "maps of type %u are not read; arrays and hash maps are",
-             source->map.info.type);
-    return -ENOTSUP;
-  }
-  return meet(source, why);
+  if (map_can_be_read(&map.info))
+    return meet(source, why);
+  snprintf(why, MAP_WHY_SIZE,
+           "maps of type %u are not read; arrays and hash maps are",
+           map.info.type);
+  forget_entries(source);
+  return -ENOTSUP;
 }
 
 int map_source_open(struct map_source *source) {
@@ -370,7 +388,7 @@ void map_source_read(struct map_source *source) {
   int status = map_read(&source->map, read_entry, &look, why);
   if (status == 0) {
     if (!map_is_array(&source->map.info))
-      map_entries_sweep(&source->entries, source->pass, forget_row, source);
+      map_entries_sweep(&source->entries, source->pass, forget_entry, source);
     source->fresh = true;
   } else if (status > 0) {
     snprintf(why, sizeof(why), "it has too many entries to read one by one");

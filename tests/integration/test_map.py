@@ -1,6 +1,7 @@
 """BPF maps in the real collectd, with a real XDP program."""
 
 import ctypes
+import json
 import os
 import shutil
 import socket
@@ -31,44 +32,29 @@ def run(*command):
     return result.stdout
 
 
-def need_tools():
+def need_tools(*tools):
     if not is_root():
         raise Skip("it takes root to load BPF programs")
-    for tool in ("clang", "bpftool", "ip", "mount"):
+    for tool in tools:
         if shutil.which(tool) is None:
             raise Skip(f"{tool} is not installed")
 
 
-class Gateway:
-    """gateway.bpf.o on one end of a veth pair; frames are sent into the other.
-    Networks and mounts are of this process alone and end with it."""
+class Link:
+    """A veth pair; frames are sent into out0 and arrive at in0. Networks and
+    mounts are of this process alone and end with it."""
 
-    def __init__(self):
-        need_tools()
+    def __init__(self, *tools):
+        need_tools("ip", "mount", *tools)
         self.directory = tempfile.mkdtemp(prefix="percore-map-")
-        self.object = f"{self.directory}/gateway.bpf.o"
         self.bpffs = f"{self.directory}/bpf"
-        self.pins = f"{self.bpffs}/gateway"
         os.mkdir(self.bpffs)
         run("mount", "-t", "bpf", "-o", "mode=0755", "bpf", self.bpffs)
-        machine = os.uname().machine
-        run("clang", "-O2", "-g", "-target", "bpf",
-            f"-I/usr/include/{machine}-linux-gnu", "-c",
-            f"{XDP}/gateway.bpf.c", "-o", self.object)
         run("ip", "link", "add", "in0", "type", "veth", "peer", "name", "out0")
         for link in ("in0", "out0"):
             run("ip", "link", "set", link, "up")
         self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
         self.socket.bind(("out0", 0))
-        self.load()
-
-    def load(self):
-        run("env", f"GATEWAY_OBJECT={self.object}", f"{XDP}/load", "in0",
-            self.pins)
-        time.sleep(0.1)  # frames that the kernel itself sends at link-up
-
-    def unload(self):
-        run(f"{XDP}/load", "--remove", "in0", self.pins)
 
     def send(self, count, port):
         """Sends UDP frames from 10.0.0.1, port 1000, to 10.0.0.2."""
@@ -89,6 +75,28 @@ class Gateway:
         run("ip", "link", "del", "in0")
         run("umount", self.bpffs)
         shutil.rmtree(self.directory)
+
+
+class Gateway(Link):
+    """gateway.bpf.o on a veth pair."""
+
+    def __init__(self):
+        super().__init__("clang", "bpftool")
+        self.object = f"{self.directory}/gateway.bpf.o"
+        self.pins = f"{self.bpffs}/gateway"
+        machine = os.uname().machine
+        run("clang", "-O2", "-g", "-target", "bpf",
+            f"-I/usr/include/{machine}-linux-gnu", "-c",
+            f"{XDP}/gateway.bpf.c", "-o", self.object)
+        self.load()
+
+    def load(self):
+        run("env", f"GATEWAY_OBJECT={self.object}", f"{XDP}/load", "in0",
+            self.pins)
+        time.sleep(0.1)  # frames that the kernel itself sends at link-up
+
+    def unload(self):
+        run(f"{XDP}/load", "--remove", "in0", self.pins)
 
 
 def name(field, row, table="protocols", kind="derive"):
@@ -157,6 +165,26 @@ def counts_survive_a_reload():
             collectd, name("packets", "10.0.0.1-10.0.0.2-1000-80", "flows"), 750)
 
 
+def counts_survive_a_lost_pin():
+    """Nothing is lost or counted twice while the pin of a map is away"""
+    with RuntimeDir(), Gateway() as gateway, \
+            Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
+                     INTERVAL).start() as collectd:
+        udp = name("rx_packets", "udp")
+        pin = f"{gateway.pins}/protocols"
+        collectd.wait_for_value(udp)
+        gateway.send(500, 80)
+        wait_for_growth(collectd, udp, 500)
+        number = json.loads(run("bpftool", "-j", "map", "show", "pinned",
+                                pin))["id"]
+        os.unlink(pin)
+        collectd.wait_for_reads(4)
+        gateway.send(70, 80)
+        run("bpftool", "map", "pin", "id", str(number), pin)
+        gateway.send(30, 80)
+        wait_for_growth(collectd, udp, 600)
+
+
 def counts_before_the_start_are_no_rate():
     """What a map held before collectd was started is not counted"""
     with RuntimeDir(), Gateway() as gateway:
@@ -187,6 +215,27 @@ def a_map_that_cannot_be_read_is_said_once():
                       f"{text}: {collectd.log()}")
 
 
+def a_third_partys_maps_are_read_by_name():
+    """The packets that xdp-filter dropped arrive by name, to the packet"""
+    with RuntimeDir(), Link("xdp-filter") as link:
+        # It insists on this path, which is mounted for this process alone.
+        run("mount", "--bind", link.bpffs, "/sys/fs/bpf")
+        try:
+            run("xdp-filter", "load", "-m", "skb", "in0")
+            run("xdp-filter", "port", "-m", "dst", "-p", "udp", "80")
+            lines = ('<Map "/sys/fs/bpf/xdp-filter/xdp_stats_map">\n'
+                     'Table "actions"\n'
+                     'RowName "aborted" "drop" "pass" "tx" "redirect"\n</Map>')
+            with Collectd(lines, INTERVAL).start() as collectd:
+                drops = "percore_host_xdpfilter_actions_packets-all/derive-drop"
+                collectd.wait_for_value(drops)
+                link.send(1000, 80)
+                link.send(500, 81)
+                wait_for_growth(collectd, drops, 1000)
+        finally:
+            run("umount", "/sys/fs/bpf")
+
+
 def main():
     # Networks and mounts of this process alone.
     libc = ctypes.CDLL(None, use_errno=True)
@@ -196,8 +245,9 @@ def main():
         print("Bail out: cannot make a network namespace")
         sys.exit(77)
     run_all([packets_arrive_by_name, counts_survive_a_reload,
-             counts_before_the_start_are_no_rate,
-             a_map_that_cannot_be_read_is_said_once])
+             counts_survive_a_lost_pin, counts_before_the_start_are_no_rate,
+             a_map_that_cannot_be_read_is_said_once,
+             a_third_partys_maps_are_read_by_name])
 
 
 if __name__ == "__main__":

@@ -179,6 +179,20 @@ static void a_plain_integer_is_the_field_value(void **state) {
   assert_field(0, "value", 0, 8, false);
 }
 
+static void of_a_union_the_first_member_is_taken(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t both = type(BTF_KIND_UNION, "", 2, 8);
+  member("packets", u64, 0);
+  member("rx_packets", u64, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8);
+  member("", both, 0);
+  assert_int_equal(open_types(u32, 4, value, 8), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "packets", 0, 8, false);
+}
+
 static void fields_of_one_name_are_left_out_and_said(void **state) {
   (void)state;
   uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
@@ -348,6 +362,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(members_are_fields_and_tags_say_what_types_cannot),
       TEST(a_plain_integer_is_the_field_value),
+      TEST(of_a_union_the_first_member_is_taken),
       TEST(fields_of_one_name_are_left_out_and_said),
       TEST(members_beyond_the_value_are_no_fields),
       TEST(types_that_contain_themselves_come_to_an_end),
