@@ -199,6 +199,40 @@ def counts_before_the_start_are_no_rate():
                   f"it shows {collectd.of(udp)[-1].value}")
 
 
+def names_come_from_the_object_file():
+    """Without CAP_SYS_ADMIN the log says what to do, and the names come from the
+    program's object file"""
+    weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    with RuntimeDir(), Gateway() as gateway:
+        with Collectd(options(gateway), INTERVAL).start(weak) as collectd:
+            collectd.wait_for(lambda: "CAP_SYS_ADMIN" in collectd.log(), 20,
+                              "advice in the log")
+        with Collectd(options(gateway, f'Btf "{gateway.object}"'),
+                      INTERVAL).start(weak) as collectd:
+            udp = name("rx_packets", "2")
+            collectd.wait_for_value(udp)
+            gateway.send(100, 80)
+            wait_for_growth(collectd, udp, 100)
+
+
+def entries_that_are_created_again_count_on():
+    """An entry of a hash map that is deleted and created again counts on"""
+    with RuntimeDir(), Gateway() as gateway, \
+            Collectd(options(gateway), INTERVAL).start() as collectd:
+        collectd.wait_for_value(name("rx_packets", "2"))
+        flow = name("packets", "10.0.0.1-10.0.0.2-1000-80", "flows")
+        key = "10 0 0 1 10 0 0 2 0x03 0xe8 0 80".split()
+        for packets in (900, 300, 20):
+            gateway.send(packets, 80)
+            collectd.wait_for_reads(4)
+            run("bpftool", "map", "delete", "pinned", f"{gateway.pins}/flows",
+                "key", *key)
+            if packets == 20:
+                collectd.wait_for_reads(4)
+        gateway.send(5, 80)
+        wait_for_growth(collectd, flow, 1225)
+
+
 def a_map_that_cannot_be_read_is_said_once():
     """A path without a map and a program in place of a map are said once, and
     other maps are read"""
@@ -246,6 +280,8 @@ def main():
         sys.exit(77)
     run_all([packets_arrive_by_name, counts_survive_a_reload,
              counts_survive_a_lost_pin, counts_before_the_start_are_no_rate,
+             names_come_from_the_object_file,
+             entries_that_are_created_again_count_on,
              a_map_that_cannot_be_read_is_said_once,
              a_third_partys_maps_are_read_by_name])
 
