@@ -356,6 +356,66 @@ a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
   free(bytes);
 }
 
+/* ---------------------------------------------------------------------------
+ * Lies
+ */
+
+static uint32_t random_word(uint32_t *state) {
+  *state = *state * 1664525 + 1013904223;
+  return *state >> 8;
+}
+
+/* Types of every kind that is read, some words of which are then replaced. */
+static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
+           u8 = integer("u8", 1, 0);
+  uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
+  uint32_t mac = array(u8, u32, 6), many = array(u64, u32, 4);
+  *key = type(BTF_KIND_STRUCT, "key", 3, 16);
+  member("address", be32, 0);
+  member("mac", mac, 4);
+  member("name", u32, 12);
+  uint32_t both = type(BTF_KIND_UNION, "", 2, 8);
+  member("packets", u64, 0);
+  member("rx_packets", u64, 0);
+  *value = type(BTF_KIND_STRUCT, "value", 3, 48);
+  member("", both, 0);
+  member("drops", many, 8);
+  member("queued", u32, 40);
+  tag("percore:gauge", *value, 2);
+  size_t words = file.types_len;
+  for (uint32_t lies = random_word(state) % 6; lies > 0; lies--)
+    file.types[random_word(state) % words] = random_word(state) % 4 == 0
+                                                 ? random_word(state) << 8
+                                                 : random_word(state) % 32;
+}
+
+static void types_that_lie_are_read_within_the_key_and_the_value(void **state) {
+  (void)state;
+  uint32_t seed = 1;
+  int read = 0;
+  for (int i = 0; i < 3000; i++) {
+    uint32_t key, value;
+    begin(NULL);
+    write_many_types(&seed, &key, &value);
+    if (open_types(key, 16, value, 48) == 0) {
+      uint64_t *values = calloc(1, 48);
+      void *bytes = calloc(1, 16);
+      char name[MAP_ROW_NAME_SIZE];
+      if (map_fields_read(&fields, &types, &info, why) == 0)
+        for (size_t f = 0; f < fields.len; f++)
+          assert_int_equal(map_field_value(&fields.list[f], values), 0);
+      if (map_key_name(name, &types, &info, bytes))
+        assert_true(name[0] != '\0');
+      free(values);
+      free(bytes);
+      read++;
+    }
+    end(NULL);
+  }
+  assert_true(read > 500);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 
 int main(void) {
@@ -374,6 +434,7 @@ int main(void) {
       TEST(without_types_keys_are_numbers_or_bytes),
       TEST(an_empty_text_is_a_name_and_a_long_one_does_not_fit),
       TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it),
+      TEST(types_that_lie_are_read_within_the_key_and_the_value),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
