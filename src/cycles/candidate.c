@@ -113,8 +113,9 @@ static void explain_no_frequency(struct candidate *candidate,
   if (status == -ENOENT || status == -EOPNOTSUPP)
     candidate_explain(candidate->reason, sizeof(candidate->reason), status);
   else
-    unavailable(candidate, "the frequency at which the event counts is not "
-                           "known: set BaseFrequency");
+    unavailable(candidate, "the frequency at which the event counts is "
+                           "unknown: set BaseFrequency (percore(1): "
+                           "--base-frequency)");
   if (status == 0)
     perf_group_close(&group, machine);
 }

@@ -120,7 +120,8 @@ struct self_figures {
 
 struct snapshot {
   uint64_t time_ns;     /* CLOCK_REALTIME */
-  uint64_t interval_ns; /* nominal */
+  uint64_t interval_ns; /* nominal; 0: none */
+  uint64_t covered_ns;  /* measured: what the figures are about */
   double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   size_t cores_len;

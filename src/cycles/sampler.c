@@ -18,6 +18,7 @@ struct sampler {
   struct schedule schedule;
   uint64_t worst_late_ns, worst_cost_ns;
   uint64_t cpu_ns, cpu_since_ns; /* at the last snapshot */
+  uint64_t interval_began_ns;    /* CLOCK_MONOTONIC of that snapshot's sample */
 };
 
 static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {
@@ -43,6 +44,9 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   uint64_t cpu_ns = thread_cpu_ns();
   snapshot->time_ns = stamp_ns;
   snapshot->interval_ns = sampler->options.interval_ns;
+  uint64_t sampled_ns = engine_time_ns(sampler->engine);
+  snapshot->covered_ns = sampled_ns - sampler->interval_began_ns;
+  sampler->interval_began_ns = sampled_ns;
   snapshot->self.lateness_s = (double)sampler->worst_late_ns / 1e9;
   snapshot->self.sample_cost_s = (double)sampler->worst_cost_ns / 1e9;
   snapshot->self.sampler_cpu = (double)(cpu_ns - sampler->cpu_ns) /
@@ -88,15 +92,16 @@ static bool wait_until_due(struct sampler *sampler) {
 static void *run(void *argument) {
   struct sampler *sampler = argument;
   engine_prove(sampler->engine);
-  schedule_start(&sampler->schedule, sampler->options.interval_ns,
-                 sampler->options.sample_interval_ns,
-                 clock_now(sampler, CLOCK_MONOTONIC),
-                 clock_now(sampler, CLOCK_REALTIME));
+  const struct sampler_options *options = &sampler->options;
+  (options->from_start ? schedule_start_here : schedule_start)(
+      &sampler->schedule, options->interval_ns, options->sample_interval_ns,
+      clock_now(sampler, CLOCK_MONOTONIC), clock_now(sampler, CLOCK_REALTIME));
   /* The windows begin here, not with the proofs. */
   engine_sample(sampler->engine, false);
   figures_sample(sampler->figures);
   figures_load_average(sampler->figures);
   snapshot_free(figures_interval(sampler->figures));
+  sampler->interval_began_ns = engine_time_ns(sampler->engine);
   sampler->cpu_ns = thread_cpu_ns();
   sampler->cpu_since_ns = clock_now(sampler, CLOCK_MONOTONIC);
   while (wait_until_due(sampler)) {

@@ -16,7 +16,8 @@
 struct sampler_options {
   struct engine_options engine;
   struct figures_options figures;
-  uint64_t interval_ns;        /* of snapshots */
+  uint64_t interval_ns; /* of snapshots */
+  bool from_start; /* intervals begin with the first sample, not at multiples */
   uint64_t sample_interval_ns; /* 0: LOADAVG_INTERVAL_NS / 4 */
 };
 

@@ -10,8 +10,14 @@
  * of time says is mostly rounding. */
 #define LEAST_WINDOW(interval_ns) ((interval_ns) / 10)
 
-static uint64_t next_multiple(uint64_t time_ns, uint64_t interval_ns) {
-  return (time_ns / interval_ns + 1) * interval_ns;
+static uint64_t last_multiple(const struct schedule *schedule,
+                              uint64_t time_ns) {
+  return time_ns - (time_ns - schedule->origin_ns) % schedule->interval_ns;
+}
+
+static uint64_t next_multiple(const struct schedule *schedule,
+                              uint64_t time_ns) {
+  return last_multiple(schedule, time_ns) + schedule->interval_ns;
 }
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
@@ -22,10 +28,19 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
-      /* The first has half an interval. */
-      .next_grid_ns =
-          next_multiple(realtime_ns + interval_ns / 2 - 1, interval_ns),
   };
+  /* The first window is half an interval at least. */
+  schedule->next_grid_ns =
+      next_multiple(schedule, realtime_ns + interval_ns / 2 - 1);
+}
+
+void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
+                         uint64_t sample_interval_ns, uint64_t monotonic_ns,
+                         uint64_t realtime_ns) {
+  schedule_start(schedule, interval_ns, sample_interval_ns, monotonic_ns,
+                 realtime_ns);
+  schedule->origin_ns = realtime_ns % interval_ns;
+  schedule->next_grid_ns = realtime_ns + interval_ns;
 }
 
 static uint64_t earlier(uint64_t a, uint64_t b) { return a < b ? a : b; }
@@ -66,11 +81,10 @@ static bool stepped_back(const struct schedule *schedule,
 static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
                       struct schedule_due *due) {
   if (stepped_back(schedule, realtime_ns))
-    schedule->next_grid_ns = next_multiple(realtime_ns, schedule->interval_ns);
+    schedule->next_grid_ns = next_multiple(schedule, realtime_ns);
   if (realtime_ns < schedule->next_grid_ns)
     return;
-  uint64_t multiple_ns =
-      realtime_ns / schedule->interval_ns * schedule->interval_ns;
+  uint64_t multiple_ns = last_multiple(schedule, realtime_ns);
   uint64_t late_ns = realtime_ns - schedule->next_grid_ns;
   uint64_t off_ns = realtime_ns - multiple_ns;
   due->what |= SCHEDULE_INTERVAL;
@@ -81,9 +95,8 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
   /* One that is nearly an interval late stands for the next multiple, too. */
-  schedule->next_grid_ns =
-      next_multiple(realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1,
-                    schedule->interval_ns);
+  schedule->next_grid_ns = next_multiple(
+      schedule, realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1);
 }
 
 struct schedule_due schedule_take(struct schedule *schedule,

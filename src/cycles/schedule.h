@@ -17,6 +17,7 @@ struct schedule {
   uint64_t next_sample_ns;       /* CLOCK_MONOTONIC */
   uint64_t next_load_average_ns; /* CLOCK_MONOTONIC */
   uint64_t next_grid_ns;         /* CLOCK_REALTIME, a multiple of interval */
+  uint64_t origin_ns;            /* what multiples are counted from; mostly 0 */
 };
 
 enum {
@@ -35,6 +36,12 @@ struct schedule_due {
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, uint64_t monotonic_ns,
                     uint64_t realtime_ns);
+
+/* The same, but intervals begin now: the first snapshot covers a whole
+ * interval. */
+void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
+                         uint64_t sample_interval_ns, uint64_t monotonic_ns,
+                         uint64_t realtime_ns);
 
 /* How long to sleep. A step of CLOCK_REALTIME meanwhile is seen at the next
  * sample. */

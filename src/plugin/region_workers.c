@@ -7,9 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Columns of the table `core`. */
-enum { TOTAL_CYCLES, BUSY_CYCLES, POLLS = 3 };
-
 void region_workers_reset(struct region_workers *workers) {
   free(workers->list);
   *workers = (struct region_workers){0};
@@ -21,31 +18,26 @@ void region_workers_reset(struct region_workers *workers) {
 
 static void count_cycles(struct region_worker *worker, const uint64_t *values,
                          bool count, struct region_useful *useful) {
-  uint64_t total = values[TOTAL_CYCLES] - worker->total_cycles;
-  uint64_t busy = values[BUSY_CYCLES] - worker->busy_cycles;
+  uint64_t total = values[REGION_CORE_TOTAL] - worker->total_cycles;
+  uint64_t busy = values[REGION_CORE_BUSY] - worker->busy_cycles;
   bool sane = (int64_t)total >= 0 && (int64_t)busy >= 0;
   if ((worker->known || count) && sane) {
     useful->total[worker->core] += total;
     useful->busy[worker->core] += busy < total ? busy : total;
   }
   worker->known = true;
-  worker->total_cycles = values[TOTAL_CYCLES];
-  worker->busy_cycles = values[BUSY_CYCLES];
+  worker->total_cycles = values[REGION_CORE_TOTAL];
+  worker->busy_cycles = values[REGION_CORE_BUSY];
 }
 
 static void judge(struct region_worker *worker,
-                  const struct region_slot_view *slot, bool moved, bool polls,
+                  const struct region_slot_view *slot, const uint64_t *values,
                   uint64_t now_ns, struct region_workers *workers) {
-  bool working = slot->state == REGION_LIVE && polls && !slot->asleep;
+  uint64_t still_ns =
+      region_worker_still_ns(&worker->pulse, slot, values, now_ns);
   worker->was_stuck = worker->stuck;
-  worker->stuck = false;
-  if (moved || !working || worker->since_boottime_ns != slot->since_boottime_ns)
-    worker->moved_ns = now_ns;
-  worker->since_boottime_ns = slot->since_boottime_ns;
-  if (!working)
-    return;
-  workers->polling++;
-  worker->stuck = now_ns - worker->moved_ns >= REGION_STUCK_NS;
+  worker->stuck = still_ns >= REGION_STUCK_NS;
+  workers->polling += region_worker_polls(slot, values) && !slot->asleep;
   workers->stuck += worker->stuck;
 }
 
@@ -63,10 +55,9 @@ static void look_at(struct region_workers *workers, uint32_t s,
   }
   if (worker->core != slot.core)
     *worker = (struct region_worker){.core = slot.core};
-  bool polls = values[POLLS] != 0;
-  bool moved = !worker->known || values[TOTAL_CYCLES] != worker->total_cycles;
+  bool polls = values[REGION_CORE_POLLS] != 0;
   count_cycles(worker, values, count, useful);
-  judge(worker, &slot, moved, polls, now_ns, workers);
+  judge(worker, &slot, values, now_ns, workers);
   if (slot.state == REGION_LIVE && polls && slot.asleep)
     useful->asleep[slot.core] = true;
   if (polls && per_core)

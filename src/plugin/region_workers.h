@@ -7,7 +7,7 @@
 
 #include "cycles/figures.h"
 #include "cycles/topology.h"
-#include "region/reader.h"
+#include "region/worker.h"
 
 /* A worker that is awake and has not been round its loop for as long is stuck;
  * on a core that it shares it may just be waiting for its turn until then. */
@@ -17,8 +17,7 @@
 struct region_worker {
   bool known; /* the totals are those of the last look */
   uint64_t total_cycles, busy_cycles;
-  uint64_t since_boottime_ns; /* of the owner */
-  uint64_t moved_ns;          /* CLOCK_MONOTONIC: last seen to move */
+  struct region_pulse pulse;
   int core;
   bool stuck, was_stuck; /* now, at the last look */
 };

@@ -41,6 +41,7 @@ libregion_la_SOURCES = \
 	src/region/sum.c \
 	src/region/tile.c \
 	src/region/view.c src/region/view.h \
+	src/region/worker.c src/region/worker.h \
 	src/region/writer.h
 
 # nodelete: a thread of ours and a fork handler may outlive a dlclose.

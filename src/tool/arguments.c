@@ -1,120 +1,279 @@
 #include "arguments.h"
 
+#include "cycles/core_set.h"
+#include "names.h"
+#include "text.h"
 #include "tool.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define INTERVAL_LEAST_S 0.1
-#define INTERVAL_MOST_S 3600.0
-#define COUNT_MOST 1e15
+#define HELP_WIDTH 79
 
-/* The letters of getopt: each option's own, a colon behind those that want an
- * argument. */
-#define LETTERS_SIZE 64
-static void list_letters(char letters[LETTERS_SIZE],
-                         const struct option *options) {
-  size_t used = 0;
-  for (; options->name != NULL && used + 3 <= LETTERS_SIZE; options++) {
-    letters[used++] = (char)options->val;
-    if (options->has_arg == required_argument)
-      letters[used++] = ':';
-  }
-  letters[used] = '\0';
+static const struct argument common[] = {
+    {.letter = 'h', .name = "help", .help = "print this help"},
+    {.letter = 'V', .name = "version", .help = "print the version"},
+};
+#define COMMON (sizeof(common) / sizeof(common[0]))
+
+/* The command's own options and then the common ones; NULL after the last. */
+static const struct argument *argument_at(const struct command *command,
+                                          size_t i) {
+  if (i < command->arguments_len)
+    return &command->arguments[i];
+  i -= command->arguments_len;
+  return i < COMMON ? &common[i] : NULL;
 }
 
-static int take(const struct arguments *arguments, int option, void *into) {
-  switch (option) {
-  case 'h':
-    return say_text(arguments->command, arguments->help);
-  case 'V':
-    return say_version();
-  case '?': /* getopt has said what is wrong */
-    return say_try_help(arguments->command);
-  default:
-    return arguments->take(option, optarg, into);
-  }
-}
-
-int arguments_read(const struct arguments *arguments, int argc, char **argv,
-                   void *into) {
-  static char name[32]; /* for getopt's messages */
-  char letters[LETTERS_SIZE];
-  list_letters(letters, arguments->options);
-  snprintf(name, sizeof(name), "percore %s", arguments->command);
-  argv[0] = name;
-  for (int option; (option = getopt_long(argc, argv, letters,
-                                         arguments->options, NULL)) != -1;) {
-    int status = take(arguments, option, into);
-    if (status != TOOL_OK || option == 'h' || option == 'V')
-      return status;
-  }
-  if (optind < argc && !arguments->takes_words)
-    return say_usage(arguments->command, "'%s' is not an option", argv[optind]);
-  return -1;
-}
-
-static int take_json(int option, const char *text, void *into) {
-  (void)option, (void)text;
-  *(bool *)into = true;
-  return TOOL_OK;
-}
-
-int arguments_json(const char *command, const char *help, int argc, char **argv,
-                   bool *json) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          ARGUMENTS_END};
-  const struct arguments arguments = {
-      .command = command, .help = help, .options = options, .take = take_json};
-  *json = false;
-  return arguments_read(&arguments, argc, argv, json);
-}
-
-int arguments_region(const char *command, int argc, char **argv,
-                     const char **region) {
-  if (optind >= argc)
-    return say_usage(command, "which region? 'percore regions' lists them");
-  if (optind + 1 < argc)
-    return say_usage(command, "unexpected argument '%s': give one region",
-                     argv[optind + 1]);
-  *region = argv[optind];
-  return -1;
+static const struct argument *find_letter(const struct command *command,
+                                          int letter) {
+  const struct argument *argument;
+  for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)
+    if (argument->letter == letter)
+      return argument;
+  return NULL;
 }
 
 /* ---------------------------------------------------------------------------
- * Numbers
+ * Help
  */
 
-bool arguments_number(const char *text, double least, double most,
-                      double *value) {
+void arguments_print_row(FILE *out, const char *left, int left_width,
+                         const char *right) {
+  fprintf(out, "  %-*s  ", left_width, left);
+  text_wrap(out, right, left_width + 4, HELP_WIDTH);
+}
+
+/* "auto, tsc or time-enabled" */
+static void list_choices(char *text, size_t size,
+                         const struct argument *argument) {
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = 0; argument->choice(i) != NULL && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s",
+                             i == 0                            ? ""
+                             : argument->choice(i + 1) != NULL ? ", "
+                                                               : " or ",
+                             argument->choice(i));
+}
+
+static int print_help(const struct command *command) {
+  char left[64], right[512], choices[256];
+  const struct argument *argument;
+  int width = 0;
+  fprintf(stdout, "Usage: percore %s%s%s [OPTION]...%s\n", command->name,
+          command->words_min > 0 ? " " : "",
+          command->words_min > 0 ? command->words : "",
+          command->words_min == 0 && command->words != NULL ? command->words
+                                                            : "");
+  text_wrap(stdout, command->about, 0, HELP_WIDTH);
+  fputc('\n', stdout);
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++) {
+      int length =
+          snprintf(left, sizeof(left), "-%c, --%s%s%s", argument->letter,
+                   argument->name, argument->value != NULL ? " " : "",
+                   argument->value != NULL ? argument->value : "");
+      width = length > width ? length : width;
+      if (pass == 0)
+        continue;
+      snprintf(right, sizeof(right), "%s", argument->help);
+      if (argument->choice != NULL) {
+        list_choices(choices, sizeof(choices), argument);
+        snprintf(right, sizeof(right), "%s: %s", argument->help, choices);
+      }
+      arguments_print_row(stdout, left, width, right);
+    }
+  return flush_output(command->name) == 0 ? TOOL_OK : TOOL_FAILURE;
+}
+
+/* ---------------------------------------------------------------------------
+ * Values
+ */
+
+static bool take_number(const struct argument *argument, const char *text,
+                        double *value) {
   char *end;
   errno = 0;
   *value = strtod(text, &end);
   return errno == 0 && end != text && *end == '\0' && isfinite(*value) &&
-         *value >= least && *value <= most;
+         *value >= argument->min && *value <= argument->max &&
+         (argument->type != ARGUMENT_WHOLE || *value == floor(*value));
 }
 
-bool arguments_whole(const char *text, double most, uint64_t *value) {
+static int say_number(const char *command, const struct argument *argument,
+                      const char *text) {
+  return say_usage(command, "--%s: '%s' is not a %snumber from %g to %g",
+                   argument->name, text,
+                   argument->type == ARGUMENT_WHOLE ? "whole " : "",
+                   argument->min, argument->max);
+}
+
+static int take_choice(const char *command, const struct argument *argument,
+                       const char *text, const char **into) {
+  char choices[256];
+  *into = text;
+  if (argument->choice == NULL)
+    return TOOL_OK;
+  for (int i = 0; argument->choice(i) != NULL; i++)
+    if (strcmp(argument->choice(i), text) == 0)
+      return TOOL_OK;
+  list_choices(choices, sizeof(choices), argument);
+  return say_usage(command, "--%s: '%s' is unknown; choose %s", argument->name,
+                   text, choices);
+}
+
+static int take_cores(const char *command, const struct argument *argument,
+                      const char *text, struct core_set *cores) {
+  int status = core_set_parse(cores, text);
+  if (status == 0 && core_set_count(cores) > 0)
+    return TOOL_OK;
+  if (status == -ERANGE)
+    return say_usage(command, "--%s: '%s' has cores beyond %d", argument->name,
+                     text, CORES_MAX - 1);
+  return say_usage(command,
+                   "--%s: '%s' is not a list of cores in rising order, such as "
+                   "0-3,8",
+                   argument->name, text);
+}
+
+static int take(const char *command, const struct argument *argument,
+                const char *text, void *options) {
+  void *into = (char *)options + argument->offset;
   double number;
-  if (!arguments_number(text, 1, most, &number) || number != floor(number))
-    return false;
-  *value = (uint64_t)number;
-  return true;
+  switch (argument->type) {
+  case ARGUMENT_FLAG:
+    *(bool *)into = true;
+    return TOOL_OK;
+  case ARGUMENT_TEXT:
+    return take_choice(command, argument, text, into);
+  case ARGUMENT_NUMBER:
+    return take_number(argument, text, into)
+               ? TOOL_OK
+               : say_number(command, argument, text);
+  case ARGUMENT_WHOLE:
+    if (!take_number(argument, text, &number))
+      return say_number(command, argument, text);
+    *(uint64_t *)into = (uint64_t)number;
+    return TOOL_OK;
+  case ARGUMENT_CORES:
+    return take_cores(command, argument, text, into);
+  }
+  return TOOL_USAGE;
 }
 
-int arguments_interval(const char *command, const char *text,
-                       double *interval_s) {
-  if (arguments_number(text, INTERVAL_LEAST_S, INTERVAL_MOST_S, interval_s))
-    return TOOL_OK;
-  return say_usage(command, "--interval wants %g to %g seconds, not '%s'",
-                   INTERVAL_LEAST_S, INTERVAL_MOST_S, text);
+/* ---------------------------------------------------------------------------
+ * The command line
+ */
+
+#define OPTIONS_MAX 24
+struct getopt_tables {
+  char letters[2 * OPTIONS_MAX + 1];
+  struct option options[OPTIONS_MAX + 1];
+};
+
+static void make_tables(struct getopt_tables *tables,
+                        const struct command *command) {
+  const struct argument *argument;
+  size_t used = 0;
+  *tables = (struct getopt_tables){0};
+  for (size_t i = 0;
+       i < OPTIONS_MAX && (argument = argument_at(command, i)) != NULL; i++) {
+    bool wants_value = argument->type != ARGUMENT_FLAG;
+    tables->letters[used++] = argument->letter;
+    if (wants_value)
+      tables->letters[used++] = ':';
+    tables->options[i] = (struct option){
+        argument->name, wants_value ? required_argument : no_argument, NULL,
+        argument->letter};
+  }
 }
 
-int arguments_count(const char *command, const char *text, uint64_t *count) {
-  if (arguments_whole(text, COUNT_MOST, count))
-    return TOOL_OK;
-  return say_usage(command, "--count wants a whole number from 1, not '%s'",
-                   text);
+static int check_words(const struct command *command, int argc, char **argv) {
+  int count = argc - optind;
+  if (count < command->words_min)
+    return say_usage(command->name, "%s is missing: %s", command->words,
+                     command->words_advice);
+  if (count > command->words_max)
+    return say_usage(command->name, "unexpected argument '%s'",
+                     argv[optind + command->words_max]);
+  return -1;
+}
+
+int arguments_read(const struct command *command, int argc, char **argv,
+                   void *options) {
+  static char name[32]; /* getopt's messages begin with it */
+  struct getopt_tables tables;
+  make_tables(&tables, command);
+  snprintf(name, sizeof(name), "percore %s", command->name);
+  argv[0] = name;
+  for (int letter; (letter = getopt_long(argc, argv, tables.letters,
+                                         tables.options, NULL)) != -1;) {
+    if (letter == 'h')
+      return print_help(command);
+    if (letter == 'V')
+      return say_version();
+    if (letter == '?') /* getopt has said what is wrong */
+      return say_try_help(command->name);
+    int status =
+        take(command->name, find_letter(command, letter), optarg, options);
+    if (status != TOOL_OK)
+      return status;
+  }
+  return check_words(command, argc, argv);
+}
+
+/* ---------------------------------------------------------------------------
+ * Completion
+ */
+
+/* The option whose value comes after this word; NULL: none. */
+static const struct argument *waiting_for_value(const struct command *command,
+                                                const char *word) {
+  const struct argument *argument;
+  for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)
+    if (argument->type != ARGUMENT_FLAG &&
+        ((strncmp(word, "--", 2) == 0 &&
+          strcmp(word + 2, argument->name) == 0) ||
+         (word[0] == '-' && word[1] == argument->letter && word[2] == '\0')))
+      return argument;
+  return NULL;
+}
+
+static void complete_word(const struct command *command, const char *before,
+                          const char *word) {
+  const struct argument *argument = waiting_for_value(command, before);
+  if (argument != NULL) {
+    for (int i = 0; argument->choice != NULL && argument->choice(i) != NULL;
+         i++)
+      puts(argument->choice(i));
+    return;
+  }
+  if (word[0] != '-') {
+    if (command->words_max > 0)
+      names_print();
+    return;
+  }
+  for (size_t i = 0; (argument = argument_at(command, i)) != NULL; i++)
+    printf("--%s\t%s\n", argument->name, argument->help);
+}
+
+void arguments_complete(const struct command *const *commands, size_t len,
+                        char **words, int count) {
+  if (count <= 1) {
+    for (size_t i = 0; i < len; i++)
+      printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
+    return;
+  }
+  /* What follows "--" is another command, with its own options. */
+  for (int i = 1; i < count - 1; i++)
+    if (strcmp(words[i], "--") == 0)
+      return;
+  for (size_t i = 0; i < len; i++)
+    if (strcmp(commands[i]->name, words[0]) == 0)
+      complete_word(commands[i], count > 2 ? words[count - 2] : "",
+                    words[count - 1]);
 }

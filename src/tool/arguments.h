@@ -1,55 +1,82 @@
-/* arguments: what the command lines of all subcommands have in common. */
+/* arguments: a subcommand and its options, described once. The description
+ * reads the command line, prints --help and completes words in a shell. */
 #ifndef PERCORE_ARGUMENTS_H
 #define PERCORE_ARGUMENTS_H
 
-#include <getopt.h>
-#include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
+#include <stdio.h>
 
-struct arguments {
-  const char *command;
-  const char *help; /* printed by --help */
-  /* Each with a letter of its own; ends with ARGUMENTS_END. */
-  const struct option *options;
-  /* Takes one option, `text` being its argument. Returns TOOL_OK, or the exit
-   * code after saying what is wrong. */
-  int (*take)(int option, const char *text, void *into);
-  bool takes_words; /* beside options, such as the name of a region */
+enum argument_type {
+  ARGUMENT_FLAG,   /* bool */
+  ARGUMENT_TEXT,   /* const char *, as written; one of the choices, if any */
+  ARGUMENT_NUMBER, /* double, min to max */
+  ARGUMENT_WHOLE,  /* uint64_t, min to max, without a fraction */
+  ARGUMENT_CORES,  /* struct core_set, not empty */
 };
 
-/* The options that every subcommand has. */
-#define ARGUMENTS_END                                                          \
-  {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {     \
-    NULL, 0, NULL, 0                                                           \
+struct argument {
+  char letter;
+  const char *name;
+  enum argument_type type;
+  const char *value; /* what --help calls the value; NULL for a flag */
+  const char *help;
+  size_t offset; /* of the member of the options that it sets */
+  double min, max;
+  const char *(*choice)(int i); /* the i-th choice, or NULL after the last */
+};
+
+struct command {
+  const char *name;
+  const char *summary; /* one line for percore --help */
+  const char *words;   /* the arguments other than options, for "Usage:" */
+  const char *about;   /* a paragraph for --help */
+  const struct argument *arguments;
+  size_t arguments_len;
+  int words_min, words_max;
+  const char *words_advice; /* what helps if words are missing */
+  /* argv[0] is the name. Returns the exit status. */
+  int (*run)(int argc, char **argv);
+};
+
+#define ARGUMENTS(table) (table), sizeof(table) / sizeof((table)[0])
+
+/* An option that sets `member` of the struct `options`; further members of
+ * struct argument may follow. */
+#define ARGUMENT(options, member, option_letter, option_name, option_type,     \
+                 value_name, text, ...)                                        \
+  {                                                                            \
+    .letter = option_letter, .name = option_name, .type = option_type,         \
+    .value = value_name, .help = text, .offset = offsetof(options, member),    \
+    __VA_ARGS__                                                                \
   }
 
-/* Reads the options; the words are then argv[optind] to argv[argc - 1]. Returns
- * -1 if the command is to be carried out, else the exit code. */
-int arguments_read(const struct arguments *arguments, int argc, char **argv,
-                   void *into);
-
-/* For commands with no option of their own but --json. Returns as
- * arguments_read. */
-int arguments_json(const char *command, const char *help, int argc, char **argv,
-                   bool *json);
-
-/* For commands that take one region: *region becomes the one word that there
- * is. Returns as arguments_read. */
-int arguments_region(const char *command, int argc, char **argv,
-                     const char **region);
-
-/* A number from least to most, and nothing else. */
-bool arguments_number(const char *text, double least, double most,
-                      double *value);
-
-/* A whole number from 1 to most, and nothing else. */
-bool arguments_whole(const char *text, double most, uint64_t *value);
-
-/* --interval and --count of the commands that show figures again and again.
- * Return TOOL_OK or TOOL_USAGE. */
+/* Options that several subcommands have. */
+#define ARGUMENT_JSON(options)                                                 \
+  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
+           "print JSON, one document per line, instead of text")
 #define INTERVAL_DEFAULT_S 2.0
-int arguments_interval(const char *command, const char *text,
-                       double *interval_s);
-int arguments_count(const char *command, const char *text, uint64_t *count);
+#define ARGUMENT_INTERVAL(options)                                             \
+  ARGUMENT(options, interval_s, 'i', "interval", ARGUMENT_NUMBER, "SECONDS",   \
+           "time between two tables, 0.1 to 3600 (default 2)", .min = 0.1,     \
+           .max = 3600)
+#define ARGUMENT_COUNT(options)                                                \
+  ARGUMENT(options, count, 'n', "count", ARGUMENT_WHOLE, "N",                  \
+           "end after N tables", .min = 1, .max = 1e15)
+
+/* Reads the options into *options; the words are then argv[optind] to
+ * argv[argc - 1]. Returns -1 if the command is to run, else the exit status
+ * (after --help, --version, or a message about what is wrong). */
+int arguments_read(const struct command *command, int argc, char **argv,
+                   void *options);
+
+/* Prints candidates for the last word: one per line, some followed by a tab and
+ * a description. `words` are those after `percore`. The shell drops candidates
+ * that do not begin with the last word. */
+void arguments_complete(const struct command *const *commands, size_t len,
+                        char **words, int count);
+
+/* Prints "  left  right", the right column wrapped. */
+void arguments_print_row(FILE *out, const char *left, int left_width,
+                         const char *right);
 
 #endif

@@ -1,6 +1,6 @@
 /* percore check: whether a region keeps the rules of its format. */
-#include "arguments.h"
 #include "json.h"
+#include "names.h"
 #include "region/audit.h"
 #include "region/connection.h"
 #include "target.h"
@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,19 +18,13 @@
 
 #define COMMAND "check"
 
-static const char help[] =
-    "Usage: percore check NAME|FILE [OPTION]...\n"
-    "Checks whether a region keeps every rule of percore-region(7), and names\n"
-    "the rules that it breaks; for authors of producers that do not use "
-    "libpercore.\n"
-    "NAME or NAME@INSTANCE is a region that is served; anything else is a "
-    "file\n"
-    "with the bytes of a region, or a memfd (/proc/PID/fd/N). Exits 0 if no "
-    "rule\n"
-    "is broken.\n\n"
-    "  -j, --json     one JSON document\n"
-    "  -h, --help     print this help\n"
-    "  -V, --version  print the version\n";
+struct check_options {
+  bool json;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT_JSON(struct check_options),
+};
 
 /* A fault, and the number of slots, rows or cells of its table that have it. */
 struct found {
@@ -43,7 +38,7 @@ static const char *const verdicts[] = {"unchecked", "ok", "broken"};
 struct check {
   const char *target;
   bool is_file;
-  struct region_reader *reader; /* NULL if it was refused */
+  struct region_reader *reader; /* NULL if the region was refused */
   enum verdict verdict[REGION_RULES_GROUPS];
   struct found *found;
   size_t count;
@@ -58,7 +53,7 @@ static void add_fault(void *context, const struct region_fault *fault,
                       uint64_t count) {
   struct check *check = context;
   struct found *larger = NULL;
-  if (fault->rule != REGION_NO_RULE) /* else there was no memory to look */
+  if (fault->rule != REGION_NO_RULE) /* otherwise memory ran out */
     larger = realloc(check->found, (check->count + 1) * sizeof(*larger));
   if (larger == NULL) {
     check->out_of_memory = true;
@@ -69,8 +64,8 @@ static void add_fault(void *context, const struct region_fault *fault,
   check->verdict[region_rule_group(fault->rule)] = BROKEN;
 }
 
-/* The fault is the first that a reader met. It looks at the groups after the
- * header in no fixed order. */
+/* The fault is the first that the reader met. The reader checks the groups
+ * after the header in no fixed order. */
 static void refuse(struct check *check, const struct region_fault *fault) {
   enum region_rules broken = region_rule_group(fault->rule);
   for (int g = 0; g < REGION_RULES_STRINGS && g < (int)broken; g++)
@@ -137,7 +132,7 @@ static int check_file(struct check *check) {
   if (fd < 0)
     return say_failure(COMMAND, "%s: %s", check->target,
                        errno == EINVAL ? "neither the name of a region nor a "
-                                         "file with the bytes of one"
+                                         "regular file"
                                        : strerror(errno));
   bool memfd = is_memfd(fd), sealed = region_is_sealed(fd);
   if (region_reader_open_file(&check->reader, fd, &fault) == 0)
@@ -212,7 +207,7 @@ static void put_group(struct json *json, const struct check *check,
 }
 
 static int show_json(const struct check *check) {
-  struct json *json = json_begin(stdout);
+  struct json *json = json_begin(stdout, "check");
   if (json == NULL)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
   json_text(json, check->is_file ? "file" : "region", check->target);
@@ -243,33 +238,36 @@ static int show(const struct check *check, bool as_json) {
   return status == TOOL_OK && overall(check) == OK ? TOOL_OK : TOOL_FAILURE;
 }
 
-static int take(int option, const char *text, void *into) {
-  (void)option, (void)text;
-  *(bool *)into = true;
-  return TOOL_OK;
-}
-
-int check_main(int argc, char **argv) {
-  static const struct option options[] = {{"json", no_argument, NULL, 'j'},
-                                          ARGUMENTS_END};
-  const struct arguments arguments = {.command = COMMAND,
-                                      .help = help,
-                                      .options = options,
-                                      .take = take,
-                                      .takes_words = true};
-  bool as_json = false;
-  struct check check = {0};
-  int status = arguments_read(&arguments, argc, argv, &as_json);
-  if (status < 0)
-    status = arguments_region(COMMAND, argc, argv, &check.target);
+static int check_main(int argc, char **argv) {
+  struct check_options options = {0};
+  struct label label;
+  int status = arguments_read(&check_command, argc, argv, &options);
   if (status >= 0)
     return status;
+  struct check check = {.target = argv[optind]};
   stop_catch();
-  check.is_file = !target_is_name(check.target);
+  check.is_file = !label_split(&label, check.target);
   status = check.is_file ? check_file(&check) : check_served(&check);
   if (status == TOOL_OK)
-    status = show(&check, as_json);
+    status = show(&check, options.json);
   region_reader_close(check.reader);
   free(check.found);
   return status;
 }
+
+const struct command check_command = {
+    .name = COMMAND,
+    .summary = "check whether a region keeps the rules of its format",
+    .words = "NAME|FILE",
+    .about = "Checks whether a region keeps every rule of percore-region(7), "
+             "and names the rules that it breaks; for authors of producers "
+             "that do not use libpercore. NAME or NAME@INSTANCE is a region "
+             "that is served; anything else is a file with the bytes of a "
+             "region, or a memfd (/proc/PID/fd/N). Exits 0 if no rule is "
+             "broken.",
+    .arguments = ARGUMENTS(arguments),
+    .words_min = 1,
+    .words_max = 1,
+    .words_advice = TARGET_ADVICE,
+    .run = check_main,
+};

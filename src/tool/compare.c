@@ -1,6 +1,7 @@
 /* percore load --compare: the loop around methods.c. */
 #include "compare.h"
 #include "live.h"
+#include "load_options.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@ static int next(struct live *live, void *context, const void **figures) {
     return TOOL_OK;
   int status = methods_sample(methods, &comparison);
   if (status != 0)
-    return live_fail(live, "cannot sample: %s", strerror(-status));
+    return live_fail(live, "cannot read loads: %s", strerror(-status));
   *figures = comparison;
   return TOOL_OK;
 }
@@ -43,7 +44,7 @@ static int run(const struct load_options *options, struct live *live,
   const struct comparison *first;
   int status = methods_sample(methods, &first);
   if (status != 0)
-    return live_fail(live, "cannot sample: %s", strerror(-status));
+    return live_fail(live, "cannot read loads: %s", strerror(-status));
   live_pace(live, options->interval_s);
   status = live_run(live, options->count, methods);
   if (status == TOOL_OK && !stop_requested() && !methods_have_load(methods))
@@ -62,7 +63,7 @@ int compare_run(const struct load_options *options, struct machine *machine) {
   if (status == 0)
     result = run(options, live, methods);
   else
-    result = live_fail(live, "cannot sample: %s", strerror(-status));
+    result = live_fail(live, "cannot read loads: %s", strerror(-status));
   methods_close(methods);
   live_close(live);
   return result;

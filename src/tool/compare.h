@@ -1,6 +1,5 @@
 /* compare: every method of measuring a load side by side, over the same
- * windows, so that anyone can see on their own machine which of them miss what.
- */
+ * windows, to show what each method misses on this machine. */
 #ifndef PERCORE_COMPARE_H
 #define PERCORE_COMPARE_H
 
@@ -14,13 +13,13 @@
 #define METHODS_MAX 16
 #define WHY_SIZE 256
 
-/* What one method says of all cores. */
+/* The loads that one method measured. */
 struct comparison_method {
   const char *name;   /* in JSON */
   char title[64];     /* in the table */
-  char why[WHY_SIZE]; /* why it has no value for any core; "" if it has */
-  double *load;       /* by position in comparison.core[]; NAN: no value. May be
-                         beyond 0 to 1: these methods are shown as they are. */
+  char why[WHY_SIZE]; /* why it has no value for any core; "" if it has any */
+  double *load;       /* by position in comparison.core[]; NAN: no value. Not
+                         limited to 0 to 1. */
 };
 
 struct comparison {
@@ -33,34 +32,35 @@ struct comparison {
   struct comparison_method method[METHODS_MAX];
 };
 
-/* Return 0 or -ENOMEM. The table keeps within the window as load_table_write
- * does. */
+/* Return 0 or -ENOMEM. The table fits the window: notes are left out first,
+ * then methods without a value, then other methods and cores; a line says what.
+ */
 int comparison_table_write(FILE *out, const struct comparison *comparison,
                            struct window window);
 int comparison_json_write(FILE *out, const struct comparison *comparison);
 
 /* ---------------------------------------------------------------------------
- * Reading them (methods.c)
+ * Reading the methods (methods.c)
  */
 
 struct methods;
 
-/* Opens what can be opened and proves the sources, which takes up to half a
- * second for each; `engine` is what percore's own row is made of. Returns 0 or
- * -errno as engine_open. */
+/* Opens every method that this machine has and proves the sources, which takes
+ * up to half a second for each. `engine` configures percore's own method.
+ * Returns 0 or -errno like engine_open. */
 int methods_open(struct methods **methods, const struct engine_options *engine);
 void methods_close(struct methods *methods);
 
-/* Reads every method once. What lies between this and the last call is then in
- * the comparison, which lives until the next call. The first one has no
- * values. Returns 0 or -errno. */
+/* Reads every method once. The comparison covers the time since the last call,
+ * has no values after the first call, and lives until the next call. Returns 0
+ * or -errno. */
 int methods_sample(struct methods *methods,
                    const struct comparison **comparison);
 
 /* Runs the proofs that have become due. */
 void methods_prove(struct methods *methods);
 
-/* Does percore's own row have a value for any core? */
+/* True if percore's own method has a value for any core. */
 bool methods_have_load(const struct methods *methods);
 
 #endif

@@ -4,60 +4,85 @@
 #include "text.h"
 
 #include <errno.h>
-#include <math.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define TITLE_WIDTH 38
+/* A line is a title and loads; a narrow window gets names instead of titles. */
+#define TITLE_WIDTH 39
+#define NAME_WIDTH 14
+#define WIDE 60
 #define CORE_WIDTH 8
-/* For what is not a window: as many cores beside each other as still read
- * well. */
-#define LINE_WIDTH 100
+#define TITLE_LINES 2  /* and the heading of a block */
+#define LINE_WIDTH 100 /* if there is no window */
 
-/* The table lists a note under a number, in the order of the methods. */
+/* What is shown of a comparison, and where. */
+struct layout {
+  bool names; /* instead of titles */
+  bool notes_left_out;
+  int width, title_width;
+  size_t core[CORES_MAX], cores_len; /* positions in the comparison */
+  size_t cores_left_out;
+  size_t across; /* cores in a block */
+  size_t method[METHODS_MAX], methods_len;
+  size_t methods_left_out;
+};
+
+static bool has_note(const struct comparison *comparison, size_t method) {
+  return comparison->method[method].why[0] != '\0';
+}
+
+/* Notes are numbered in the order of the methods. */
 static int note_number(const struct comparison *comparison, size_t method) {
   int number = 0;
   for (size_t i = 0; i <= method; i++)
-    number += comparison->method[i].why[0] != '\0';
+    number += has_note(comparison, i);
   return number;
 }
 
 static void write_method(FILE *out, const struct comparison *comparison,
-                         size_t method, size_t first, size_t last) {
+                         const struct layout *layout, size_t method,
+                         size_t first, size_t last) {
   const struct comparison_method *row = &comparison->method[method];
-  char title[TITLE_WIDTH + 32];
-  if (row->why[0] != '\0')
-    snprintf(title, sizeof(title), "%s [%d]", row->title,
+  char title[128];
+  int used = snprintf(title, sizeof(title), "%s",
+                      layout->names ? row->name : row->title);
+  if (!layout->notes_left_out && has_note(comparison, method))
+    snprintf(title + used, sizeof(title) - (size_t)used, " [%d]",
              note_number(comparison, method));
-  else
-    snprintf(title, sizeof(title), "%s", row->title);
-  fprintf(out, "%-*.*s", TITLE_WIDTH, TITLE_WIDTH, title);
+  fprintf(out, "%-*.*s", layout->title_width, layout->title_width, title);
   for (size_t i = first; i < last; i++) {
-    if (isnan(row->load[i]))
-      fprintf(out, "%*s", CORE_WIDTH, "-");
-    else
-      fprintf(out, "%*.1f", CORE_WIDTH, 100 * row->load[i]);
+    char load[32];
+    number_text(load, sizeof(load), "%.1f", 100 * row->load[layout->core[i]]);
+    fprintf(out, "%*s", CORE_WIDTH, load);
   }
   fputc('\n', out);
 }
 
 static void write_block(FILE *out, const struct comparison *comparison,
-                        size_t first, size_t last) {
-  fprintf(out, "%-*s", TITLE_WIDTH, "load % by method");
+                        const struct layout *layout, size_t first,
+                        bool colour) {
+  size_t last = first + layout->across;
+  if (last > layout->cores_len)
+    last = layout->cores_len;
+  paint_pad(out, colour, PAINT_TITLE,
+            layout->names ? "load %" : "load % by method",
+            -layout->title_width);
   for (size_t i = first; i < last; i++) {
     char heading[24];
-    snprintf(heading, sizeof(heading), "cpu%d", comparison->core[i]);
-    fprintf(out, "%*s", CORE_WIDTH, heading);
+    snprintf(heading, sizeof(heading), "cpu%d",
+             comparison->core[layout->core[i]]);
+    paint_pad(out, colour, PAINT_TITLE, heading, CORE_WIDTH);
   }
   fputc('\n', out);
-  for (size_t method = 0; method < comparison->methods_len; method++)
-    write_method(out, comparison, method, first, last);
+  for (size_t i = 0; i < layout->methods_len; i++)
+    write_method(out, comparison, layout, layout->method[i], first, last);
 }
 
 static void write_notes(FILE *out, const struct comparison *comparison,
                         int width) {
   for (size_t i = 0; i < comparison->methods_len; i++) {
-    if (comparison->method[i].why[0] == '\0')
+    if (!has_note(comparison, i))
       continue;
     fprintf(out, "[%d] ", note_number(comparison, i));
     text_wrap(out, comparison->method[i].why, 4, width);
@@ -71,40 +96,125 @@ static void write_title(FILE *out, const struct comparison *comparison) {
           comparison->interval_s, 1000 * comparison->bracket_s);
 }
 
-/* How many cores the window has room for; the table says if they are not all.
- */
-static size_t cores_in_window(const struct comparison *comparison,
-                              struct window window, size_t across) {
-  if (window.height <= 0)
-    return comparison->cores_len;
-  size_t block = comparison->methods_len + 1;
-  size_t blocks = (size_t)window.height > block + 2
-                      ? ((size_t)window.height - 2) / block
-                      : 1;
-  return blocks * across < comparison->cores_len ? blocks * across
-                                                 : comparison->cores_len;
+static int note_lines(const struct comparison *comparison, int width) {
+  char *text = NULL;
+  size_t size;
+  int lines = 0;
+  FILE *part = open_memstream(&text, &size);
+  if (part == NULL)
+    return 0;
+  write_notes(part, comparison, width);
+  if (fclose(part) == 0)
+    for (const char *at = text; *at != '\0'; at++)
+      lines += *at == '\n';
+  free(text);
+  return lines;
+}
+
+/* If not all methods have room, leaves out methods without a value, and then
+ * the first ones. percore, the last method, is always shown. */
+static void fit_methods(struct layout *layout,
+                        const struct comparison *comparison, size_t room) {
+  size_t available = 0;
+  for (size_t i = 0; i < comparison->methods_len; i++)
+    available += !has_note(comparison, i);
+  bool all = comparison->methods_len <= room;
+  size_t skipped = !all && available > room ? available - room : 0;
+  for (size_t i = 0; i < comparison->methods_len; i++) {
+    bool is_last = i + 1 == comparison->methods_len;
+    bool shown = all || is_last || !has_note(comparison, i);
+    if (shown && skipped > 0 && !is_last) {
+      skipped--;
+      shown = false;
+    }
+    if (shown)
+      layout->method[layout->methods_len++] = i;
+    else
+      layout->methods_left_out++;
+  }
+}
+
+/* The cores that fit in this many lines; at least one block is shown. */
+static size_t cores_in(const struct layout *layout, int lines) {
+  int blocks = lines / ((int)layout->methods_len + 1);
+  return (size_t)(blocks > 0 ? blocks : 1) * layout->across;
+}
+
+/* `notes`: the lines that notes take. */
+static void fit_cores(struct layout *layout, int height, int notes) {
+  bool says = layout->notes_left_out || layout->methods_left_out > 0;
+  int lines = height - 1 - notes - (says ? 1 : 0);
+  if (cores_in(layout, lines) >= layout->cores_len)
+    return;
+  size_t shown = cores_in(layout, says ? lines : lines - 1);
+  layout->cores_left_out = layout->cores_len - shown;
+  layout->cores_len = shown;
+}
+
+static void make_layout(struct layout *layout,
+                        const struct comparison *comparison,
+                        const struct window *window) {
+  *layout =
+      (struct layout){.width = window->width > 0 ? window->width : LINE_WIDTH};
+  layout->names = layout->width < WIDE;
+  layout->title_width = layout->names ? NAME_WIDTH : TITLE_WIDTH;
+  layout->across =
+      layout->width > layout->title_width + CORE_WIDTH
+          ? (size_t)(layout->width - layout->title_width) / CORE_WIDTH
+          : 1;
+  for (size_t i = 0; i < comparison->cores_len; i++)
+    if (window_shows_core(window, comparison->core[i]))
+      layout->core[layout->cores_len++] = i;
+  int room = window->height > 0 ? window->height - TITLE_LINES : INT_MAX;
+  int notes = note_lines(comparison, layout->width);
+  layout->notes_left_out =
+      notes > 0 && (int)comparison->methods_len + notes > room;
+  if (layout->notes_left_out) {
+    notes = 0;
+    room--; /* for the line that says so */
+  }
+  fit_methods(layout, comparison, room > 1 ? (size_t)room : 1);
+  if (window->height > 0)
+    fit_cores(layout, window->height, notes);
+}
+
+static void write_left_out(FILE *out, const struct layout *layout) {
+  const char *separator = "left out: ";
+  if (layout->cores_left_out > 0) {
+    fprintf(out, "%s%zu cores", separator, layout->cores_left_out);
+    separator = ", ";
+  }
+  if (layout->methods_left_out > 0) {
+    fprintf(out, "%s%zu methods", separator, layout->methods_left_out);
+    separator = ", ";
+  }
+  if (layout->notes_left_out) {
+    fprintf(out, "%snotes", separator);
+    separator = ", ";
+  }
+  if (separator[0] == ',' && !layout->names)
+    fputs(layout->cores_left_out > 0 ? " (--cores LIST shows other cores)"
+                                     : " (a larger window shows them)",
+          out);
+  if (separator[0] == ',')
+    fputc('\n', out);
 }
 
 int comparison_table_write(FILE *out, const struct comparison *comparison,
                            struct window window) {
-  int width = window.width > 0 ? window.width : LINE_WIDTH;
-  size_t across = width > TITLE_WIDTH + CORE_WIDTH
-                      ? (size_t)(width - TITLE_WIDTH) / CORE_WIDTH
-                      : 1;
-  size_t shown = cores_in_window(comparison, window, across);
+  struct layout layout;
   char *whole = NULL;
   size_t size;
+  make_layout(&layout, comparison, &window);
   FILE *part = open_memstream(&whole, &size);
   if (part == NULL)
     return -ENOMEM;
   write_title(part, comparison);
-  for (size_t first = 0; first < shown; first += across)
-    write_block(part, comparison, first,
-                first + across < shown ? first + across : shown);
-  if (shown < comparison->cores_len)
-    fprintf(part, "%zu of %zu cores; --cores LIST shows others\n", shown,
-            comparison->cores_len);
-  write_notes(part, comparison, width);
+  for (size_t first = 0; first < layout.cores_len; first += layout.across)
+    write_block(part, comparison, &layout, first, window.colour);
+  write_left_out(part, &layout);
+  if (!layout.notes_left_out)
+    write_notes(part, comparison, layout.width);
   int status = fclose(part) == 0 ? 0 : -ENOMEM;
   if (status == 0)
     window_cut(out, whole, window);
@@ -113,7 +223,7 @@ int comparison_table_write(FILE *out, const struct comparison *comparison,
 }
 
 int comparison_json_write(FILE *out, const struct comparison *comparison) {
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "load --compare");
   if (json == NULL)
     return -ENOMEM;
   json_thousandths(json, "time", (double)comparison->time_ns / 1e9);

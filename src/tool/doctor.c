@@ -1,10 +1,13 @@
 /* percore doctor: what can be measured here, and what would help. */
 #include "doctor.h"
-#include "arguments.h"
+#include "cycles/engine.h"
+#include "listing.h"
 #include "text.h"
 #include "tool.h"
 
 #include <errno.h>
+#include <grp.h>
+#include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,19 +16,6 @@
 #include <unistd.h>
 
 #define COMMAND "doctor"
-
-/* Numbers of linux/capability.h that older headers lack. */
-#define CAP_SYS_ADMIN_BIT 21
-#define CAP_PERFMON_BIT 38
-
-static const char help[] =
-    "Usage: percore doctor [OPTION]...\n"
-    "Says what can be measured on this machine, which sources of loads are "
-    "proven,\nand what would help where something is missing. Takes a few "
-    "seconds. Exits 0 if\nat least one source works.\n\n"
-    "  -j, --json     one JSON document\n"
-    "  -h, --help     print this help\n"
-    "  -V, --version  print the version\n";
 
 /* ---------------------------------------------------------------------------
  * Files
@@ -65,18 +55,17 @@ static void note_pmu(const char *name, void *argument) {
   facts->core_pmu |= is_core_pmu(name);
 }
 
-/* "CapEff:\t000001ffffffffff" */
+/* CAP_PERFMON, or CAP_SYS_ADMIN, which includes it. */
 static bool has_capability(const struct machine *machine) {
   char status[8192];
+  struct collectd_facts self = {0};
   if (machine->read_file(machine->context, "/proc/self/status", status,
                          sizeof(status)) < 0)
     return false;
   const char *line = strstr(status, "\nCapEff:");
-  if (line == NULL)
-    return false;
-  unsigned long long effective = strtoull(line + strlen("\nCapEff:"), NULL, 16);
-  return (effective >> CAP_PERFMON_BIT & 1) != 0 ||
-         (effective >> CAP_SYS_ADMIN_BIT & 1) != 0;
+  if (line != NULL)
+    collectd_take_status(&self, line + 1, -1);
+  return (self.capabilities & (CAPABILITY_PERFMON | CAPABILITY_SYS_ADMIN)) != 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -94,7 +83,7 @@ static void find_collectd(struct doctor_facts *facts) {
   struct stat kind;
   snprintf(facts->plugindir, FACT_SIZE, "%s", PLUGINDIR);
   snprintf(plugin, sizeof(plugin), "%s/percore.so", facts->plugindir);
-  /* collectd refuses a symbolic link. */
+  /* collectd does not load symbolic links. */
   facts->plugin_installed = facts->plugindir[0] != '\0' &&
                             lstat(plugin, &kind) == 0 && S_ISREG(kind.st_mode);
 }
@@ -121,6 +110,83 @@ static void find_machine(struct doctor_facts *facts,
     facts->has_paranoid = end != level;
   }
   facts->may_perf = has_capability(machine);
+  char event[FACT_SIZE];
+  facts->has_mperf = read_line(
+      machine, "/sys/bus/event_source/devices/msr/events/mperf", event);
+}
+
+/* ---------------------------------------------------------------------------
+ * Regions
+ */
+
+static long find_group(const char *name) {
+  const struct group *group = getgrnam(name);
+  return group != NULL ? (long)group->gr_gid : -1;
+}
+
+static bool is_member(long group) {
+  gid_t groups[1024];
+  int count = getgroups(sizeof(groups) / sizeof(groups[0]), groups);
+  bool member = group >= 0 && getegid() == (gid_t)group;
+  for (int i = 0; i < count; i++)
+    member |= group >= 0 && groups[i] == (gid_t)group;
+  return member;
+}
+
+/* "drwxrwsr-t root percore" */
+static void describe_mode(char text[FACT_SIZE], const char *path) {
+  static const char letters[] = "rwxrwxrwx";
+  struct stat status;
+  char mode[11] = "d---------";
+  text[0] = '\0';
+  if (stat(path, &status) != 0)
+    return;
+  for (int i = 0; i < 9; i++)
+    if (status.st_mode & (0400U >> i))
+      mode[i + 1] = letters[i];
+  if (status.st_mode & S_ISGID)
+    mode[6] = mode[6] == 'x' ? 's' : 'S';
+  if (status.st_mode & S_ISVTX)
+    mode[9] = mode[9] == 'x' ? 't' : 'T';
+  const struct passwd *user = getpwuid(status.st_uid);
+  const struct group *group = getgrgid(status.st_gid);
+  snprintf(text, FACT_SIZE, "%s %s %s", mode,
+           user != NULL ? user->pw_name : "(unknown user)",
+           group != NULL ? group->gr_name : "(unknown group)");
+}
+
+static void find_sockets(struct regions_facts *facts,
+                         const struct listing *listing) {
+  enum { MAX = sizeof(facts->unreadable) / sizeof(facts->unreadable[0]) };
+  facts->sockets = (int)listing->names.len;
+  for (size_t i = 0; i < listing->names.len; i++) {
+    const struct listed *listed = &listing->listed[i];
+    if (strcmp(listed_state(listed), "alive") == 0) {
+      facts->alive++;
+    } else if (facts->unreadable_len < MAX) {
+      char why[LISTED_WHY_SIZE];
+      int n = facts->unreadable_len++;
+      facts->unreadable[n].error = listed_reason(why, listed);
+      text_clean_string(facts->unreadable[n].name, FACT_SIZE, listed->name);
+      text_clean_string(facts->unreadable[n].why, FACT_SIZE, why);
+    }
+  }
+}
+
+static void find_regions(struct regions_facts *facts) {
+  struct listing listing;
+  const struct passwd *user = getpwuid(geteuid());
+  snprintf(facts->user, FACT_SIZE, "%s",
+           user != NULL ? user->pw_name : "(unknown)");
+  facts->root = geteuid() == 0;
+  facts->group = find_group("percore");
+  facts->member = is_member(facts->group);
+  text_clean_string(facts->directory, FACT_SIZE, region_runtime_dir());
+  describe_mode(facts->mode, region_runtime_dir());
+  facts->error = -listing_read(&listing);
+  if (facts->error == 0)
+    find_sockets(facts, &listing);
+  listing_free(&listing);
 }
 
 static void count_cores(struct doctor_facts *facts, const struct engine *engine,
@@ -133,7 +199,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
-      /* Without a name it cannot be tried by itself. */
+      /* There is no event to try the source with. */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -144,7 +210,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
   }
 }
 
-/* What `auto` chooses, or whether a source works if it is named. */
+/* Tries what `auto` chooses, or one source. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {
@@ -152,7 +218,7 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
       .hardware = true,
       .source = source,
       .raise_limit = true,
-      /* As an answer to "could it?": one reading of each core. */
+      /* Reads each core once, isolated or not. */
       .isolated_cores =
           source == SOURCE_AUTO ? ISOLATED_CORES_IDLE : ISOLATED_CORES_HARDWARE,
   };
@@ -188,8 +254,10 @@ static int collect(struct doctor_facts *facts, const struct machine *machine) {
   *facts = (struct doctor_facts){0};
   find_machine(facts, machine);
   find_collectd(facts);
+  find_regions(&facts->regions);
+  collectd_find(&facts->running, "/proc", facts->regions.group);
   snprintf(facts->source[SOURCE_EVENT].reason, FACT_SIZE,
-           "no event is named, so none was tested");
+           "not tested: no event is named");
   for (size_t i = 0; i < sizeof(sources) / sizeof(sources[0]); i++) {
     int status = try_source(facts, machine, sources[i]);
     if (status != 0)
@@ -222,7 +290,8 @@ static int examine(bool json) {
   struct findings findings;
   findings_make(&findings, &facts);
   status = json ? findings_json_write(stdout, &findings, &facts)
-                : findings_text_write(stdout, &findings, &facts, line_width());
+                : findings_text_write(stdout, &findings, &facts, line_width(),
+                                      colour_wanted());
   if (status != 0)
     return say_failure(COMMAND, "%s", strerror(-status));
   if (flush_output(COMMAND) != 0 || !facts_have_source(&facts))
@@ -230,8 +299,27 @@ static int examine(bool json) {
   return TOOL_OK;
 }
 
-int doctor_main(int argc, char **argv) {
+struct doctor_options {
   bool json;
-  int status = arguments_json(COMMAND, help, argc, argv, &json);
-  return status < 0 ? examine(json) : status;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT_JSON(struct doctor_options),
+};
+
+static int doctor_main(int argc, char **argv) {
+  struct doctor_options options = {0};
+  int status = arguments_read(&doctor_command, argc, argv, &options);
+  return status < 0 ? examine(options.json) : status;
 }
+
+const struct command doctor_command = {
+    .name = COMMAND,
+    .summary = "find out what can be measured here, and what would help",
+    .about = "Says what can be measured on this machine, which sources of "
+             "loads are proven, whether regions can be read and how collectd "
+             "runs; and for everything that is missing, what to do. Takes a "
+             "few seconds. Exits 0 if at least one source works.",
+    .arguments = ARGUMENTS(arguments),
+    .run = doctor_main,
+};

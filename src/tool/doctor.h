@@ -1,7 +1,6 @@
 /* doctor: what can be measured on this machine, and what would help.
  *
- * doctor.c collects facts, findings.c judges them: the latter needs no machine.
- */
+ * doctor*.c collect facts, findings*.c judge them: judging needs no machine. */
 #ifndef PERCORE_DOCTOR_H
 #define PERCORE_DOCTOR_H
 
@@ -12,15 +11,57 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#define FINDINGS_MAX 24
+#define FINDINGS_MAX 40
 #define FACT_SIZE 256
 
 struct source_facts {
-  int cores;              /* online ones that it can serve */
-  int chosen;             /* online ones that it serves by `auto` */
-  enum proof proof;       /* if it can serve any */
-  char reason[FACT_SIZE]; /* if not; or what is wrong with it nevertheless */
+  int cores;              /* online cores on which it works */
+  int chosen;             /* online cores for which `auto` chose it */
+  enum proof proof;       /* if it works on any */
+  char reason[FACT_SIZE]; /* why it works on no core; or what else is wrong */
 };
+
+/* The runtime directory of regions. */
+struct regions_facts {
+  char directory[FACT_SIZE];
+  int error;            /* of reading it; 0: none */
+  char mode[FACT_SIZE]; /* "drwxrwsr-t root percore" */
+  long group;           /* gid of percore; -1: there is no such group */
+  bool member;          /* this process is in it */
+  bool root;
+  char user[FACT_SIZE]; /* of this process */
+  int alive, sockets;
+  int unreadable_len; /* of those below; there may be more */
+  struct {
+    char name[FACT_SIZE];
+    char why[FACT_SIZE];
+    int error;
+  } unreadable[4];
+};
+
+enum plugin_state {
+  PLUGIN_UNKNOWN, /* the memory map of collectd is not readable */
+  PLUGIN_ABSENT,
+  PLUGIN_LOADED,
+  PLUGIN_REPLACED, /* the file has changed since */
+};
+
+/* The collectd that runs. */
+struct collectd_facts {
+  long pid; /* 0: none runs */
+  unsigned uid, gid;
+  unsigned long long capabilities; /* effective */
+  bool in_group;                   /* percore */
+  long open_files;                 /* soft limit; 0: unknown */
+  enum plugin_state plugin;
+};
+
+/* Finds the collectd that runs. proc: "/proc", or a copy for tests. group: the
+ * gid of percore, or -1. */
+void collectd_find(struct collectd_facts *facts, const char *proc, long group);
+/* Stores what one line of /proc/PID/status says. */
+void collectd_take_status(struct collectd_facts *facts, const char *line,
+                          long group);
 
 struct doctor_facts {
   char kernel[FACT_SIZE];
@@ -30,21 +71,29 @@ struct doctor_facts {
   int isolated_on_idle; /* isolated cores that `auto` measures by idle */
   bool hypervisor;
   bool arm64;
-  bool lxcfs;           /* makes /proc/stat and the list of cores */
-  bool steal_unknown;   /* and it has never reported any */
-  bool softirq_is_idle; /* to this kernel */
+  bool lxcfs;           /* LXCFS provides /proc/stat and the list of cores */
+  bool steal_unknown;   /* the hypervisor has never reported steal */
+  bool softirq_is_idle; /* this kernel counts softirq as idle time */
   bool tsc_steady;
-  char clocksource[FACT_SIZE]; /* "": not known */
+  char clocksource[FACT_SIZE]; /* "": unknown */
   char pmus[FACT_SIZE];        /* names with blanks between */
-  bool core_pmu;               /* one of them is that of the cores */
+  bool core_pmu;               /* one of them is the PMU of the cores */
+  bool has_mperf;              /* the PMU msr names the event */
   bool has_paranoid;
   long paranoid; /* kernel.perf_event_paranoid */
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
   struct source_facts source[SOURCES];
-  char collectd[FACT_SIZE];  /* where it is, "" if nowhere */
+  struct regions_facts regions;
+  char collectd[FACT_SIZE];  /* its path; "": not found */
   char plugindir[FACT_SIZE]; /* "": built without the plugin */
   bool plugin_installed;
+  struct collectd_facts running;
 };
+
+/* Numbers of linux/capability.h, which older headers lack. */
+#define CAPABILITY_DAC_OVERRIDE (1ULL << 1)
+#define CAPABILITY_SYS_ADMIN (1ULL << 21)
+#define CAPABILITY_PERFMON (1ULL << 38)
 
 enum verdict { VERDICT_OK, VERDICT_NOTE, VERDICT_MISSING };
 
@@ -53,7 +102,7 @@ struct finding {
   const char *name;
   enum verdict verdict;
   char value[2 * FACT_SIZE];
-  const char *advice; /* NULL: nothing needs to be done */
+  char advice[2 * FACT_SIZE]; /* "": nothing needs to be done */
 };
 
 struct findings {
@@ -63,13 +112,31 @@ struct findings {
 
 void findings_make(struct findings *findings, const struct doctor_facts *facts);
 
-/* Can a load be measured at all? */
+/* True if any source works. */
 bool facts_have_source(const struct doctor_facts *facts);
 
 /* Return 0 or -ENOMEM. Width 0: any. */
 int findings_text_write(FILE *out, const struct findings *findings,
-                        const struct doctor_facts *facts, int width);
+                        const struct doctor_facts *facts, int width,
+                        bool colour);
 int findings_json_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts);
+
+/* ---------------------------------------------------------------------------
+ * Shared by findings*.c
+ */
+
+/* advice: NULL if nothing needs to be done. */
+void findings_add(struct findings *findings, const char *group,
+                  const char *name, enum verdict verdict, const char *advice,
+                  const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+/* True if a process with these capabilities may count events of whole cores. */
+bool facts_may_count(const struct doctor_facts *facts,
+                     unsigned long long capabilities);
+void findings_add_regions(struct findings *findings,
+                          const struct doctor_facts *facts);
+void findings_add_collectd(struct findings *findings,
+                           const struct doctor_facts *facts);
 
 #endif

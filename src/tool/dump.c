@@ -7,42 +7,38 @@
 #include "values.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define COMMAND "dump"
-
-static const char help[] =
-    "Usage: percore dump REGION [OPTION]...\n"
-    "Prints every value of a region once: counters and histograms since they\n"
-    "were last reset, gauges, levels and states as they stand. REGION is NAME\n"
-    "or NAME@INSTANCE.\n\n"
-    "  -t, --table TABLE  only this table\n"
-    "  -p, --per-core     the values of each core, too\n"
-    "  -j, --json         one JSON document instead of lines\n"
-    "  -h, --help         print this help\n"
-    "  -V, --version      print the version\n";
-
 struct dump_options {
-  const char *region;
   const char *table; /* NULL: all */
   bool per_core, json;
 };
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct dump_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
+             "only this table"),
+    ARGUMENT(struct dump_options, per_core, 'p', "per-core", ARGUMENT_FLAG,
+             NULL, "the values of each core, too"),
+    ARGUMENT_JSON(struct dump_options),
+};
+
+#define COMMAND "dump"
 
 struct walk {
   const struct dump_options *options;
   struct region_reader *reader;
   const struct region_directory *directory;
-  const struct dump_face *face;
-  void *context;
+  struct json *json; /* NULL: text */
 };
 
 /* ---------------------------------------------------------------------------
  * Rows
  */
 
-/* In the table `core` a sum over cores says nothing. */
+/* In the table `core`, a sum over cores means nothing. */
 enum { TABLE_CORE = 0 };
 
 static bool wants_cores(const struct walk *walk, uint32_t t) {
@@ -55,24 +51,6 @@ static bool wants_cores(const struct walk *walk, uint32_t t) {
   return wanted;
 }
 
-/* What people see of a row; region_row_shown, but a field at a time. */
-static void take_shown(const struct walk *walk, const struct region_tile *tile,
-                       uint32_t i, uint64_t *shown) {
-  const struct region_table *table = &walk->directory->tables[tile->table];
-  size_t at = (size_t)i * tile->columns;
-  for (uint32_t f = 0; f < table->field_count; f++) {
-    const struct region_field *field =
-        &walk->directory->fields[table->first_field + f];
-    const uint64_t *base =
-        field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM
-            ? tile->resets
-        : field->kind == PERCORE_GAUGE ? tile->births
-                                       : NULL;
-    for (uint32_t c = field->column; c < field->column + field->cells; c++)
-      shown[c] = tile->totals[at + c] - (base != NULL ? base[at + c] : 0);
-  }
-}
-
 static void write_row(const struct walk *walk, const struct region_tile *tile,
                       uint32_t i) {
   char name[REGION_ROW_NAME_SIZE];
@@ -81,7 +59,8 @@ static void write_row(const struct walk *walk, const struct region_tile *tile,
       !region_reader_row_name(walk->reader, tile->table, tile->first_row + i,
                               tile->generations[i], name))
     return;
-  take_shown(walk, tile, i, shown);
+  for (uint32_t c = 0; c < tile->columns; c++)
+    shown[c] = region_row_shown(walk->directory, tile, i, c);
   struct dump_row row = {.directory = walk->directory,
                          .table = tile->table,
                          .name = name,
@@ -96,10 +75,13 @@ static void write_row(const struct walk *walk, const struct region_tile *tile,
     row.cores = tile->cores + (size_t)i * tile->columns;
     row.core_stride = (size_t)tile->capacity * tile->columns;
   }
-  walk->face->row(walk->context, &row);
+  if (walk->json != NULL)
+    dump_json_row(walk->json, &row);
+  else
+    dump_text_row(&row);
 }
 
-/* 0 or -errno; -EPIPE if nobody reads on. */
+/* 0 or -errno, already said; -EPIPE if the output has no reader. */
 static int write_rows(const struct walk *walk, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
     region_tile_read(walk->reader, tile, first);
@@ -124,13 +106,21 @@ static int write_table(const struct walk *walk, uint32_t t) {
                        rows_per_tile(walk->directory, t, with_cores),
                        want) != 0) {
     int error = errno;
-    say_failure(COMMAND, "%s", strerror(error));
+    if (error != ENOMEM)
+      say_failure(COMMAND, "cannot read table %s: %s",
+                  walk->directory->described[t].name, strerror(error));
     return -error;
   }
-  walk->face->begin_table(walk->context, walk->directory, t,
-                          region_reader_rows(walk->reader, t));
+  uint32_t rows = region_reader_rows(walk->reader, t);
+  if (walk->json != NULL)
+    dump_json_table(walk->json, walk->directory, t, rows);
+  else
+    dump_text_table(walk->directory, t, rows);
   int status = write_rows(walk, &tile);
-  walk->face->end_table(walk->context);
+  if (walk->json != NULL) {
+    json_close_array(walk->json);
+    json_close_object(walk->json);
+  }
   region_tile_free(&tile);
   return status;
 }
@@ -139,26 +129,44 @@ static int write_table(const struct walk *walk, uint32_t t) {
  * The whole
  */
 
-static int write_region(struct walk *walk, int only) {
-  if (walk->face->begin(&walk->context, walk->reader) != 0)
-    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+static int write_tables(const struct walk *walk, int only) {
   int status = 0;
   for (uint32_t t = 0; status == 0 && t < walk->directory->table_count; t++)
     if (only < 0 || t == (uint32_t)only)
       status = write_table(walk, t);
-  if (walk->face->end(walk->context) != 0 && status == 0) {
-    say_failure(COMMAND, "%s", strerror(ENOMEM));
-    status = -ENOMEM;
+  return status;
+}
+
+static int write_json(struct walk *walk, int only) {
+  walk->json = json_begin(stdout, COMMAND);
+  if (walk->json == NULL)
+    return -ENOMEM;
+  dump_json_region(walk->json, walk->reader);
+  json_open_array(walk->json, "tables");
+  int status = write_tables(walk, only);
+  json_close_array(walk->json);
+  int ended = json_end(walk->json);
+  return status == 0 ? ended : status;
+}
+
+static int write_region(struct walk *walk, int only) {
+  int status;
+  if (walk->options->json) {
+    status = write_json(walk, only);
+  } else {
+    dump_text_region(walk->reader);
+    status = write_tables(walk, only);
   }
+  if (status == -ENOMEM)
+    say_failure(COMMAND, "%s", strerror(ENOMEM));
   if (status == 0)
     status = flush_output(COMMAND);
   return status == 0 || status == -EPIPE ? TOOL_OK : TOOL_FAILURE;
 }
 
-static int run(const struct dump_options *options) {
-  struct walk walk = {.options = options,
-                      .face = options->json ? &dump_json : &dump_text};
-  int only = -1, status = target_open(COMMAND, options->region, &walk.reader);
+static int run(const struct dump_options *options, const char *region) {
+  struct walk walk = {.options = options};
+  int only = -1, status = target_open(COMMAND, region, &walk.reader);
   if (status != TOOL_OK)
     return status;
   walk.directory = region_reader_directory(walk.reader);
@@ -171,33 +179,25 @@ static int run(const struct dump_options *options) {
   return status;
 }
 
-static int take_option(int option, const char *text, void *into) {
-  struct dump_options *options = into;
-  if (option == 't')
-    options->table = text;
-  options->per_core |= option == 'p';
-  options->json |= option == 'j';
-  return TOOL_OK;
-}
-
-int dump_main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"table", required_argument, NULL, 't'},
-      {"per-core", no_argument, NULL, 'p'},
-      {"json", no_argument, NULL, 'j'},
-      ARGUMENTS_END,
-  };
-  static const struct arguments arguments = {.command = COMMAND,
-                                             .help = help,
-                                             .options = options,
-                                             .take = take_option,
-                                             .takes_words = true};
-  struct dump_options asked = {0};
-  int status = arguments_read(&arguments, argc, argv, &asked);
-  if (status < 0)
-    status = arguments_region(COMMAND, argc, argv, &asked.region);
+static int dump_main(int argc, char **argv) {
+  struct dump_options options = {0};
+  int status = arguments_read(&dump_command, argc, argv, &options);
   if (status >= 0)
     return status;
   stop_catch();
-  return run(&asked);
+  return run(&options, argv[optind]);
 }
+
+const struct command dump_command = {
+    .name = "dump",
+    .summary = "print every value of a region, once",
+    .words = "REGION",
+    .about = "Prints every value of a region once: counters and histograms "
+             "since their last reset, gauges, levels and states as they are. "
+             "REGION is NAME or NAME@INSTANCE.",
+    .arguments = ARGUMENTS(arguments),
+    .words_min = 1,
+    .words_max = 1,
+    .words_advice = TARGET_ADVICE,
+    .run = dump_main,
+};

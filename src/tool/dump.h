@@ -1,12 +1,14 @@
-/* dump: the two faces of `percore dump`. A region is walked once, some rows at
- * a time, and each face writes what it is shown; neither keeps anything. */
+/* dump: `percore dump` as text and as JSON. dump.c reads a region a few
+ * thousand rows at a time and writes each row at once, so memory does not grow
+ * with the number of rows. */
 #ifndef PERCORE_DUMP_H
 #define PERCORE_DUMP_H
 
+#include "json.h"
 #include "region/reader.h"
 
-/* A row, and where its values are: shown as since the last reset (gauges: since
- * the row was added), cores as the slots of each core have counted them. */
+/* A row and its values: `shown` since the last reset (region_row_shown), those
+ * of cores since the slots of the core were first used. */
 struct dump_row {
   const struct region_directory *directory;
   uint32_t table;
@@ -16,22 +18,21 @@ struct dump_row {
   const uint64_t *shown; /* [column] */
   int core_count;        /* 0: no values of single cores */
   const uint8_t *core_used;
-  const uint64_t *cores; /* that of core 0 */
+  const uint64_t *cores; /* of core 0 */
   size_t core_stride;    /* words from core to core */
   bool all_on_cores;     /* else only fields without a total */
 };
 
-struct dump_face {
-  /* 0 or -ENOMEM. *face is for the functions below. */
-  int (*begin)(void **face, struct region_reader *reader);
-  void (*begin_table)(void *face, const struct region_directory *directory,
-                      uint32_t table, uint32_t rows_in_use);
-  void (*row)(void *face, const struct dump_row *row);
-  void (*end_table)(void *face);
-  /* 0 or -ENOMEM. */
-  int (*end)(void *face);
-};
+void dump_text_region(struct region_reader *reader);
+void dump_text_table(const struct region_directory *directory, uint32_t table,
+                     uint32_t rows_in_use);
+void dump_text_row(const struct dump_row *row);
 
-extern const struct dump_face dump_text, dump_json;
+/* dump_json_table leaves the table and the array of its rows open. */
+void dump_json_region(struct json *json, struct region_reader *reader);
+void dump_json_table(struct json *json,
+                     const struct region_directory *directory, uint32_t table,
+                     uint32_t rows_in_use);
+void dump_json_row(struct json *json, const struct dump_row *row);
 
 #endif

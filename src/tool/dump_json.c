@@ -3,7 +3,6 @@
 #include "target.h"
 #include "values.h"
 
-#include <errno.h>
 #include <stdio.h>
 
 static void put_optional(struct json *json, const char *key, const char *text) {
@@ -30,13 +29,9 @@ static void put_slots(struct json *json, struct region_reader *reader) {
   json_close_array(json);
 }
 
-static int begin(void **face, struct region_reader *reader) {
+void dump_json_region(struct json *json, struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char user[USER_TEXT_SIZE];
-  struct json *json = json_begin(stdout);
-  if (json == NULL)
-    return -ENOMEM;
-  *face = json;
   user_text(user, region_reader_uid(reader));
   json_text(json, "region", directory->name);
   put_optional(json, "instance", directory->instance);
@@ -50,8 +45,6 @@ static int begin(void **face, struct region_reader *reader) {
   json_unsigned(json, "tsc_hz", directory->header.tsc_hz);
   json_unsigned(json, "attach_refused", region_reader_attach_refused(reader));
   put_slots(json, reader);
-  json_open_array(json, "tables");
-  return 0;
 }
 
 static void put_field(struct json *json, struct field_ref field) {
@@ -66,9 +59,9 @@ static void put_field(struct json *json, struct field_ref field) {
   json_close_object(json);
 }
 
-static void begin_table(void *context, const struct region_directory *directory,
-                        uint32_t t, uint32_t rows) {
-  struct json *json = context;
+void dump_json_table(struct json *json,
+                     const struct region_directory *directory, uint32_t t,
+                     uint32_t rows) {
   const struct percore_table *table = &directory->described[t];
   json_open_object(json, NULL);
   json_text(json, "name", table->name);
@@ -98,8 +91,7 @@ static void put_core(struct json *json, const struct dump_row *row, int core) {
   json_close_object(json);
 }
 
-static void put_row(void *context, const struct dump_row *row) {
-  struct json *json = context;
+void dump_json_row(struct json *json, const struct dump_row *row) {
   const struct region_directory *directory = row->directory;
   json_open_object(json, NULL);
   json_text(json, "row", row->name);
@@ -124,19 +116,3 @@ static void put_row(void *context, const struct dump_row *row) {
   }
   json_close_object(json);
 }
-
-static void end_table(void *context) {
-  json_close_array(context);
-  json_close_object(context);
-}
-
-static int end(void *context) {
-  json_close_array(context);
-  return json_end(context);
-}
-
-const struct dump_face dump_json = {.begin = begin,
-                                    .begin_table = begin_table,
-                                    .row = put_row,
-                                    .end_table = end_table,
-                                    .end = end};

@@ -21,16 +21,15 @@ static void write_slots(struct region_reader *reader) {
              text_clean_string(name, sizeof(name), slot.name),
              slot.asleep ? ", asleep" : "");
     else
-      printf("given back by '%s'\n",
+      printf("detached by '%s'\n",
              text_clean_string(name, sizeof(name), slot.name));
   }
 }
 
-static int begin(void **face, struct region_reader *reader) {
+void dump_text_region(struct region_reader *reader) {
   const struct region_directory *directory = region_reader_directory(reader);
   char name[TARGET_NAME_SIZE], user[USER_TEXT_SIZE], size[SIZE_TEXT_SIZE];
   char time[TIME_TEXT_SIZE], pid[PID_TEXT_SIZE];
-  (void)face; /* nothing to remember */
   target_name(name, directory);
   user_text(user, region_reader_uid(reader));
   size_text(size, directory->header.region_size);
@@ -39,12 +38,10 @@ static int begin(void **face, struct region_reader *reader) {
   printf("# region %s: pid %s, user %s, since %s, %s\n", name, pid, user, time,
          size);
   write_slots(reader);
-  return 0;
 }
 
-static void begin_table(void *face, const struct region_directory *directory,
-                        uint32_t t, uint32_t rows) {
-  (void)face;
+void dump_text_table(const struct region_directory *directory, uint32_t t,
+                     uint32_t rows) {
   const struct percore_table *table = &directory->described[t];
   char help[512];
   printf("# table %s (%s, ", table->name, storage_name(table->storage));
@@ -60,7 +57,7 @@ static void begin_table(void *face, const struct region_directory *directory,
          "value", "unit");
 }
 
-/* One line. `suffix` tells the percentiles of a histogram apart. */
+/* `suffix` names the percentile of a histogram. */
 static void write_line(const char *table, const char *row, int core,
                        const char *field, const char *suffix, const char *value,
                        const char *unit, bool torn) {
@@ -108,8 +105,7 @@ static void write_value(const char *table, const char *row, int core,
              torn);
 }
 
-static void write_row(void *face, const struct dump_row *row) {
-  (void)face;
+void dump_text_row(const struct dump_row *row) {
   const struct region_directory *directory = row->directory;
   const char *table = directory->described[row->table].name;
   char name[REGION_ROW_NAME_SIZE * TEXT_GROWTH];
@@ -131,16 +127,3 @@ static void write_row(void *face, const struct dump_row *row) {
                     row->torn);
   }
 }
-
-static void end_table(void *face) { (void)face; }
-
-static int end(void *face) {
-  (void)face;
-  return 0;
-}
-
-const struct dump_face dump_text = {.begin = begin,
-                                    .begin_table = begin_table,
-                                    .row = write_row,
-                                    .end_table = end_table,
-                                    .end = end};

@@ -1,3 +1,5 @@
+#include "percore_config.h"
+
 #include "json.h"
 
 #include "text.h"
@@ -7,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <yajl/yajl_gen.h>
 
 struct json {
@@ -24,7 +27,7 @@ static void check(struct json *json, yajl_gen_status status) {
     json->broken = true;
 }
 
-/* Names and keys are short and many, so most need no memory. */
+/* Short texts, which are most, need no allocation. */
 static void put_text(struct json *json, const char *text) {
   char small[512], *clean = small;
   size_t length = strlen(text), size = length * TEXT_GROWTH + 1;
@@ -47,7 +50,8 @@ static void put_key(struct json *json, const char *key) {
     put_text(json, key);
 }
 
-struct json *json_begin(FILE *out) {
+struct json *json_begin(FILE *out, const char *command) {
+  char host[256] = "";
   struct json *json = calloc(1, sizeof(*json));
   if (json == NULL)
     return NULL;
@@ -59,6 +63,10 @@ struct json *json_begin(FILE *out) {
   }
   yajl_gen_config(json->generator, yajl_gen_print_callback, print, out);
   check(json, yajl_gen_map_open(json->generator));
+  gethostname(host, sizeof(host) - 1);
+  json_text(json, "command", command);
+  json_text(json, "version", PACKAGE_VERSION);
+  json_text(json, "hostname", host);
   return json;
 }
 
@@ -97,7 +105,7 @@ static void put_number(struct json *json, const char *key, double value,
     return;
   }
   char digits[512]; /* "%.3f" of the largest double has 313 bytes */
-  int length = snprintf(digits, sizeof(digits), format, value);
+  int length = snprintf(digits, sizeof(digits), format, value + 0.0);
   check(json, yajl_gen_number(json->generator, digits, (size_t)length));
 }
 

@@ -1,7 +1,8 @@
-/* json: documents written as they are made, through libyajl.
+/* json: documents, written through libyajl as they are made.
  *
- * One document per line. Members of an object have a key, elements of an array
- * NULL. Text is cleaned (text.h) on its way. */
+ * One document per line. Members of an object have a key; elements of an array
+ * have NULL instead. Text is cleaned (text.h). percore.schema.json describes
+ * all documents. */
 #ifndef PERCORE_JSON_H
 #define PERCORE_JSON_H
 
@@ -11,10 +12,11 @@
 
 struct json;
 
-/* Begins a document, an object, on `out`. NULL if out of memory. */
-struct json *json_begin(FILE *out);
-/* Ends it with a newline and frees *json. Returns 0, or -ENOMEM if the document
- * is not whole (nothing else can go wrong but the writing itself). */
+/* Begins a document, an object, on `out`, with the name of the command, the
+ * version and the name of the host. NULL if out of memory. */
+struct json *json_begin(FILE *out, const char *command);
+/* Ends the document with a newline and frees *json. Returns 0, or -ENOMEM if
+ * the document is incomplete. Errors of `out` are the caller's to check. */
 int json_end(struct json *json);
 
 void json_open_object(struct json *json, const char *key);
@@ -22,7 +24,7 @@ void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
 
-/* Seven digits, enough for every ratio here; what is not finite is null. */
+/* Seven digits, enough for every ratio here; null if not finite. */
 void json_number(struct json *json, const char *key, double value);
 /* With three digits after the point, for times and frequencies. */
 void json_thousandths(struct json *json, const char *key, double value);

@@ -1,15 +1,17 @@
 #include "live.h"
 
+#include "cycles/core_set.h"
 #include "messages.h"
 #include "screen.h"
 #include "tool.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* How soon a page follows its window. */
+/* How soon the page reacts to keys and to a new size of the window. */
 #define FOLLOW_NS UINT64_C(100000000)
 
 struct live {
@@ -20,7 +22,46 @@ struct live {
   const void *figures; /* shown last; NULL: none yet */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
+
+  /* The keys. */
+  struct window view;
+  struct core_set cores; /* view.cores, if some were chosen */
+  bool helping, paused, prompting;
+  char typed[64];        /* at the prompt */
+  const char *complaint; /* about what was typed; NULL: none */
 };
+
+/* ---------------------------------------------------------------------------
+ * The page
+ */
+
+static void write_help(const struct live *live, FILE *page) {
+  fputs("q          quit\n"
+        "space, p   pause; the same key continues\n"
+        "c          show only some cores, such as 0-3,8 (empty: all)\n",
+        page);
+  if (live->face->columns != NULL)
+    fputs("< >        sort by another column (or the arrow keys)\n"
+          "r          reverse the order\n",
+          page);
+  fputs("?, h       this help; any key ends it\n", page);
+}
+
+/* Lines above the table. Returns their number. */
+static int write_status(struct live *live, FILE *page, int width) {
+  int lines = messages_show_last(live->messages, page, width);
+  char line[160] = "";
+  if (live->prompting)
+    snprintf(line, sizeof(line), "cores: %s_%s%s", live->typed,
+             live->complaint != NULL ? "  " : "",
+             live->complaint != NULL ? live->complaint : "");
+  else if (live->paused)
+    snprintf(line, sizeof(line), "paused; space continues");
+  if (line[0] == '\0')
+    return lines;
+  fprintf(page, "%.*s\n", width, line);
+  return lines + 1;
+}
 
 static int show_page(struct live *live) {
   FILE *page = screen_page(live->screen);
@@ -28,11 +69,14 @@ static int show_page(struct live *live) {
     return -ENOMEM;
   /* One column and one line less than there are: a full last column makes
    * terminals wrap, and the cursor rests below the table. */
-  struct window window = {.width = screen_width(live->screen) - 1,
-                          .height = screen_height(live->screen) - 1};
-  window.height -= messages_show_last(live->messages, page, window.width);
+  struct window window = live->view;
+  window.width = screen_width(live->screen) - 1;
+  window.height = screen_height(live->screen) - 1;
+  window.height -= write_status(live, page, window.width);
   int status = 0;
-  if (live->figures != NULL)
+  if (live->helping)
+    write_help(live, page);
+  else if (live->figures != NULL)
     status = live->face->table(page, live->figures, window);
   else
     fprintf(page, "%s\n", live->face->waiting);
@@ -48,6 +92,7 @@ struct live *live_open(const struct live_face *face, bool json) {
   live->json = json;
   if (!json)
     live->screen = screen_open();
+  live->view.colour = live->screen != NULL && colour_wanted();
   live->messages = messages_open(face->command, live->screen != NULL);
   if (live->messages == NULL) {
     live_close(live);
@@ -70,6 +115,8 @@ struct journal live_journal(struct live *live) {
   return messages_journal(live->messages);
 }
 
+const struct window *live_view(const struct live *live) { return &live->view; }
+
 int live_fail(struct live *live, const char *format, ...) {
   char why[512];
   va_list arguments;
@@ -82,10 +129,142 @@ int live_fail(struct live *live, const char *format, ...) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Keys
+ */
+
+enum {
+  ENTER = '\n',
+  RETURN = '\r',
+  ESCAPE = '\033',
+  ERASE = '\b',
+  DELETE = 127
+};
+
+static void accept_cores(struct live *live) {
+  struct core_set cores;
+  live->complaint = NULL;
+  if (live->typed[0] == '\0') {
+    live->view.cores = NULL;
+  } else if (core_set_parse(&cores, live->typed) != 0 ||
+             core_set_count(&cores) == 0) {
+    live->complaint = "(not a list such as 0-3,8)";
+    return;
+  } else {
+    live->cores = cores;
+    live->view.cores = &live->cores;
+  }
+  live->prompting = false;
+}
+
+static void edit_prompt(struct live *live, char key) {
+  size_t length = strlen(live->typed);
+  live->complaint = NULL;
+  if (key == ENTER || key == RETURN)
+    accept_cores(live);
+  else if (key == ESCAPE)
+    live->prompting = false;
+  else if (key == ERASE || key == DELETE)
+    live->typed[length > 0 ? length - 1 : 0] = '\0';
+  else if (isprint((unsigned char)key) && length + 1 < sizeof(live->typed))
+    live->typed[length] = key;
+}
+
+/* Cycles through the orders: the default, then by each column. */
+static void move_order(struct live *live, bool right) {
+  if (live->face->columns == NULL || live->figures == NULL)
+    return;
+  size_t orders = live->face->columns(live->figures) + 1;
+  live->view.sort = (live->view.sort + (right ? 1 : orders - 1)) % orders;
+  live->view.reverse = false;
+}
+
+static void obey(struct live *live, char key) {
+  if (live->prompting) {
+    edit_prompt(live, key);
+    return;
+  }
+  if (live->helping) {
+    live->helping = false;
+    return;
+  }
+  switch (key) {
+  case 'q':
+    stop_request();
+    break;
+  case '?':
+  case 'h':
+    live->helping = true;
+    break;
+  case ' ':
+  case 'p':
+    live->paused = !live->paused;
+    break;
+  case '<':
+  case '>':
+    move_order(live, key == '>');
+    break;
+  case 'r':
+    live->view.reverse = !live->view.reverse;
+    break;
+  case 'c':
+    memset(live->typed, 0, sizeof(live->typed));
+    live->prompting = true;
+    break;
+  default:
+    break;
+  }
+}
+
+/* The terminal sends arrow keys as ESC [ C and ESC [ D. Skips other sequences.
+ */
+static size_t take_sequence(struct live *live, const char *keys,
+                            size_t length) {
+  if (length < 2 || keys[0] != ESCAPE || (keys[1] != '[' && keys[1] != 'O'))
+    return 0;
+  size_t used = 2;
+  while (used < length && !isalpha((unsigned char)keys[used]) &&
+         keys[used] != '~')
+    used++;
+  if (used < length && !live->prompting &&
+      (keys[used] == 'C' || keys[used] == 'D'))
+    move_order(live, keys[used] == 'C');
+  return used < length ? used + 1 : length;
+}
+
+/* Returns true if any key was pressed. */
+static bool obey_keys(struct live *live) {
+  char keys[64];
+  size_t length = screen_keys(live->screen, keys, sizeof(keys));
+  for (size_t i = 0; i < length;) {
+    size_t sequence = take_sequence(live, keys + i, length - i);
+    if (sequence == 0)
+      obey(live, keys[i]);
+    i += sequence > 0 ? sequence : 1;
+  }
+  return length > 0;
+}
+
+bool live_follow(struct live *live) {
+  bool was_paused = false;
+  if (live->screen == NULL)
+    return false;
+  while (!stop_requested()) {
+    bool resized = screen_changed(live->screen);
+    if (obey_keys(live) || resized)
+      show_page(live);
+    if (!live->paused)
+      break;
+    was_paused = true;
+    sleep_until_ns(monotonic_ns() + FOLLOW_NS);
+  }
+  return was_paused;
+}
+
+/* ---------------------------------------------------------------------------
  * Showing
  */
 
-/* Returns 0; -EPIPE if nobody reads on; or -errno, already said. */
+/* Returns 0; -EPIPE if the output has no reader; or -errno, already said. */
 static int show(struct live *live) {
   int status;
   if (live->json) {
@@ -93,7 +272,7 @@ static int show(struct live *live) {
   } else if (live->screen != NULL) {
     status = show_page(live);
   } else {
-    status = live->face->table(stdout, live->figures, (struct window){0});
+    status = live->face->table(stdout, live->figures, live->view);
     fputc('\n', stdout);
   }
   if (status != 0)
@@ -101,7 +280,7 @@ static int show(struct live *live) {
   return status == 0 ? flush_output(live->face->command) : status;
 }
 
-int live_run(struct live *live, uint64_t count, void *context) {
+static int run(struct live *live, uint64_t count, void *context) {
   for (uint64_t n = 0; count == 0 || n < count; n++) {
     const void *figures = NULL;
     int status = live->face->next(live, context, &figures);
@@ -115,14 +294,20 @@ int live_run(struct live *live, uint64_t count, void *context) {
   return TOOL_OK;
 }
 
+int live_run(struct live *live, uint64_t count, void *context) {
+  int status = run(live, count, context);
+  if (live->helping || live->paused || live->prompting) {
+    /* A table remains on the terminal, not the help. */
+    live->helping = live->paused = live->prompting = false;
+    show_page(live);
+  }
+  live->figures = NULL;
+  return status;
+}
+
 /* ---------------------------------------------------------------------------
  * Waiting
  */
-
-void live_follow(struct live *live) {
-  if (live->screen != NULL && screen_changed(live->screen))
-    show_page(live);
-}
 
 void live_pace(struct live *live, double interval_s) {
   live->interval_ns = (uint64_t)(interval_s * 1e9);
@@ -139,7 +324,7 @@ bool live_wait(struct live *live) {
     live_follow(live);
     now_ns = monotonic_ns();
     if (now_ns >= end_ns)
-      return true;
+      return !stop_requested();
     sleep_until_ns(end_ns - now_ns > slice_ns ? now_ns + slice_ns : end_ns);
   }
   return false;

@@ -1,5 +1,5 @@
-/* live: figures shown again and again, on a page of the terminal in place, as
- * lines where stdout is none, or as JSON documents. */
+/* live: shows figures repeatedly: on a terminal as a page in place that obeys
+ * keys, in a pipe as one table after the other, or as JSON documents. */
 #ifndef PERCORE_LIVE_H
 #define PERCORE_LIVE_H
 
@@ -13,43 +13,49 @@
 struct live;
 
 struct live_face {
-  const char *command; /* of messages */
-  const char *waiting; /* on the page before the first figures */
+  const char *command; /* for messages */
+  const char *waiting; /* shown before the first figures */
   /* Waits for the next figures. Returns TOOL_OK and the figures, which live
    * until the next call (NULL: told to stop), or what live_fail returned. */
   int (*next)(struct live *live, void *context, const void **figures);
   /* Both return 0 or -ENOMEM. */
   int (*table)(FILE *out, const void *figures, struct window window);
   int (*json)(FILE *out, const void *figures);
+  /* The number of columns that the keys can sort by; NULL: no sorting. */
+  size_t (*columns)(const void *figures);
 };
 
-/* Takes the terminal, if there is one and json is not asked for. Returns NULL
- * if out of memory. */
+/* Takes the terminal if stdout is a terminal and JSON is not asked for. Returns
+ * NULL if out of memory. */
 struct live *live_open(const struct live_face *face, bool json);
 
-/* Gives the terminal back, and prints the messages held back. NULL is nothing.
- */
+/* Restores the terminal, and prints the messages held back. NULL is allowed. */
 void live_close(struct live *live);
 
-/* Lines that cycles/ writes here go to stderr, or below the page. */
+/* Lines that cycles/ writes here go to stderr, or onto the page. */
 struct journal live_journal(struct live *live);
 
-/* Shows figures `count` times (0: for ever) or until told to stop, or nobody
- * reads them any more. Returns TOOL_OK or TOOL_FAILURE. */
+/* What the keys chose: cores and order. */
+const struct window *live_view(const struct live *live);
+
+/* Shows figures `count` times (0: for ever), or until told to stop or until the
+ * output has no reader. Returns TOOL_OK or TOOL_FAILURE. */
 int live_run(struct live *live, uint64_t count, void *context);
 
-/* Says why it does not go on, on stderr when no page is in the way any more.
- * Returns TOOL_FAILURE. */
+/* Prints an error on stderr, after the page has been closed. Returns
+ * TOOL_FAILURE. */
 int live_fail(struct live *live, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Waiting with a page that follows a change of the window's size: until an
- * interval has passed since live_pace, and then since the last time; who was
- * held up (by Ctrl-Z, say) does not hurry afterwards. False if told to stop. */
+/* live_pace begins an interval; live_wait waits for its end and begins the
+ * next. A process that was stopped for longer (Ctrl-Z) does not catch up.
+ * live_wait is false if told to stop. */
 void live_pace(struct live *live, double interval_s);
 bool live_wait(struct live *live);
 
-/* The same for who waits by other means: to be called a few times a second. */
-void live_follow(struct live *live);
+/* Obeys keys and changes of the window's size; while paused, returns only after
+ * the pause. To be called several times a second by a command that waits by
+ * other means than live_wait. Returns true if there was a pause. */
+bool live_follow(struct live *live);
 
 #endif

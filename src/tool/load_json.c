@@ -84,11 +84,11 @@ static void put_self(struct json *json, const struct self_figures *self) {
 }
 
 int load_json_write(FILE *out, const struct snapshot *snapshot) {
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "load");
   if (json == NULL)
     return -ENOMEM;
   json_thousandths(json, "time", (double)snapshot->time_ns / 1e9);
-  json_number(json, "interval_s", (double)snapshot->interval_ns / 1e9);
+  json_number(json, "interval_s", (double)snapshot->covered_ns / 1e9);
   json_open_array(json, "cores");
   for (size_t i = 0; i < snapshot->cores_len; i++)
     put_core(json, snapshot, &snapshot->cores[i]);

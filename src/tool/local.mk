@@ -12,18 +12,26 @@ libcommand_la_SOURCES = \
 	src/tool/compare.c src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
+	src/tool/doctor_collectd.c \
 	src/tool/dump.c src/tool/dump.h \
 	src/tool/dump_json.c \
 	src/tool/dump_text.c \
 	src/tool/findings.c \
+	src/tool/findings_service.c \
+	src/tool/findings_write.c \
 	src/tool/json.c src/tool/json.h \
+	src/tool/listing.c src/tool/listing.h \
 	src/tool/live.c src/tool/live.h \
 	src/tool/load.c \
 	src/tool/load_json.c src/tool/load_print.h \
+	src/tool/load_options.c src/tool/load_options.h \
+	src/tool/load_run.c \
 	src/tool/load_table.c \
+	src/tool/map.c \
 	src/tool/messages.c src/tool/messages.h \
 	src/tool/method_readers.c src/tool/methods_private.h \
 	src/tool/methods.c \
+	src/tool/names.c src/tool/names.h \
 	src/tool/proctext.c src/tool/proctext.h \
 	src/tool/rates.c src/tool/rates.h \
 	src/tool/regions.c \
@@ -41,6 +49,13 @@ libcommand_la_SOURCES = \
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 libcommand_la_LIBADD = libmap.la libregion.la libcycles.la $(YAJL_LIBS) -lm
+bashcompletiondir = $(datadir)/bash-completion/completions
+dist_bashcompletion_DATA = src/tool/completion/percore
+zshcompletiondir = $(datadir)/zsh/site-functions
+dist_zshcompletion_DATA = src/tool/completion/_percore
+# What --json prints; percore(1) refers to it.
+schemadir = $(datadir)/percore
+dist_schema_DATA = src/tool/percore.schema.json
 endif
 EXTRA_DIST += src/tool/percore.pod
 src/tool/percore.1: src/tool/percore.pod

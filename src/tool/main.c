@@ -1,36 +1,29 @@
 /* percore(1): a table of subcommands. */
+#include "percore_config.h"
+
 #include "tool.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const struct command {
-  const char *name;
-  int (*run)(int argc, char **argv);
-  const char *help;
-} commands[] = {
-    {"load", load_main, "how busy each core is, live"},
-    {"regions", regions_main, "which fast paths publish counters here"},
-    {"top", top_main, "what a fast path does right now: rates, live"},
-    {"dump", dump_main, "every value of a region, once"},
-    {"reset", reset_main, "lets counters of a region show 0 from now on"},
-    {"check", check_main, "whether a region keeps the rules of its format"},
-    {"doctor", doctor_main, "what can be measured here, and what would help"},
+static const struct command *const commands[] = {
+    &load_command, &regions_command, &top_command,   &dump_command,
+    &map_command,  &reset_command,   &check_command, &doctor_command,
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
 static void print_help(FILE *out) {
   fputs("Usage: percore COMMAND [OPTION]...\n"
-        "Tells how busy each CPU core really is.\n\n"
+        "Shows how busy each CPU core really is.\n\n"
         "Commands:\n",
         out);
   for (size_t i = 0; i < COMMANDS; i++)
-    fprintf(out, "  %-8s %s\n", commands[i].name, commands[i].help);
+    arguments_print_row(out, commands[i]->name, 7, commands[i]->summary);
   fputs("\nOptions:\n"
-        "  -h, --help     print this help, or that of a command\n"
+        "  -h, --help     print this help\n"
         "  -V, --version  print the version\n\n"
-        "'percore COMMAND --help' lists the options of a command; the manual\n"
-        "is percore(1).\n",
+        "'percore COMMAND --help' lists the options of a command; the manual "
+        "is\npercore(1).\n",
         out);
 }
 
@@ -42,15 +35,17 @@ int main(int argc, char **argv) {
   const char *name = argv[1];
   if (strcmp(name, "-V") == 0 || strcmp(name, "--version") == 0)
     return say_version();
-  if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0) {
+  if (strcmp(name, "--complete") == 0) /* for completion in a shell */
+    arguments_complete(commands, COMMANDS, argv + 2, argc - 2);
+  else if (strcmp(name, "-h") == 0 || strcmp(name, "--help") == 0)
     print_help(stdout);
-    return flush_output(NULL) == 0 ? TOOL_OK : TOOL_FAILURE;
+  else {
+    for (size_t i = 0; i < COMMANDS; i++)
+      if (strcmp(name, commands[i]->name) == 0)
+        return commands[i]->run(argc - 1, argv + 1);
+    return say_usage(
+        NULL, name[0] == '-' ? "unknown option '%s'" : "unknown command '%s'",
+        name);
   }
-  for (size_t i = 0; i < COMMANDS; i++)
-    if (strcmp(name, commands[i].name) == 0)
-      return commands[i].run(argc - 1, argv + 1);
-  return say_usage(NULL,
-                   name[0] == '-' ? "there is no option '%s'"
-                                  : "there is no command '%s'",
-                   name);
+  return flush_output(NULL) == 0 ? TOOL_OK : TOOL_FAILURE;
 }

@@ -7,14 +7,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Beyond these the oldest are dropped; cycles/ speaks on changes only. */
+/* The oldest beyond these are dropped; cycles/ reports changes only. */
 #define HELD_MAX 16
 #define LINE_SIZE 512
 
 struct messages {
   const char *command;
   bool held;
-  pthread_mutex_t lock; /* what stands below */
+  pthread_mutex_t lock; /* of the members below */
   size_t lines;         /* ever written; the newest is line[(lines - 1) % ..] */
   char line[HELD_MAX][LINE_SIZE];
 };
@@ -42,7 +42,8 @@ void messages_close(struct messages *messages) {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct messages *messages = context;
-  if (level == JOURNAL_INFO)
+  /* The output itself shows what notices say about sources. */
+  if (level >= JOURNAL_NOTICE)
     return;
   if (!messages->held) {
     say_failure(messages->command, "%s", line);

@@ -1,5 +1,5 @@
-/* messages: what cycles/ has to say, on stderr, or below the page while a
- * screen is open (and on stderr afterwards). */
+/* messages: warnings of cycles/, on stderr; while a screen is open, on the
+ * page, and on stderr afterwards. */
 #ifndef PERCORE_MESSAGES_H
 #define PERCORE_MESSAGES_H
 
@@ -10,17 +10,17 @@
 
 struct messages;
 
-/* NULL if out of memory. `held`: a screen is open, hold them back. */
+/* NULL if out of memory. `held`: a screen is open, hold messages back. */
 struct messages *messages_open(const char *command, bool held);
 
-/* Prints what was held back, and frees. NULL is nothing. */
+/* Prints what was held back, and frees. NULL is allowed. */
 void messages_close(struct messages *messages);
 
-/* A journal that writes here; from any thread. */
+/* A journal that writes here, from any thread. */
 struct journal messages_journal(struct messages *messages);
 
-/* The newest one, cut to `width` characters and a newline, if there is any.
- * Returns the lines written, 0 or 1. */
+/* Prints the newest message, if there is any, in one line cut to `width`
+ * characters. Returns the number of lines, 0 or 1. */
 int messages_show_last(struct messages *messages, FILE *out, int width);
 
 #endif

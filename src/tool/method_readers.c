@@ -23,7 +23,7 @@ static char *why(struct methods *methods, const struct row *row) {
 }
 
 /* ---------------------------------------------------------------------------
- * /proc/stat, as the engine has read it
+ * /proc/stat, as read by the engine
  */
 
 enum stat_figure { STAT_BUSY, STAT_SUM, STAT_NOT_IDLE, STAT_SHARE };
@@ -42,7 +42,7 @@ static void read_stat(struct methods *methods, struct row *row,
         [STAT_SHARE] = total->stat_sum - total->stat_idle,
     };
     if (cores[i].core >= methods->cores_len)
-      continue; /* beyond what was possible at the start */
+      continue; /* not a possible core at the start */
     any |= cores[i].online && total->stat_wall > 0;
     row->now[cores[i].core] = (struct reading){
         .valid = cores[i].online,
@@ -54,7 +54,7 @@ static void read_stat(struct methods *methods, struct row *row,
   char *text = why(methods, row);
   text[0] = '\0';
   if (!any && methods->sampled_ns != 0)
-    snprintf(text, WHY_SIZE, "/proc/stat cannot be used: %s",
+    snprintf(text, WHY_SIZE, "/proc/stat is unusable: %s",
              engine_source_reason(methods->engine, SOURCE_IDLE));
 }
 
@@ -86,7 +86,7 @@ int open_ns(struct methods *methods, struct row *row) {
   return row->ns != NULL ? 0 : -ENOMEM;
 }
 
-/* Takes what a parser left in row->ns. */
+/* Makes readings of the times that a parser left in row->ns. */
 static void take(struct methods *methods, struct row *row, double wall_ns,
                  bool idle) {
   core_set_for_each(core, online(methods)) {
@@ -106,11 +106,12 @@ static void explain_file(struct methods *methods, struct row *row,
   if (status == 0)
     text[0] = '\0';
   else if (status == -ENOENT)
-    snprintf(text, WHY_SIZE, "%s is not there: %s", path, absent);
+    snprintf(text, WHY_SIZE, "%s does not exist: %s", path, absent);
   else if (status == -EACCES || status == -EPERM)
-    snprintf(text, WHY_SIZE, "%s is for root alone: run percore as root", path);
+    snprintf(text, WHY_SIZE, "%s can be read by root only: run percore as root",
+             path);
   else if (status == -EINVAL || status == -EPROTONOSUPPORT)
-    snprintf(text, WHY_SIZE, "%s is of a form that is not known", path);
+    snprintf(text, WHY_SIZE, "%s has an unknown format", path);
   else
     snprintf(text, WHY_SIZE, "%s: %s", path, strerror(-status));
 }
@@ -139,16 +140,16 @@ void read_timer_list(struct methods *methods, struct row *row) {
   if (read)
     status =
         timer_list_parse(methods->file, row->ns, methods->cores_len, &list_ns);
-  explain_file(methods, row, path, status, "this kernel does not have it");
+  explain_file(methods, row, path, status, "this kernel does not provide it");
   if (read && status == -EINVAL)
     snprintf(why(methods, row), WHY_SIZE,
-             "%s tells no idle times: the tick of this kernel is not dynamic",
+             "%s has no idle times: the tick of this kernel is not dynamic",
              path);
   if (status == 0)
     take(methods, row, list_ns, true);
 }
 
-/* Where version 1 of cgroups is mounted, on the distributions that have it. */
+/* Where distributions mount version 1 of cgroups. */
 int open_cpuacct(struct methods *methods, struct row *row) {
   static const char *const paths[] = {
       "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
@@ -163,8 +164,8 @@ int open_cpuacct(struct methods *methods, struct row *row) {
 void read_cpuacct(struct methods *methods, struct row *row) {
   if (row->path == NULL) {
     snprintf(why(methods, row), WHY_SIZE,
-             "cpuacct.usage_percpu is of cgroups version 1, which is not "
-             "mounted; version 2 keeps no times per core");
+             "cgroups version 1 is not mounted, and version 2 has no times per "
+             "core");
     return;
   }
   uint64_t before = now_ns(methods);
@@ -203,7 +204,7 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
-/* Reading it interrupts the core, so isolated ones have none. */
+/* Not on isolated cores: reading the clock interrupts the core. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -253,8 +254,8 @@ void read_task_clock(struct methods *methods, struct row *row) {
  * Sources of percore
  */
 
-/* An engine of its own, with this source alone. Hotplug is announced to each
- * machine once, so this one needs its own. */
+/* An engine of its own that has only this source, and a machine of its own,
+ * because a machine reports each hotplug event once. */
 int open_source(struct methods *methods, struct row *row) {
   struct engine_options options = methods->options;
   row->machine = machine_linux(NULL);
@@ -268,7 +269,7 @@ int open_source(struct methods *methods, struct row *row) {
     row->engine = NULL;
     return status;
   }
-  /* What cannot be had needs no proof, which takes its time. */
+  /* A proof takes time, and an unavailable source needs none. */
   if (engine_source_reason(row->engine, options.source)[0] == '\0')
     engine_prove(row->engine);
   return 0;

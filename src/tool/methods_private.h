@@ -1,4 +1,4 @@
-/* What methods.c and the readers of the methods share. */
+/* Shared by methods.c and method_readers.c. */
 #ifndef PERCORE_METHODS_PRIVATE_H
 #define PERCORE_METHODS_PRIVATE_H
 
@@ -7,8 +7,8 @@
 #include "cycles/perf_event.h"
 #include "cycles/schedstat.h"
 
-/* Busy time and wall time of one core by one method since some beginning;
- * readings of different epochs have nothing to do with each other. */
+/* Busy time and wall time of one core by one method, from an arbitrary start.
+ * Readings of different epochs have different starts. */
 struct reading {
   bool valid;
   uint64_t epoch;
@@ -16,13 +16,13 @@ struct reading {
   double busy_ns;
 };
 
-struct row; /* a method at work */
+struct row; /* an open method */
 
 struct method {
   const char *name;
   const char *title;
-  enum source source; /* of those read by an engine */
-  /* Opens what stays open; 0 or -errno. May be NULL. */
+  enum source source; /* if an engine reads the method */
+  /* Prepares a row; 0 or -errno. May be NULL. */
   int (*open)(struct methods *methods, struct row *row);
   /* Fills row->now for the cores that are online. */
   void (*read)(struct methods *methods, struct row *row);
@@ -34,7 +34,7 @@ struct row {
   struct engine *engine;
   struct perf_group *groups; /* by core number */
   const char *path;
-  double *ns;                   /* by core number: what a parser fills */
+  double *ns;                   /* by core number; filled by a parser */
   struct reading *before, *now; /* by core number */
 };
 

@@ -21,14 +21,14 @@ static int known(const double *ns, int cores_len) {
   return -EINVAL;
 }
 
-/* If the line begins with `key`, the rest of it, else NULL. */
+/* The rest of a line that begins with `key`; NULL for other lines. */
 static const char *after(const char *line, const char *key) {
   size_t length = strlen(key);
   return strncmp(line, key, length) == 0 ? line + length : NULL;
 }
 
-/* The line after this one, or NULL; a last line without its newline may have
- * been cut within a number and is not taken. */
+/* The next line, or NULL. Ignores a last line without a newline, which may have
+ * been cut in the middle of a number. */
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
   return end != NULL && strchr(end + 1, '\n') != NULL ? end + 1 : NULL;
@@ -42,7 +42,7 @@ static const char *first_line(const char *text) {
  * /proc/timer_list
  */
 
-/* What one core's part says, by name of its line. */
+/* The lines of one core. */
 enum timer_list_field {
   TICK_STOPPED,
   IDLE_ENTRYTIME,
@@ -67,7 +67,7 @@ static double timer_list_idle(const struct timer_list_core *core,
   double idle_ns = (double)core->value[IDLE_SLEEPTIME];
   if (core->has[IOWAIT_SLEEPTIME])
     idle_ns += (double)core->value[IOWAIT_SLEEPTIME];
-  /* The sums are made when a period ends; this one goes on. */
+  /* The sums lack the idle period in progress. */
   if (core->value[TICK_STOPPED] != 0 && now_ns > core->value[IDLE_ENTRYTIME])
     idle_ns += (double)(now_ns - core->value[IDLE_ENTRYTIME]);
   return idle_ns;
@@ -108,7 +108,7 @@ int timer_list_parse(const char *text, double *idle_ns, int cores_len,
                  : -1;
       part = (struct timer_list_core){0};
     }
-    /* Behind the cores come their tick devices, which have no such lines. */
+    /* The tick devices, which follow the cores, have no such lines. */
     parse_timer_list_field(line, &part);
     if (core >= 0 && has_now)
       idle_ns[core] = timer_list_idle(&part, now);

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Every row's cells at the last look, and the tile of this one. */
+/* The cells of every row at the last read, and the tile of this read. */
 struct rates_past {
   struct region_tile tile;
   bool looked;
   uint64_t looked_ns;
-  uint32_t rows;          /* that there was room for */
-  uint32_t *incarnations; /* 0: was no row */
+  uint32_t rows;          /* that there is room for */
+  uint32_t *incarnations; /* 0: no row */
   uint64_t *cells;        /* [row][column] */
   uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
   uint64_t *deltas;       /* of one histogram */
@@ -75,11 +75,19 @@ static int find_sort_column(struct rates *rates, const char *sort) {
   return 0;
 }
 
+void rates_sort(struct rates *rates, const char *title, bool least) {
+  bool is_ours = title != NULL && find_sort_column(rates, title) == 0;
+  if (!is_ours)
+    find_sort_column(rates, rates->options.sort);
+  rates->sort_asked = is_ours || least || rates->options.sort != NULL;
+  rates->sort_least = least;
+}
+
 /* ---------------------------------------------------------------------------
  * One value
  */
 
-/* Cells of one copy of a row: now, then, and where they start from. */
+/* The cells of one copy of a row: now, at the last read, and at its birth. */
 struct look {
   const uint64_t *now;
   const uint64_t *before; /* NULL: not known */
@@ -130,8 +138,8 @@ static double value_of(const struct rates *rates,
  * One row
  */
 
-/* A row that is another object than at the last look was added meanwhile, and
- * has counted from its birth on; at the first look nothing is known. */
+/* A row that holds another object than at the last read was added since, and
+ * has counted from its birth; at the first read nothing is known. */
 static struct look total_look(const struct rates *rates, uint32_t i) {
   const struct rates_past *past = rates->past;
   const struct region_tile *tile = &past->tile;
@@ -147,7 +155,8 @@ static struct look total_look(const struct rates *rates, uint32_t i) {
   return look;
 }
 
-/* Single cores have no birth, only the first object in a row begins with 0. */
+/* Copies of single cores have no births: only the first object of a row begins
+ * at 0. */
 static struct look core_look(const struct rates *rates, uint32_t i,
                              uint32_t core) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
@@ -169,11 +178,12 @@ static struct look core_look(const struct rates *rates, uint32_t i,
 static double key_of(const struct rates *rates,
                      const struct region_directory *directory, uint32_t i) {
   if (rates->sort_column < 0)
-    return -(double)(rates->past->tile.first_row + i);
+    return (rates->sort_least ? 1 : -1) *
+           (double)(rates->past->tile.first_row + i);
   struct look look = total_look(rates, i);
   double key =
       value_of(rates, directory, &rates->columns[rates->sort_column], &look);
-  return isnan(key) ? -1e300 : key;
+  return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
 }
 
 static void fill_row(struct rates *rates,
@@ -196,7 +206,7 @@ static void fill_row(struct rates *rates,
 }
 
 /* ---------------------------------------------------------------------------
- * The rows with the largest keys: a heap, the least of them on top
+ * The rows with the largest keys: a heap with the least of them on top
  */
 
 static bool comes_before(const struct rate_row *a, const struct rate_row *b) {
@@ -225,7 +235,7 @@ static void sift_up(struct rate_row *heap, size_t at) {
     swap_rows(&heap[(at - 1) / 2], &heap[at]);
 }
 
-/* Where a row with this key is to be kept, NULL if it is not. */
+/* Where to keep a row with this key; NULL: nowhere. */
 static struct rate_row *place_for(struct rates *rates, double key,
                                   uint32_t row) {
   struct rate_row wanted = {.key = key, .row = row};
@@ -249,7 +259,7 @@ static void sort_heap(struct rates *rates) {
 }
 
 /* ---------------------------------------------------------------------------
- * Looking
+ * Reading
  */
 
 static void take_row(struct rates *rates, struct region_reader *reader,
@@ -361,8 +371,8 @@ static int make_rows(struct rates *rates) {
   return 0;
 }
 
-/* Where the only row has fields that no total can be made of, the cores are all
- * there is to see. */
+/* If the only row has fields without a total, the cores are shown in any case.
+ */
 static bool wants_cores(const struct rates *rates,
                         const struct region_directory *directory) {
   const struct region_table *table = &directory->tables[rates->table];
@@ -380,6 +390,7 @@ static int open_all(struct rates *rates, struct region_reader *reader) {
     status = find_sort_column(rates, rates->options.sort);
   if (status != 0)
     return status;
+  rates->sort_asked = rates->options.sort != NULL;
   rates->options.per_core = wants_cores(rates, directory);
   if (rates->options.rows > table->max_rows)
     rates->options.rows = table->max_rows;

@@ -1,9 +1,9 @@
-/* percore reset: asks a producer to show 0 from now on. */
-#include "arguments.h"
+/* percore reset: asks a producer to make counters count from 0 again. */
 #include "target.h"
 #include "tool.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,15 +11,7 @@
 
 enum { ANSWER_WAIT_MS = 2000, TILE_ROWS = 1024, ALL = -1, NONE = -2 };
 
-static const char help[] =
-    "Usage: percore reset REGION TABLE [ROW]\n"
-    "Asks the producer of a region to let counters and histograms of a table,\n"
-    "or of one row of it, show 0 from now on. Gauges, levels and states stay,\n"
-    "and no rate changes. For root and the user of the producer.\n\n"
-    "  -h, --help     print this help\n"
-    "  -V, --version  print the version\n";
-
-/* The live row of this name; NONE. */
+/* The number of the live row of this name, or NONE. */
 static int64_t find_row(struct region_reader *reader, uint32_t table,
                         const char *wanted) {
   struct region_tile tile;
@@ -83,28 +75,31 @@ static int reset(struct region_reader *reader, char **words, int count) {
   return say_refused(words[0], words[1], errno);
 }
 
-int reset_main(int argc, char **argv) {
-  static const struct option options[] = {ARGUMENTS_END};
-  static const struct arguments arguments = {.command = COMMAND,
-                                             .help = help,
-                                             .options = options,
-                                             .takes_words = true};
+static int reset_main(int argc, char **argv) {
   struct region_reader *reader;
-  int status = arguments_read(&arguments, argc, argv, NULL);
+  int status = arguments_read(&reset_command, argc, argv, NULL);
   if (status >= 0)
     return status;
   char **words = argv + optind;
-  int count = argc - optind;
-  if (count < 2)
-    return say_usage(COMMAND, "which region and table? REGION TABLE [ROW]");
-  if (count > 3)
-    return say_usage(COMMAND, "unexpected argument '%s': give one row",
-                     words[3]);
   stop_catch();
   status = target_open(COMMAND, words[0], &reader);
   if (status != TOOL_OK)
     return status;
-  status = reset(reader, words, count);
+  status = reset(reader, words, argc - optind);
   region_reader_close(reader);
   return status;
 }
+
+const struct command reset_command = {
+    .name = COMMAND,
+    .summary = "make counters of a region count from 0 again",
+    .words = "REGION TABLE [ROW]",
+    .about = "Asks the producer of a region to show counters and histograms of "
+             "a table, or of one row, from 0 again. Gauges, levels and states "
+             "stay as they are, and no rate changes. Allowed to root and to "
+             "the user of the producer.",
+    .words_min = 2,
+    .words_max = 3,
+    .words_advice = TARGET_ADVICE ", 'percore dump REGION' the tables",
+    .run = reset_main,
+};

@@ -1,4 +1,4 @@
-/* What every subcommand says and hears in the same way. */
+/* Messages, stopping and waiting: what all subcommands share. */
 #include "percore_config.h"
 
 #include "text.h"
@@ -43,12 +43,10 @@ int say_try_help(const char *command) {
   return TOOL_USAGE;
 }
 
-int say_text(const char *command, const char *text) {
-  fputs(text, stdout);
-  return flush_output(command) == 0 ? TOOL_OK : TOOL_FAILURE;
+int say_version(void) {
+  puts(PACKAGE_STRING);
+  return flush_output(NULL) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
-
-int say_version(void) { return say_text(NULL, PACKAGE_STRING "\n"); }
 
 int flush_output(const char *command) {
   if (fflush(stdout) == 0 && !ferror(stdout))
@@ -60,15 +58,16 @@ int flush_output(const char *command) {
 }
 
 /* ---------------------------------------------------------------------------
- * Being told to stop
+ * Stopping
  */
 
-/* Lock-free, as a signal handler needs it. */
-static atomic_bool stopped;
+static atomic_bool stopped; /* lock-free: a signal handler sets it */
+
+void stop_request(void) { atomic_store(&stopped, true); }
 
 static void on_stop(int signal) {
   (void)signal;
-  atomic_store(&stopped, true);
+  stop_request();
 }
 
 void stop_catch(void) {
@@ -90,8 +89,8 @@ uint64_t monotonic_ns(void) {
   return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
-/* A signal that comes between the look at the flag and the sleep must end that:
- * they come only in it. */
+/* The signals are blocked except in ppoll: a signal that came between the test
+ * of the flag and the sleep would not end the sleep. */
 bool sleep_until_ns(uint64_t time_ns) {
   sigset_t stops, before;
   sigemptyset(&stops);

@@ -1,13 +1,15 @@
 #include "screen.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <termios.h>
 #include <unistd.h>
 
 /* ECMA-48, and xterm's private modes 1049 (alternate screen) and 25 (cursor),
- * which every terminal emulator of today has. */
+ * which all current terminal emulators have. */
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
 #define HOME "\033[H"
@@ -19,6 +21,8 @@ struct screen {
   char *page;
   size_t page_size;
   FILE *writer;
+  bool reads_keys;       /* the terminal sends each key at once, no echo */
+  struct termios cooked; /* the terminal's modes before that */
 };
 
 static volatile sig_atomic_t resized, stop_wanted;
@@ -47,6 +51,46 @@ static void measure(struct screen *screen) {
   screen->height = size.ws_row > 0 ? size.ws_row : 24;
 }
 
+/* ---------------------------------------------------------------------------
+ * Keys
+ */
+
+/* Changing the modes of a terminal from the background stops the process. */
+static bool in_foreground(void) {
+  return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
+}
+
+/* Signals keep their keys (Ctrl-C, Ctrl-Z). */
+static void begin_keys(struct screen *screen) {
+  if (screen->reads_keys || !in_foreground() ||
+      tcgetattr(STDIN_FILENO, &screen->cooked) != 0)
+    return;
+  struct termios raw = screen->cooked;
+  raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
+  raw.c_cc[VMIN] = raw.c_cc[VTIME] = 0;
+  screen->reads_keys = tcsetattr(STDIN_FILENO, TCSANOW, &raw) == 0;
+}
+
+static void end_keys(struct screen *screen) {
+  if (screen->reads_keys && in_foreground())
+    tcsetattr(STDIN_FILENO, TCSANOW, &screen->cooked);
+  screen->reads_keys = false;
+}
+
+size_t screen_keys(struct screen *screen, char *keys, size_t size) {
+  begin_keys(screen);
+  struct pollfd typed = {.fd = STDIN_FILENO, .events = POLLIN};
+  if (!screen->reads_keys || !in_foreground() || poll(&typed, 1, 0) != 1 ||
+      !(typed.revents & POLLIN))
+    return 0;
+  ssize_t length = read(STDIN_FILENO, keys, size);
+  return length > 0 ? (size_t)length : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * The page
+ */
+
 struct screen *screen_open(void) {
   const char *term = getenv("TERM");
   if (!isatty(STDOUT_FILENO) || term == NULL || *term == '\0' ||
@@ -61,6 +105,7 @@ struct screen *screen_open(void) {
   sigaction(SIGWINCH, &resize, NULL);
   sigaction(SIGTSTP, &stop, NULL);
   put(ENTER);
+  begin_keys(screen);
   return screen;
 }
 
@@ -69,6 +114,7 @@ void screen_close(struct screen *screen) {
     return;
   if (screen->writer != NULL)
     fclose(screen->writer);
+  end_keys(screen);
   put(LEAVE);
   if (screen->page != NULL)
     put(screen->page);
@@ -96,16 +142,17 @@ void screen_show(struct screen *screen) {
   for (int row = 0; *line != '\0' && row < screen->height; row++) {
     size_t length = strcspn(line, "\n");
     fwrite(line, 1, length, stdout);
-    /* The last line of the screen must not scroll it. */
+    /* A newline after the last line would scroll the screen. */
     fputs(row + 1 < screen->height ? ERASE_LINE "\r\n" : ERASE_LINE, stdout);
     line += length + (line[length] == '\n');
   }
   put(ERASE_BELOW);
 }
 
-/* Ctrl-Z: the shell gets its terminal back as it was; `fg` brings us here. */
-static void stop_and_continue(void) {
+/* Ctrl-Z: restores the terminal for the shell. Returns after `fg`. */
+static void stop_and_continue(struct screen *screen) {
   stop_wanted = 0;
+  end_keys(screen);
   put(LEAVE);
   raise(SIGSTOP);
   put(ENTER);
@@ -115,7 +162,7 @@ bool screen_changed(struct screen *screen) {
   if (!resized && !stop_wanted)
     return false;
   if (stop_wanted)
-    stop_and_continue();
+    stop_and_continue(screen);
   measure(screen);
   return true;
 }

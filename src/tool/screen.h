@@ -1,7 +1,8 @@
-/* screen: a page that is drawn again and again in place.
+/* screen: a page that is drawn again and again in place, and the keys typed
+ * meanwhile.
  *
- * The page has the terminal to itself (the alternate screen, as less(1)), and
- * when it is closed the terminal is as it was, with the last page printed. */
+ * The page has the terminal to itself (the alternate screen, like less(1)).
+ * Closing it restores the terminal and prints the last page. */
 #ifndef PERCORE_SCREEN_H
 #define PERCORE_SCREEN_H
 
@@ -10,24 +11,30 @@
 
 struct screen;
 
-/* Takes the terminal behind stdout. Returns NULL if stdout is no terminal (or
- * one that cannot move its cursor: TERM=dumb), or out of memory. */
+/* Takes the terminal on stdout. Returns NULL if stdout is not a terminal, or a
+ * terminal that cannot move its cursor (TERM=dumb), or if out of memory. */
 struct screen *screen_open(void);
 
-/* Gives it back; the last page stays behind as plain text. NULL is nothing. */
+/* Restores the terminal; the last page stays as plain text. NULL is allowed. */
 void screen_close(struct screen *screen);
 
-/* In characters; looked up anew after a change of size. */
+/* In characters; measured again after a change of size. */
 int screen_width(struct screen *screen);
 int screen_height(struct screen *screen);
 
-/* Where to write the next page, and its showing. A page is of lines that end
- * with \n, at most as many as the screen has. NULL if out of memory. */
+/* screen_page returns where to write the next page (NULL if out of memory), and
+ * screen_show shows it. A page has at most as many lines as the screen; each
+ * ends with \n. */
 FILE *screen_page(struct screen *screen);
 void screen_show(struct screen *screen);
 
-/* Deals with what happened meanwhile (a change of size, Ctrl-Z). True if the
- * page must be made anew. */
+/* Handles what happened since the last call (a change of size, Ctrl-Z). True if
+ * the page must be drawn again. */
 bool screen_changed(struct screen *screen);
+
+/* The keys typed since the last call, as bytes; never waits. Returns their
+ * number, which is 0 if stdin is not a terminal or the process runs in the
+ * background. */
+size_t screen_keys(struct screen *screen, char *keys, size_t size);
 
 #endif

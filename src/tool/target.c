@@ -1,10 +1,9 @@
 #include "target.h"
 
+#include "names.h"
 #include "region/receiver.h"
-
 #include "tool.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <pwd.h>
 #include <stdio.h>
@@ -13,7 +12,16 @@
 
 enum { HELLO_WAIT_MS = 1000 };
 
-/* One receiver for all readers of a command; it ends with the command. */
+static void (*renew_region)(void);
+
+void target_renew_by(void (*renew)(void)) { renew_region = renew; }
+
+void target_renew(void) {
+  if (renew_region != NULL)
+    renew_region();
+}
+
+/* All readers of a command share one receiver, which ends with the command. */
 struct region_reader_options target_options(int hello_wait_ms) {
   static struct region_receiver *receiver;
   if (receiver == NULL)
@@ -76,7 +84,7 @@ int target_no_table(const char *command,
 }
 
 /* ---------------------------------------------------------------------------
- * Why there is none
+ * Why there is no region
  */
 
 const char *target_advice(int error) {
@@ -84,14 +92,16 @@ const char *target_advice(int error) {
     int error;
     const char *advice;
   } known[] = {
-      {EACCES, "be root, or of the group of the socket (group percore)"},
+      {EACCES, "run as root or as a member of the socket's group (percore)"},
       {ECONNREFUSED, "its producer has ended without removing the socket; "
                      "start it again"},
-      {ETIMEDOUT, "its producer listens but does not answer: stopped, or it "
-                  "does not call percore_serve"},
+      {ETIMEDOUT,
+       "its producer listens but does not answer: it is stopped, or it "
+       "does not call percore_serve"},
       {ECONNRESET, "its producer has ended; start it again"},
-      {EAGAIN, "its producer has more readers waiting than it answers: "
-               "stopped, or it does not call percore_serve"},
+      {EAGAIN,
+       "too many readers wait for its producer: it is stopped, or it does "
+       "not call percore_serve"},
       {EMFILE, "raise the limit of open files (ulimit -n)"},
   };
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
@@ -100,23 +110,17 @@ const char *target_advice(int error) {
   return "";
 }
 
-/* Instances of a region, as "a, b"; false if there is none. */
-static bool find_instances(const char *name, char *text, size_t size) {
-  size_t used = 0, length = strlen(name);
-  DIR *dir = opendir(region_runtime_dir());
-  if (dir == NULL)
-    return false;
-  for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
-    const char *end = strrchr(entry->d_name, '.');
-    if (strncmp(entry->d_name, name, length) != 0 ||
-        entry->d_name[length] != '@' || end == NULL ||
-        strcmp(end, ".sock") != 0 || used >= size)
-      continue;
-    used += (size_t)snprintf(text + used, size - used, "%s%.*s",
-                             used > 0 ? ", " : "", (int)(end - entry->d_name),
-                             entry->d_name);
-  }
-  closedir(dir);
+/* Instances of a region, as "a, b"; false if it has none. */
+static bool find_instances(const char *region, char *text, size_t size) {
+  struct names names;
+  size_t used = 0, length = strlen(region);
+  names_read(&names);
+  for (size_t i = 0; i < names.len && used < size; i++)
+    if (strncmp(names.name[i], region, length) == 0 &&
+        names.name[i][length] == '@')
+      used += (size_t)snprintf(text + used, size - used, "%s%s",
+                               used > 0 ? ", " : "", names.name[i]);
+  names_free(&names);
   return used > 0;
 }
 
@@ -128,8 +132,8 @@ static int say_absent(const char *command, const char *region) {
     return say_failure(command, "region %s has instances; name one of them: %s",
                        region, instances);
   return say_failure(command,
-                     "there is no region %s in %s; 'percore regions' lists "
-                     "what there is, PERCORE_RUNTIME_DIR says where",
+                     "there is no region %s in %s: 'percore regions' lists "
+                     "the regions; PERCORE_RUNTIME_DIR names another directory",
                      region, dir);
 }
 
@@ -147,36 +151,18 @@ int target_say_why(const char *command, const char *region,
  * Connecting
  */
 
-/* Parts NAME@INSTANCE; *instance becomes NULL if there is none. */
-static bool split_name(char name[TARGET_NAME_SIZE], const char *region,
-                       char **instance) {
-  snprintf(name, TARGET_NAME_SIZE, "%s", region);
-  *instance = strchr(name, '@');
-  if (*instance != NULL)
-    *(*instance)++ = '\0';
-  return strlen(region) < TARGET_NAME_SIZE &&
-         region_name_is_valid(name, false) &&
-         (*instance == NULL || region_instance_is_valid(*instance));
-}
-
-bool target_is_name(const char *region) {
-  char name[TARGET_NAME_SIZE], *instance;
-  return split_name(name, region, &instance);
-}
-
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader) {
-  char name[TARGET_NAME_SIZE], *instance;
+  struct label label;
   struct region_reader_options options = target_options(HELLO_WAIT_MS);
   *reader = NULL;
-  if (!split_name(name, region, &instance))
-    return say_usage(
-        command,
-        "'%s' is not the name of a region: NAME or NAME@INSTANCE, as "
-        "'percore regions' lists them",
-        region);
-  if (region_reader_open(reader, name, instance, &options) != 0)
-    return say_failure(command, "%s: %s", region, strerror(errno));
+  if (!label_split(&label, region))
+    return say_usage(command,
+                     "'%s' cannot be a region: name it NAME or NAME@INSTANCE; "
+                     "'percore regions' lists the regions",
+                     region);
+  if (region_reader_open(reader, label.region, label.instance, &options) != 0)
+    return say_failure(command, "cannot read %s: %s", region, strerror(errno));
   region_reader_refresh(*reader);
   return TOOL_OK;
 }

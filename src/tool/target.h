@@ -1,20 +1,20 @@
-/* target: the region that a command line names, and who makes it. */
+/* target: the region that a command line names, and its producer. */
 #ifndef PERCORE_TARGET_H
 #define PERCORE_TARGET_H
 
 #include "region/reader.h"
 
-/* For texts of users and the like. */
-#define USER_TEXT_SIZE 64
+/* For struct command: what helps if REGION is missing. */
+#define TARGET_ADVICE "'percore regions' lists the regions"
 
-/* Connects to REGION, which is NAME or NAME@INSTANCE; waits for a second at
- * most. Returns TOOL_OK, or says on stderr what is wrong and returns
- * TOOL_USAGE (no name of a region) or TOOL_FAILURE. */
+/* Connects to REGION, which is NAME or NAME@INSTANCE; waits a second at most.
+ * Returns TOOL_OK, or says what is wrong and returns TOOL_USAGE (not the name
+ * of a region) or TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
-/* The same, but returns a reader without a region, too; the caller may report
- * the reason with target_say_why. */
+/* The same, but succeeds without a region, too; the caller may report the
+ * reason with target_say_why. */
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader);
 
@@ -22,11 +22,8 @@ int target_connect(const char *command, const char *region,
 int target_say_why(const char *command, const char *region,
                    const struct region_reader *reader);
 
-/* NAME or NAME@INSTANCE. */
-bool target_is_name(const char *region);
-
-/* Nobody is asked who may be read: whoever runs this is shown the user. Sizes
- * are address space, not memory. */
+/* Options of a reader that accepts regions of any user and of any size: the
+ * output shows the owner, and a size is address space, not memory. */
 struct region_reader_options target_options(int hello_wait_ms);
 
 /* "NAME" or "NAME@INSTANCE", as the producer calls itself. */
@@ -37,14 +34,16 @@ void target_name(char text[TARGET_NAME_SIZE],
 /* The table of this name, or -1. */
 int target_table(const struct region_directory *directory, const char *name);
 
-/* Says which tables there are instead. Returns TOOL_FAILURE. */
+/* Says that there is no such table, and which there are. Returns TOOL_FAILURE.
+ */
 int target_no_table(const char *command,
                     const struct region_directory *directory, const char *name);
 
 /* "root", or the number of a user without a name. */
+#define USER_TEXT_SIZE 64
 void user_text(char text[USER_TEXT_SIZE], uid_t uid);
 
-/* "-" for a process that cannot be seen from here (0). */
+/* "-" for a process that is not visible from here (0). */
 #define PID_TEXT_SIZE 16
 void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 
@@ -52,7 +51,7 @@ void pid_text(char text[PID_TEXT_SIZE], pid_t pid);
 #define SIZE_TEXT_SIZE 32
 void size_text(char text[SIZE_TEXT_SIZE], uint64_t bytes);
 
-/* What would help against an errno of connecting; "" if nothing is known. */
+/* What helps against an errno of connecting; "" if nothing is known. */
 const char *target_advice(int error);
 
 #endif

@@ -24,8 +24,10 @@ static int characters(const char *text, size_t length) {
   return count;
 }
 
+int text_width(const char *text) { return characters(text, strlen(text)); }
+
 void text_pad(FILE *out, const char *text, int width) {
-  int missing = (width < 0 ? -width : width) - characters(text, strlen(text));
+  int missing = (width < 0 ? -width : width) - text_width(text);
   if (missing < 0)
     missing = 0;
   fprintf(out, "%*s%s%*s", width > 0 ? missing : 0, "", text,

@@ -1,11 +1,11 @@
-/* percore top: what a fast path does right now. */
+/* percore top: the rates of a region, live. */
 #include "top.h"
 
-#include "arguments.h"
 #include "live.h"
 #include "tool.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -13,41 +13,42 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed says it, too */
-
-static const char help[] =
-    "Usage: percore top REGION [OPTION]...\n"
-    "Shows what a fast path does: rates of its counters, what its polling\n"
-    "threads do with their time, and which of them are stuck; on a terminal\n"
-    "in place, otherwise one table after the other. REGION is NAME or\n"
-    "NAME@INSTANCE. Ends at Ctrl-C.\n\n"
-    "  -i, --interval S   seconds between two looks, 0.1 to 3600 (default 2)\n"
-    "  -n, --count N      end after N tables\n"
-    "  -t, --table TABLE  only this table; core: only the threads\n"
-    "  -s, --sort FIELD   rows with the most of it first (default: the first\n"
-    "                     counter where not all rows fit; row: no order)\n"
-    "  -r, --rows N       at most N rows of each table (default 100)\n"
-    "  -p, --per-core     the rates of each core, too\n"
-    "  -j, --json         one JSON document per line instead of tables\n"
-    "  -h, --help         print this help\n"
-    "  -V, --version      print the version\n";
+#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names it */
 
 struct top_options {
-  const char *region, *table;
+  const char *table, *sort;
   double interval_s;
-  uint64_t count; /* 0: until it is told to stop */
-  struct rates_options rates;
-  bool json;
+  uint64_t count; /* 0: no end */
+  uint64_t rows;
+  bool per_core, json;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT_INTERVAL(struct top_options),
+    ARGUMENT_COUNT(struct top_options),
+    ARGUMENT(struct top_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
+             "only this table; core: only the threads"),
+    ARGUMENT(struct top_options, sort, 's', "sort", ARGUMENT_TEXT, "FIELD",
+             "rows with the most of it first (default: the first counter, if "
+             "not all "
+             "rows fit; row: the producer's order)"),
+    ARGUMENT(struct top_options, rows, 'r', "rows", ARGUMENT_WHOLE, "N",
+             "at most N rows of each table (default 100)", .min = 1,
+             .max = ROWS_MOST),
+    ARGUMENT(struct top_options, per_core, 'p', "per-core", ARGUMENT_FLAG, NULL,
+             "the rates of each core, too"),
+    ARGUMENT_JSON(struct top_options),
 };
 
 struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
+  const struct window *view; /* the order that the keys chose; NULL: none */
 };
 
 /* ---------------------------------------------------------------------------
- * Looking
+ * Reading
  */
 
 static void close_tables(struct top *top) {
@@ -67,10 +68,10 @@ static bool is_shown(const struct top *top, uint32_t t) {
          strcmp(directory->described[t].name, top->options->table) == 0;
 }
 
-/* A field to sort by need not be in every table, but in one. */
+/* The field to sort by need not be in every table, but in at least one. */
 static int open_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
-  bool sorted = top->options->rates.sort == NULL;
+  bool sorted = top->options->sort == NULL;
   uint32_t count = figures->directory->table_count;
   figures->with_workers = is_shown(top, 0);
   if (figures->with_workers &&
@@ -80,7 +81,10 @@ static int open_tables(struct top *top) {
   if (figures->tables == NULL)
     return -ENOMEM;
   for (uint32_t t = 1; t < count; t++) {
-    struct rates_options options = top->options->rates;
+    struct rates_options options = {.rows = top->options->rows,
+                                    .sort = top->options->sort,
+                                    .per_core = top->options->per_core,
+                                    .bytes_most = PAST_BYTES_MOST};
     if (!is_shown(top, t))
       continue;
     struct rates *rates = &figures->tables[figures->tables_len];
@@ -108,18 +112,41 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
+/* The number of columns of all tables; the keys count through all tables. */
+static size_t columns(const void *context) {
+  const struct top_figures *figures = context;
+  size_t count = 0;
+  for (size_t t = 0; t < figures->tables_len; t++)
+    count += figures->tables[t].columns_len;
+  return count;
+}
+
+static const char *chosen_column(const struct top_figures *figures,
+                                 size_t number) {
+  for (size_t t = 0; number > 0 && t < figures->tables_len; t++) {
+    if (number <= figures->tables[t].columns_len)
+      return figures->tables[t].columns[number - 1].title;
+    number -= figures->tables[t].columns_len;
+  }
+  return NULL;
+}
+
 static int read_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
   int status = 0;
+  target_renew();
   if (figures->with_workers)
     workers_read(&figures->workers, top->reader, monotonic_ns());
+  for (size_t t = 0; top->view != NULL && t < figures->tables_len; t++)
+    rates_sort(&figures->tables[t], chosen_column(figures, top->view->sort),
+               top->view->reverse);
   for (size_t t = 0; t < figures->tables_len && status == 0; t++)
     status = rates_read(&figures->tables[t], top->reader, monotonic_ns());
   return status;
 }
 
-/* 0 or -errno. A producer that ends is looked at once more by the next call,
- * and one that takes its place is begun with. */
+/* 0 or -errno. Reads a producer that has ended once more, and begins anew with
+ * a successor. */
 static int look(struct top *top) {
   struct top_figures *figures = &top->figures;
   struct timespec now;
@@ -132,7 +159,7 @@ static int look(struct top *top) {
   figures->why = region_reader_error(top->reader);
   if (!figures->alive)
     return 0;
-  /* Another producer may lack the field that rows are sorted by. */
+  /* A successor may lack the field that rows are sorted by. */
   int status = event == REGION_CAME ? take_region(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }
@@ -150,16 +177,17 @@ static int json(FILE *out, const void *figures) {
 }
 
 static const char *why_failed(int status) {
-  return status == -EFBIG
-             ? "a table has more than 4 GiB of cells to remember from look to "
-               "look: choose others with --table, or leave out --per-core"
-             : strerror(-status);
+  return status == -EFBIG ? "a table needs more than 4 GiB to remember its "
+                            "cells: choose other "
+                            "tables with --table, or leave out --per-core"
+                          : strerror(-status);
 }
 
 static int next(struct live *live, void *context, const void **figures) {
   struct top *top = context;
   if (!live_wait(live))
     return TOOL_OK;
+  top->view = live_view(live);
   int status = look(top);
   if (status != 0)
     return live_fail(live, "%s", why_failed(status));
@@ -169,10 +197,11 @@ static int next(struct live *live, void *context, const void **figures) {
 
 static const struct live_face face = {
     .command = COMMAND,
-    .waiting = "Rates come in a moment. Ctrl-C ends.",
+    .waiting = "The first rates take one interval.",
     .next = next,
     .table = table,
     .json = json,
+    .columns = columns,
 };
 
 static int run_live(struct top *top) {
@@ -189,7 +218,6 @@ static int run_live(struct top *top) {
  * The command
  */
 
-/* Which columns there are instead. */
 static int say_no_column(const struct top *top) {
   const struct top_figures *figures = &top->figures;
   char names[512] = "";
@@ -199,8 +227,8 @@ static int say_no_column(const struct top *top) {
       if (used < sizeof(names))
         used += (size_t)snprintf(names + used, sizeof(names) - used, ", %s",
                                  figures->tables[t].columns[c].title);
-  return say_failure(COMMAND, "--sort: there is no field '%s'; there are row%s",
-                     top->options->rates.sort, names);
+  return say_failure(COMMAND, "--sort: unknown field '%s'; choose row%s",
+                     top->options->sort, names);
 }
 
 static int begin(struct top *top) {
@@ -214,11 +242,11 @@ static int begin(struct top *top) {
   return say_failure(COMMAND, "%s", why_failed(status));
 }
 
-static int run(const struct top_options *options) {
+static int run(const struct top_options *options, const char *region) {
   struct top top = {
       .options = options,
       .figures = {.interval_s = options->interval_s, .alive = true}};
-  int status = target_open(COMMAND, options->region, &top.reader);
+  int status = target_open(COMMAND, region, &top.reader);
   if (status != TOOL_OK)
     return status;
   if (options->table != NULL &&
@@ -236,68 +264,27 @@ cleanup:
   return status;
 }
 
-/* ---------------------------------------------------------------------------
- * The command line
- */
-
-static int take_rows(const char *text, struct top_options *options) {
-  uint64_t rows;
-  if (!arguments_whole(text, ROWS_MOST, &rows))
-    return say_usage(COMMAND,
-                     "--rows wants a whole number from 1 to %d, not '%s'",
-                     ROWS_MOST, text);
-  options->rates.rows = (size_t)rows;
-  return TOOL_OK;
-}
-
-static int take_option(int option, const char *text, void *into) {
-  struct top_options *options = into;
-  switch (option) {
-  case 'i':
-    return arguments_interval(COMMAND, text, &options->interval_s);
-  case 'n':
-    return arguments_count(COMMAND, text, &options->count);
-  case 'r':
-    return take_rows(text, options);
-  case 't':
-    options->table = text;
-    return TOOL_OK;
-  case 's':
-    options->rates.sort = text;
-    return TOOL_OK;
-  case 'p':
-    options->rates.per_core = true;
-    return TOOL_OK;
-  default:
-    options->json = true;
-    return TOOL_OK;
-  }
-}
-
-int top_main(int argc, char **argv) {
-  static const struct option options[] = {
-      {"interval", required_argument, NULL, 'i'},
-      {"count", required_argument, NULL, 'n'},
-      {"table", required_argument, NULL, 't'},
-      {"sort", required_argument, NULL, 's'},
-      {"rows", required_argument, NULL, 'r'},
-      {"per-core", no_argument, NULL, 'p'},
-      {"json", no_argument, NULL, 'j'},
-      ARGUMENTS_END,
-  };
-  static const struct arguments arguments = {.command = COMMAND,
-                                             .help = help,
-                                             .options = options,
-                                             .take = take_option,
-                                             .takes_words = true};
-  struct top_options asked = {
-      .interval_s = INTERVAL_DEFAULT_S,
-      .rates = {.rows = ROWS_DEFAULT, .bytes_most = PAST_BYTES_MOST}};
-  int status = arguments_read(&arguments, argc, argv, &asked);
-  if (status < 0)
-    status = arguments_region(COMMAND, argc, argv, &asked.region);
+static int top_main(int argc, char **argv) {
+  struct top_options options = {.interval_s = INTERVAL_DEFAULT_S,
+                                .rows = ROWS_DEFAULT};
+  int status = arguments_read(&top_command, argc, argv, &options);
   if (status >= 0)
     return status;
   stop_catch();
-  return run(&asked);
+  return run(&options, argv[optind]);
 }
+
+const struct command top_command = {
+    .name = COMMAND,
+    .summary = "show what a fast path does, live",
+    .words = "REGION",
+    .about = "Shows the rates of a fast path's counters, what its polling "
+             "threads do with their time, and which of them are stuck; on a "
+             "terminal in place (? lists the keys), otherwise one table after "
+             "the other. REGION is NAME or NAME@INSTANCE. Ctrl-C ends it.",
+    .arguments = ARGUMENTS(arguments),
+    .words_min = 1,
+    .words_max = 1,
+    .words_advice = TARGET_ADVICE,
+    .run = top_main,
+};

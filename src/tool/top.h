@@ -1,5 +1,4 @@
-/* top: what `percore top` knows of a region at one moment, and its two faces.
- */
+/* top: a region at one moment, as a table and as JSON. */
 #ifndef PERCORE_TOP_H
 #define PERCORE_TOP_H
 
@@ -10,21 +9,21 @@
 
 struct top_figures {
   char region[TARGET_NAME_SIZE];
-  bool alive;           /* else waited for; no tables then */
-  const char *why;      /* it is not alive */
-  uint64_t realtime_ns; /* of the look */
+  bool alive;           /* if not, the figures are the last ones */
+  const char *why;      /* if not alive */
+  uint64_t realtime_ns; /* of the read */
   double interval_s;
-  pid_t pid; /* 0: not to be seen */
+  pid_t pid; /* 0: not visible from here */
   uid_t uid;
   uint64_t tsc_hz;
   const struct region_directory *directory;
-  struct workers workers; /* count 0: table `core` not asked for */
-  bool with_workers;
+  struct workers workers;
+  bool with_workers; /* the table `core` is shown */
   struct rates *tables;
   size_t tables_len;
 };
 
-/* Awake and without a poll for so long, a worker is called stuck. */
+/* A worker that has been awake without a poll for this long is called stuck. */
 #define TOP_STUCK_S 1.0
 
 /* Both return 0 or -ENOMEM. */
@@ -32,7 +31,7 @@ int top_table_write(FILE *out, const struct top_figures *figures,
                     struct window window);
 int top_json_write(FILE *out, const struct top_figures *figures);
 
-/* "0.25", "12.3", "980", "12.3k", "4.56M", "-" for what is not known. */
+/* "0.25", "12.3", "980", "12.3k", "4.56M", "-" if unknown. */
 #define SHORT_TEXT_SIZE 24
 void short_text(char text[SHORT_TEXT_SIZE], double value);
 /* "496ns", "12.3us", "1.50ms", "2.00s". */

@@ -37,7 +37,7 @@ static void put_column(struct json *json, const struct top_figures *figures,
   json_text(json, "is", kinds[column->kind]);
   if (field.layout->kind == PERCORE_HISTOGRAM &&
       column->kind == RATE_PER_SECOND)
-    json_text(json, "unit", "1"); /* values, whatever they measure */
+    json_text(json, "unit", "1"); /* it counts values */
   else if (field.described->unit != NULL)
     json_text(json, "unit", field.described->unit);
   json_close_object(json);
@@ -103,7 +103,7 @@ static void put_table(struct json *json, const struct top_figures *figures,
 }
 
 int top_json_write(FILE *out, const struct top_figures *figures) {
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "top");
   if (json == NULL)
     return -ENOMEM;
   json_thousandths(json, "time", (double)figures->realtime_ns / 1e9);

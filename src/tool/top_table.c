@@ -13,12 +13,13 @@
  * Numbers in a few characters
  */
 
-/* Three digits, and as many before the point as there are. */
+/* Three digits, or all that come before the point. */
 static void put_digits(char text[SHORT_TEXT_SIZE], double value,
                        const char *suffix) {
   double size = fabs(value);
-  int decimals = size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2;
-  snprintf(text, SHORT_TEXT_SIZE, "%.*f%s", decimals, value, suffix);
+  const char *format = size >= 99.95 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f";
+  number_text(text, SHORT_TEXT_SIZE, format, value);
+  strncat(text, suffix, SHORT_TEXT_SIZE - strlen(text) - 1);
 }
 
 void short_text(char text[SHORT_TEXT_SIZE], double value) {
@@ -30,7 +31,7 @@ void short_text(char text[SHORT_TEXT_SIZE], double value) {
     return;
   }
   if (fabs(value) < 10000 && value == floor(value)) {
-    snprintf(text, SHORT_TEXT_SIZE, "%.0f", value);
+    snprintf(text, SHORT_TEXT_SIZE, "%.0f", value + 0.0);
     return;
   }
   for (; fabs(value) >= 999.5 && s + 1 < COUNT; s++)
@@ -52,17 +53,14 @@ void short_time_text(char text[SHORT_TEXT_SIZE], double ns) {
 }
 
 static void put_percent(char text[SHORT_TEXT_SIZE], double share) {
-  if (isnan(share))
-    snprintf(text, SHORT_TEXT_SIZE, "-");
-  else
-    snprintf(text, SHORT_TEXT_SIZE, "%.1f", 100 * share);
+  number_text(text, SHORT_TEXT_SIZE, "%.1f", 100 * share);
 }
 
 /* ---------------------------------------------------------------------------
  * Workers
  */
 
-static void write_worker(FILE *out, const struct worker *worker) {
+static void write_worker(FILE *out, bool colour, const struct worker *worker) {
   char name[sizeof(worker->name) * TEXT_GROWTH];
   char useful[SHORT_TEXT_SIZE], slept[SHORT_TEXT_SIZE], empty[SHORT_TEXT_SIZE];
   char polls[SHORT_TEXT_SIZE], items[SHORT_TEXT_SIZE];
@@ -76,27 +74,38 @@ static void write_worker(FILE *out, const struct worker *worker) {
           polls, empty, items, name);
   if (!worker->polls)
     fputs("  (does not call percore_poll)", out);
-  else if (worker->stuck_s >= TOP_STUCK_S)
-    fprintf(out, "  STUCK for %.0f s", worker->stuck_s);
-  else if (worker->asleep)
+  else if (worker->stuck_s >= TOP_STUCK_S) {
+    char stuck[32];
+    snprintf(stuck, sizeof(stuck), "STUCK for %.0f s", worker->stuck_s);
+    fputs("  ", out);
+    paint_pad(out, colour, PAINT_BAD, stuck, 0);
+  } else if (worker->asleep)
     fputs("  (asleep)", out);
   fputc('\n', out);
 }
 
-static void write_workers(FILE *out, const struct workers *workers, int lines) {
-  size_t shown = workers->count;
+/* lines: of threads; 0: any number. */
+static void write_workers(FILE *out, const struct workers *workers, int lines,
+                          const struct window *window) {
+  size_t left = 0;
+  int shown = 0;
   fprintf(out, "core: %zu %s attached\n", workers->count,
           workers->count == 1 ? "thread" : "threads");
   if (workers->count == 0)
     return;
   fprintf(out, "%5s  %8s %8s %9s %8s %9s  %s\n", "core", "useful %", "asleep %",
           "polls/s", "empty %", "items/s", "thread");
-  if (lines > 0 && shown > (size_t)lines)
-    shown = (size_t)lines;
-  for (size_t w = 0; w < shown; w++)
-    write_worker(out, &workers->workers[w]);
-  if (shown < workers->count)
-    fprintf(out, "%5s  and %zu more\n", "", workers->count - shown);
+  for (size_t w = 0; w < workers->count; w++) {
+    if (!window_shows_core(window, workers->workers[w].core) ||
+        (lines > 0 && shown >= lines)) {
+      left++;
+      continue;
+    }
+    write_worker(out, window->colour, &workers->workers[w]);
+    shown++;
+  }
+  if (left > 0)
+    fprintf(out, "%5s  and %zu more\n", "", left);
 }
 
 /* ---------------------------------------------------------------------------
@@ -173,11 +182,15 @@ static size_t columns_that_fit(const struct top_figures *figures,
 }
 
 static void write_titles(FILE *out, const struct top_figures *figures,
-                         const struct rates *rates, size_t columns) {
+                         const struct rates *rates, size_t columns,
+                         bool colour) {
   char unit[80];
-  text_pad(out, "row", -NAME_WIDTH);
+  paint_pad(out, colour, PAINT_TITLE, "row", -NAME_WIDTH);
   for (size_t c = 0; c < columns; c++)
-    text_pad(out, rates->columns[c].title, width_of(figures, rates, c));
+    paint_pad(out, colour,
+              rates->sort_asked && rates->sort_column == (int)c ? PAINT_SORTED
+                                                                : PAINT_TITLE,
+              rates->columns[c].title, width_of(figures, rates, c));
   fputc('\n', out);
   text_pad(out, "", -NAME_WIDTH);
   for (size_t c = 0; c < columns; c++) {
@@ -201,10 +214,10 @@ static void write_values(FILE *out, const struct top_figures *figures,
 
 static void write_cores(FILE *out, const struct top_figures *figures,
                         const struct rates *rates, size_t columns,
-                        const double *cores) {
+                        const double *cores, const struct window *window) {
   char name[NAME_WIDTH];
   for (uint32_t core = 0; core < rates->core_count; core++) {
-    if (!rates->core_used[core])
+    if (!rates->core_used[core] || !window_shows_core(window, (int)core))
       continue;
     snprintf(name, sizeof(name), "  core %" PRIu32, core);
     write_values(out, figures, rates, columns, name,
@@ -218,24 +231,26 @@ static int by_number(const void *left, const void *right) {
   return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* Lines of one row. */
-static size_t row_lines(const struct rates *rates) {
+/* The lines that one row takes. */
+static size_t row_lines(const struct rates *rates,
+                        const struct window *window) {
   size_t lines = 1;
   for (uint32_t c = 0; rates->options.per_core && c < rates->core_count; c++)
-    lines += rates->core_used[c] != 0;
+    lines += rates->core_used[c] != 0 && window_shows_core(window, (int)c);
   return lines;
 }
 
-/* Where all rows are shown and nobody asked for an order, they keep the
- * producer's, so that they do not change places. */
+/* If all rows are shown and no order was asked for, rows keep the producer's
+ * order, so that they do not change places. */
 static int write_rows(FILE *out, const struct top_figures *figures,
-                      const struct rates *rates, size_t columns, size_t shown) {
+                      const struct rates *rates, size_t columns, size_t shown,
+                      const struct window *window) {
   const struct rate_row **rows = calloc(shown + 1, sizeof(*rows));
   if (rows == NULL)
     return -ENOMEM;
   for (size_t r = 0; r < shown; r++)
     rows[r] = &rates->rows[r];
-  if (rates->options.sort == NULL && shown == rates->rows_live)
+  if (!rates->sort_asked && shown == rates->rows_live)
     qsort(rows, shown, sizeof(*rows), by_number);
   for (size_t r = 0; r < shown; r++) {
     char name[REGION_ROW_NAME_SIZE * TEXT_GROWTH];
@@ -243,36 +258,37 @@ static int write_rows(FILE *out, const struct top_figures *figures,
                       rows[r]->name[0] != '\0' ? rows[r]->name : "-");
     write_values(out, figures, rates, columns, name, rows[r]->values);
     if (rows[r]->cores != NULL)
-      write_cores(out, figures, rates, columns, rows[r]->cores);
+      write_cores(out, figures, rates, columns, rows[r]->cores, window);
   }
   free(rows);
   return 0;
 }
 
-/* lines: what there is room for; 0: any. */
+/* lines: the room for the table; 0: any. */
 static int write_rates(FILE *out, const struct top_figures *figures,
-                       const struct rates *rates, int width, int lines) {
+                       const struct rates *rates, int lines,
+                       const struct window *window) {
   const struct percore_table *table =
       &figures->directory->described[rates->table];
-  size_t columns = columns_that_fit(figures, rates, width);
+  size_t columns = columns_that_fit(figures, rates, window->width);
   size_t shown = rates->rows_len;
   if (lines > 0) {
-    size_t room = lines > 4 ? (size_t)(lines - 3) / row_lines(rates) : 1;
+    size_t room =
+        lines > 4 ? (size_t)(lines - 3) / row_lines(rates, window) : 1;
     shown = shown < room ? shown : room > 0 ? room : 1;
   }
   fprintf(out, "%s: %" PRIu64 " %s", table->name, rates->rows_live,
           rates->rows_live == 1 ? "row" : "rows");
   if (shown < rates->rows_live && rates->sort_column >= 0)
-    fprintf(out, ", those with the most %s",
+    fprintf(out, ", those with the %s %s", rates->sort_least ? "least" : "most",
             rates->columns[rates->sort_column].title);
   if (columns < rates->columns_len)
-    fprintf(out, " (%zu more columns: a wider window, or --json)",
-            rates->columns_len - columns);
+    fprintf(out, " (%zu columns do not fit)", rates->columns_len - columns);
   fputc('\n', out);
   if (rates->rows_live == 0)
     return 0;
-  write_titles(out, figures, rates, columns);
-  return write_rows(out, figures, rates, columns, shown);
+  write_titles(out, figures, rates, columns, window->colour);
+  return write_rows(out, figures, rates, columns, shown, window);
 }
 
 /* ---------------------------------------------------------------------------
@@ -286,7 +302,9 @@ static void write_title(FILE *out, const struct top_figures *figures) {
   if (!figures->alive) {
     char why[512];
     text_clean_string(why, sizeof(why), figures->why);
-    fprintf(out, "%s is gone; waiting for it (%s)\n", figures->region, why);
+    fprintf(out,
+            "%s has ended; these are its last figures. Waiting for it: %s\n",
+            figures->region, why);
     return;
   }
   user_text(user, figures->uid);
@@ -300,29 +318,28 @@ static int write_all(FILE *out, const struct top_figures *figures,
   int left = window.height - 1, status = 0;
   size_t sections = figures->tables_len + (figures->with_workers ? 1 : 0);
   write_title(out, figures);
-  if (!figures->alive)
-    return 0;
   if (figures->with_workers) {
     int share = sections > 0 ? left / (int)sections : left;
     write_workers(out, &figures->workers,
                   window.height <= 0 ? 0
                   : share > 4        ? share - 3
-                                     : 1);
+                                     : 1,
+                  &window);
     left -= (int)figures->workers.count + 2;
     sections--;
   }
   for (size_t t = 0; t < figures->tables_len && status == 0; t++, sections--) {
     const struct rates *rates = &figures->tables[t];
     int share = left > (int)sections ? left / (int)sections : 1;
-    status = write_rates(out, figures, rates, window.width,
-                         window.height <= 0 ? 0 : share);
-    int used = 3 + (int)(rates->rows_len * row_lines(rates));
+    status = write_rates(out, figures, rates, window.height <= 0 ? 0 : share,
+                         &window);
+    int used = 3 + (int)(rates->rows_len * row_lines(rates, &window));
     left -= used < share ? used : share;
   }
   return status;
 }
 
-/* Cells that are empty at the end of a line leave nothing there. */
+/* Empty cells at the end of a line leave no blanks. */
 static void drop_trailing_blanks(char *text) {
   char *to = text;
   for (const char *from = text; *from != '\0'; from++) {

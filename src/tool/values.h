@@ -1,12 +1,11 @@
-/* values: the fields of a row, as a reader finds them, for people and scripts.
- */
+/* values: the fields of a row as text and as JSON. */
 #ifndef PERCORE_VALUES_H
 #define PERCORE_VALUES_H
 
 #include "json.h"
 #include "region/reader.h"
 
-/* A field of a table, both as laid out and as described. */
+/* A field of a table: its layout and its description. */
 struct field_ref {
   const struct region_field *layout;
   const struct percore_field *described;
@@ -15,13 +14,12 @@ struct field_ref {
 struct field_ref field_of(const struct region_directory *directory,
                           uint32_t table, uint32_t field);
 
-/* How many rows to read at a time, so that a tile of a table takes about 4 MiB
- * of cells. */
+/* The number of rows of a tile of about 4 MiB of cells. */
 uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
                        bool with_cores);
 
-/* False for a state, or a level that is not aggregated, of a PER_CORE table:
- * such a field has a value on each core, and none over all of them. */
+/* False for states, and for levels without aggregation, of PER_CORE tables:
+ * these fields have a value for each core but not for all cores together. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
 
@@ -31,7 +29,7 @@ const char *field_unit(struct field_ref field);
 const char *kind_name(enum percore_kind kind);
 const char *storage_name(enum percore_storage storage);
 
-/* What a histogram says of the values it counted. */
+/* Percentiles of a histogram. */
 enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;
@@ -46,15 +44,15 @@ struct histogram_summary {
 void histogram_summarise(struct histogram_summary *summary,
                          struct field_ref field, const uint64_t *buckets);
 
-/* A value as text: counters and levels without a sign, gauges with one, states
- * by name. cells are those of the field; not for histograms. The text is not
- * clean: names of states are foreign bytes. */
+/* Formats the value of a field that is not a histogram: counters and levels as
+ * unsigned numbers, gauges as signed numbers, states by name. `cells` are those
+ * of the field. Names of states are foreign bytes. */
 #define VALUE_TEXT_SIZE 160
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells);
 
-/* The same to JSON, and histograms with their percentiles and with every
- * bucket that is not empty, as [least value, count]. */
+/* Writes the value as JSON; a histogram with its percentiles and all buckets
+ * that are not empty, as [least value, count]. */
 void value_json(struct json *json, const char *key, struct field_ref field,
                 const uint64_t *cells);
 

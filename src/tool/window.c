@@ -1,13 +1,32 @@
 #include "window.h"
 
-#include <stdbool.h>
+#include "cycles/core_set.h"
+#include "text.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
+
+bool window_shows_core(const struct window *window, int core) {
+  return window->cores == NULL || core_set_has(window->cores, core);
+}
+
+/* The length of a colour's escape sequence at text, or 0. */
+static size_t escape_length(const char *text) {
+  return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
+}
 
 void window_cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
-  for (; *text != '\0'; text++) {
-    if (window.height > 0 && line >= window.height)
-      return;
+  while (*text != '\0' && (window.height <= 0 || line < window.height)) {
+    size_t length = escape_length(text);
+    if (length > 0) { /* takes no room; a cut must not lose it */
+      fwrite(text, 1, length, out);
+      text += length;
+      continue;
+    }
     bool begins_character = ((unsigned char)*text & 0xc0) != 0x80;
     if (*text == '\n') {
       line++;
@@ -17,7 +36,49 @@ void window_cut(FILE *out, const char *text, struct window window) {
     }
     if (window.width <= 0 || column <= window.width)
       fputc(*text, out);
+    text++;
   }
+}
+
+/* ---------------------------------------------------------------------------
+ * Colour
+ */
+
+bool colour_wanted(void) {
+  const char *term = getenv("TERM"), *no_color = getenv("NO_COLOR");
+  return isatty(STDOUT_FILENO) && term != NULL && *term != '\0' &&
+         strcmp(term, "dumb") != 0 && (no_color == NULL || *no_color == '\0');
+}
+
+/* ECMA-48. */
+static const char *const paints[] = {[PAINT_NONE] = "",
+                                     [PAINT_TITLE] = "\033[1m",
+                                     [PAINT_SORTED] = "\033[1;7m",
+                                     [PAINT_GOOD] = "\033[32m",
+                                     [PAINT_WARN] = "\033[33m",
+                                     [PAINT_BAD] = "\033[1;31m"};
+
+void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
+               int width) {
+  int missing = (width < 0 ? -width : width) - text_width(text);
+  const char *begin = colour ? paints[paint] : "";
+  fprintf(out, "%*s%s%s%s", width > 0 && missing > 0 ? missing : 0, "", begin,
+          text, *begin != '\0' ? "\033[m" : "");
+  fprintf(out, "%*s", width < 0 && missing > 0 ? missing : 0, "");
+}
+
+/* ---------------------------------------------------------------------------
+ * Numbers and times
+ */
+
+void number_text(char *text, size_t size, const char *format, double value) {
+  if (isnan(value)) {
+    snprintf(text, size, "-");
+    return;
+  }
+  snprintf(text, size, format, value);
+  if (text[0] == '-' && strpbrk(text, "123456789") == NULL)
+    snprintf(text, size, format, 0.0);
 }
 
 void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns) {

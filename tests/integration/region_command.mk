@@ -1,5 +1,6 @@
 # percore(1) and its regions, with producers and without any daemon.
 EXTRA_DIST += \
+	tests/integration/test_json_schema.py \
 	tests/integration/region_format.py \
 	tests/integration/region_harness.py \
 	tests/integration/test_region_check.py \
@@ -11,6 +12,7 @@ tests_integration_region_producer_SOURCES = tests/integration/region_producer.c
 tests_integration_region_producer_LDADD = libregion.la
 
 TESTS += \
+	tests/integration/test_json_schema.py \
 	tests/integration/test_region_check.py \
 	tests/integration/test_region_command.py \
 	tests/integration/test_region_top.py

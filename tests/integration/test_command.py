@@ -2,6 +2,9 @@
 """percore(1) as people and scripts use it, on this machine."""
 
 import os
+import re
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +12,11 @@ import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
-from harness import (Child, Lateness, check, least_of_tries,  # noqa: E402
+from harness import (Child, Lateness, Skip, check, least_of_tries,  # noqa: E402
                      online_cores, run_tests, say)
 from terminal import on_terminal, resize  # noqa: E402
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
 LIVE = [PERCORE, "load", "--interval", "0.5"]
 
 
@@ -24,7 +28,7 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand, in 80
     columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"]):
+                    ["reset"], ["check"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
@@ -160,15 +164,160 @@ def test_terminal():
     check("load %" in last, f"the last table is gone: {last!r}")
 
 
+def pages_of(written):
+    pages = written.split("\033[?25h")[0].split("\033[H")[1:]
+    return [re.sub("\033\\[[0-9;]*[mKJ]", "", page) for page in pages]
+
+
 def test_resize():
     """a terminal that becomes small gets a page that fits"""
     written, status, _ = on_terminal(
         LIVE, 4, halfway=lambda terminal: resize(terminal, 6, 30))
     check(status == 0, f"exit {status}")
-    pages = written.split("\033[?25h")[0].split("\033[H")
-    lines = pages[-1].replace("\033[K", "").replace("\033[J", "").split("\r\n")
+    lines = pages_of(written)[-1].split("\r\n")
     check(len(lines) <= 6, f"{len(lines)} lines")
     check(all(len(line) <= 30 for line in lines), str(lines))
+
+
+def typed(*keys):
+    """A function that types these keys, each after a page."""
+    def type_them(terminal):
+        for key in keys:
+            os.write(terminal, key)
+            time.sleep(0.6)
+    return type_them
+
+
+def test_keys():
+    """? shows the keys, > sorts by a column, c takes a list of cores, q ends
+    it with exit 0"""
+    core = online_cores()[-1]
+    written, status, _ = on_terminal(
+        LIVE, 3, halfway=typed(b"?", b"x", b">", b"c",
+                               f"{core}\r".encode(), b"q"))
+    check(status == 0, f"exit {status}")
+    pages = pages_of(written)
+    check(any("q          quit" in page for page in pages), "no help")
+    check(any(", by load %" in page for page in pages), "not sorted")
+    check(any("cores: _" in page for page in pages), "no prompt")
+    last = written.split("\033[?1049l")[1]
+    rows = [line.split()[0] for line in last.splitlines()[2:]
+            if line[:5].strip().isdigit()]
+    check(rows == [str(core)], f"cores {rows}: {last}")
+
+
+def test_pause():
+    """p holds the page, and a pause ends with the same key"""
+    written, status, _ = on_terminal(
+        LIVE, 3, halfway=typed(b"p", b"", b"", b"p"))
+    check(status == 0, f"exit {status}")
+    pages = pages_of(written)
+    held = [page for page in pages if "paused" in page]
+    check(len(held) == 1, f"{len(held)} pages while paused")
+    check("paused" not in pages[-1], "the pause did not end")
+
+
+def test_terminal_modes():
+    """the terminal echoes again after the end"""
+    script = (f"{PERCORE} load -i 0.5 -n 1; stty -a")
+    written, _, _ = on_terminal(["/bin/sh", "-c", script], 8)
+    modes = written.split("\033[?1049l")[1]
+    check(" icanon" in modes and " echo " in modes, modes)
+
+
+def test_colour():
+    """colour is for terminals, and NO_COLOR and pipes have none"""
+    painted, _, _ = on_terminal(LIVE, 2)
+    check("\033[1m" in painted, "no colour on a terminal")
+    plain, _, _ = on_terminal(LIVE, 2, {**os.environ, "NO_COLOR": "1"})
+    check(not re.search("\033\\[[0-9;]*m", plain), "colour with NO_COLOR")
+    piped = run("load", "-n", "1", "-i", "0.2").stdout
+    check("\033" not in piped, "colour in a pipe")
+
+
+def test_measured_interval():
+    """-n 1 covers one interval, and interval_s is what was measured"""
+    with Lateness() as lateness:
+        got = documents("load", "--json", "-n", "1", "-i", "1")[0]
+        late = lateness.of_clock(got["time"] - 1, got["time"])
+    check(got["interval_s"] != 1, "not measured")
+    check(0.98 < got["interval_s"] < 1.05 + late, str(got["interval_s"]))
+
+
+def test_load_of_a_command():
+    """load -- COMMAND prints loads on stderr and exits as the command does"""
+    done = run("load", "--", "sh", "-c", "echo out; sleep 0.5; exit 7")
+    check(done.returncode == 7, f"exit {done.returncode}")
+    check(done.stdout == "out\n", done.stdout)
+    check("load %" in done.stderr and ", over 0." in done.stderr, done.stderr)
+    check(run("load", "--", "sh", "-c", "kill -9 $$").returncode == 137, "")
+    done = run("load", "--", "/no/such/command")
+    check(done.returncode == 127 and "cannot run" in done.stderr, done.stderr)
+    done = run("load", "-n", "1", "--", "true")
+    check(done.returncode == 2, f"exit {done.returncode}")
+
+
+def test_command_gets_signals():
+    """SIGTERM to percore ends the command it measures"""
+    with Child([PERCORE, "load", "--", "sh", "-c", "echo up; exec sleep 60"],
+               stdout=subprocess.PIPE, text=True,
+               stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        _, stderr = process.communicate(timeout=TIMEOUT)
+        check(process.returncode == 143, f"exit {process.returncode}")
+        check("load %" in stderr, stderr)
+
+
+# ---------------------------------------------------------------------------
+# Completion
+
+
+def options_in_help(command):
+    return set(re.findall(r"^  -\w, (--[\w-]+)", run(command, "--help").stdout,
+                          re.MULTILINE))
+
+
+def complete_in_bash(line):
+    """What bash offers at the end of a line."""
+    script = f"""
+        . {SOURCE}/src/tool/completion/percore
+        COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} _percore
+        printf '%s\\n' "${{COMPREPLY[@]}}"
+    """
+    done = subprocess.run(["bash", "-c", script], capture_output=True,
+                          text=True, timeout=TIMEOUT, check=True)
+    return set(done.stdout.split())
+
+
+def test_completion():
+    """bash offers the options that --help lists, commands and choices"""
+    for command in ("load", "regions", "top", "dump", "reset", "check",
+                    "doctor"):
+        offered = complete_in_bash(f"{PERCORE} {command} --")
+        listed = options_in_help(command)
+        check(offered == listed and len(listed) > 1,
+              f"{command}: {offered} is not {listed}")
+    check(complete_in_bash(f"{PERCORE} d") == {"dump", "doctor"}, "commands")
+    check(complete_in_bash(f"{PERCORE} load --denominator t")
+          == {"tsc", "time-enabled"}, "choices")
+    check(not complete_in_bash(f"{PERCORE} load -- ls --"), "after --")
+
+
+def test_zsh_completion():
+    """zsh offers the options that --help lists, with what they mean"""
+    if shutil.which("zsh") is None:
+        raise Skip("zsh is not installed")
+    script = f"""
+        words=({PERCORE} load --) CURRENT=3
+        _describe() {{ print -l -- $candidates }}
+        . {SOURCE}/src/tool/completion/_percore
+    """
+    done = subprocess.run(["zsh", "-fc", script], capture_output=True,
+                          text=True, timeout=TIMEOUT, check=True)
+    offered = dict(line.split(":", 1) for line in done.stdout.splitlines())
+    check(set(offered) == options_in_help("load"), done.stdout)
+    check(offered["--count"] == "end after N tables", done.stdout)
 
 
 # ---------------------------------------------------------------------------

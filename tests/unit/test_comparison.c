@@ -53,10 +53,10 @@ methods_stand_side_by_side_and_a_missing_one_says_why(void **state) {
   char *out = table_of(comparison, (struct window){0});
   assert_string_equal(
       out, "2026-11-20 22:42:12  over 2.000 s, all methods read within 0.3 ms\n"
-           "load % by method                          cpu0    cpu1\n"
-           "sum of columns                           191.9   191.9\n"
-           "schedstat [1]                                -       -\n"
-           "percore, source idle                      87.0    87.0\n"
+           "load % by method                           cpu0    cpu1\n"
+           "sum of columns                            191.9   191.9\n"
+           "schedstat [1]                                 -       -\n"
+           "percore, source idle                       87.0    87.0\n"
            "[1] /proc/schedstat is not there\n");
   free(out);
   free(comparison);
@@ -67,7 +67,7 @@ static void lines_hold_all_of_256_cores_in_blocks(void **state) {
   struct comparison *comparison = comparison_of(CORES);
   char *out = table_of(comparison, (struct window){0});
   assert_non_null(strstr(out, "  cpu255\n"));
-  assert_null(strstr(out, "--cores"));
+  assert_null(strstr(out, "left out"));
   free(out);
   free(comparison);
 }
@@ -90,7 +90,62 @@ static void the_comparison_keeps_within_any_window_and_counts_what_is_left_out(
       free(out);
     }
   char *out = table_of(comparison, (struct window){.width = 79, .height = 24});
-  assert_non_null(strstr(out, "\n25 of 256 cores; --cores LIST"));
+  assert_non_null(strstr(out, "\nleft out: 231 cores (--cores LIST"));
+  free(out);
+  free(comparison);
+}
+
+/* As on most machines: 13 methods, some without a value. */
+static struct comparison *many_methods(size_t cores) {
+  static double load[METHODS_MAX][CORES];
+  struct comparison *comparison = comparison_of(cores);
+  comparison->methods_len = 13;
+  for (size_t i = 0; i < comparison->methods_len; i++) {
+    struct comparison_method *method = &comparison->method[i];
+    *method = (struct comparison_method){.name = "method", .load = load[i]};
+    snprintf(method->title, sizeof(method->title), "method %zu", i);
+    if (i >= 8 && i < 12)
+      snprintf(method->why, sizeof(method->why),
+               "this machine has no counter that could be read, and this is a "
+               "sentence of two lines");
+  }
+  comparison->method[12].name = "percore";
+  snprintf(comparison->method[12].title, sizeof(comparison->method[12].title),
+           "percore, idle");
+  return comparison;
+}
+
+static void
+in_80_by_24_every_method_is_shown_and_notes_if_they_fit(void **state) {
+  (void)state;
+  struct comparison *comparison = many_methods(2);
+  char *out = table_of(comparison, (struct window){.width = 79, .height = 23});
+  assert_non_null(strstr(out, "method 0 "));
+  assert_non_null(strstr(out, "percore, idle"));
+  assert_non_null(strstr(out, "\n[4] this machine"));
+  assert_null(strstr(out, "left out"));
+  free(out);
+  out = table_of(comparison, (struct window){.width = 79, .height = 22});
+  assert_non_null(strstr(out, "method 11 "));
+  assert_null(strstr(out, "[4]"));
+  assert_non_null(strstr(out, "\nleft out: notes (a larger window"));
+  free(out);
+  free(comparison);
+}
+
+static void
+a_low_window_keeps_methods_with_values_and_percore_first_of_all(void **state) {
+  (void)state;
+  struct comparison *comparison = many_methods(2);
+  char *out = table_of(comparison, (struct window){.width = 79, .height = 12});
+  assert_non_null(strstr(out, "method 7 "));
+  assert_null(strstr(out, "method 8 "));
+  assert_non_null(strstr(out, "percore, idle"));
+  assert_non_null(strstr(out, "left out: 4 methods, notes"));
+  free(out);
+  out = table_of(comparison, (struct window){.width = 39, .height = 4});
+  assert_non_null(strstr(out, "percore"));
+  assert_non_null(strstr(out, "left out: 12 methods, notes\n"));
   free(out);
   free(comparison);
 }
@@ -132,6 +187,9 @@ int main(void) {
       cmocka_unit_test(lines_hold_all_of_256_cores_in_blocks),
       cmocka_unit_test(
           the_comparison_keeps_within_any_window_and_counts_what_is_left_out),
+      cmocka_unit_test(in_80_by_24_every_method_is_shown_and_notes_if_they_fit),
+      cmocka_unit_test(
+          a_low_window_keeps_methods_with_values_and_percore_first_of_all),
       cmocka_unit_test(
           the_json_comparison_names_the_missing_method_and_its_reason),
   };

@@ -1,7 +1,9 @@
 #include "unit.h"
 
+#include "temp_tree.h"
 #include "tool/doctor.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,12 +18,25 @@ static struct doctor_facts healthy(void) {
       .clocksource = "tsc",
       .pmus = "cpu msr software",
       .core_pmu = true,
+      .has_mperf = true,
       .has_paranoid = true,
       .paranoid = 2,
       .may_perf = true,
       .collectd = "/usr/sbin/collectd",
       .plugindir = "/usr/lib/collectd",
       .plugin_installed = true,
+      .regions = {.directory = "/run/percore",
+                  .mode = "drwxrwsr-t root percore",
+                  .group = 998,
+                  .member = true,
+                  .user = "ann",
+                  .alive = 1,
+                  .sockets = 1},
+      .running = {.pid = 42,
+                  .capabilities = CAPABILITY_PERFMON,
+                  .in_group = true,
+                  .open_files = 4096,
+                  .plugin = PLUGIN_LOADED},
   };
   for (int source = 0; source < SOURCES; source++)
     facts.source[source] =
@@ -45,7 +60,7 @@ static char *text_of(const struct doctor_facts *facts) {
   char *out = NULL;
   size_t size;
   FILE *file = open_memstream(&out, &size);
-  assert_int_equal(findings_text_write(file, &findings, facts, 80), 0);
+  assert_int_equal(findings_text_write(file, &findings, facts, 80, false), 0);
   fclose(file);
   return out;
 }
@@ -57,7 +72,7 @@ static void a_healthy_machine_needs_no_advice(void **state) {
   findings_make(&findings, &facts);
   for (size_t i = 0; i < findings.len; i++) {
     assert_int_equal(findings.finding[i].verdict, VERDICT_OK);
-    assert_null(findings.finding[i].advice);
+    assert_string_equal(findings.finding[i].advice, "");
   }
   char *out = text_of(&facts);
   assert_non_null(
@@ -77,7 +92,7 @@ a_counter_is_proposed_for_isolated_cores_with_its_cost(void **state) {
   for (int source = 0; source < SOURCE_IDLE; source++)
     facts.source[source] = (struct source_facts){0};
   findings_make(&findings, &facts);
-  assert_null(find(&findings, "isolated")->advice);
+  assert_string_equal(find(&findings, "isolated")->advice, "");
 }
 
 static void lxcfs_is_named_with_what_to_do(void **state) {
@@ -117,7 +132,7 @@ static void whatever_is_missing_comes_with_what_to_do(void **state) {
       findings_make(&findings, &facts);
       for (size_t i = 0; i < findings.len; i++)
         if (findings.finding[i].verdict != VERDICT_OK)
-          assert_non_null(findings.finding[i].advice);
+          assert_string_not_equal(findings.finding[i].advice, "");
       assert_int_equal(find(&findings, "plugin")->verdict, VERDICT_MISSING);
     }
   assert_false(facts_have_source(&facts));
@@ -126,20 +141,25 @@ static void whatever_is_missing_comes_with_what_to_do(void **state) {
   free(out);
 }
 
-static void missing_rights_are_advised_before_missing_hardware(void **state) {
+static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
   facts.hypervisor = true;
-  facts.core_pmu = facts.may_perf = false;
-  facts.source[SOURCE_REF_CYCLES] =
-      (struct source_facts){.reason = "it cannot be opened: Permission denied"};
+  facts.may_perf = false;
+  for (int source = 0; source < SOURCE_IDLE; source++)
+    facts.source[source] = (struct source_facts){0};
   findings_make(&findings, &facts);
   const struct finding *finding = find(&findings, "ref-cycles");
   assert_non_null(strstr(finding->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "CAP_PERFMON")->verdict, VERDICT_MISSING);
-  facts.may_perf = true;
+  assert_non_null(strstr(find(&findings, "mperf")->advice, "CAP_PERFMON"));
+  /* Nobody named an event. */
+  assert_null(strstr(find(&findings, "event")->advice, "CAP_PERFMON"));
+  assert_int_equal(find(&findings, "event")->verdict, VERDICT_NOTE);
+  facts.core_pmu = facts.has_mperf = false;
   findings_make(&findings, &facts);
+  assert_null(strstr(find(&findings, "mperf")->advice, "CAP_PERFMON"));
   finding = find(&findings, "ref-cycles");
   assert_non_null(strstr(finding->advice, "hypervisor"));
 }
@@ -195,8 +215,101 @@ static void a_source_that_only_a_name_brings_in_is_told_so(void **state) {
   struct doctor_facts facts = healthy();
   facts.source[SOURCE_MPERF].chosen = 0;
   char *out = text_of(&facts);
-  assert_non_null(strstr(out, "\nNo source is chosen by itself: name one"));
+  assert_non_null(strstr(out, "\nNo source is used by default: choose one"));
   free(out);
+}
+
+static void
+a_missing_directory_and_group_come_with_lines_to_type(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.regions.error = ENOENT;
+  facts.regions.group = -1;
+  findings_make(&findings, &facts);
+  const struct finding *finding = find(&findings, "directory");
+  assert_int_equal(finding->verdict, VERDICT_MISSING);
+  assert_non_null(strstr(finding->advice, "install -d -m 3775 -g percore"));
+  assert_non_null(strstr(find(&findings, "group")->advice, "groupadd"));
+}
+
+static void
+a_socket_that_cannot_be_read_says_why_and_what_to_type(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  struct regions_facts *regions = &facts.regions;
+  regions->member = false;
+  regions->sockets = 3;
+  regions->unreadable_len = 2;
+  snprintf(regions->unreadable[0].name, FACT_SIZE, "gtpu");
+  snprintf(regions->unreadable[0].why, FACT_SIZE, "Permission denied");
+  regions->unreadable[0].error = EACCES;
+  snprintf(regions->unreadable[1].name, FACT_SIZE, "old");
+  regions->unreadable[1].error = ECONNREFUSED;
+  findings_make(&findings, &facts);
+  assert_non_null(strstr(find(&findings, "group")->advice, "percore ann"));
+  const struct finding *socket = find(&findings, "socket");
+  assert_string_equal(socket->value, "gtpu: Permission denied");
+  assert_non_null(strstr(socket->advice, "usermod -aG percore ann"));
+  assert_non_null(strstr(socket[1].advice, "rm '/run/percore/old.sock'"));
+}
+
+static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.running = (struct collectd_facts){
+      .pid = 42, .uid = 1000, .plugin = PLUGIN_ABSENT, .open_files = 256};
+  findings_make(&findings, &facts);
+  assert_non_null(
+      strstr(find(&findings, "LoadPlugin")->advice, "LoadPlugin percore"));
+  assert_non_null(strstr(find(&findings, "counters")->advice,
+                         "AmbientCapabilities=CAP_PERFMON"));
+  char *out = text_of(&facts);
+  assert_non_null(strstr(out, "SupplementaryGroups=percore"));
+  free(out);
+  assert_non_null(strstr(find(&findings, "open files")->advice, "LimitNOFILE"));
+  facts.running.pid = 0;
+  findings_make(&findings, &facts);
+  assert_non_null(
+      strstr(find(&findings, "running")->advice, "systemctl start collectd"));
+}
+
+/* What /proc shows of two processes, the second a child of the first. */
+static void the_running_collectd_is_found_in_proc(void **state) {
+  (void)state;
+  struct temp_tree tree;
+  struct collectd_facts facts;
+  temp_tree_make(&tree);
+  temp_tree_write(&tree, "/7/comm", "bash\n");
+  temp_tree_write(&tree, "/100/comm", "collectd\n");
+  temp_tree_write(&tree, "/99/comm", "collectd\n");
+  temp_tree_write(&tree, "/99/status",
+                  "Name:\tcollectd\nUid:\t1\t1000\t1\t1\n"
+                  "Gid:\t4\t4\t4\t4\nGroups:\t27 998 \n"
+                  "CapEff:\t0000004000000000\n");
+  temp_tree_write(&tree, "/99/limits",
+                  "Limit                     Soft Limit  Hard Limit  Units\n"
+                  "Max open files            4096        524288      files\n");
+  temp_tree_write(
+      &tree, "/99/maps",
+      "7f00-7f01 r-xp 00000000 fd:00 1 /usr/sbin/collectd\n"
+      "7f02-7f03 r-xp 00000000 fd:00 2 /lib/percore.so (deleted)\n");
+  collectd_find(&facts, tree.root, 998);
+  assert_int_equal(facts.pid, 99);
+  assert_int_equal(facts.uid, 1000);
+  assert_true(facts.in_group);
+  assert_true(facts.capabilities == CAPABILITY_PERFMON);
+  assert_int_equal(facts.open_files, 4096);
+  assert_int_equal(facts.plugin, PLUGIN_REPLACED);
+  collectd_find(&facts, tree.root, 99);
+  assert_false(facts.in_group);
+  collectd_find(&facts, tree.root, 4);
+  assert_true(facts.in_group);
+  temp_tree_remove(&tree);
+  collectd_find(&facts, tree.root, 4);
+  assert_int_equal(facts.pid, 0);
 }
 
 int main(void) {
@@ -206,7 +319,11 @@ int main(void) {
       cmocka_unit_test(lxcfs_is_named_with_what_to_do),
       cmocka_unit_test(on_arm64_nothing_of_x86_is_advised),
       cmocka_unit_test(whatever_is_missing_comes_with_what_to_do),
-      cmocka_unit_test(missing_rights_are_advised_before_missing_hardware),
+      cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
+      cmocka_unit_test(a_missing_directory_and_group_come_with_lines_to_type),
+      cmocka_unit_test(a_socket_that_cannot_be_read_says_why_and_what_to_type),
+      cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
+      cmocka_unit_test(the_running_collectd_is_found_in_proc),
       cmocka_unit_test(without_paranoia_no_capability_is_needed),
       cmocka_unit_test(a_sampled_tick_is_told_wherever_it_matters),
       cmocka_unit_test(a_hypervisor_without_steal_is_noted),

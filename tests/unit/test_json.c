@@ -1,3 +1,5 @@
+#include "percore_config.h"
+
 #include "unit.h"
 
 #include "tool/json.h"
@@ -7,15 +9,25 @@
 #include <string.h>
 #include <yajl/yajl_tree.h>
 
+#define HEAD                                                                   \
+  "{\"command\":\"test\",\"version\":\"" PACKAGE_VERSION "\",\"hostname\":\""
+
+/* What comes after the names of version and host, which each document has. */
 static char *written(void (*write)(struct json *json)) {
   char *out = NULL;
   size_t size;
   FILE *file = open_memstream(&out, &size);
-  struct json *json = json_begin(file);
+  struct json *json = json_begin(file, "test");
   write(json);
   assert_int_equal(json_end(json), 0);
   fclose(file);
-  return out;
+  assert_int_equal(strncmp(out, HEAD, strlen(HEAD)), 0);
+  char *rest = strstr(out + strlen(HEAD), "\",");
+  assert_non_null(rest);
+  rest = strdup(rest + 1);
+  rest[0] = '{';
+  free(out);
+  return rest;
 }
 
 static void write_all_kinds(struct json *json) {
@@ -44,13 +56,15 @@ static void a_document_is_one_line(void **state) {
 static void write_unknown(struct json *json) {
   json_number(json, "nan", NAN);
   json_number(json, "inf", INFINITY);
+  json_number(json, "zero", -0.0);
   json_thousandths(json, "minus_inf", -INFINITY);
 }
 
-static void what_is_not_known_is_null(void **state) {
+static void what_is_unknown_is_null_and_zero_has_no_sign(void **state) {
   (void)state;
   char *out = written(write_unknown);
-  assert_string_equal(out, "{\"nan\":null,\"inf\":null,\"minus_inf\":null}\n");
+  assert_string_equal(
+      out, "{\"nan\":null,\"inf\":null,\"zero\":0,\"minus_inf\":null}\n");
   free(out);
 }
 
@@ -76,7 +90,7 @@ static void foreign_bytes_leave_a_document_that_parsers_accept(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_document_is_one_line),
-      cmocka_unit_test(what_is_not_known_is_null),
+      cmocka_unit_test(what_is_unknown_is_null_and_zero_has_no_sign),
       cmocka_unit_test(foreign_bytes_leave_a_document_that_parsers_accept),
   };
   return cmocka_run_group_tests_name("json", tests, NULL, NULL);

@@ -238,6 +238,98 @@ the_json_document_holds_every_core_and_null_for_the_unknown(void **state) {
   free(fixture);
 }
 
+static const char *line_of(const char *text, int line) {
+  for (; line > 0; line--)
+    text = strchr(text, '\n') + 1;
+  return text;
+}
+
+static void cores_are_ordered_by_the_chosen_column(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(3);
+  fixture->core[1].busy = 0.9;
+  fixture->core[2].busy = NAN;
+  struct window window = {.sort = 1};
+  char *out = table_of(fixture, window);
+  assert_non_null(strstr(line_of(out, 0), ", by load %\n"));
+  assert_int_equal(strncmp(line_of(out, 2), "    1 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 3), "    0 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
+  free(out);
+  window.reverse = true; /* what is unknown stays last */
+  out = table_of(fixture, window);
+  assert_int_equal(strncmp(line_of(out, 2), "    0 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 3), "    1 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 4), "    2 ", 6), 0);
+  free(out);
+  assert_true(load_table_columns() > 5);
+  out = table_of(fixture, (struct window){.reverse = true});
+  assert_int_equal(strncmp(line_of(out, 2), "    2 ", 6), 0);
+  free(out);
+  free(fixture);
+}
+
+static void only_the_chosen_cores_are_shown(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(8);
+  struct core_set cores;
+  core_set_clear(&cores);
+  core_set_add(&cores, 3);
+  char *out = table_of(fixture, (struct window){.cores = &cores});
+  assert_int_equal(strncmp(line_of(out, 2), "    3 ", 6), 0);
+  assert_int_equal(strncmp(line_of(out, 3), "load % of", 9), 0);
+  free(out);
+  free(fixture);
+}
+
+static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->core[0].hidden = -0.0004;
+  fixture->core[1].steal = -0.0;
+  char *out = table_of(fixture, (struct window){0});
+  assert_null(strstr(out, "-0.0"));
+  assert_non_null(strstr(out, "+0.0"));
+  free(out);
+  free(fixture);
+}
+
+/* Drops escape sequences; false if there were none. */
+static bool drop_colour(char *text) {
+  char *to = text;
+  bool dropped = false;
+  for (const char *from = text; *from != '\0';) {
+    if (*from == '\033') {
+      from += strcspn(from, "m") + 1;
+      dropped = true;
+    } else {
+      *to++ = *from++;
+    }
+  }
+  *to = '\0';
+  return dropped;
+}
+
+static void colour_changes_no_character_of_any_table(void **state) {
+  (void)state;
+  static const struct window windows[] = {
+      {0}, {.width = 80, .height = 24}, {.width = 27, .height = 9}};
+  struct fixture *fixture = machine_of(64);
+  fixture->core[3].busy = 0.95;
+  for (size_t i = 0; i < sizeof(windows) / sizeof(windows[0]); i++) {
+    struct window window = windows[i];
+    char *plain = table_of(fixture, window);
+    window.colour = true;
+    char *coloured = table_of(fixture, window);
+    assert_true(drop_colour(coloured));
+    assert_string_equal(coloured, plain);
+    assert_false(drop_colour(plain));
+    free(coloured);
+    free(plain);
+  }
+  free(fixture);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_machine_gets_one_line_per_core),
@@ -252,6 +344,10 @@ int main(void) {
           in_80_by_24_the_busiest_of_256_cores_are_shown_and_counted),
       cmocka_unit_test(
           the_json_document_holds_every_core_and_null_for_the_unknown),
+      cmocka_unit_test(cores_are_ordered_by_the_chosen_column),
+      cmocka_unit_test(only_the_chosen_cores_are_shown),
+      cmocka_unit_test(a_figure_that_rounds_to_zero_has_no_minus),
+      cmocka_unit_test(colour_changes_no_character_of_any_table),
   };
   setenv("TZ", "UTC", 1);
   return cmocka_run_group_tests_name("load_table", tests, NULL, NULL);

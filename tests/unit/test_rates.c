@@ -253,6 +253,30 @@ static void a_counter_that_steps_back_has_no_rate(void **state) {
   assert_nan(value("eth0", "packets"));
 }
 
+static void the_order_can_change_between_two_looks(void **state) {
+  (void)state;
+  uint32_t low = add_port("low"), high = add_port("high");
+  open_rates((struct rates_options){.sort = "row"});
+  look(1);
+  count(low, 1);
+  count(high, 2);
+  rates_sort(&fixture.rates, "packets", false);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "high");
+  rates_sort(&fixture.rates, "packets", true);
+  count(low, 1);
+  count(high, 2);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "low");
+  /* Another table's column: as the options say. */
+  rates_sort(&fixture.rates, "no_such_column", false);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "low");
+  rates_sort(&fixture.rates, NULL, true);
+  look(1);
+  assert_string_equal(fixture.rates.rows[0].name, "high");
+}
+
 int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
@@ -264,6 +288,7 @@ int main(void) {
       TEST(cores_have_rates_of_their_own),
       TEST(the_rows_kept_are_those_with_the_most_and_in_that_order),
       TEST(rows_can_be_left_in_the_order_of_the_producer),
+      TEST(the_order_can_change_between_two_looks),
       TEST(a_field_that_is_not_there_cannot_order_rows),
       TEST(percentiles_are_of_what_came_since_the_last_look),
       TEST(a_gauge_is_a_value_and_may_be_negative),

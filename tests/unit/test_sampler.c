@@ -51,16 +51,19 @@ static int teardown(void **state) {
   return 0;
 }
 
-static struct sampler *start(void) {
+static struct sampler *start_with(bool from_start) {
   struct sampler *sampler = NULL;
   const struct sampler_options options = {
       .engine = {.machine = &fake->machine, .source = SOURCE_AUTO},
       .figures = {.run_queue = true},
       .interval_ns = INTERVAL_NS,
+      .from_start = from_start,
   };
   assert_int_equal(sampler_start(&sampler, &options), 0);
   return sampler;
 }
+
+static struct sampler *start(void) { return start_with(false); }
 
 static struct snapshot *wait_for_one(struct sampler *sampler) {
   struct snapshot *snapshot = sampler_wait(sampler, 20 * FAKE_SECOND);
@@ -215,10 +218,24 @@ static void the_callers_signal_mask_is_as_it_was(void **state) {
   sampler_stop(sampler);
 }
 
+static void
+from_the_start_on_every_snapshot_covers_one_interval_as_measured(void **state) {
+  (void)state;
+  struct sampler *sampler = start_with(true);
+  for (int i = 0; i < 3; i++) {
+    struct snapshot *snapshot = wait_for_one(sampler);
+    assert_in_range(snapshot->covered_ns, INTERVAL_NS - 20 * LOOK_NS,
+                    INTERVAL_NS + 20 * LOOK_NS);
+    snapshot_free(snapshot);
+  }
+  sampler_stop(sampler);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(snapshots_come_at_each_multiple_of_the_interval),
+      TEST(from_the_start_on_every_snapshot_covers_one_interval_as_measured),
       TEST(snapshots_hold_loads_and_what_the_sampling_cost),
       TEST(who_is_late_loses_the_oldest_and_is_told_how_many),
       TEST(no_snapshot_waits_for_a_proof_that_is_tried_again),

@@ -368,9 +368,27 @@ static void every_wait_makes_progress(void **state) {
   }
 }
 
+static void
+intervals_that_begin_here_are_whole_from_the_first_on(void **state) {
+  (void)state;
+  struct play play = {.monotonic_ns = 12345,
+                      .realtime_ns = 1700000000 * SECOND + 987654321};
+  uint64_t begin_ns = play.realtime_ns;
+  schedule_start_here(&play.schedule, INTERVAL, SAMPLE, play.monotonic_ns,
+                      play.realtime_ns);
+  for (uint64_t n = 1; n <= 3; n++) {
+    while (!(take(&play).what & SCHEDULE_INTERVAL))
+      pass(&play, schedule_wait_ns(&play.schedule, play.monotonic_ns,
+                                   play.realtime_ns));
+    assert_int_equal(play.realtime_ns, begin_ns + n * INTERVAL);
+    assert_int_equal(play.due.stamp_ns, begin_ns + n * INTERVAL);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(snapshots_are_stamped_with_each_multiple_in_turn),
+      cmocka_unit_test(intervals_that_begin_here_are_whole_from_the_first_on),
       cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
       cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
       cmocka_unit_test(a_little_jitter_moves_no_stamp),

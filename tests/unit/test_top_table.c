@@ -26,6 +26,8 @@ static void numbers_are_short_and_have_three_digits(void **state) {
   assert_short(4560000, "4.56M");
   assert_short(1.8446744073709552e19, "18.4E");
   assert_short(-12345, "-12.3k");
+  assert_short(-0.0, "0");
+  assert_short(-0.001, "0.00");
   assert_short(NAN, "-");
 }
 
@@ -147,15 +149,16 @@ static void names_of_rows_cannot_steer_the_terminal(void **state) {
   end(&fixture);
 }
 
-static void a_region_that_is_gone_is_said_to_be(void **state) {
+static void a_region_that_has_ended_keeps_its_last_figures(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
   fixture.figures.alive = false;
   fixture.figures.why = "unit.sock: Connection refused";
   char *page = page_of(&fixture, (struct window){0});
-  assert_non_null(strstr(page, "unit is gone"));
-  assert_null(strstr(page, "port"));
+  assert_non_null(strstr(page, "unit has ended; these are its last figures"));
+  assert_non_null(strstr(page, "port: 3 rows"));
+  assert_non_null(strstr(page, "eth1"));
   free(page);
   end(&fixture);
 }
@@ -167,7 +170,7 @@ int main(void) {
       cmocka_unit_test(every_table_has_its_fields_with_their_units),
       cmocka_unit_test(a_page_fits_its_window_whatever_its_size),
       cmocka_unit_test(names_of_rows_cannot_steer_the_terminal),
-      cmocka_unit_test(a_region_that_is_gone_is_said_to_be),
+      cmocka_unit_test(a_region_that_has_ended_keeps_its_last_figures),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

@@ -66,7 +66,7 @@ static void json_has_every_bucket_and_every_digit(void **state) {
   char *text = NULL;
   size_t size;
   FILE *out = open_memstream(&text, &size);
-  struct json *json = json_begin(out);
+  struct json *json = json_begin(out, "dump");
   value_json(json, "latency", histogram, buckets);
   json_unsigned(json, "n", UINT64_MAX);
   assert_int_equal(json_end(json), 0);

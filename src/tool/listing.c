@@ -1,0 +1,147 @@
+#include "listing.h"
+
+#include "target.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  WAIT_MS = 500, /* for the answers of all producers together */
+  LOOK_MS = 10
+};
+
+/* ---------------------------------------------------------------------------
+ * Finding
+ */
+
+static const char *open_reader(struct listed *listed) {
+  struct region_reader_options options = target_options(0);
+  struct label label;
+  if (!label_split(&label, listed->name))
+    return "not a valid name of a region";
+  return region_reader_open(&listed->reader, label.region, label.instance,
+                            &options) == 0
+             ? NULL
+             : strerror(errno);
+}
+
+/* 0 or -errno. */
+static int find(struct listing *listing) {
+  int status = names_read(&listing->names);
+  if (status != 0)
+    return status;
+  listing->listed = calloc(listing->names.len + 1, sizeof(*listing->listed));
+  if (listing->listed == NULL)
+    return -ENOMEM;
+  for (size_t i = 0; i < listing->names.len; i++) {
+    listing->listed[i].name = listing->names.name[i];
+    listing->listed[i].fault = open_reader(&listing->listed[i]);
+  }
+  return 0;
+}
+
+/* Connects to all regions and waits for all together, so that producers that do
+ * not answer cost the time of one. */
+static void connect_all(struct listing *listing) {
+  for (int look = 0;; look++) {
+    bool waiting = false;
+    for (size_t i = 0; i < listing->names.len; i++) {
+      struct region_reader *reader = listing->listed[i].reader;
+      if (reader == NULL ||
+          (look > 0 && region_reader_presence(reader) != REGION_SILENT))
+        continue;
+      region_reader_refresh(reader);
+      waiting |= region_reader_presence(reader) == REGION_SILENT;
+    }
+    /* The next look is timed from now: if this process was delayed, the
+     * producers may have been delayed, too. */
+    if (!waiting || look == WAIT_MS / LOOK_MS ||
+        !sleep_until_ns(monotonic_ns() + LOOK_MS * UINT64_C(1000000)))
+      return;
+  }
+}
+
+void listing_free(struct listing *listing) {
+  for (size_t i = 0; listing->listed != NULL && i < listing->names.len; i++)
+    region_reader_close(listing->listed[i].reader);
+  free(listing->listed);
+  names_free(&listing->names);
+}
+
+int listing_read(struct listing *listing) {
+  *listing = (struct listing){0};
+  int status = find(listing);
+  if (status == 0)
+    connect_all(listing);
+  return status;
+}
+
+const char *listing_advice(int error) {
+  switch (error) {
+  case ENOENT:
+    return "'systemd-tmpfiles --create' makes it where percore is installed, "
+           "otherwise: groupadd -f percore && install -d -m 3775 -g percore "
+           "/run/percore; PERCORE_RUNTIME_DIR names another directory";
+  case EACCES:
+    return "run as root or as a member of the group percore";
+  default:
+    return "PERCORE_RUNTIME_DIR names another directory";
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * One region
+ */
+
+const char *listed_state(const struct listed *listed) {
+  if (listed->reader == NULL)
+    return "refused";
+  switch (region_reader_presence(listed->reader)) {
+  case REGION_ALIVE:
+    return "alive";
+  case REGION_SILENT:
+    return "silent";
+  case REGION_LEFT:
+    return "gone";
+  default:
+    break;
+  }
+  int error = region_reader_errno(listed->reader);
+  return error == ECONNREFUSED || error == ENOENT || error == ECONNRESET
+             ? "gone"
+         : error == EAGAIN ? "silent"
+                           : "refused";
+}
+
+int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed) {
+  struct region_reader *reader = listed->reader;
+  reason[0] = '\0';
+  if (reader == NULL) {
+    snprintf(reason, LISTED_WHY_SIZE, "%s", listed->fault);
+    return EINVAL;
+  }
+  if (region_reader_directory(reader) != NULL)
+    return 0;
+  const struct region_fault *fault = region_reader_fault(reader);
+  char text[REGION_FAULT_LINE];
+  region_fault_text(fault, text);
+  snprintf(reason, LISTED_WHY_SIZE, "%s", text);
+  return fault->error;
+}
+
+void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
+  int error = listed_reason(why, listed);
+  size_t used = strlen(why);
+  const char *advice = target_advice(error);
+  if (error != 0 && advice[0] != '\0')
+    snprintf(why + used, LISTED_WHY_SIZE - used, ": %s", advice);
+  if (error != 0)
+    return;
+  uint64_t refused = region_reader_attach_refused(listed->reader);
+  if (refused > 0)
+    snprintf(why, LISTED_WHY_SIZE,
+             "%llu attaching threads found no slot: their counts are lost",
+             (unsigned long long)refused);
+}

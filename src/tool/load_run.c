@@ -1,0 +1,198 @@
+/* percore load -- COMMAND: loads over the run of a command. */
+#include "load_options.h"
+#include "load_print.h"
+#include "messages.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define COMMAND "load"
+
+/* Exit statuses of shells: for a command that cannot be run, and to be added to
+ * the number of the signal that ended a command. */
+enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
+
+/* ---------------------------------------------------------------------------
+ * The command
+ */
+
+/* Signals that wait_until waits for. */
+static void waited_signals(sigset_t *set) {
+  sigemptyset(set);
+  sigaddset(set, SIGCHLD);
+  sigaddset(set, SIGINT);
+  sigaddset(set, SIGTERM);
+  sigaddset(set, SIGHUP);
+}
+
+/* What percore changes for itself and restores for the command. */
+struct inherited {
+  sigset_t mask;
+  struct rlimit files;
+};
+
+static void run_command(char **words, const struct inherited *inherited,
+                        int report) {
+  signal(SIGPIPE, SIG_DFL);
+  sigprocmask(SIG_SETMASK, &inherited->mask, NULL);
+  setrlimit(RLIMIT_NOFILE, &inherited->files);
+  execvp(words[0], words);
+  int error = errno;
+  if (write(report, &error, sizeof(error)) < 0)
+    _exit(NOT_RUNNABLE);
+  _exit(NOT_FOUND);
+}
+
+/* Returns the pid, or -errno of fork or exec. */
+static pid_t start(char **words, const struct inherited *inherited) {
+  int report[2], error = 0;
+  if (pipe2(report, O_CLOEXEC) != 0)
+    return -errno;
+  pid_t pid = fork();
+  if (pid == 0)
+    run_command(words, inherited, report[1]);
+  int failed = pid < 0 ? errno : 0;
+  close(report[1]);
+  /* The pipe closes when the command runs. */
+  if (pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error)) {
+    waitpid(pid, NULL, 0);
+    failed = error;
+  }
+  close(report[0]);
+  return failed != 0 ? -failed : pid;
+}
+
+/* Waits until `time_ns` of CLOCK_MONOTONIC, or until the command has ended:
+ * then returns true and the exit status. Passes signals on to the command,
+ * except those of the terminal, which the command receives itself. */
+static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
+  sigset_t signals;
+  waited_signals(&signals);
+  while (true) {
+    int status;
+    if (waitpid(pid, &status, WNOHANG) == pid) {
+      *exit_status = WIFSIGNALED(status) ? SIGNALLED + WTERMSIG(status)
+                                         : WEXITSTATUS(status);
+      return true;
+    }
+    uint64_t now_ns = monotonic_ns();
+    if (now_ns >= time_ns)
+      return false;
+    struct timespec left = {.tv_sec = (time_t)((time_ns - now_ns) / 1000000000),
+                            .tv_nsec = (long)((time_ns - now_ns) % 1000000000)};
+    siginfo_t info;
+    int number = sigtimedwait(&signals, &info, &left);
+    if (number > 0 && number != SIGCHLD && info.si_code <= 0)
+      kill(pid, number);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Its loads
+ */
+
+struct measuring {
+  struct engine *engine;
+  struct figures *figures;
+  struct inherited inherited;
+  uint64_t began_ns;
+};
+
+static void sample(const struct measuring *measuring) {
+  engine_sample(measuring->engine, false);
+  figures_sample(measuring->figures);
+}
+
+/* Samples until the command has ended. Returns its exit status. */
+static int measure(const struct measuring *measuring, pid_t pid) {
+  uint64_t window_ns = load_sample_interval_ns(3600);
+  uint64_t averages_ns = measuring->began_ns;
+  int exit_status;
+  for (uint64_t due_ns = monotonic_ns();;) {
+    due_ns += window_ns;
+    if (wait_until(pid, due_ns, &exit_status))
+      break;
+    sample(measuring);
+    if (monotonic_ns() - averages_ns >= LOADAVG_INTERVAL_NS) {
+      figures_load_average(measuring->figures);
+      averages_ns += LOADAVG_INTERVAL_NS;
+    }
+  }
+  sample(measuring);
+  return exit_status;
+}
+
+static int show(const struct measuring *measuring, bool json) {
+  struct snapshot *snapshot = figures_interval(measuring->figures);
+  struct timespec now;
+  if (snapshot == NULL)
+    return -ENOMEM;
+  clock_gettime(CLOCK_REALTIME, &now);
+  snapshot->time_ns =
+      (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  snapshot->covered_ns =
+      engine_time_ns(measuring->engine) - measuring->began_ns;
+  fflush(stdout);
+  int status = json ? load_json_write(stderr, snapshot)
+                    : load_table_write(stderr, snapshot, (struct window){0});
+  snapshot_free(snapshot);
+  return status;
+}
+
+static int run(struct measuring *measuring, const struct load_options *options,
+               char **words) {
+  sigset_t signals;
+  engine_prove(measuring->engine);
+  if (!engine_has_source(measuring->engine))
+    return say_failure(COMMAND, LOAD_NO_SOURCE);
+  if (stop_requested())
+    return TOOL_FAILURE;
+  waited_signals(&signals);
+  sigprocmask(SIG_BLOCK, &signals, &measuring->inherited.mask);
+  sample(measuring);
+  figures_load_average(measuring->figures);
+  snapshot_free(figures_interval(measuring->figures));
+  measuring->began_ns = engine_time_ns(measuring->engine);
+  pid_t pid = start(words, &measuring->inherited);
+  if (pid < 0) {
+    say_failure(COMMAND, "cannot run '%s': %s", words[0], strerror(-pid));
+    return pid == -ENOENT ? NOT_FOUND : NOT_RUNNABLE;
+  }
+  int exit_status = measure(measuring, pid);
+  int status = show(measuring, options->json);
+  if (status != 0)
+    say_failure(COMMAND, "%s", strerror(-status));
+  return exit_status;
+}
+
+int load_command_run(const struct load_options *options,
+                     struct machine *machine, char **words) {
+  struct messages *messages = messages_open(COMMAND, false);
+  if (messages == NULL)
+    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  struct engine_options engine =
+      load_engine_options(options, machine, messages_journal(messages));
+  struct measuring measuring = {0};
+  getrlimit(RLIMIT_NOFILE, &measuring.inherited.files);
+  int result, status = engine_open(&measuring.engine, &engine);
+  if (status == 0)
+    measuring.figures = figures_open(&load_figures, measuring.engine);
+  if (status == 0 && measuring.figures == NULL)
+    status = -ENOMEM;
+  if (status == 0)
+    result = run(&measuring, options, words);
+  else
+    result = say_failure(COMMAND, "cannot read loads: %s", strerror(-status));
+  figures_close(measuring.figures);
+  engine_close(measuring.engine);
+  messages_close(messages);
+  return result;
+}

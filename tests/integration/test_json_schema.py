@@ -1,0 +1,107 @@
+#!/usr/bin/python3
+"""What --json prints, held against percore.schema.json."""
+
+import copy
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import Skip, check  # noqa: E402
+from region_harness import RuntimeDir, run_tests  # noqa: E402
+
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)),
+                      "../../src/tool/percore.schema.json")
+
+
+def validator():
+    if jsonschema is None:
+        raise Skip("python3-jsonschema is missing")
+    with open(SCHEMA, encoding="utf-8") as file:
+        schema = json.load(file)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+def errors_of(schema, document):
+    return [error.message[:300] for error in schema.iter_errors(document)]
+
+
+def obeys(schema, document):
+    errors = errors_of(schema, document)
+    check(not errors, f"{document.get('command')}: {errors}")
+
+
+def test_every_command():
+    """every document of every command obeys the schema"""
+    schema = validator()
+    with RuntimeDir() as place:
+        producer = place.produce("demo", "--rows", "3", "--workers", "2")
+        killed = place.produce("killed")
+        killed.kill()
+        for arguments in (["load", "-i", "0.2", "-n", "2"],
+                          ["load", "-m", "-i", "0.2", "-n", "1"],
+                          ["regions"],
+                          ["top", "demo", "-i", "0.2", "-n", "2"],
+                          ["top", "demo", "-i", "0.2", "-n", "1", "-p"],
+                          ["dump", "demo"], ["dump", "demo", "--per-core"],
+                          ["check", "demo"], ["doctor"]):
+            documents = place.documents(*arguments)
+            check(documents, f"{arguments}: nothing")
+            for document in documents:
+                obeys(schema, document)
+                check(document["hostname"] == os.uname().nodename,
+                      str(document["hostname"]))
+        producer.end()
+
+
+def test_hostile_producer():
+    """documents about a producer with hostile names obey the schema"""
+    schema = validator()
+    with RuntimeDir() as place:
+        place.produce("hostile", "--hostile")
+        for arguments in (["dump", "hostile"], ["regions"],
+                          ["top", "hostile", "-n", "1", "-i", "0.1"]):
+            for document in place.documents(*arguments):
+                obeys(schema, document)
+
+
+def test_command_and_no_directory():
+    """loads over a command, and regions without their directory, obey it"""
+    schema = validator()
+    with RuntimeDir() as place:
+        done = place.run("load", "--json", "--", "sleep", "0.3")
+        check(done.returncode == 0, done.stderr)
+        document = json.loads(done.stderr.splitlines()[-1])
+        obeys(schema, document)
+        check(0.3 <= document["interval_s"], str(document["interval_s"]))
+        place.environment["PERCORE_RUNTIME_DIR"] = f"{place.path}/none"
+        done = place.run("regions", "--json")
+        check(done.returncode == 1 and "install -d" in done.stderr,
+              done.stderr)
+        document = json.loads(done.stdout)
+        obeys(schema, document)
+        check(document["regions"] == [] and document["why"], str(document))
+
+
+def test_the_schema_refuses():
+    """the schema refuses a document with a wrong, missing or unknown member"""
+    schema = validator()
+    with RuntimeDir() as place:
+        good = place.documents("load", "-i", "0.2", "-n", "1")[0]
+    for change in (lambda document: document.pop("hostname"),
+                   lambda document: document.update(unknown=1),
+                   lambda document: document["cores"][0].update(load=2),
+                   lambda document: document["cores"][0].pop("proof")):
+        bad = copy.deepcopy(good)
+        change(bad)
+        check(errors_of(schema, bad), "not refused")
+
+
+if __name__ == "__main__":
+    run_tests(globals())

@@ -1,0 +1,129 @@
+#include "unit.h"
+
+#include "cycles/core_set.h"
+#include "tool/names.h"
+#include "tool/tool.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct command *const commands[] = {
+    &load_command,  &regions_command, &top_command,    &dump_command,
+    &reset_command, &check_command,   &doctor_command,
+};
+#define COMMANDS (sizeof(commands) / sizeof(commands[0]))
+
+struct options {
+  bool flag;
+  const char *text;
+  double number;
+  uint64_t whole;
+  struct core_set cores;
+};
+
+static const char *choice(int i) {
+  static const char *const names[] = {"one", "two", NULL};
+  return names[i];
+}
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct options, flag, 'f', "flag", ARGUMENT_FLAG, NULL, "a flag"),
+    ARGUMENT(struct options, text, 't', "text", ARGUMENT_TEXT, "TEXT", "a text",
+             .choice = choice),
+    ARGUMENT(struct options, number, 'n', "number", ARGUMENT_NUMBER, "N",
+             "a number", .min = 0.5, .max = 10),
+    ARGUMENT(struct options, whole, 'w', "whole", ARGUMENT_WHOLE, "N",
+             "a whole number", .min = 1, .max = 1e15),
+    ARGUMENT(struct options, cores, 'c', "cores", ARGUMENT_CORES, "LIST",
+             "cores"),
+};
+
+static const struct command command = {.name = "test",
+                                       .words = "WORD",
+                                       .about = "About.",
+                                       .arguments = ARGUMENTS(arguments),
+                                       .words_max = 1};
+
+/* The status of a command line of at most two words, and what it set. */
+static int status_of(const char *first, const char *second,
+                     struct options *options) {
+  char *argv[] = {"test", (char *)first, (char *)second, NULL};
+  int argc = 1 + (first != NULL) + (second != NULL);
+  *options = (struct options){0};
+  optind = 0;
+  return arguments_read(&command, argc, argv, options);
+}
+
+static void an_option_sets_its_member_and_nothing_else(void **state) {
+  (void)state;
+  struct options options;
+  assert_int_equal(status_of("--flag", NULL, &options), -1);
+  assert_true(options.flag);
+  assert_null(options.text);
+  assert_int_equal(status_of("--text", "two", &options), -1);
+  assert_string_equal(options.text, "two");
+  assert_int_equal(status_of("-n", "0.5", &options), -1);
+  assert_near(options.number, 0.5, 0);
+  assert_int_equal(status_of("-w", "1000000000000000", &options), -1);
+  assert_int_equal(options.whole, UINT64_C(1000000000000000));
+  assert_int_equal(status_of("-c", "0-1,8", &options), -1);
+  assert_int_equal(core_set_count(&options.cores), 3);
+}
+
+static void what_is_no_value_of_an_option_is_refused(void **state) {
+  (void)state;
+  static const char *const wrong[][2] = {
+      {"--text", "three"}, {"-n", "0.4"},   {"-n", "1s"},
+      {"-n", "nan"},       {"-n", ""},      {"-w", "1.5"},
+      {"-w", "0"},         {"-w", "-1"},    {"-c", ""},
+      {"-c", "3-1"},       {"-c", "99999"}, {"--nonsense", NULL},
+      {"-n", NULL},        {"one", "two"},
+  };
+  struct options options;
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    assert_int_equal(status_of(wrong[i][0], wrong[i][1], &options), TOOL_USAGE);
+}
+
+static void no_command_has_two_options_of_one_name_or_letter(void **state) {
+  (void)state;
+  for (size_t c = 0; c < COMMANDS; c++)
+    for (size_t i = 0; i < commands[c]->arguments_len; i++) {
+      const struct argument *one = &commands[c]->arguments[i];
+      assert_null(strchr("hV", one->letter));
+      assert_true((one->type == ARGUMENT_FLAG) == (one->value == NULL));
+      for (size_t j = 0; j < i; j++) {
+        assert_int_not_equal(one->letter, commands[c]->arguments[j].letter);
+        assert_string_not_equal(one->name, commands[c]->arguments[j].name);
+      }
+    }
+}
+
+static void labels_are_split_as_written_and_only_if_valid(void **state) {
+  (void)state;
+  struct label label;
+  assert_true(label_split(&label, "gtpu"));
+  assert_string_equal(label.region, "gtpu");
+  assert_null(label.instance);
+  assert_true(label_split(&label, "gtpu@east"));
+  assert_string_equal(label.region, "gtpu");
+  assert_string_equal(label.instance, "east");
+  static const char *const wrong[] = {"",     "@east", "gtpu@",
+                                      "GTPU", "a/b",   "gtpu@e@w"};
+  for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+    assert_false(label_split(&label, wrong[i]));
+  char longest[LABEL_SIZE + 1];
+  memset(longest, 'a', sizeof(longest));
+  longest[LABEL_SIZE] = '\0';
+  assert_false(label_split(&label, longest));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(an_option_sets_its_member_and_nothing_else),
+      cmocka_unit_test(what_is_no_value_of_an_option_is_refused),
+      cmocka_unit_test(no_command_has_two_options_of_one_name_or_letter),
+      cmocka_unit_test(labels_are_split_as_written_and_only_if_valid),
+  };
+  return cmocka_run_group_tests_name("arguments", tests, NULL, NULL);
+}
