@@ -237,7 +237,7 @@ static int map_main(int argc, char **argv) {
   int status = arguments_read(&map_command, argc, argv, &options);
   if (status >= 0)
     return status;
-  if (strcmp(argv[optind], "list") == 0)
+  if (optind + 1 == argc && strcmp(argv[optind], "list") == 0)
     return list(&options);
   return say_usage(COMMAND, "give list, top MAP or dump MAP");
 }
@@ -254,8 +254,7 @@ const struct command map_command = {
         "may follow it. Reads the type information of a map, which takes "
         "CAP_SYS_ADMIN.",
     .arguments = ARGUMENTS(arguments),
-    .words_min = 1,
-    .words_max = 1,
-    .words_advice = "give list, top MAP or dump MAP",
+    .words_min = 0,
+    .words_max = 3,
     .run = map_main,
 };
