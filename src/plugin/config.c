@@ -140,6 +140,13 @@ static int read_region(void *into,
   return region_config_read(&config->regions, item);
 }
 
+static int read_map(void *into,
+                    __attribute__((unused)) const struct config_option *option,
+                    const oconfig_item_t *item) {
+  struct config *config = into;
+  return map_config_read(&config->maps, &config->regions, item);
+}
+
 static int read_sys_root(void *into, const struct config_option *option,
                          const oconfig_item_t *item) {
   struct config *config = into;
@@ -343,6 +350,7 @@ static const struct config_option plugin_options[] = {
      .allowed = "a block, <LoadAverage> to </LoadAverage>",
      .block = load_average_options},
     {.key = "Region", .read = read_region, .allowed = ""},
+    {.key = "Map", .read = read_map, .allowed = ""},
     {.key = NULL},
 };
 
@@ -372,6 +380,7 @@ void config_free(struct config *config) {
   sfree(config->sys_root);
   sfree(config->load.event);
   region_configs_free(&config->regions);
+  map_configs_free(&config->maps);
   config_init(config);
 }
 

@@ -27,6 +27,7 @@
 
 #include "config_option.h"
 #include "cycles/sampler.h"
+#include "map_config.h"
 #include "region_config.h"
 
 /* Load averages are always kept over 60, 300 and 900 s (type `load`). */
@@ -75,6 +76,7 @@ struct config {
   } load_average;
 
   struct region_configs regions;
+  struct map_configs maps;
 };
 
 /* Sets every option to its default. */

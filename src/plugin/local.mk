@@ -9,6 +9,8 @@ libplugin_la_SOURCES = \
 	src/plugin/config_option.c src/plugin/config_option.h \
 	src/plugin/dispatch.c src/plugin/dispatch.h \
 	src/plugin/put.c src/plugin/put.h \
+	src/plugin/map_config.c src/plugin/map_config.h \
+	src/plugin/map_sampler.c src/plugin/map_sampler.h \
 	src/plugin/notify.c src/plugin/notify.h \
 	src/plugin/plugin.c \
 	src/plugin/region_choice.c \
@@ -32,7 +34,7 @@ libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 
 plugin_LTLIBRARIES = percore.la
 percore_la_SOURCES =
-percore_la_LIBADD = libplugin.la libregion.la libcycles.la
+percore_la_LIBADD = libplugin.la libmap.la libregion.la libcycles.la
 percore_la_LDFLAGS = -module -avoid-version -shared \
 	-export-symbols-regex '^module_register$$'
 

@@ -2,6 +2,7 @@
  * options, so files are opened and threads are started in init, not before. */
 #include "config.h"
 #include "dispatch.h"
+#include "map_sampler.h"
 #include "notify.h"
 #include "region_dispatch.h"
 #include "region_sampler.h"
@@ -24,6 +25,7 @@ static struct {
   struct region_sampler *region_sampler; /* NULL: as above */
   /* Not freed: that could take seconds, and the process ends here. */
   struct region_sampler *ended_region_sampler;
+  struct map_sampler *map_sampler; /* NULL: no <Map> */
   struct region_dispatch region_dispatch;
   size_t region_room; /* values that MaxValues left for regions last time */
   c_complain_t regions_unread;
@@ -127,6 +129,15 @@ static void start_region_sampler(void) {
                   STRERROR(-status));
 }
 
+static void start_map_sampler(void) {
+  int status = map_sampler_start(&plugin.map_sampler, &plugin.config.maps,
+                                 interval_ns(plugin.dispatch.interval));
+  if (status != 0)
+    ERROR("percore: no map is read: cannot start a thread: %s; restart "
+          "collectd.",
+          STRERROR(-status));
+}
+
 static void dispatch_regions(void) {
   struct region_snapshot *snapshot;
   while ((snapshot = region_sampler_take(plugin.region_sampler)) != NULL) {
@@ -193,11 +204,14 @@ static int percore_init(void) {
   plugin.retry_delay = 0;
   try_to_start();
   start_region_sampler();
+  start_map_sampler();
   return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
 }
 
 static int percore_shutdown(void) {
   stop_sampler();
+  map_sampler_stop(plugin.map_sampler);
+  plugin.map_sampler = NULL;
   region_sampler_stop(plugin.region_sampler);
   plugin.ended_region_sampler = plugin.region_sampler;
   plugin.region_sampler = NULL;

@@ -309,6 +309,9 @@ void region_configs_free(struct region_configs *configs) {
     free(region->name);
   }
   free(configs->list);
+  for (size_t i = 0; i < configs->published_len; i++)
+    free(configs->published[i]);
+  free(configs->published);
   *configs = (struct region_configs){0};
 }
 
@@ -316,9 +319,26 @@ void region_configs_free(struct region_configs *configs) {
  * Questions
  */
 
+static bool is_published(const struct region_configs *configs,
+                         const char *region) {
+  for (size_t i = 0; i < configs->published_len; i++)
+    if (strcmp(configs->published[i], region) == 0)
+      return true;
+  return false;
+}
+
+int region_config_publish(struct region_configs *configs, const char *region) {
+  if (is_published(configs, region))
+    return 0;
+  char **name =
+      append(&configs->published, &configs->published_len, sizeof(*name));
+  return name != NULL && (*name = copy_of(region)) != NULL ? 0 : -1;
+}
+
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region) {
-  const struct region_config *every = configs->len == 0 ? &defaults : NULL;
+  bool by_default = configs->len == 0 || is_published(configs, region);
+  const struct region_config *every = by_default ? &defaults : NULL;
   for (size_t i = 0; i < configs->len; i++) {
     if (configs->list[i].name == NULL)
       every = &configs->list[i];

@@ -52,6 +52,8 @@ struct region_config {
 struct region_configs {
   struct region_config *list;
   size_t len;
+  char **published; /* regions that this plugin makes itself, of BPF maps */
+  size_t published_len;
 };
 
 void region_configs_free(struct region_configs *configs);
@@ -62,8 +64,13 @@ void region_configs_free(struct region_configs *configs);
 int region_config_read(struct region_configs *configs,
                        const oconfig_item_t *block);
 
-/* The options for a region: its own block, else that of "*", else, where there
- * is no block at all, the defaults; NULL: it is not to be read. */
+/* Adds the name of a region that is read even if only other regions have a
+ * block. Returns 0 or -1. */
+int region_config_publish(struct region_configs *configs, const char *region);
+
+/* The options for a region: its own block, else that of "*", else, if there is
+ * no block at all or this plugin publishes the region, the defaults; NULL: it is
+ * not to be read. */
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region);
 

@@ -27,6 +27,7 @@ libcommand_la_SOURCES = \
 	src/tool/load_options.c src/tool/load_options.h \
 	src/tool/load_run.c \
 	src/tool/load_table.c \
+	src/tool/map.c \
 	src/tool/messages.c src/tool/messages.h \
 	src/tool/method_readers.c src/tool/methods_private.h \
 	src/tool/methods.c \
@@ -47,7 +48,7 @@ libcommand_la_SOURCES = \
 	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libmap.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions

@@ -12,6 +12,15 @@
 
 enum { HELLO_WAIT_MS = 1000 };
 
+static void (*renew_region)(void);
+
+void target_renew_by(void (*renew)(void)) { renew_region = renew; }
+
+void target_renew(void) {
+  if (renew_region != NULL)
+    renew_region();
+}
+
 /* All readers of a command share one receiver, which ends with the command. */
 struct region_reader_options target_options(int hello_wait_ms) {
   static struct region_receiver *receiver;

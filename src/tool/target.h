@@ -23,6 +23,11 @@ int target_connect(const char *command, const char *region,
 int target_say_why(const char *command, const char *region,
                    const struct region_reader *reader);
 
+/* Has `renew` called before each look at a region, for regions that this process
+ * makes itself. */
+void target_renew_by(void (*renew)(void));
+void target_renew(void);
+
 /* Options of a reader that accepts regions of any user and of any size: the
  * output shows the owner, and a size is address space, not memory. */
 struct region_reader_options target_options(int hello_wait_ms);

@@ -134,6 +134,7 @@ static const char *chosen_column(const struct top_figures *figures,
 static int read_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
   int status = 0;
+  target_renew();
   if (figures->with_workers)
     workers_read(&figures->workers, top->reader, monotonic_ns());
   for (size_t t = 0; top->view != NULL && t < figures->tables_len; t++)

@@ -1,5 +1,5 @@
 BENCHES += tests/bench/region_updates tests/bench/patterns \
-	tests/bench/region_reads
+	tests/bench/region_reads tests/bench/map_updates
 tests_bench_region_updates_SOURCES = tests/bench/region_updates.c \
 	tests/bench/bench.h
 tests_bench_region_updates_LDADD = libregion.la
@@ -8,3 +8,5 @@ tests_bench_region_reads_SOURCES = tests/bench/region_reads.c \
 tests_bench_region_reads_LDADD = libregion.la
 tests_bench_patterns_SOURCES = tests/bench/patterns.c tests/bench/bench.h
 tests_bench_patterns_LDADD = libregion.la
+tests_bench_map_updates_SOURCES = tests/bench/map_updates.c tests/bench/bench.h
+tests_bench_map_updates_LDADD = libmap.la libregion.la

@@ -56,6 +56,13 @@ probe_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
+# BPF maps of a real XDP program; takes clang, bpftool and root.
+EXTRA_DIST += tests/integration/test_map.py contrib/producers/xdp/load \
+	contrib/producers/xdp/gateway.bpf.c
+if PLUGIN
+TESTS += tests/integration/test_map.py
+endif
+
 # Tests of percore(1) without collectd.
 EXTRA_DIST += tests/integration/test_command.py tests/integration/test_compare.py
 if TOOL

@@ -1,0 +1,286 @@
+#include "fields.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEPTH_MAX 8
+#define ELEMENTS_MAX 256 /* of an array: longer ones are data, not counters */
+#define STEPS_MAX 65536
+
+struct walk {
+  const struct btf *btf;
+  uint32_t value_size;
+  struct map_field list[MAP_FIELDS_MAX];
+  size_t len;
+  bool full;
+  int steps; /* bounds what arrays of arrays can cost */
+};
+
+/* Where the walk is: the name so far and what tags say of it. */
+struct place {
+  char name[MAP_NAME_SIZE];
+  uint32_t offset;
+  int depth;
+  const char *gauge, *counter, *help;
+};
+
+bool map_clean_name(char *name, size_t size, const char *text,
+                    bool underscores) {
+  size_t length = 0;
+  while (*text != '\0' && !isalpha((unsigned char)*text))
+    text++;
+  for (; *text != '\0' && length + 1 < size; text++)
+    if (isalnum((unsigned char)*text))
+      name[length++] = (char)tolower((unsigned char)*text);
+    else if (underscores)
+      name[length++] = '_';
+  name[length] = '\0';
+  return length > 0;
+}
+
+uint64_t map_field_value(const struct map_field *field, const void *value) {
+  uint8_t one;
+  uint16_t two;
+  uint32_t four;
+  uint64_t eight;
+  const char *at = (const char *)value + field->offset;
+  switch (field->size) {
+  case 1:
+    memcpy(&one, at, sizeof(one));
+    return field->is_signed ? (uint64_t)(int8_t)one : one;
+  case 2:
+    memcpy(&two, at, sizeof(two));
+    return field->is_signed ? (uint64_t)(int16_t)two : two;
+  case 4:
+    memcpy(&four, at, sizeof(four));
+    return field->is_signed ? (uint64_t)(int32_t)four : four;
+  default:
+    memcpy(&eight, at, sizeof(eight));
+    return eight;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * The walk
+ */
+
+static void take(struct walk *walk, const struct place *place,
+                 const struct btf_type *type) {
+  bool is_integer = BTF_INFO_KIND(type->info) == BTF_KIND_INT;
+  uint32_t encoding = 0;
+  if (is_integer)
+    memcpy(&encoding, btf_tail(type), sizeof(encoding));
+  bool is_signed = is_integer ? BTF_INT_ENCODING(encoding) & BTF_INT_SIGNED
+                              : BTF_INFO_KFLAG(type->info);
+  bool is_number =
+      is_integer && (BTF_INT_ENCODING(encoding) & BTF_INT_BOOL) == 0;
+  uint32_t size = type->size;
+  if ((size != 1 && size != 2 && size != 4 && size != 8) ||
+      size > walk->value_size || place->offset > walk->value_size - size)
+    return;
+  if (walk->len == MAP_FIELDS_MAX) {
+    walk->full = true;
+    return;
+  }
+  struct map_field *field = &walk->list[walk->len];
+  *field = (struct map_field){
+      .offset = place->offset,
+      .size = (uint8_t)size,
+      .is_signed = is_signed,
+      .is_gauge = place->gauge != NULL ||
+                  (place->counter == NULL && (is_signed || !is_number)),
+      .is_tagged =
+          place->gauge != NULL || place->counter != NULL || place->help != NULL,
+  };
+  const char *name = place->name[0] != '\0' ? place->name : "value";
+  if (place->help != NULL)
+    snprintf(field->help, sizeof(field->help), "%s", place->help);
+  if (map_clean_name(field->name, sizeof(field->name), name, true))
+    walk->len++;
+}
+
+static void walk_type(struct walk *walk, uint32_t id,
+                      const struct place *place);
+
+/* Walks into a member, element or variable. tag_id and tag_member say where
+ * its tags hang. */
+static void walk_into(struct walk *walk, const struct place *outer,
+                      uint32_t type, const char *name, uint64_t offset,
+                      uint32_t tag_id, int tag_member) {
+  struct place place = *outer;
+  if (place.depth++ == DEPTH_MAX || offset > walk->value_size ||
+      walk->steps++ >= STEPS_MAX)
+    return;
+  place.offset = outer->offset + (uint32_t)offset;
+  bool joined = outer->name[0] != '\0' && name[0] != '\0';
+  int length = snprintf(place.name, sizeof(place.name), "%s%s%s", outer->name,
+                        joined ? "_" : "", name);
+  if (length >= (int)sizeof(place.name))
+    return;
+  if (tag_id != 0) {
+    const char *gauge = btf_tag(walk->btf, tag_id, tag_member, "percore:gauge");
+    const char *counter =
+        btf_tag(walk->btf, tag_id, tag_member, "percore:counter");
+    const char *help = btf_tag(walk->btf, tag_id, tag_member, "percore:help=");
+    place.gauge = gauge != NULL ? gauge : place.gauge;
+    place.counter = counter != NULL ? counter : place.counter;
+    place.help = help != NULL ? help : place.help;
+  }
+  walk_type(walk, type, &place);
+}
+
+/* Members that the kernel or the compiler uses. */
+static bool is_private(const char *name) {
+  return name[0] == '_' || strncmp(name, "pad", 3) == 0;
+}
+
+static bool is_kernel_object(const char *name) {
+  static const char *const names[] = {
+      "bpf_spin_lock", "bpf_timer",   "bpf_list_head",
+      "bpf_list_node", "bpf_rb_root", "bpf_rb_node",
+      "bpf_refcount",  "bpf_wq",      "bpf_res_spin_lock"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (strcmp(name, names[i]) == 0)
+      return true;
+  return false;
+}
+
+/* The members of a union are names for one thing: the first is taken. */
+static void walk_struct(struct walk *walk, uint32_t id,
+                        const struct btf_type *type,
+                        const struct place *place) {
+  if (is_kernel_object(btf_name(walk->btf, type->name_off)))
+    return;
+  const struct btf_member *members = btf_tail(type);
+  uint32_t len = BTF_INFO_VLEN(type->info);
+  if (BTF_INFO_KIND(type->info) == BTF_KIND_UNION && len > 1)
+    len = 1;
+  for (uint32_t i = 0; i < len; i++) {
+    uint32_t bits = members[i].offset;
+    const char *name = btf_name(walk->btf, members[i].name_off);
+    if (BTF_INFO_KFLAG(type->info)) {
+      if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
+        continue;
+      bits = BTF_MEMBER_BIT_OFFSET(bits);
+    }
+    if (bits % 8 == 0 && !is_private(name))
+      walk_into(walk, place, members[i].type, name, bits / 8, id, (int)i);
+  }
+}
+
+static void walk_array(struct walk *walk, const struct btf_type *type,
+                       const struct place *place) {
+  const struct btf_array *array = btf_tail(type);
+  long size = btf_size(walk->btf, array->type);
+  if (size <= 1 || array->nelems > ELEMENTS_MAX) /* bytes are text or data */
+    return;
+  for (uint32_t i = 0; i < array->nelems; i++) {
+    char index[16];
+    snprintf(index, sizeof(index), "%u", i);
+    walk_into(walk, place, array->type, index, (uint64_t)i * (uint64_t)size, 0,
+              0);
+  }
+}
+
+/* The global variables of a program: .bss or .data. */
+static void walk_section(struct walk *walk, const struct btf_type *type,
+                         const struct place *place) {
+  const struct btf_var_secinfo *variables = btf_tail(type);
+  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+    const struct btf_type *variable = btf_type(walk->btf, variables[i].type);
+    if (variable != NULL && BTF_INFO_KIND(variable->info) == BTF_KIND_VAR)
+      walk_into(walk, place, variable->type,
+                btf_name(walk->btf, variable->name_off), variables[i].offset,
+                variables[i].type, -1);
+  }
+}
+
+static void walk_type(struct walk *walk, uint32_t id,
+                      const struct place *place) {
+  const struct btf_type *type = btf_resolve(walk->btf, &id);
+  if (type == NULL)
+    return;
+  switch (BTF_INFO_KIND(type->info)) {
+  case BTF_KIND_INT:
+  case BTF_KIND_ENUM:
+  case BTF_KIND_ENUM64:
+    take(walk, place, type);
+    break;
+  case BTF_KIND_STRUCT:
+  case BTF_KIND_UNION:
+    walk_struct(walk, id, type, place);
+    break;
+  case BTF_KIND_ARRAY:
+    walk_array(walk, type, place);
+    break;
+  case BTF_KIND_DATASEC:
+    walk_section(walk, type, place);
+    break;
+  default:
+    break;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * The whole
+ */
+
+/* Keeps the fields whose names are their own. */
+static void drop_equal_names(struct walk *walk, char why[MAP_WHY_SIZE]) {
+  bool equal[MAP_FIELDS_MAX] = {false};
+  for (size_t i = 0; i < walk->len; i++)
+    for (size_t j = 0; j < i; j++)
+      if (strcmp(walk->list[i].name, walk->list[j].name) == 0)
+        equal[i] = equal[j] = true;
+  size_t kept = 0;
+  for (size_t i = 0; i < walk->len; i++)
+    if (!equal[i])
+      walk->list[kept++] = walk->list[i];
+    else
+      snprintf(why, MAP_WHY_SIZE,
+               "more than one field would be called %s; none of them is read",
+               walk->list[i].name);
+  walk->len = kept;
+}
+
+int map_fields_read(struct map_fields *fields, const struct btf_types *types,
+                    const struct map_info *info, char why[MAP_WHY_SIZE]) {
+  why[0] = '\0';
+  *fields = (struct map_fields){0};
+  struct walk *walk = calloc(1, sizeof(*walk));
+  if (walk == NULL) {
+    snprintf(why, MAP_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  walk->btf = types->btf;
+  walk->value_size = info->value_size;
+  walk_type(walk, types->value, &(struct place){.depth = 0});
+  if (walk->full)
+    snprintf(why, MAP_WHY_SIZE, "only its first %d fields are read",
+             MAP_FIELDS_MAX);
+  drop_equal_names(walk, why);
+  int status = 0;
+  if (walk->len == 0) {
+    snprintf(why, MAP_WHY_SIZE, "its values have no integer with a name");
+    status = -ENOENT;
+  } else {
+    fields->list = calloc(walk->len, sizeof(*fields->list));
+    if (fields->list != NULL) {
+      memcpy(fields->list, walk->list, walk->len * sizeof(*fields->list));
+      fields->len = walk->len;
+    } else {
+      snprintf(why, MAP_WHY_SIZE, "out of memory");
+      status = -ENOMEM;
+    }
+  }
+  free(walk);
+  return status;
+}
+
+void map_fields_free(struct map_fields *fields) {
+  free(fields->list);
+  *fields = (struct map_fields){0};
+}

@@ -1,0 +1,230 @@
+#include "keys.h"
+
+#include "base/utf8.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define DEPTH_MAX 8
+
+struct writer {
+  const struct btf *btf;
+  char *name;
+  size_t length; /* of the whole name, written or not */
+  const unsigned char *key;
+  uint32_t key_size;
+};
+
+__attribute__((format(printf, 2, 3))) static void put(struct writer *writer,
+                                                      const char *format, ...) {
+  size_t room = writer->length < MAP_ROW_NAME_SIZE
+                    ? MAP_ROW_NAME_SIZE - writer->length
+                    : 0;
+  va_list list;
+  va_start(list, format);
+  int length = vsnprintf(room > 0 ? writer->name + writer->length : NULL, room,
+                         format, list);
+  va_end(list);
+  writer->length += length > 0 ? (size_t)length : 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Single values
+ */
+
+static uint64_t integer(const unsigned char *at, uint32_t size) {
+  uint64_t value = 0;
+  if (size <= sizeof(value)) {
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    memcpy((char *)&value + sizeof(value) - size, at, size);
+#else
+    memcpy(&value, at, size);
+#endif
+  }
+  return value;
+}
+
+static void put_hex(struct writer *writer, const unsigned char *at,
+                    uint32_t size, const char *separator) {
+  for (uint32_t i = 0; i < size && writer->length < MAP_ROW_NAME_SIZE; i++)
+    put(writer, "%s%02x", i > 0 ? separator : "", at[i]);
+}
+
+static void put_address(struct writer *writer, int family,
+                        const unsigned char *at) {
+  char text[INET6_ADDRSTRLEN];
+  put(writer, "%s", inet_ntop(family, at, text, sizeof(text)));
+}
+
+static void put_text(struct writer *writer, const unsigned char *at,
+                     uint32_t size) {
+  char text[MAP_ROW_NAME_SIZE];
+  size_t length = strnlen((const char *)at, size);
+  utf8_clean(text, sizeof(text), (const char *)at, length, "_", "");
+  put(writer, "%s", length >= sizeof(text) ? "" : text);
+  if (length >= sizeof(text))
+    writer->length = MAP_ROW_NAME_SIZE;
+}
+
+/* The typedef that says what the bytes mean: __be16, __be32. */
+static const char *typedef_of(const struct btf *btf, uint32_t id) {
+  for (int depth = 0; depth < DEPTH_MAX; depth++) {
+    const struct btf_type *type = btf_type(btf, id);
+    if (type == NULL)
+      return "";
+    uint32_t kind = BTF_INFO_KIND(type->info);
+    const char *name = btf_name(btf, type->name_off);
+    if (kind == BTF_KIND_TYPEDEF && strncmp(name, "__be", 4) == 0)
+      return name;
+    if (kind != BTF_KIND_TYPEDEF && kind != BTF_KIND_CONST &&
+        kind != BTF_KIND_VOLATILE && kind != BTF_KIND_TYPE_TAG)
+      return "";
+    id = type->type;
+  }
+  return "";
+}
+
+static void put_integer(struct writer *writer, uint32_t id,
+                        const struct btf_type *type, const unsigned char *at) {
+  const char *order = typedef_of(writer->btf, id);
+  uint32_t encoding;
+  memcpy(&encoding, btf_tail(type), sizeof(encoding));
+  uint64_t value = integer(at, type->size);
+  if (strcmp(order, "__be32") == 0 && type->size == 4)
+    put_address(writer, AF_INET, at);
+  else if (strcmp(order, "__be16") == 0 && type->size == 2)
+    put(writer, "%u", at[0] * 256u + at[1]);
+  else if (type->size > sizeof(value))
+    put_hex(writer, at, type->size, "");
+  else if ((BTF_INT_ENCODING(encoding) & BTF_INT_SIGNED) != 0) {
+    uint32_t unused = 64 - 8 * type->size;
+    put(writer, "%" PRId64, (int64_t)(value << unused) >> unused);
+  } else
+    put(writer, "%" PRIu64, value);
+}
+
+static void put_enum(struct writer *writer, const struct btf_type *type,
+                     const unsigned char *at) {
+  uint64_t value = integer(at, type->size);
+  const struct btf_enum *enumerators = btf_tail(type);
+  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info) && type->size == 4; i++)
+    if ((uint32_t)enumerators[i].val == value) {
+      put(writer, "%s", btf_name(writer->btf, enumerators[i].name_off));
+      return;
+    }
+  put(writer, "%" PRIu64, value);
+}
+
+/* ---------------------------------------------------------------------------
+ * Types
+ */
+
+static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
+                     int depth);
+
+static void put_array(struct writer *writer, const struct btf_type *type,
+                      uint64_t offset, int depth) {
+  const struct btf_array *array = btf_tail(type);
+  const unsigned char *at = writer->key + offset;
+  long size = btf_size(writer->btf, array->type);
+  uint32_t element_id = array->type;
+  const struct btf_type *element = btf_resolve(writer->btf, &element_id);
+  if (element == NULL || size <= 0 ||
+      (uint64_t)size * array->nelems > writer->key_size - offset)
+    return;
+  uint32_t encoding = 0;
+  if (BTF_INFO_KIND(element->info) == BTF_KIND_INT)
+    memcpy(&encoding, btf_tail(element), sizeof(encoding));
+  bool is_char =
+      (BTF_INT_ENCODING(encoding) & (BTF_INT_CHAR | BTF_INT_SIGNED)) != 0;
+  if (size == 1 && is_char)
+    put_text(writer, at, array->nelems);
+  else if (size == 1 && array->nelems == 6)
+    put_hex(writer, at, 6, ":");
+  else if (size == 1 && array->nelems == 16)
+    put_address(writer, AF_INET6, at);
+  else if (size == 1)
+    put_hex(writer, at, array->nelems, "");
+  else
+    for (uint32_t i = 0;
+         i < array->nelems && writer->length < MAP_ROW_NAME_SIZE; i++) {
+      put(writer, "%s", i > 0 ? "-" : "");
+      put_type(writer, array->type, offset + (uint64_t)size * i, depth);
+    }
+}
+
+static void put_struct(struct writer *writer, const struct btf_type *type,
+                       uint64_t offset, int depth) {
+  const char *struct_name = btf_name(writer->btf, type->name_off);
+  if (strcmp(struct_name, "in6_addr") == 0 && type->size == 16) {
+    put_address(writer, AF_INET6, writer->key + offset);
+    return;
+  }
+  const struct btf_member *members = btf_tail(type);
+  bool any = false;
+  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+    const char *name = btf_name(writer->btf, members[i].name_off);
+    uint32_t bits = members[i].offset;
+    if (BTF_INFO_KFLAG(type->info)) {
+      if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
+        continue;
+      bits = BTF_MEMBER_BIT_OFFSET(bits);
+    }
+    if (name[0] == '_' || strncmp(name, "pad", 3) == 0 || bits % 8 != 0)
+      continue;
+    put(writer, "%s", any ? "-" : "");
+    any = true;
+    put_type(writer, members[i].type, offset + bits / 8, depth);
+  }
+}
+
+/* Writes nothing for what BTF claims outside the key. */
+static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
+                     int depth) {
+  uint32_t resolved = id;
+  const struct btf_type *type = btf_resolve(writer->btf, &resolved);
+  long size = btf_size(writer->btf, id);
+  if (type == NULL || size < 0 || offset > writer->key_size ||
+      (uint64_t)size > writer->key_size - offset || depth == DEPTH_MAX ||
+      writer->length >= MAP_ROW_NAME_SIZE)
+    return;
+  const unsigned char *at = writer->key + offset;
+  switch (BTF_INFO_KIND(type->info)) {
+  case BTF_KIND_INT:
+    put_integer(writer, id, type, at);
+    break;
+  case BTF_KIND_ENUM:
+  case BTF_KIND_ENUM64:
+    put_enum(writer, type, at);
+    break;
+  case BTF_KIND_ARRAY:
+    put_array(writer, type, offset, depth + 1);
+    break;
+  case BTF_KIND_STRUCT:
+    put_struct(writer, type, offset, depth + 1);
+    break;
+  default:
+    put_hex(writer, at, (uint32_t)size, "");
+    break;
+  }
+}
+
+bool map_key_name(char name[MAP_ROW_NAME_SIZE], const struct btf_types *types,
+                  const struct map_info *info, const void *key) {
+  struct writer writer = {
+      .btf = types->btf, .name = name, .key = key, .key_size = info->key_size};
+  uint32_t size = info->key_size;
+  name[0] = '\0';
+  if (types->btf != NULL && types->key != 0)
+    put_type(&writer, types->key, 0, 0);
+  else if (size == 1 || size == 2 || size == 4 || size == 8)
+    put(&writer, "%" PRIu64, integer(key, size));
+  else
+    put_hex(&writer, key, size, "");
+  if (writer.length == 0)
+    put(&writer, "-");
+  return writer.length < MAP_ROW_NAME_SIZE;
+}

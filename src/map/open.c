@@ -1,0 +1,196 @@
+#include "call.h"
+#include "map.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define POSSIBLE "/sys/devices/system/cpu/possible"
+#define CORES_MAX 8192
+
+static const struct {
+  const char *name;
+  bool is_array, is_per_cpu;
+} types[] = {
+    [BPF_MAP_TYPE_HASH] = {"hash", false, false},
+    [BPF_MAP_TYPE_ARRAY] = {"array", true, false},
+    [BPF_MAP_TYPE_PERCPU_HASH] = {"percpu_hash", false, true},
+    [BPF_MAP_TYPE_PERCPU_ARRAY] = {"percpu_array", true, true},
+    [BPF_MAP_TYPE_LRU_HASH] = {"lru_hash", false, false},
+    [BPF_MAP_TYPE_LRU_PERCPU_HASH] = {"lru_percpu_hash", false, true},
+};
+#define TYPES (sizeof(types) / sizeof(types[0]))
+
+const char *map_type_name(uint32_t type) {
+  return type < TYPES ? types[type].name : NULL;
+}
+
+bool map_can_be_read(const struct map_info *info) {
+  return map_type_name(info->type) != NULL;
+}
+
+bool map_is_array(const struct map_info *info) {
+  return info->type < TYPES && types[info->type].is_array;
+}
+
+bool map_is_per_cpu(const struct map_info *info) {
+  return info->type < TYPES && types[info->type].is_per_cpu;
+}
+
+int map_call(int command, union bpf_attr *attr) {
+  long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
+  return result < 0 ? -errno : (int)result;
+}
+
+/* ---------------------------------------------------------------------------
+ * Cores
+ */
+
+size_t map_possible_cores(int *cores, size_t size) {
+  char text[4096] = "";
+  FILE *file = fopen(POSSIBLE, "re");
+  if (file != NULL) {
+    if (fgets(text, sizeof(text), file) == NULL)
+      text[0] = '\0';
+    fclose(file);
+  }
+  size_t len = 0;
+  for (char *at = text; *at >= '0' && *at <= '9';) {
+    unsigned long first = strtoul(at, &at, 10), last = first;
+    if (*at == '-')
+      last = strtoul(at + 1, &at, 10);
+    for (; first <= last && first < CORES_MAX && len < size; first++)
+      cores[len++] = (int)first;
+    at += *at == ',';
+  }
+  return len;
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening
+ */
+
+/* The kernel describes programs and links by the same call, so ask first
+ * whether this is a map. */
+static bool is_map(int fd) {
+  char path[64], target[64];
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  ssize_t length = readlink(path, target, sizeof(target) - 1);
+  if (length < 0)
+    return false;
+  target[length] = '\0';
+  return strcmp(target, "anon_inode:bpf-map") == 0;
+}
+
+static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
+  if (!is_map(map->fd)) {
+    snprintf(why, MAP_WHY_SIZE, "it is a BPF program or link, not a map");
+    return -EINVAL;
+  }
+  struct bpf_map_info info = {0};
+  union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)map->fd,
+                                  .info_len = sizeof(info),
+                                  .info = (uintptr_t)&info}};
+  int status = map_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
+  if (status < 0) {
+    snprintf(why, MAP_WHY_SIZE, "the kernel does not describe it: %s",
+             strerror(-status));
+    return status;
+  }
+  map->info = (struct map_info){
+      .type = info.type,
+      .id = info.id,
+      .key_size = info.key_size,
+      .value_size = info.value_size,
+      .max_entries = info.max_entries,
+      .btf_id = info.btf_id,
+      .btf_key_type_id = info.btf_key_type_id,
+      .btf_value_type_id = info.btf_value_type_id,
+  };
+  memcpy(map->info.name, info.name, sizeof(map->info.name) - 1);
+  map->copies = 1;
+  map->stride = info.value_size;
+  if (!map_is_per_cpu(&map->info))
+    return 0;
+  int cores[CORES_MAX];
+  map->copies = (uint32_t)map_possible_cores(cores, CORES_MAX);
+  map->stride = (info.value_size + 7) & ~(size_t)7;
+  if (map->copies > 0)
+    return 0;
+  snprintf(why, MAP_WHY_SIZE, "cannot read the possible cores from " POSSIBLE);
+  return -EIO;
+}
+
+static int finish_open(struct map *map, int fd, char why[MAP_WHY_SIZE]) {
+  *map = (struct map){.fd = fd};
+  int status = describe(map, why);
+  if (status != 0)
+    map_close(map);
+  return status;
+}
+
+/* In such a directory any user could replace the pin. */
+static bool any_user_may_replace(const char *path) {
+  char folder[4096];
+  snprintf(folder, sizeof(folder), "%s", path);
+  char *slash = strrchr(folder, '/');
+  if (slash == NULL)
+    snprintf(folder, sizeof(folder), ".");
+  else
+    slash[slash == folder] = '\0';
+  struct stat status;
+  return stat(folder, &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
+         (status.st_mode & S_ISVTX) == 0;
+}
+
+int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
+  *map = (struct map){.fd = -1};
+  if (any_user_may_replace(path)) {
+    snprintf(why, MAP_WHY_SIZE,
+             "any user may write its directory and replace it: chmod o-w the "
+             "directory");
+    return -EPERM;
+  }
+  union bpf_attr attr = {.pathname = (uintptr_t)path,
+                         .file_flags = BPF_F_RDONLY};
+  int fd = map_call(BPF_OBJ_GET, &attr);
+  if (fd >= 0)
+    return finish_open(map, fd, why);
+  snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
+           fd == -EACCES || fd == -EPERM
+               ? "; make it readable (chmod), and on kernels before 5.19 give "
+                 "CAP_BPF"
+           : fd == -EINVAL ? "; it is not on a BPF file system"
+                           : "");
+  return fd;
+}
+
+int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
+  *map = (struct map){.fd = -1};
+  union bpf_attr attr = {.map_id = id, .open_flags = BPF_F_RDONLY};
+  int fd = map_call(BPF_MAP_GET_FD_BY_ID, &attr);
+  if (fd >= 0)
+    return finish_open(map, fd, why);
+  snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
+           fd == -EPERM ? "; it takes CAP_SYS_ADMIN, or give its pin" : "");
+  return fd;
+}
+
+uint32_t map_next_id(uint32_t id) {
+  union bpf_attr attr = {.start_id = id};
+  int status = map_call(BPF_MAP_GET_NEXT_ID, &attr);
+  if (status < 0)
+    errno = -status;
+  return status < 0 ? 0 : attr.next_id;
+}
+
+void map_close(struct map *map) {
+  if (map->fd >= 0)
+    close(map->fd);
+  map->fd = -1;
+}

@@ -1,0 +1,222 @@
+#include "source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CORES_MAX 8192
+
+/* ---------------------------------------------------------------------------
+ * The region
+ */
+
+/* Few programs say the units of their counters otherwise than by name. */
+static const char *unit_of(const char *name) {
+  static const struct {
+    const char *end, *unit;
+  } units[] = {{"bytes", "bytes"},     {"octets", "bytes"},
+               {"packets", "packets"}, {"pkts", "packets"},
+               {"errors", "errors"},   {"drops", "packets"},
+               {"_ns", "ns"}};
+  size_t length = strlen(name);
+  for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+    size_t end = strlen(units[i].end);
+    if (length >= end && strcmp(name + length - end, units[i].end) == 0)
+      return units[i].unit;
+  }
+  return "1";
+}
+
+static struct percore_field *region_fields(const struct map_source *source,
+                                           uint32_t *len) {
+  struct percore_field *fields = calloc(source->fields.len, sizeof(*fields));
+  *len = 0;
+  for (size_t f = 0; fields != NULL && f < source->fields.len; f++) {
+    const struct map_field *field = &source->fields.list[f];
+    if (field->is_withheld)
+      continue;
+    fields[(*len)++] = (struct percore_field){
+        .name = field->name,
+        .unit = unit_of(field->name),
+        .help = field->help[0] != '\0' ? field->help : NULL,
+        .kind = field->is_gauge ? PERCORE_GAUGE : PERCORE_COUNTER};
+  }
+  return fields;
+}
+
+static int create_region(struct map_publisher *publisher,
+                         const struct percore_table *tables, uint32_t len) {
+  const struct map_publisher_options *options = &publisher->options;
+  struct percore_options create = {
+      .size = sizeof(create),
+      .runtime_dir = options->runtime_dir,
+      .serving = options->polled ? PERCORE_SERVE_POLLED : PERCORE_SERVE_THREAD,
+      .cores = (uint32_t)publisher->cores[publisher->cores_len - 1] + 1,
+      .quiet = 1};
+  if (percore_create(&publisher->region, options->region, tables, len,
+                     &create) == 0) {
+    map_say_once(publisher, publisher->said, "");
+    return 0;
+  }
+  int error = errno;
+  struct percore_region_status status = {.size = sizeof(status)};
+  percore_status(publisher->region, &status);
+  char line[MAP_SAID_SIZE];
+  snprintf(line, sizeof(line), "region %s: %s", options->region, status.reason);
+  map_say_once(publisher, publisher->said, line);
+  percore_destroy(publisher->region);
+  publisher->region = NULL;
+  return -error;
+}
+
+static void close_region(struct map_publisher *publisher) {
+  if (publisher->region == NULL)
+    return;
+  for (size_t i = 0; i < publisher->cores_len; i++)
+    percore_detach(publisher->region, publisher->slots[i]);
+  percore_destroy(publisher->region);
+  publisher->region = NULL;
+  for (size_t i = 0; i < publisher->len; i++)
+    publisher->sources[i].in_region = false;
+}
+
+static void enter_region(struct map_publisher *publisher) {
+  for (size_t i = 0; i < publisher->cores_len; i++)
+    percore_attach(publisher->region, "map", publisher->cores[i],
+                   &publisher->slots[i]);
+  for (size_t i = 0; i < publisher->len; i++) {
+    struct map_source *source = &publisher->sources[i];
+    if (!source->in_region)
+      continue;
+    if (map_is_per_cpu(&source->map.info))
+      percore_core_table(publisher->region, source->number, &source->core);
+    else
+      percore_owned_table(publisher->region, source->number, &source->owned);
+    for (size_t e = 0; e < source->entries.len; e++)
+      if (source->entries.list[e].used)
+        source->entries.list[e].row = MAP_NO_ROW;
+  }
+}
+
+/* Describes the maps that are known as tables. */
+static int make_region(struct map_publisher *publisher) {
+  close_region(publisher);
+  struct percore_table *tables = calloc(publisher->len, sizeof(*tables));
+  if (tables == NULL)
+    return -ENOMEM;
+  uint32_t len = 0;
+  bool failed = false;
+  for (size_t i = 0; i < publisher->len; i++) {
+    struct map_source *source = &publisher->sources[i];
+    if (!source->known)
+      continue;
+    uint32_t fields_len;
+    struct percore_field *fields = region_fields(source, &fields_len);
+    failed |= fields == NULL;
+    if (fields_len == 0) {
+      free(fields);
+      continue;
+    }
+    bool per_cpu = map_is_per_cpu(&source->map.info);
+    source->core = (percore_core_table_t){0};
+    source->in_region = true;
+    source->number = len;
+    tables[len++] = (struct percore_table){
+        .name = source->table.name,
+        .storage = per_cpu ? PERCORE_PER_CORE : PERCORE_OWNED,
+        .fields = fields,
+        .field_count = fields_len,
+        .max_rows = map_source_max_rows(source),
+        .row_name_size = MAP_ROW_NAME_SIZE};
+  }
+  int status = failed ? -ENOMEM : 0;
+  if (!failed && len > 0)
+    status = create_region(publisher, tables, len);
+  for (uint32_t t = 0; t < len; t++)
+    free((void *)tables[t].fields);
+  free(tables);
+  if (status == 0 && len > 0)
+    enter_region(publisher);
+  publisher->outdated = status != 0;
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * The whole
+ */
+
+int map_publisher_open(struct map_publisher **publisher_out,
+                       const struct map_publisher_options *options) {
+  struct map_publisher *publisher = calloc(1, sizeof(*publisher));
+  *publisher_out = publisher;
+  if (publisher == NULL)
+    return -ENOMEM;
+  publisher->options = *options;
+  publisher->cores = calloc(CORES_MAX, sizeof(*publisher->cores));
+  publisher->slots = calloc(CORES_MAX, sizeof(*publisher->slots));
+  if (publisher->cores == NULL || publisher->slots == NULL) {
+    map_publisher_close(publisher);
+    *publisher_out = NULL;
+    return -ENOMEM;
+  }
+  publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
+  return 0;
+}
+
+int map_publisher_add(struct map_publisher *publisher,
+                      const struct map_table *table, bool fresh) {
+  for (size_t i = 0; i < publisher->len; i++)
+    if (strcmp(publisher->sources[i].table.name, table->name) == 0)
+      return -EEXIST;
+  struct map_source *sources = realloc(
+      publisher->sources, (publisher->len + 1) * sizeof(*publisher->sources));
+  if (sources == NULL)
+    return -ENOMEM;
+  publisher->sources = sources;
+  sources[publisher->len++] = (struct map_source){.table = *table,
+                                                  .publisher = publisher,
+                                                  .map = {.fd = -1},
+                                                  .fresh = fresh};
+  return 0;
+}
+
+static bool is_due(const struct map_source *source) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec > source->next.tv_sec ||
+         (now.tv_sec == source->next.tv_sec &&
+          now.tv_nsec >= source->next.tv_nsec);
+}
+
+size_t map_publisher_update(struct map_publisher *publisher) {
+  size_t read = 0;
+  for (size_t i = 0; i < publisher->len; i++)
+    if (is_due(&publisher->sources[i]))
+      map_source_open(&publisher->sources[i]);
+  if (publisher->outdated)
+    make_region(publisher);
+  for (size_t i = 0; i < publisher->len; i++) {
+    struct map_source *source = &publisher->sources[i];
+    if (source->map.fd >= 0 && source->in_region && publisher->region != NULL) {
+      map_source_read(source);
+      read++;
+    }
+    map_close(&source->map);
+  }
+  for (size_t i = 0; i < publisher->cores_len && publisher->region != NULL; i++)
+    percore_quiescent(publisher->slots[i]);
+  return read;
+}
+
+void map_publisher_close(struct map_publisher *publisher) {
+  if (publisher == NULL)
+    return;
+  close_region(publisher);
+  for (size_t i = 0; i < publisher->len; i++)
+    map_source_free(&publisher->sources[i]);
+  free(publisher->sources);
+  free(publisher->slots);
+  free(publisher->cores);
+  free(publisher);
+}

@@ -1,0 +1,138 @@
+#include "call.h"
+#include "map.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ENOTSUPP 524          /* the kernel's own: this map has no batches */
+#define BATCH_BYTES (1 << 20) /* of values, unless one bucket has more */
+#define BATCH_BYTES_MAX (1 << 28)
+#define ONE_BY_ONE_MAX 10000
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+
+struct batch {
+  const struct map *map;
+  map_entry_fn *entry;
+  void *context;
+  uint32_t capacity; /* entries */
+  char *keys, *values;
+};
+
+static size_t values_size(const struct map *map) {
+  return map->stride * map->copies;
+}
+
+static void free_buffers(struct batch *batch) {
+  free(batch->keys);
+  free(batch->values);
+  batch->keys = batch->values = NULL;
+}
+
+static int allocate(struct batch *batch, uint32_t capacity) {
+  free_buffers(batch);
+  batch->capacity = capacity;
+  batch->keys = calloc(capacity, batch->map->info.key_size);
+  batch->values = calloc(capacity, values_size(batch->map));
+  if (batch->keys != NULL && batch->values != NULL)
+    return 0;
+  return -ENOMEM;
+}
+
+/* False if the reader has seen enough. */
+static bool deliver(struct batch *batch, uint32_t entries) {
+  for (uint32_t i = 0; i < entries; i++)
+    if (!batch->entry(batch->context,
+                      batch->keys + (size_t)i * batch->map->info.key_size,
+                      batch->values + i * values_size(batch->map)))
+      return false;
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * In batches
+ */
+
+/* The kernel's cursor is an index, a bucket or a key, whichever is longest. */
+static int read_batches(struct batch *batch) {
+  const struct map_info *info = &batch->map->info;
+  char cursor[2][512];
+  if (info->key_size > sizeof(cursor[0]))
+    return -ENOTSUPP;
+  for (uint32_t pass = 0;;) {
+    union bpf_attr attr = {
+        .batch = {.in_batch = pass == 0 ? 0 : (uintptr_t)cursor[pass % 2],
+                  .out_batch = (uintptr_t)cursor[(pass + 1) % 2],
+                  .keys = (uintptr_t)batch->keys,
+                  .values = (uintptr_t)batch->values,
+                  .count = batch->capacity,
+                  .map_fd = (uint32_t)batch->map->fd}};
+    int status = map_call(BPF_MAP_LOOKUP_BATCH, &attr);
+    if (status == -ENOSPC) { /* a bucket has more entries than fit */
+      if (batch->capacity * values_size(batch->map) > BATCH_BYTES_MAX)
+        return -ENOSPC;
+      if ((status = allocate(batch, 2 * batch->capacity)) != 0)
+        return status;
+      continue;
+    }
+    if (status < 0 && status != -ENOENT)
+      return status;
+    if (attr.batch.count > batch->capacity)
+      return -EIO;
+    if (!deliver(batch, attr.batch.count))
+      return 1;
+    if (status == -ENOENT)
+      return 0;
+    pass++;
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * One by one
+ */
+
+/* If a key is deleted while it is the current one, the kernel begins again at
+ * the first; the limit ends that. */
+static int read_one_by_one(struct batch *batch) {
+  const struct map *map = batch->map;
+  char *next = malloc(map->info.key_size);
+  if (next == NULL)
+    return -ENOMEM;
+  int status = 0;
+  for (uint32_t i = 0; status == 0; i++) {
+    union bpf_attr step = {.map_fd = (uint32_t)map->fd,
+                           .key = i == 0 ? 0 : (uintptr_t)batch->keys,
+                           .next_key = (uintptr_t)next};
+    if ((status = map_call(BPF_MAP_GET_NEXT_KEY, &step)) != 0)
+      break;
+    memcpy(batch->keys, next, map->info.key_size);
+    union bpf_attr look = {.map_fd = (uint32_t)map->fd,
+                           .key = (uintptr_t)batch->keys,
+                           .value = (uintptr_t)batch->values};
+    int found = map_call(BPF_MAP_LOOKUP_ELEM, &look);
+    if (found < 0 && found != -ENOENT)
+      status = found;
+    else if (i >= ONE_BY_ONE_MAX || (found == 0 && !deliver(batch, 1)))
+      status = 1;
+  }
+  free(next);
+  return status == -ENOENT ? 0 : status;
+}
+
+int map_read(const struct map *map, map_entry_fn *entry, void *context,
+             char why[MAP_WHY_SIZE]) {
+  struct batch batch = {.map = map, .entry = entry, .context = context};
+  size_t capacity = MAX(BATCH_BYTES / values_size(map), (size_t)64);
+  int status = allocate(&batch, (uint32_t)MIN(capacity, map->info.max_entries));
+  if (status == 0)
+    status = read_batches(&batch);
+  if (status == -ENOTSUPP || status == -EINVAL || status == -ENOTSUP)
+    status = read_one_by_one(&batch);
+  free_buffers(&batch);
+  if (status < 0)
+    snprintf(why, MAP_WHY_SIZE, "cannot read its entries: %s",
+             strerror(-status));
+  return status;
+}

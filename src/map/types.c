@@ -1,0 +1,258 @@
+#include "types.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#define LIBRARY "libbpf.so.1"
+#define DEPTH_MAX 32
+
+/* ---------------------------------------------------------------------------
+ * libbpf
+ */
+
+static struct {
+  struct btf *(*load_from_kernel)(uint32_t id);
+  struct btf *(*parse)(const char *path, void *extensions);
+  void (*free)(struct btf *btf);
+  uint32_t (*count)(const struct btf *btf);
+  const struct btf_type *(*type)(const struct btf *btf, uint32_t id);
+  const char *(*name)(const struct btf *btf, uint32_t offset);
+  void *(*set_print)(void *print);
+} libbpf;
+
+static bool library_loaded;
+
+static void load_library(void) {
+  static const struct {
+    const char *name;
+    void *function;
+  } functions[] = {
+      {"btf__load_from_kernel_by_id", &libbpf.load_from_kernel},
+      {"btf__parse", &libbpf.parse},
+      {"btf__free", &libbpf.free},
+      {"btf__type_cnt", &libbpf.count},
+      {"btf__type_by_id", &libbpf.type},
+      {"btf__name_by_offset", &libbpf.name},
+      {"libbpf_set_print", &libbpf.set_print},
+  };
+  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+    void *symbol = library != NULL ? dlsym(library, functions[i].name) : NULL;
+    if (symbol == NULL)
+      return;
+    memcpy(functions[i].function, &symbol, sizeof(symbol));
+  }
+  libbpf.set_print(NULL); /* else it writes to collectd's stderr */
+  library_loaded = true;
+}
+
+static bool has_library(void) {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, load_library);
+  return library_loaded;
+}
+
+/* ---------------------------------------------------------------------------
+ * Types
+ */
+
+const struct btf_type *btf_type(const struct btf *btf, uint32_t id) {
+  return id < libbpf.count(btf) ? libbpf.type(btf, id) : NULL;
+}
+
+const char *btf_name(const struct btf *btf, uint32_t offset) {
+  const char *name = libbpf.name(btf, offset);
+  return name != NULL ? name : "";
+}
+
+const void *btf_tail(const struct btf_type *type) { return type + 1; }
+
+const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id) {
+  for (int depth = 0; depth < DEPTH_MAX; depth++) {
+    const struct btf_type *type = btf_type(btf, *id);
+    if (type == NULL)
+      return NULL;
+    switch (BTF_INFO_KIND(type->info)) {
+    case BTF_KIND_TYPEDEF:
+    case BTF_KIND_CONST:
+    case BTF_KIND_VOLATILE:
+    case BTF_KIND_RESTRICT:
+    case BTF_KIND_TYPE_TAG:
+    case BTF_KIND_VAR:
+      *id = type->type;
+      break;
+    default:
+      return type;
+    }
+  }
+  return NULL;
+}
+
+long btf_size(const struct btf *btf, uint32_t id) {
+  uint64_t elements = 1;
+  for (int depth = 0; depth < DEPTH_MAX; depth++) {
+    const struct btf_type *type = btf_resolve(btf, &id);
+    if (type == NULL)
+      return -1;
+    switch (BTF_INFO_KIND(type->info)) {
+    case BTF_KIND_INT:
+    case BTF_KIND_ENUM:
+    case BTF_KIND_ENUM64:
+    case BTF_KIND_STRUCT:
+    case BTF_KIND_UNION:
+    case BTF_KIND_FLOAT:
+    case BTF_KIND_DATASEC:
+      elements *= type->size;
+      return elements <= INT32_MAX ? (long)elements : -1;
+    case BTF_KIND_PTR:
+      elements *= sizeof(void *);
+      return elements <= INT32_MAX ? (long)elements : -1;
+    case BTF_KIND_ARRAY: {
+      const struct btf_array *array = btf_tail(type);
+      elements *= array->nelems;
+      id = array->type;
+      if (elements > INT32_MAX)
+        return -1;
+      break;
+    }
+    default:
+      return -1;
+    }
+  }
+  return -1;
+}
+
+const char *btf_tag(const struct btf *btf, uint32_t id, int member,
+                    const char *prefix) {
+  uint32_t count = libbpf.count(btf);
+  for (uint32_t i = 1; i < count; i++) {
+    const struct btf_type *type = btf_type(btf, i);
+    if (type == NULL || BTF_INFO_KIND(type->info) != BTF_KIND_DECL_TAG ||
+        type->type != id)
+      continue;
+    const struct btf_decl_tag *tag = btf_tail(type);
+    const char *text = btf_name(btf, type->name_off);
+    if (tag->component_idx == member &&
+        strncmp(text, prefix, strlen(prefix)) == 0)
+      return text + strlen(prefix);
+  }
+  return NULL;
+}
+
+/* ---------------------------------------------------------------------------
+ * The types of a map
+ */
+
+/* The kernel cuts names of maps to 15 bytes. */
+static bool is_called(const char *name, const struct map_info *info) {
+  size_t length = strlen(info->name);
+  return strncmp(name, info->name, length) == 0 &&
+         (name[length] == '\0' || length == sizeof(info->name) - 1);
+}
+
+/* In `struct { __type(key, struct flow); .. } flows SEC(".maps")` key is a
+ * pointer to the type. */
+static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
+                           const char *member_name) {
+  const struct btf_type *type = btf_resolve(btf, &map_type);
+  if (type == NULL || BTF_INFO_KIND(type->info) != BTF_KIND_STRUCT)
+    return 0;
+  const struct btf_member *members = btf_tail(type);
+  for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
+    uint32_t id = members[i].type;
+    if (strcmp(btf_name(btf, members[i].name_off), member_name) != 0)
+      continue;
+    const struct btf_type *pointer = btf_resolve(btf, &id);
+    return pointer != NULL && BTF_INFO_KIND(pointer->info) == BTF_KIND_PTR
+               ? pointer->type
+               : 0;
+  }
+  return 0;
+}
+
+/* Finds the map in an object file by its name. The map of global variables
+ * is called after its section: "gtpx.bss". */
+static int find_in_file(struct btf_types *types, const struct map_info *info,
+                        char why[MAP_WHY_SIZE]) {
+  const struct btf *btf = types->btf;
+  const char *section = strchr(info->name, '.');
+  uint32_t count = libbpf.count(btf), found = 0;
+  for (uint32_t id = 1; id < count; id++) {
+    const struct btf_type *type = btf_type(btf, id);
+    if (type == NULL)
+      continue;
+    const char *name = btf_name(btf, type->name_off);
+    if (BTF_INFO_KIND(type->info) == BTF_KIND_DATASEC && section != NULL &&
+        strcmp(name, section) == 0) {
+      types->value = id;
+      found++;
+    }
+    if (BTF_INFO_KIND(type->info) != BTF_KIND_VAR || !is_called(name, info))
+      continue;
+    uint32_t value = pointed_to(btf, id, "value");
+    if (value == 0 || btf_size(btf, value) != (long)info->value_size)
+      continue;
+    types->key = pointed_to(btf, id, "key");
+    types->value = value;
+    found++;
+  }
+  if (found == 1)
+    return 0;
+  snprintf(why, MAP_WHY_SIZE,
+           found == 0 ? "it has no map %s with values of %u bytes"
+                      : "it has more than one map %s with values of %u bytes",
+           info->name, info->value_size);
+  return -ENOENT;
+}
+
+static int find_types(struct btf_types *types, const struct map_info *info,
+                      const char *file, char why[MAP_WHY_SIZE]) {
+  if (file != NULL)
+    types->btf = libbpf.parse(file, NULL);
+  else
+    types->btf = libbpf.load_from_kernel(info->btf_id);
+  if (types->btf == NULL) {
+    int error = errno;
+    snprintf(why, MAP_WHY_SIZE,
+             file != NULL ? "cannot read it: %s"
+                          : "cannot read its type information: %s; give "
+                            "CAP_SYS_ADMIN, or the program's object file",
+             strerror(error));
+    return -error;
+  }
+  if (file != NULL)
+    return find_in_file(types, info, why);
+  types->key = info->btf_key_type_id;
+  types->value = info->btf_value_type_id;
+  return 0;
+}
+
+int btf_open(struct btf_types *types, const struct map_info *info,
+             const char *file, char why[MAP_WHY_SIZE]) {
+  *types = (struct btf_types){0};
+  if (file == NULL && info->btf_id == 0) {
+    snprintf(why, MAP_WHY_SIZE,
+             "it was loaded without type information (BTF); name its fields by "
+             "offset");
+    return -ENOENT;
+  }
+  if (!has_library()) {
+    snprintf(why, MAP_WHY_SIZE,
+             "cannot load " LIBRARY ": install libbpf1, or name the fields by "
+             "offset");
+    return -ELIBACC;
+  }
+  int status = find_types(types, info, file, why);
+  if (status != 0)
+    btf_close(types);
+  return status;
+}
+
+void btf_close(struct btf_types *types) {
+  if (types->btf != NULL)
+    libbpf.free(types->btf);
+  *types = (struct btf_types){0};
+}

@@ -1,0 +1,275 @@
+#include "map_config.h"
+
+#include "config_option.h"
+#include "region/layout.h"
+
+#include "utils/common/common.h"
+
+#define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
+#define PATTERN_CHARACTERS "*?["
+
+/* Makes room for one more at the end, zeroed. NULL if out of memory. */
+static void *append(void *list_pointer, size_t *len, size_t size) {
+  void *list;
+  memcpy(&list, list_pointer, sizeof(list));
+  list = realloc(list, (*len + 1) * size);
+  if (list == NULL) {
+    ERROR("percore: out of memory.");
+    return NULL;
+  }
+  memcpy(list_pointer, &list, sizeof(list));
+  return memset((char *)list + (*len)++ * size, 0, size);
+}
+
+/* ---------------------------------------------------------------------------
+ * Options
+ */
+
+static int read_name(char **name, bool underscores,
+                     const struct config_option *option,
+                     const oconfig_item_t *item) {
+  const char *text = config_one_string(item);
+  if (text == NULL || !region_name_is_valid(text, underscores))
+    return config_option_refuse(option, item, NULL);
+  free(*name);
+  *name = strdup(text);
+  return *name != NULL ? 0 : -1;
+}
+
+static int read_region(void *into, const struct config_option *option,
+                       const oconfig_item_t *item) {
+  struct map_config *map = into;
+  return read_name(&map->region, false, option, item);
+}
+
+static int read_table(void *into, const struct config_option *option,
+                      const oconfig_item_t *item) {
+  struct map_config *map = into;
+  return read_name((char **)&map->table.name, false, option, item);
+}
+
+static int read_btf(void *into, const struct config_option *option,
+                    const oconfig_item_t *item) {
+  struct map_config *map = into;
+  const char *path = config_one_string(item);
+  if (path == NULL || path[0] != '/')
+    return config_option_refuse(option, item, NULL);
+  free((char *)map->table.object);
+  map->table.object = strdup(path);
+  return map->table.object != NULL ? 0 : -1;
+}
+
+/* The values of an option, strings for which is_valid is true. */
+static int read_strings(const char *const **list, size_t *len,
+                        bool (*is_valid)(const char *text),
+                        const struct config_option *option,
+                        const oconfig_item_t *item) {
+  if (item->children_num != 0 || item->values_num < 1)
+    return config_option_refuse(option, item, NULL);
+  for (int i = 0; i < item->values_num; i++) {
+    if (item->values[i].type != OCONFIG_TYPE_STRING ||
+        !is_valid(item->values[i].value.string))
+      return config_option_refuse(option, item, NULL);
+    char **text = append(list, len, sizeof(*text));
+    if (text == NULL || (*text = strdup(item->values[i].value.string)) == NULL)
+      return -1;
+  }
+  return 0;
+}
+
+static bool is_field(const char *text) {
+  return region_name_is_valid(text, true) && strlen(text) < MAP_NAME_SIZE;
+}
+
+static bool is_row(const char *text) {
+  return text[0] != '\0' && strlen(text) <= ROW_NAME_MAX;
+}
+
+static int read_row_name(void *into, const struct config_option *option,
+                         const oconfig_item_t *item) {
+  struct map_config *map = into;
+  return read_strings(&map->table.row_names, &map->table.row_names_len, is_row,
+                      option, item);
+}
+
+static int read_field(void *into, const struct config_option *option,
+                      const oconfig_item_t *item) {
+  struct map_config *map = into;
+  return read_strings(&map->table.fields, &map->table.fields_len, is_field,
+                      option, item);
+}
+
+static int read_gauge(void *into, const struct config_option *option,
+                      const oconfig_item_t *item) {
+  struct map_config *map = into;
+  return read_strings(&map->table.gauges, &map->table.gauges_len, is_field,
+                      option, item);
+}
+
+static int read_field_at(void *into, const struct config_option *option,
+                         const oconfig_item_t *item) {
+  struct map_config *map = into;
+  if (!config_has_values(item, 3) ||
+      item->values[0].type != OCONFIG_TYPE_STRING ||
+      !is_field(item->values[0].value.string) ||
+      !config_is_whole(&item->values[1], option) ||
+      !config_is_whole(&item->values[2], option))
+    return config_option_refuse(option, item, NULL);
+  uint32_t size = (uint32_t)item->values[2].value.number;
+  if (size != 1 && size != 2 && size != 4 && size != 8)
+    return config_option_refuse(option, item, NULL);
+  struct map_field_at *at =
+      append(&map->table.fields_at, &map->table.fields_at_len, sizeof(*at));
+  if (at == NULL)
+    return -1;
+  *at = (struct map_field_at){.name = strdup(item->values[0].value.string),
+                              .offset = (uint32_t)item->values[1].value.number,
+                              .size = size};
+  return at->name != NULL ? 0 : -1;
+}
+
+static int read_max_rows(void *into, const struct config_option *option,
+                         const oconfig_item_t *item) {
+  struct map_config *map = into;
+  if (!config_has_values(item, 1) || !config_is_whole(&item->values[0], option))
+    return config_option_refuse(option, item, NULL);
+  map->table.max_rows = (uint32_t)item->values[0].value.number;
+  return 0;
+}
+
+#define NAMES_OF_FIELDS                                                        \
+  "names of fields (lower-case letters, digits and _), each in quotes"
+
+static const struct config_option map_options[] = {
+    {.key = "Region",
+     .read = read_region,
+     .allowed = "a name of lower-case letters and digits, in quotes"},
+    {.key = "Table",
+     .read = read_table,
+     .allowed = "a name of lower-case letters and digits, in quotes"},
+    {.key = "RowName",
+     .read = read_row_name,
+     .allowed = "names of at most 119 bytes, each in quotes"},
+    {.key = "Btf",
+     .read = read_btf,
+     .allowed = "the absolute path of the program's object file, in quotes"},
+    {.key = "Field", .read = read_field, .allowed = NAMES_OF_FIELDS},
+    {.key = "Gauge", .read = read_gauge, .allowed = NAMES_OF_FIELDS},
+    {.key = "FieldAt",
+     .read = read_field_at,
+     .allowed = "the name of a field in quotes, its offset in the value, and "
+                "its size: 1, 2, 4 or 8, such as \"rx_packets\" 0 8",
+     .min = 0,
+     .max = 1 << 20},
+    {.key = "MaxRows",
+     .read = read_max_rows,
+     .allowed = "a whole number from 1 to 10000000, without quotes",
+     .min = 1,
+     .max = 1e7},
+    {.key = NULL},
+};
+
+/* ---------------------------------------------------------------------------
+ * The block
+ */
+
+/* Else a misspelt option would silently read another set of fields. */
+static int refuse_unknown(const oconfig_item_t *block) {
+  for (int i = 0; i < block->children_num; i++) {
+    const struct config_option *option = map_options;
+    while (option->key != NULL &&
+           strcasecmp(option->key, block->children[i].key) != 0)
+      option++;
+    if (option->key != NULL)
+      continue;
+    ERROR("percore: <Map> has no option %s; what is reported of its rows "
+          "(Row, Top) belongs into <Region>.",
+          block->children[i].key);
+    return -1;
+  }
+  return 0;
+}
+
+/* The folder of the pin names the region. */
+static int name_region(struct map_config *map) {
+  char folder[PATH_MAX], name[MAP_NAME_SIZE];
+  sstrncpy(folder, map->path, sizeof(folder));
+  *strrchr(folder, '/') = '\0';
+  const char *last = strrchr(folder, '/');
+  if (last == NULL || !map_clean_name(name, sizeof(name), last + 1, false) ||
+      !region_name_is_valid(name, false)) {
+    ERROR("percore: Map \"%s\": its directory has no name that a region can "
+          "have; give Region a name.",
+          map->path);
+    return -1;
+  }
+  map->region = strdup(name);
+  return map->region != NULL ? 0 : -1;
+}
+
+static int check_path(const struct config_option *option,
+                      const oconfig_item_t *block) {
+  bool one =
+      block->values_num == 1 && block->values[0].type == OCONFIG_TYPE_STRING;
+  const char *path = one ? block->values[0].value.string : "";
+  const char *last = strrchr(path, '/');
+  if (path[0] != '/' || strlen(path) >= PATH_MAX || last[1] == '\0' ||
+      strcspn(path, PATTERN_CHARACTERS) < (size_t)(last - path))
+    return config_option_refuse(option, block, NULL);
+  return 0;
+}
+
+int map_config_read(struct map_configs *configs, struct region_configs *regions,
+                    const oconfig_item_t *block) {
+  static const struct config_option map_option = {
+      .key = "Map",
+      .allowed = "a block with the absolute path of a pinned map, "
+                 "<Map \"/sys/fs/bpf/gateway/ports\"> to </Map>; only the last "
+                 "part of the path may be a pattern"};
+  if (check_path(&map_option, block) != 0 || refuse_unknown(block) != 0)
+    return -1;
+  struct map_config *map = append(&configs->list, &configs->len, sizeof(*map));
+  if (map == NULL ||
+      (map->path = strdup(block->values[0].value.string)) == NULL ||
+      config_options_read(map, map_options, block) != 0)
+    return -1;
+  bool is_pattern = strpbrk(map->path, PATTERN_CHARACTERS) != NULL;
+  if (is_pattern && map->table.name != NULL) {
+    ERROR("percore: Map \"%s\": a pattern can match several maps, so their "
+          "tables are called after their pins; remove Table.",
+          map->path);
+    return -1;
+  }
+  if (map->region == NULL && name_region(map) != 0)
+    return -1;
+  return region_config_publish(regions, map->region);
+}
+
+/* ---------------------------------------------------------------------------
+ * Freeing
+ */
+
+static void free_strings(const char *const *list, size_t len) {
+  for (size_t i = 0; i < len; i++)
+    free((char *)list[i]);
+  free((void *)list);
+}
+
+void map_configs_free(struct map_configs *configs) {
+  for (size_t i = 0; i < configs->len; i++) {
+    struct map_config *map = &configs->list[i];
+    const struct map_table *table = &map->table;
+    free(map->path);
+    free(map->region);
+    free((char *)table->name);
+    free((char *)table->object);
+    free_strings(table->fields, table->fields_len);
+    free_strings(table->gauges, table->gauges_len);
+    free_strings(table->row_names, table->row_names_len);
+    for (size_t f = 0; f < table->fields_at_len; f++)
+      free((char *)table->fields_at[f].name);
+    free((void *)table->fields_at);
+  }
+  free(configs->list);
+  *configs = (struct map_configs){0};
+}

@@ -1,0 +1,29 @@
+/* map_config: the options of <Map>: which BPF maps become tables of which
+ * regions. What is reported of them is the matter of <Region>. */
+#ifndef PERCORE_PLUGIN_MAP_CONFIG_H
+#define PERCORE_PLUGIN_MAP_CONFIG_H
+
+#include "map/publish.h"
+#include "region_config.h"
+
+/* One <Map>. */
+struct map_config {
+  char *path;             /* a pin; its last part may be a pattern */
+  char *region;           /* [a-z][a-z0-9]* */
+  struct map_table table; /* without path; name NULL: from the pin's name */
+};
+
+struct map_configs {
+  struct map_config *list;
+  size_t len;
+};
+
+void map_configs_free(struct map_configs *configs);
+
+/* Takes one <Map> block and has its region read (region_config_publish).
+ * Returns 0, or -1 after an error that names the option, its value and what is
+ * allowed. */
+int map_config_read(struct map_configs *configs, struct region_configs *regions,
+                    const oconfig_item_t *block);
+
+#endif

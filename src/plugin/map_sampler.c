@@ -1,0 +1,198 @@
+#include "map_sampler.h"
+
+#include "cycles/sampling_thread.h"
+#include "map/map.h"
+
+#include "utils/common/common.h"
+
+#include <glob.h>
+
+#define NS_PER_S UINT64_C(1000000000)
+#define LEAD_NS (NS_PER_S / 20) /* from the end of reading to the multiple */
+
+/* One region: the maps of all <Map> blocks that name it. */
+struct map_region {
+  const char *name;
+  struct map_publisher *publisher;
+};
+
+struct map_sampler {
+  const struct map_configs *configs;
+  uint64_t interval_ns;
+  uint64_t took_ns; /* the last look at all maps */
+  bool looked;      /* at least once */
+  struct map_region *regions;
+  size_t regions_len;
+  char **paths; /* that were given to a publisher, and their tables' names */
+  size_t paths_len;
+  struct sampling_thread sampling;
+};
+
+static uint64_t clock_now(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static void warn(void *context, const char *line) {
+  (void)context;
+  WARNING("percore: %s", line);
+}
+
+/* ---------------------------------------------------------------------------
+ * Finding maps
+ */
+
+static struct map_publisher *publisher_of(struct map_sampler *sampler,
+                                          const char *name) {
+  for (size_t i = 0; i < sampler->regions_len; i++)
+    if (strcmp(sampler->regions[i].name, name) == 0)
+      return sampler->regions[i].publisher;
+  struct map_region *regions =
+      realloc(sampler->regions, (sampler->regions_len + 1) * sizeof(*regions));
+  if (regions == NULL)
+    return NULL;
+  sampler->regions = regions;
+  struct map_region *region = &regions[sampler->regions_len];
+  region->name = name;
+  struct map_publisher_options options = {.region = name, .say = warn};
+  if (map_publisher_open(&region->publisher, &options) != 0)
+    return NULL;
+  sampler->regions_len++;
+  return region->publisher;
+}
+
+/* Keeps a text for as long as the thread runs. */
+static const char *keep(struct map_sampler *sampler, const char *text) {
+  char **paths = realloc(sampler->paths,
+                         (sampler->paths_len + 1) * sizeof(*sampler->paths));
+  if (paths == NULL)
+    return NULL;
+  sampler->paths = paths;
+  char *copy = strdup(text);
+  if (copy != NULL)
+    paths[sampler->paths_len++] = copy;
+  return copy;
+}
+
+static bool is_kept(const struct map_sampler *sampler, const char *path) {
+  for (size_t i = 0; i < sampler->paths_len; i++)
+    if (strcmp(sampler->paths[i], path) == 0)
+      return true;
+  return false;
+}
+
+static void add_map(struct map_sampler *sampler,
+                    const struct map_config *config, const char *path) {
+  char name[MAP_NAME_SIZE];
+  if (is_kept(sampler, path))
+    return;
+  struct map_table table = config->table;
+  table.path = keep(sampler, path);
+  if (table.name == NULL) {
+    if (!map_clean_name(name, sizeof(name), strrchr(path, '/') + 1, false)) {
+      WARNING("percore: map %s: a table cannot be called after it; give Table "
+              "a name.",
+              path);
+      return;
+    }
+    table.name = keep(sampler, name);
+  }
+  struct map_publisher *publisher = publisher_of(sampler, config->region);
+  if (table.path == NULL || table.name == NULL || publisher == NULL)
+    return;
+  if (map_publisher_add(publisher, &table, sampler->looked) == -EEXIST)
+    WARNING("percore: map %s is not read: region %s already has a table %s; "
+            "give this one another name with Table.",
+            path, config->region, table.name);
+}
+
+/* A pattern may match pins of programs and of maps that percore cannot read. */
+static bool is_map(const char *path) {
+  char why[MAP_WHY_SIZE];
+  struct map map;
+  bool readable =
+      map_open_pin(&map, path, why) == 0 && map_can_be_read(&map.info);
+  map_close(&map);
+  return readable;
+}
+
+static void find_maps(struct map_sampler *sampler) {
+  for (size_t i = 0; i < sampler->configs->len; i++) {
+    const struct map_config *config = &sampler->configs->list[i];
+    glob_t found;
+    int status = glob(config->path, GLOB_NOCHECK, NULL, &found);
+    if (status != 0)
+      continue;
+    bool is_pattern = strpbrk(config->path, "*?[") != NULL;
+    for (size_t p = 0; p < found.gl_pathc; p++)
+      if (!is_pattern || is_map(found.gl_pathv[p]))
+        add_map(sampler, config, found.gl_pathv[p]);
+    globfree(&found);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * The thread
+ */
+
+/* Sleeps until the maps have to be read. False if the thread is to end. */
+static bool sleep_until_due(struct map_sampler *sampler) {
+  uint64_t interval = sampler->interval_ns;
+  uint64_t lead = MIN(sampler->took_ns + LEAD_NS, interval / 2);
+  uint64_t now = clock_now(CLOCK_REALTIME);
+  uint64_t wait = interval - (now + lead) % interval;
+  return sampling_thread_sleep(&sampler->sampling,
+                               clock_now(CLOCK_MONOTONIC) + wait);
+}
+
+static void *run(void *argument) {
+  struct map_sampler *sampler = argument;
+  do {
+    uint64_t begin = clock_now(CLOCK_MONOTONIC);
+    find_maps(sampler);
+    for (size_t i = 0; i < sampler->regions_len; i++)
+      map_publisher_update(sampler->regions[i].publisher);
+    sampler->looked = true;
+    sampler->took_ns = clock_now(CLOCK_MONOTONIC) - begin;
+  } while (sleep_until_due(sampler));
+  for (size_t i = 0; i < sampler->regions_len; i++)
+    map_publisher_close(sampler->regions[i].publisher);
+  return NULL;
+}
+
+static void destroy(struct map_sampler *sampler) {
+  for (size_t i = 0; i < sampler->paths_len; i++)
+    free(sampler->paths[i]);
+  free(sampler->paths);
+  free(sampler->regions);
+  sampling_thread_destroy(&sampler->sampling);
+  free(sampler);
+}
+
+int map_sampler_start(struct map_sampler **result,
+                      const struct map_configs *configs, uint64_t interval_ns) {
+  *result = NULL;
+  if (configs->len == 0)
+    return 0;
+  struct map_sampler *sampler = calloc(1, sizeof(*sampler));
+  if (sampler == NULL)
+    return -ENOMEM;
+  sampler->configs = configs;
+  sampler->interval_ns = interval_ns;
+  sampling_thread_init(&sampler->sampling, 1);
+  int status = sampling_thread_start(&sampler->sampling, run, sampler);
+  if (status != 0) {
+    destroy(sampler);
+    return status;
+  }
+  *result = sampler;
+  return 0;
+}
+
+void map_sampler_stop(struct map_sampler *sampler) {
+  if (sampler == NULL)
+    return;
+  sampling_thread_stop(&sampler->sampling);
+  destroy(sampler);
+}

@@ -1,0 +1,262 @@
+/* percore map: BPF maps of other programs, listed, or shown like a region. */
+#include "json.h"
+#include "map/publish.h"
+#include "target.h"
+#include "text.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "map"
+#define ADVICE "give list, top MAP or dump MAP"
+#define BPFFS "/sys/fs/bpf"
+#define PINS_MAX 4096
+#define FOLDERS_OPEN 16
+
+struct map_options {
+  bool json;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT_JSON(struct map_options),
+};
+
+/* ---------------------------------------------------------------------------
+ * Listing
+ */
+
+static struct {
+  char *paths[PINS_MAX];
+  uint32_t ids[PINS_MAX];
+  size_t len;
+} pins; /* nftw hands its callback no context */
+
+static int note_pin(const char *path, const struct stat *status, int type,
+                    struct FTW *place) {
+  (void)status;
+  (void)place;
+  char why[MAP_WHY_SIZE];
+  struct map map;
+  if (type != FTW_F || pins.len == PINS_MAX ||
+      map_open_pin(&map, path, why) != 0)
+    return 0;
+  pins.ids[pins.len] = map.info.id;
+  pins.paths[pins.len] = strdup(path);
+  pins.len += pins.paths[pins.len] != NULL;
+  map_close(&map);
+  return 0;
+}
+
+static const char *pin_of(uint32_t id) {
+  for (size_t i = 0; i < pins.len; i++)
+    if (pins.ids[i] == id)
+      return pins.paths[i];
+  return NULL;
+}
+
+static void put_map_text(const struct map_info *info) {
+  char name[sizeof(info->name) * TEXT_GROWTH];
+  const char *pin = pin_of(info->id), *type = map_type_name(info->type);
+  text_clean_string(name, sizeof(name), info->name);
+  printf("%6u %-16s %-15s %5u %6u %9u  %s\n", info->id,
+         type != NULL ? type : "-", name, info->key_size, info->value_size,
+         info->max_entries, pin != NULL ? pin : "-");
+}
+
+static void put_map_json(struct json *json, const struct map_info *info) {
+  json_open_object(json, NULL);
+  json_unsigned(json, "id", info->id);
+  json_text(json, "name", info->name);
+  if (map_type_name(info->type) != NULL)
+    json_text(json, "type", map_type_name(info->type));
+  json_unsigned(json, "key_size", info->key_size);
+  json_unsigned(json, "value_size", info->value_size);
+  json_unsigned(json, "max_entries", info->max_entries);
+  json_bool(json, "readable", map_can_be_read(info));
+  json_bool(json, "has_types", info->btf_id != 0);
+  if (pin_of(info->id) != NULL)
+    json_text(json, "pin", pin_of(info->id));
+  json_close_object(json);
+}
+
+static void put_map(struct json *json, const struct map *map) {
+  if (json != NULL)
+    put_map_json(json, &map->info);
+  else if (map_can_be_read(&map->info))
+    put_map_text(&map->info);
+}
+
+/* Without CAP_SYS_ADMIN only pinned maps can be found. */
+static void put_maps(struct json *json) {
+  char why[MAP_WHY_SIZE];
+  struct map map;
+  uint32_t id = map_next_id(0);
+  bool all = id != 0 || errno != EPERM;
+  for (; id != 0; id = map_next_id(id))
+    if (map_open_id(&map, id, why) == 0) {
+      put_map(json, &map);
+      map_close(&map);
+    }
+  for (size_t i = 0; i < pins.len && !all; i++)
+    if (map_open_pin(&map, pins.paths[i], why) == 0) {
+      put_map(json, &map);
+      map_close(&map);
+    }
+}
+
+static int list(const struct map_options *options) {
+  struct json *json = NULL;
+  nftw(BPFFS, note_pin, FOLDERS_OPEN, FTW_PHYS | FTW_MOUNT);
+  if (options->json) {
+    if ((json = json_begin(stdout, COMMAND)) == NULL)
+      return say_failure(COMMAND, "out of memory");
+    json_open_array(json, "maps");
+  } else {
+    printf("%6s %-16s %-15s %5s %6s %9s  %s\n", "id", "type", "name", "key",
+           "value", "entries", "pin");
+  }
+  put_maps(json);
+  if (json != NULL) {
+    json_close_array(json);
+    if (json_end(json) != 0)
+      return say_failure(COMMAND, "out of memory");
+  }
+  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+}
+
+/* ---------------------------------------------------------------------------
+ * A map as a region of this process
+ */
+
+static struct map_publisher *publisher;
+
+static void renew(void) { map_publisher_update(publisher); }
+
+static void say_line(void *context, const char *line) {
+  (void)context;
+  say_failure(COMMAND, "%s", line);
+}
+
+/* The number of the map called so, or 0 after a message. */
+static uint32_t find_by_name(const char *name) {
+  char why[MAP_WHY_SIZE];
+  uint32_t found = 0;
+  struct map map;
+  for (uint32_t id = map_next_id(0); id != 0; id = map_next_id(id)) {
+    if (map_open_id(&map, id, why) != 0)
+      continue;
+    if (strcmp(map.info.name, name) == 0) {
+      if (found != 0)
+        say_failure(COMMAND,
+                    "maps %u and %u are both called %s; give one as id:%u",
+                    found, id, name, id);
+      found = found == 0 ? id : UINT32_MAX;
+    }
+    map_close(&map);
+  }
+  if (found == 0)
+    say_failure(COMMAND, "no map is called %s; 'percore map list' lists them",
+                name);
+  return found == UINT32_MAX ? 0 : found;
+}
+
+/* Takes PIN, id:N or name:NAME. */
+static int choose_map(struct map_table *table, const char *word) {
+  static char name[MAP_NAME_SIZE];
+  char *end;
+  if (strncmp(word, "id:", 3) == 0) {
+    table->id = (uint32_t)strtoul(word + 3, &end, 10);
+    if (*end != '\0' || table->id == 0)
+      return say_usage(COMMAND, "'%s' is not the number of a map", word);
+  } else if (strncmp(word, "name:", 5) == 0) {
+    if ((table->id = find_by_name(word + 5)) == 0)
+      return TOOL_FAILURE;
+  } else {
+    table->path = word;
+  }
+  const char *slash = strrchr(word, '/'), *colon = strchr(word, ':');
+  const char *last = slash != NULL   ? slash + 1
+                     : colon != NULL ? colon + 1
+                                     : word;
+  table->name = map_clean_name(name, sizeof(name), last, false) ? name : "map";
+  return TOOL_OK;
+}
+
+static int publish(const char *word, const char *runtime_dir) {
+  struct map_publisher_options options = {.region = "map",
+                                          .runtime_dir = runtime_dir,
+                                          .from_zero = true,
+                                          .say = say_line};
+  struct map_table table = {.path = NULL};
+  int status = choose_map(&table, word);
+  if (status != TOOL_OK)
+    return status;
+  if (map_publisher_open(&publisher, &options) != 0 ||
+      map_publisher_add(publisher, &table, true) != 0)
+    return say_failure(COMMAND, "out of memory");
+  return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
+}
+
+/* Runs `percore top` or `percore dump` on a region of our own, in a directory
+ * of its own: its name must not meet that of a producer. */
+static int show(const struct command *command, int argc, char **argv) {
+  char runtime_dir[] = "/tmp/percore-map-XXXXXX";
+  if (mkdtemp(runtime_dir) == NULL)
+    return say_failure(COMMAND, "cannot make a directory in /tmp: %s",
+                       strerror(errno));
+  setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
+  int status = publish(argv[0], runtime_dir);
+  if (status == TOOL_OK) {
+    char region[] = "map", name[16];
+    snprintf(name, sizeof(name), "%s", command->name);
+    char **words = calloc((size_t)argc + 2, sizeof(*words));
+    if (words != NULL) {
+      words[0] = name;
+      memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
+      words[1] = region;
+      target_renew_by(renew);
+      status = command->run(argc + 1, words);
+      free(words);
+    }
+  }
+  map_publisher_close(publisher);
+  rmdir(runtime_dir);
+  return status;
+}
+
+static int map_main(int argc, char **argv) {
+  struct map_options options = {.json = false};
+  if (argc > 2 && strcmp(argv[1], "top") == 0)
+    return show(&top_command, argc - 2, argv + 2);
+  if (argc > 2 && strcmp(argv[1], "dump") == 0)
+    return show(&dump_command, argc - 2, argv + 2);
+  int status = arguments_read(&map_command, argc, argv, &options);
+  if (status >= 0)
+    return status;
+  if (optind + 1 == argc && strcmp(argv[optind], "list") == 0)
+    return list(&options);
+  return say_usage(COMMAND, ADVICE);
+}
+
+const struct command map_command = {
+    .name = COMMAND,
+    .summary = "show what XDP programs count in BPF maps",
+    .usage = "list [OPTION]... | top MAP [OPTION]... | dump MAP [OPTION]...",
+    .about =
+        "Lists the BPF maps of this machine that percore can read, or shows "
+        "a map as 'percore top' and 'percore dump' show a region: its "
+        "entries are rows, the members of its values are fields. MAP is "
+        "the path of a pin, id:NUMBER or name:NAME; options of top or dump "
+        "may follow it. Reads the type information of a map, which takes "
+        "CAP_SYS_ADMIN.",
+    .arguments = ARGUMENTS(arguments),
+    .words_min = 1,
+    .words_max = 2,
+    .words_missing = ADVICE,
+    .run = map_main,
+};

@@ -1,0 +1,290 @@
+"""BPF maps in the real collectd, with a real XDP program."""
+
+import ctypes
+import json
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import Collectd, Skip, check, is_root, run_all
+from producers import RuntimeDir
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+XDP = os.path.join(ROOT, "contrib", "producers", "xdp")
+INTERVAL = 0.3
+CLONE_NEWNET = 0x40000000
+CLONE_NEWNS = 0x20000
+FRAME = 100  # bytes
+
+
+# ---------------------------------------------------------------------------
+# A network of our own with an XDP program
+
+
+def run(*command):
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    check(result.returncode == 0, f"{' '.join(command)}: {result.stderr}")
+    return result.stdout
+
+
+def need_tools(*tools):
+    if not is_root():
+        raise Skip("it takes root to load BPF programs")
+    for tool in tools:
+        if shutil.which(tool) is None:
+            raise Skip(f"{tool} is not installed")
+
+
+class Link:
+    """A veth pair; frames are sent into out0 and arrive at in0. Networks and
+    mounts are of this process alone and end with it."""
+
+    def __init__(self, *tools):
+        need_tools("ip", "mount", *tools)
+        self.directory = tempfile.mkdtemp(prefix="percore-map-")
+        self.bpffs = f"{self.directory}/bpf"
+        os.mkdir(self.bpffs)
+        run("mount", "-t", "bpf", "-o", "mode=0755", "bpf", self.bpffs)
+        run("ip", "link", "add", "in0", "type", "veth", "peer", "name", "out0")
+        for link in ("in0", "out0"):
+            run("ip", "link", "set", link, "up")
+        self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW)
+        self.socket.bind(("out0", 0))
+
+    def send(self, count, port):
+        """Sends UDP frames from 10.0.0.1, port 1000, to 10.0.0.2."""
+        length = FRAME - 14
+        ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, length, 0, 0, 64, 17, 0,
+                         bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2]))
+        udp = struct.pack("!HHHH", 1000, port, length - 20, 0)
+        frame = (b"\xff" * 6 + b"\x02" * 6 + b"\x08\x00" + ip + udp).ljust(
+            FRAME, b"\0")
+        for _ in range(count):
+            self.socket.send(frame)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.socket.close()
+        run("ip", "link", "del", "in0")
+        run("umount", self.bpffs)
+        shutil.rmtree(self.directory)
+
+
+class Gateway(Link):
+    """gateway.bpf.o on a veth pair."""
+
+    def __init__(self):
+        super().__init__("clang", "bpftool")
+        self.object = f"{self.directory}/gateway.bpf.o"
+        self.pins = f"{self.bpffs}/gateway"
+        machine = os.uname().machine
+        run("clang", "-O2", "-g", "-target", "bpf",
+            f"-I/usr/include/{machine}-linux-gnu", "-c",
+            f"{XDP}/gateway.bpf.c", "-o", self.object)
+        self.load()
+
+    def load(self):
+        run("env", f"GATEWAY_OBJECT={self.object}", f"{XDP}/load", "in0",
+            self.pins)
+        time.sleep(0.1)  # frames that the kernel itself sends at link-up
+
+    def unload(self):
+        run(f"{XDP}/load", "--remove", "in0", self.pins)
+
+
+def name(field, row, table="protocols", kind="derive"):
+    return f"percore_host_gateway_{table}_{field}-all/{kind}-{row}"
+
+
+def growth(collectd, identifier):
+    """What came after the first point."""
+    points = collectd.of(identifier)
+    return points[-1].value - points[0].value if points else 0
+
+
+def wait_for_growth(collectd, identifier, packets):
+    try:
+        collectd.wait_for(
+            lambda: growth(collectd, identifier) >= packets, 20, identifier)
+        collectd.wait_for_reads(3)
+    finally:
+        got = growth(collectd, identifier)
+    check(got == packets, f"{identifier} grew by {got}, not {packets}")
+
+
+def options(gateway, *lines):
+    return "\n".join([f'<Map "{gateway.pins}/*">', 'Region "gateway"', *lines,
+                      "</Map>"])
+
+
+# ---------------------------------------------------------------------------
+# Tests
+
+
+def packets_arrive_by_name():
+    """What an XDP program counted arrives by the names in its types, to the
+    packet"""
+    with RuntimeDir(), Gateway() as gateway, \
+            Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
+                     INTERVAL).start() as collectd:
+        collectd.wait_for_value(name("rx_packets", "udp"))
+        gateway.send(700, 80)
+        gateway.send(300, 443)
+        wait_for_growth(collectd, name("rx_packets", "udp"), 1000)
+        wait_for_growth(collectd, name("rx_bytes", "udp"), 1000 * FRAME)
+        for port, packets in ((80, 700), (443, 300)):
+            wait_for_growth(
+                collectd, name("packets", f"10.0.0.1-10.0.0.2-1000-{port}",
+                               "flows"), packets)
+        # One copy for each core; each holds the length of its last packet.
+        length = collectd.of(name("last_length", "udp", kind="gauge"))[-1].value
+        check(length % FRAME == 0 and length >= FRAME, f"a length of {length}")
+
+
+def counts_survive_a_reload():
+    """Nothing is lost or counted twice when the program is loaded anew"""
+    with RuntimeDir(), Gateway() as gateway, \
+            Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
+                     INTERVAL).start() as collectd:
+        udp = name("rx_packets", "udp")
+        collectd.wait_for_value(udp)
+        gateway.send(500, 80)
+        wait_for_growth(collectd, udp, 500)
+        gateway.unload()
+        gateway.load()
+        gateway.send(250, 80)
+        wait_for_growth(collectd, udp, 750)
+        wait_for_growth(
+            collectd, name("packets", "10.0.0.1-10.0.0.2-1000-80", "flows"), 750)
+
+
+def counts_survive_a_lost_pin():
+    """Nothing is lost or counted twice while the pin of a map is away"""
+    with RuntimeDir(), Gateway() as gateway, \
+            Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
+                     INTERVAL).start() as collectd:
+        udp = name("rx_packets", "udp")
+        pin = f"{gateway.pins}/protocols"
+        collectd.wait_for_value(udp)
+        gateway.send(500, 80)
+        wait_for_growth(collectd, udp, 500)
+        number = json.loads(run("bpftool", "-j", "map", "show", "pinned",
+                                pin))["id"]
+        os.unlink(pin)
+        collectd.wait_for_reads(4)
+        gateway.send(70, 80)
+        run("bpftool", "map", "pin", "id", str(number), pin)
+        gateway.send(30, 80)
+        wait_for_growth(collectd, udp, 600)
+
+
+def counts_before_the_start_are_no_rate():
+    """What a map held before collectd was started is not counted"""
+    with RuntimeDir(), Gateway() as gateway:
+        gateway.send(5000, 80)
+        with Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
+                      INTERVAL).start() as collectd:
+            udp = name("rx_packets", "udp")
+            collectd.wait_for_value(udp)
+            gateway.send(100, 80)
+            wait_for_growth(collectd, udp, 100)
+            check(collectd.of(udp)[-1].value == 100,
+                  f"it shows {collectd.of(udp)[-1].value}")
+
+
+def names_come_from_the_object_file():
+    """Without CAP_SYS_ADMIN the log says what to do, and the names come from the
+    program's object file"""
+    weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    with RuntimeDir(), Gateway() as gateway:
+        with Collectd(options(gateway), INTERVAL).start(weak) as collectd:
+            collectd.wait_for(lambda: "CAP_SYS_ADMIN" in collectd.log(), 20,
+                              "advice in the log")
+        with Collectd(options(gateway, f'Btf "{gateway.object}"'),
+                      INTERVAL).start(weak) as collectd:
+            udp = name("rx_packets", "2")
+            collectd.wait_for_value(udp)
+            gateway.send(100, 80)
+            wait_for_growth(collectd, udp, 100)
+
+
+def entries_that_are_created_again_count_on():
+    """An entry of a hash map that is deleted and created again counts on"""
+    with RuntimeDir(), Gateway() as gateway, \
+            Collectd(options(gateway), INTERVAL).start() as collectd:
+        collectd.wait_for_value(name("rx_packets", "2"))
+        flow = name("packets", "10.0.0.1-10.0.0.2-1000-80", "flows")
+        key = "10 0 0 1 10 0 0 2 0x03 0xe8 0 80".split()
+        for packets in (900, 300, 20):
+            gateway.send(packets, 80)
+            collectd.wait_for_reads(4)
+            run("bpftool", "map", "delete", "pinned", f"{gateway.pins}/flows",
+                "key", *key)
+            if packets == 20:
+                collectd.wait_for_reads(4)
+        gateway.send(5, 80)
+        wait_for_growth(collectd, flow, 1225)
+
+
+def a_map_that_cannot_be_read_is_said_once():
+    """A path without a map and a program in place of a map are said once, and
+    other maps are read"""
+    with RuntimeDir(), Gateway() as gateway:
+        lines = options(gateway).replace("/*", "/protocols") + \
+            f'\n<Map "{gateway.pins}/nothing">\nRegion "gateway"\n</Map>' + \
+            f'\n<Map "{gateway.pins}/program">\nRegion "gateway"\n</Map>'
+        with Collectd(lines, INTERVAL).start() as collectd:
+            collectd.wait_for_value(name("rx_packets", "2"))
+            collectd.wait_for_reads(5)
+            for text in ("nothing: cannot open it: No such file",
+                         "program: it is a BPF program or link, not a map"):
+                check(collectd.log().count(text) == 1,
+                      f"{text}: {collectd.log()}")
+
+
+def a_third_partys_maps_are_read_by_name():
+    """The packets that xdp-filter dropped arrive by name, to the packet"""
+    with RuntimeDir(), Link("xdp-filter") as link:
+        # It insists on this path, which is mounted for this process alone.
+        run("mount", "--bind", link.bpffs, "/sys/fs/bpf")
+        try:
+            run("xdp-filter", "load", "-m", "skb", "in0")
+            run("xdp-filter", "port", "-m", "dst", "-p", "udp", "80")
+            lines = ('<Map "/sys/fs/bpf/xdp-filter/xdp_stats_map">\n'
+                     'Table "actions"\n'
+                     'RowName "aborted" "drop" "pass" "tx" "redirect"\n</Map>')
+            with Collectd(lines, INTERVAL).start() as collectd:
+                drops = "percore_host_xdpfilter_actions_packets-all/derive-drop"
+                collectd.wait_for_value(drops)
+                link.send(1000, 80)
+                link.send(500, 81)
+                wait_for_growth(collectd, drops, 1000)
+        finally:
+            run("umount", "/sys/fs/bpf")
+
+
+def main():
+    # Networks and mounts of this process alone.
+    libc = ctypes.CDLL(None, use_errno=True)
+    if is_root() and (libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 or
+                      subprocess.run(["mount", "--make-rprivate", "/"],
+                                     check=False).returncode != 0):
+        print("Bail out: cannot make a network namespace")
+        sys.exit(77)
+    run_all([packets_arrive_by_name, counts_survive_a_reload,
+             counts_survive_a_lost_pin, counts_before_the_start_are_no_rate,
+             names_come_from_the_object_file,
+             entries_that_are_created_again_count_on,
+             a_map_that_cannot_be_read_is_said_once,
+             a_third_partys_maps_are_read_by_name])
+
+
+if __name__ == "__main__":
+    main()

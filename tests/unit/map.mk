@@ -1,0 +1,14 @@
+# Unit tests of src/map.
+if TESTS_ENABLED
+MAP_TESTS = \
+	tests/unit/test_map_growth \
+	tests/unit/test_map_names
+check_PROGRAMS += $(MAP_TESTS)
+TESTS += $(MAP_TESTS)
+MAP_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+MAP_TEST_LDADD = libmap.la libregion.la $(CMOCKA_LIBS)
+tests_unit_test_map_growth_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_growth_LDADD = $(MAP_TEST_LDADD)
+tests_unit_test_map_names_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_names_LDADD = $(MAP_TEST_LDADD)
+endif

@@ -1,0 +1,230 @@
+/* What an entry of a BPF map counted between two looks. */
+#include "map/entries.h"
+#include "map/growth.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+#define COPIES 2
+
+struct value {
+  uint64_t packets, bytes;
+  uint32_t drops;
+  int32_t depth;
+};
+
+static const struct map_field fields[] = {
+    {.name = "packets", .offset = 0, .size = 8},
+    {.name = "bytes", .offset = 8, .size = 8},
+    {.name = "drops", .offset = 16, .size = 4},
+    {.name = "depth",
+     .offset = 20,
+     .size = 4,
+     .is_signed = true,
+     .is_gauge = true},
+};
+enum { PACKETS, BYTES, DROPS, DEPTH, FIELDS };
+
+static struct value now[COPIES];
+static uint64_t last[COPIES * FIELDS], growth[COPIES * FIELDS];
+static uint8_t falls;
+static bool is_array;
+
+static int begin(void **state) {
+  (void)state;
+  memset(now, 0, sizeof(now));
+  memset(last, 0, sizeof(last));
+  falls = 0;
+  is_array = false;
+  return 0;
+}
+
+static size_t look(void) {
+  struct map_shape shape = {.fields = fields,
+                            .fields_len = FIELDS,
+                            .copies = COPIES,
+                            .stride = sizeof(now[0]),
+                            .is_array = is_array};
+  return map_growth(&shape, now, last, growth, &falls);
+}
+
+static uint64_t grew(size_t field) {
+  return growth[field] + growth[FIELDS + field];
+}
+
+static void counters_grow_in_each_copy(void **state) {
+  (void)state;
+  now[0] = (struct value){.packets = 5, .bytes = 500};
+  now[1] = (struct value){.packets = 7, .bytes = 700};
+  assert_int_equal(look(), MAP_NO_FIELD);
+  now[1].packets = 10;
+  assert_int_equal(look(), MAP_NO_FIELD);
+  assert_int_equal(growth[PACKETS], 0);
+  assert_int_equal(growth[FIELDS + PACKETS], 3);
+  assert_int_equal(grew(BYTES), 0);
+}
+
+static void a_gauge_rises_and_falls(void **state) {
+  (void)state;
+  now[0].depth = 5;
+  now[1].depth = -8;
+  look();
+  assert_int_equal((int64_t)grew(DEPTH), -3);
+  now[0].depth = 1;
+  look();
+  assert_int_equal((int64_t)grew(DEPTH), -4);
+}
+
+static void a_narrow_counter_wraps(void **state) {
+  (void)state;
+  now[0] = (struct value){.packets = 9, .drops = UINT32_MAX - 10};
+  look();
+  now[0].drops = 20;
+  assert_int_equal(look(), MAP_NO_FIELD);
+  assert_int_equal(grew(DROPS), 31);
+}
+
+static void an_entry_all_of_which_fell_was_created_again(void **state) {
+  (void)state;
+  now[0] = (struct value){.packets = 50, .bytes = 5000};
+  now[1] = (struct value){.packets = 50, .bytes = 5000};
+  look();
+  now[0] = (struct value){.packets = 3, .bytes = 300};
+  now[1] = (struct value){.packets = 0, .bytes = 0};
+  for (int i = 0; i < 10; i++) {
+    assert_int_equal(look(), MAP_NO_FIELD);
+    assert_int_equal(grew(PACKETS), i == 0 ? 3 : 0);
+  }
+  assert_int_equal(last[PACKETS], 3);
+}
+
+static void a_field_that_falls_alone_in_an_array_is_no_counter(void **state) {
+  (void)state;
+  is_array = true;
+  now[0] = (struct value){.packets = 50, .bytes = 5000};
+  look();
+  now[0] = (struct value){.packets = 60, .bytes = 4000};
+  assert_int_equal(look(), BYTES);
+  assert_int_equal(grew(PACKETS), 10);
+  assert_int_equal(grew(BYTES), 0);
+}
+
+static void a_field_that_falls_alone_in_a_hash_is_no_counter_at_the_third_time(
+    void **state) {
+  (void)state;
+  now[0] = (struct value){.packets = 50, .bytes = 5000};
+  look();
+  for (int i = 1; i <= MAP_FALLS_MAX; i++) {
+    now[0].packets += 10;
+    now[0].bytes -= 100;
+    assert_int_equal(look(), i < MAP_FALLS_MAX ? MAP_NO_FIELD : BYTES);
+    assert_int_equal(grew(PACKETS), 10);
+    assert_int_equal(grew(BYTES), 0);
+  }
+}
+
+static void an_array_that_was_set_to_zero_counts_from_zero(void **state) {
+  (void)state;
+  is_array = true;
+  now[0] = (struct value){.packets = 50, .bytes = 5000, .drops = 3};
+  look();
+  now[0] = (struct value){.packets = 4, .bytes = 400};
+  assert_int_equal(look(), MAP_NO_FIELD);
+  assert_int_equal(grew(PACKETS), 4);
+  assert_int_equal(grew(DROPS), 0);
+}
+
+static void
+an_array_that_falls_a_little_again_and_again_is_no_counter(void **state) {
+  (void)state;
+  is_array = true;
+  now[0] = (struct value){.packets = 1000};
+  look();
+  for (int i = 1; i <= MAP_FALLS_MAX; i++) {
+    now[0].packets -= 10;
+    assert_int_equal(look(), i < MAP_FALLS_MAX ? MAP_NO_FIELD : PACKETS);
+    assert_int_equal(grew(PACKETS), 0);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Entries
+ */
+
+static uint32_t gone[1000];
+static size_t gone_len;
+
+static void note_gone(void *context, const struct map_entry *entry) {
+  (void)context;
+  gone[gone_len++] = entry->row;
+}
+
+static void
+entries_are_found_by_their_keys_however_many_there_are(void **state) {
+  (void)state;
+  struct map_entries entries;
+  map_entries_init(&entries, sizeof(uint64_t), 2);
+  for (uint64_t key = 0; key < 1000; key++) {
+    assert_int_equal(map_entries_find(&entries, &key), -1);
+    long entry = map_entries_add(&entries, &key);
+    assert_true(entry >= 0);
+    entries.list[entry].row = (uint32_t)key;
+    map_entries_values(&entries, (size_t)entry)[1] = key * 3;
+  }
+  for (uint64_t key = 0; key < 1000; key++) {
+    long entry = map_entries_find(&entries, &key);
+    assert_true(entry >= 0);
+    assert_int_equal(entries.list[entry].row, key);
+    assert_int_equal(map_entries_values(&entries, (size_t)entry)[1], key * 3);
+  }
+  assert_int_equal(entries.live, 1000);
+  map_entries_free(&entries);
+}
+
+static void entries_that_were_not_read_make_room_for_others(void **state) {
+  (void)state;
+  struct map_entries entries;
+  map_entries_init(&entries, sizeof(uint64_t), 1);
+  gone_len = 0;
+  for (uint64_t key = 0; key < 100; key++) {
+    long entry = map_entries_add(&entries, &key);
+    entries.list[entry].row = (uint32_t)key;
+    entries.list[entry].pass = key % 2 ? 1 : 0;
+  }
+  map_entries_sweep(&entries, 1, note_gone, NULL);
+  assert_int_equal(gone_len, 50);
+  assert_int_equal(entries.live, 50);
+  for (uint64_t key = 0; key < 100; key++)
+    assert_int_equal(map_entries_find(&entries, &key) >= 0, key % 2);
+  size_t len = entries.len;
+  for (uint64_t key = 1000; key < 1050; key++) {
+    long entry = map_entries_add(&entries, &key);
+    assert_int_equal(map_entries_values(&entries, (size_t)entry)[0], 0);
+    map_entries_values(&entries, (size_t)entry)[0] = key;
+  }
+  assert_int_equal(entries.len, len);
+  map_entries_free(&entries);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(counters_grow_in_each_copy, begin),
+      cmocka_unit_test_setup(a_gauge_rises_and_falls, begin),
+      cmocka_unit_test_setup(a_narrow_counter_wraps, begin),
+      cmocka_unit_test_setup(an_entry_all_of_which_fell_was_created_again,
+                             begin),
+      cmocka_unit_test_setup(a_field_that_falls_alone_in_an_array_is_no_counter,
+                             begin),
+      cmocka_unit_test_setup(
+          a_field_that_falls_alone_in_a_hash_is_no_counter_at_the_third_time,
+          begin),
+      cmocka_unit_test_setup(an_array_that_was_set_to_zero_counts_from_zero,
+                             begin),
+      cmocka_unit_test_setup(
+          an_array_that_falls_a_little_again_and_again_is_no_counter, begin),
+      cmocka_unit_test(entries_are_found_by_their_keys_however_many_there_are),
+      cmocka_unit_test(entries_that_were_not_read_make_room_for_others),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,440 @@
+/* Names of fields and rows of BPF maps, from type information that the tests
+ * write themselves, true or false. */
+#include "map/fields.h"
+#include "map/keys.h"
+
+#include "unit.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* ---------------------------------------------------------------------------
+ * Writing BTF
+ */
+
+static struct {
+  uint32_t types[4096];
+  size_t types_len; /* words */
+  char strings[4096];
+  size_t strings_len;
+  uint32_t last; /* type number */
+} file;
+
+static struct btf_types types;
+static struct map_info info;
+static struct map_fields fields;
+static char why[MAP_WHY_SIZE];
+
+static uint32_t text(const char *string) {
+  if (string[0] == '\0')
+    return 0;
+  size_t at = file.strings_len;
+  file.strings_len += strlen(string) + 1;
+  assert_true(file.strings_len <= sizeof(file.strings));
+  memcpy(file.strings + at, string, strlen(string) + 1);
+  return (uint32_t)at;
+}
+
+static void word(uint32_t value) {
+  assert_true(file.types_len < sizeof(file.types) / sizeof(file.types[0]));
+  file.types[file.types_len++] = value;
+}
+
+static uint32_t type(uint32_t kind, const char *name, uint32_t members,
+                     uint32_t size_or_type) {
+  word(text(name));
+  word(kind << 24 | members);
+  word(size_or_type);
+  return ++file.last;
+}
+
+static uint32_t integer(const char *name, uint32_t size, uint32_t encoding) {
+  uint32_t id = type(BTF_KIND_INT, name, 0, size);
+  word(encoding << 24 | size * 8);
+  return id;
+}
+
+static uint32_t array(uint32_t of, uint32_t index, uint32_t elements) {
+  uint32_t id = type(BTF_KIND_ARRAY, "", 0, 0);
+  word(of);
+  word(index);
+  word(elements);
+  return id;
+}
+
+/* After type(BTF_KIND_STRUCT). */
+static void member(const char *name, uint32_t id, uint32_t offset) {
+  word(text(name));
+  word(id);
+  word(offset * 8);
+}
+
+static void tag(const char *name, uint32_t id, int component) {
+  type(BTF_KIND_DECL_TAG, name, 0, id);
+  word((uint32_t)component);
+}
+
+/* Ends the file with the declaration of the map "test" and opens it. */
+static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
+                      uint32_t value_size) {
+  uint32_t key_pointer = type(BTF_KIND_PTR, "", 0, key);
+  uint32_t value_pointer = type(BTF_KIND_PTR, "", 0, value);
+  uint32_t map = type(BTF_KIND_STRUCT, "", 2, 16);
+  member("key", key_pointer, 0);
+  member("value", value_pointer, 8);
+  type(BTF_KIND_VAR, "test", 0, map);
+  word(1);
+  info = (struct map_info){
+      .key_size = key_size, .value_size = value_size, .name = "test"};
+
+  struct btf_header header = {.magic = BTF_MAGIC,
+                              .version = 1,
+                              .hdr_len = sizeof(header),
+                              .type_len = (uint32_t)file.types_len * 4,
+                              .str_off = (uint32_t)file.types_len * 4,
+                              .str_len = (uint32_t)file.strings_len};
+  char path[] = "/tmp/percore-btf-XXXXXX";
+  int fd = mkstemp(path);
+  assert_true(fd >= 0);
+  FILE *out = fdopen(fd, "w");
+  fwrite(&header, sizeof(header), 1, out);
+  fwrite(file.types, 4, file.types_len, out);
+  fwrite(file.strings, 1, file.strings_len, out);
+  fclose(out);
+  int status = btf_open(&types, &info, path, why);
+  unlink(path);
+  if (status == -ELIBACC) {
+    print_message("%s\n", why);
+    skip();
+  }
+  return status;
+}
+
+static int begin(void **state) {
+  (void)state;
+  memset(&file, 0, sizeof(file));
+  file.strings_len = 1;
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  map_fields_free(&fields);
+  btf_close(&types);
+  return 0;
+}
+
+static void assert_field(size_t at, const char *name, uint32_t offset,
+                         uint8_t size, bool is_gauge) {
+  assert_true(at < fields.len);
+  assert_string_equal(fields.list[at].name, name);
+  assert_int_equal(fields.list[at].offset, offset);
+  assert_int_equal(fields.list[at].size, size);
+  assert_int_equal(fields.list[at].is_gauge, is_gauge);
+}
+
+/* ---------------------------------------------------------------------------
+ * Fields
+ */
+
+static void members_are_fields_and_tags_say_what_types_cannot(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
+           s64 = integer("s64", 8, BTF_INT_SIGNED);
+  uint32_t drops = array(u64, u32, 2);
+  uint32_t inner = type(BTF_KIND_STRUCT, "inner", 1, 8);
+  member("Bytes", u64, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 7, 64);
+  member("rx", inner, 0);
+  member("queued", u32, 8);
+  member("pad", u32, 12);
+  member("balance", s64, 16);
+  member("drops", drops, 24);
+  member("_hidden", u64, 40);
+  member("signed_count", s64, 48);
+  tag("percore:gauge", value, 1);
+  tag("percore:help=packets in the queue", value, 1);
+  tag("percore:counter", value, 6);
+  assert_int_equal(open_types(u32, 4, value, 64), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_string_equal(why, "");
+  assert_int_equal(fields.len, 6);
+  assert_field(0, "rx_bytes", 0, 8, false);
+  assert_field(1, "queued", 8, 4, true);
+  assert_string_equal(fields.list[1].help, "packets in the queue");
+  assert_field(2, "balance", 16, 8, true);
+  assert_field(3, "drops_0", 24, 8, false);
+  assert_field(4, "drops_1", 32, 8, false);
+  assert_field(5, "signed_count", 48, 8, false);
+}
+
+static void a_plain_integer_is_the_field_value(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  assert_int_equal(open_types(u32, 4, u64, 8), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "value", 0, 8, false);
+}
+
+static void of_a_union_the_first_member_is_taken(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t both = type(BTF_KIND_UNION, "", 2, 8);
+  member("packets", u64, 0);
+  member("rx_packets", u64, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8);
+  member("", both, 0);
+  assert_int_equal(open_types(u32, 4, value, 8), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "packets", 0, 8, false);
+}
+
+static void fields_of_one_name_are_left_out_and_said(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
+  member("Drops", u64, 0);
+  member("drops", u64, 8);
+  member("packets", u64, 16);
+  assert_int_equal(open_types(u32, 4, value, 24), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "packets", 16, 8, false);
+  assert_non_null(strstr(why, "drops"));
+}
+
+static void members_beyond_the_value_are_no_fields(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 16);
+  member("packets", u64, 0);
+  member("across", u64, 12);
+  member("beyond", u64, 1 << 20);
+  assert_int_equal(open_types(u32, 4, value, 16), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+}
+
+static void types_that_contain_themselves_come_to_an_end(void **state) {
+  (void)state;
+  uint32_t u32 = integer("u32", 4, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 16);
+  member("again", value, 0);
+  member("and_again", value, 0);
+  assert_int_equal(open_types(u32, 4, value, 16), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), -ENOENT);
+}
+
+static void arrays_of_arrays_come_to_an_end(void **state) {
+  (void)state;
+  uint32_t u32 = integer("u32", 4, 0), u16 = integer("u16", 2, 0);
+  uint32_t many = array(array(array(u16, u32, 256), u32, 256), u32, 256);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 64);
+  member("many", many, 0);
+  member("packets", u32, 0);
+  assert_int_equal(open_types(u32, 4, value, 64), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 33); /* 32 elements fit into 64 bytes */
+}
+
+static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  assert_int_equal(open_types(u32, 4, u64, 16), -ENOENT);
+  assert_non_null(strstr(why, "no map test"));
+}
+
+/* ---------------------------------------------------------------------------
+ * Keys
+ */
+
+static void assert_name(const void *key, const char *wanted) {
+  char name[MAP_ROW_NAME_SIZE];
+  assert_true(map_key_name(name, &types, &info, key));
+  assert_string_equal(name, wanted);
+}
+
+static void a_flow_is_called_by_its_addresses_and_ports(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
+           u16 = integer("u16", 2, 0), u8 = integer("u8", 1, 0);
+  uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32),
+           be16 = type(BTF_KIND_TYPEDEF, "__be16", 0, u16);
+  uint32_t padding = array(u8, u32, 3);
+  uint32_t key = type(BTF_KIND_STRUCT, "flow", 5, 12);
+  member("source", be32, 0);
+  member("destination", be32, 4);
+  member("port", be16, 8);
+  member("protocol", u8, 10);
+  member("pad", padding, 9);
+  assert_int_equal(open_types(key, 12, u64, 8), 0);
+  static const unsigned char flow[12] = {10, 0, 0, 1, 192, 0,
+                                         2,  7, 1, 2, 17,  0};
+  assert_name(flow, "10.0.0.1-192.0.2.7-258-17");
+}
+
+static void bytes_are_a_mac_an_ipv6_address_or_text(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
+           u8 = integer("u8", 1, 0), c = integer("char", 1, BTF_INT_SIGNED);
+  uint32_t mac = array(u8, u32, 6), ipv6 = array(u8, u32, 16),
+           name = array(c, u32, 8);
+  uint32_t key = type(BTF_KIND_STRUCT, "key", 3, 30);
+  member("mac", mac, 0);
+  member("address", ipv6, 6);
+  member("name", name, 22);
+  assert_int_equal(open_types(key, 30, u64, 8), 0);
+  unsigned char bytes[30] = {2, 0, 0, 0, 0, 0x1f, 0x20, 1, 0xd, 0xb8};
+  bytes[21] = 1;
+  memcpy(bytes + 22,
+         "a\x1b\xff"
+         "b",
+         4);
+  assert_name(bytes, "02:00:00:00:00:1f-2001:db8::1-a__b");
+}
+
+static void integers_have_their_sign_and_enumerators_their_names(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), s16 = integer("s16", 2, BTF_INT_SIGNED);
+  uint32_t verdict = type(BTF_KIND_ENUM, "verdict", 2, 4);
+  word(text("PASS"));
+  word(2);
+  word(text("DROP"));
+  word(1);
+  uint32_t key = type(BTF_KIND_STRUCT, "key", 2, 8);
+  member("verdict", verdict, 0);
+  member("zone", s16, 4);
+  assert_int_equal(open_types(key, 8, u64, 8), 0);
+  struct {
+    uint32_t verdict;
+    int16_t zone, unused;
+  } value = {.verdict = 1, .zone = -3};
+  assert_name(&value, "DROP--3");
+  value.verdict = 9;
+  assert_name(&value, "9--3");
+}
+
+static void without_types_keys_are_numbers_or_bytes(void **state) {
+  (void)state;
+  types = (struct btf_types){0};
+  info = (struct map_info){.key_size = 4};
+  assert_name(&(uint32_t){4000000000u}, "4000000000");
+  info.key_size = 3;
+  assert_name("\x01\x02\xab", "0102ab");
+}
+
+static void an_empty_text_is_a_name_and_a_long_one_does_not_fit(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
+           c = integer("char", 1, BTF_INT_CHAR);
+  uint32_t key = array(c, u32, 256);
+  assert_int_equal(open_types(key, 256, u64, 8), 0);
+  char bytes[256] = "", name[MAP_ROW_NAME_SIZE];
+  assert_name(bytes, "-");
+  memset(bytes, 'x', MAP_ROW_NAME_SIZE - 1);
+  assert_true(map_key_name(name, &types, &info, bytes));
+  bytes[MAP_ROW_NAME_SIZE - 1] = 'x';
+  assert_false(map_key_name(name, &types, &info, bytes));
+}
+
+static void
+a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t key = type(BTF_KIND_STRUCT, "key", 2, 8);
+  member("inside", u32, 0);
+  member("beyond", u32, 4);
+  assert_int_equal(open_types(key, 4, u64, 8), 0);
+  uint32_t *bytes = malloc(4); /* valgrind and the sanitizer watch its end */
+  *bytes = 7;
+  char name[MAP_ROW_NAME_SIZE];
+  assert_true(map_key_name(name, &types, &info, bytes));
+  free(bytes);
+}
+
+/* ---------------------------------------------------------------------------
+ * Lies
+ */
+
+static uint32_t random_word(uint32_t *state) {
+  *state = *state * 1664525 + 1013904223;
+  return *state >> 8;
+}
+
+/* Types of every kind that is read, some words of which are then replaced. */
+static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
+           u8 = integer("u8", 1, 0);
+  uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
+  uint32_t mac = array(u8, u32, 6), many = array(u64, u32, 4);
+  *key = type(BTF_KIND_STRUCT, "key", 3, 16);
+  member("address", be32, 0);
+  member("mac", mac, 4);
+  member("name", u32, 12);
+  uint32_t both = type(BTF_KIND_UNION, "", 2, 8);
+  member("packets", u64, 0);
+  member("rx_packets", u64, 0);
+  *value = type(BTF_KIND_STRUCT, "value", 3, 48);
+  member("", both, 0);
+  member("drops", many, 8);
+  member("queued", u32, 40);
+  tag("percore:gauge", *value, 2);
+  size_t words = file.types_len;
+  for (uint32_t lies = random_word(state) % 6; lies > 0; lies--)
+    file.types[random_word(state) % words] = random_word(state) % 4 == 0
+                                                 ? random_word(state) << 8
+                                                 : random_word(state) % 32;
+}
+
+static void types_that_lie_are_read_within_the_key_and_the_value(void **state) {
+  (void)state;
+  uint32_t seed = 1;
+  int read = 0;
+  for (int i = 0; i < 3000; i++) {
+    uint32_t key, value;
+    begin(NULL);
+    write_many_types(&seed, &key, &value);
+    if (open_types(key, 16, value, 48) == 0) {
+      uint64_t *values = calloc(1, 48);
+      void *bytes = calloc(1, 16);
+      char name[MAP_ROW_NAME_SIZE];
+      if (map_fields_read(&fields, &types, &info, why) == 0)
+        for (size_t f = 0; f < fields.len; f++)
+          assert_int_equal(map_field_value(&fields.list[f], values), 0);
+      if (map_key_name(name, &types, &info, bytes))
+        assert_true(name[0] != '\0');
+      free(values);
+      free(bytes);
+      read++;
+    }
+    end(NULL);
+  }
+  assert_true(read > 500);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(members_are_fields_and_tags_say_what_types_cannot),
+      TEST(a_plain_integer_is_the_field_value),
+      TEST(of_a_union_the_first_member_is_taken),
+      TEST(fields_of_one_name_are_left_out_and_said),
+      TEST(members_beyond_the_value_are_no_fields),
+      TEST(types_that_contain_themselves_come_to_an_end),
+      TEST(arrays_of_arrays_come_to_an_end),
+      TEST(a_map_of_another_size_is_not_taken_for_this_one),
+      TEST(a_flow_is_called_by_its_addresses_and_ports),
+      TEST(bytes_are_a_mac_an_ipv6_address_or_text),
+      TEST(integers_have_their_sign_and_enumerators_their_names),
+      TEST(without_types_keys_are_numbers_or_bytes),
+      TEST(an_empty_text_is_a_name_and_a_long_one_does_not_fit),
+      TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it),
+      TEST(types_that_lie_are_read_within_the_key_and_the_value),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
