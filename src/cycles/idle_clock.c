@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define CORES_POSSIBLE "/sys/devices/system/cpu/possible"
+
 /* Reads whose bracket was too wide are repeated. */
 #define READ_TRIES 5
 
@@ -59,23 +61,27 @@ static int64_t time_namespace_offset(const struct machine *machine) {
 /* State 0 polls on x86. Elsewhere it polls if the idle driver names it so, and
  * without a driver, where the kernel calls 0 what it does instead of halting.
  */
-static bool state0_polls(const struct machine *machine,
-                         const struct core_set *cores) {
+bool idle_clock_state0_polls(const struct machine *machine) {
+  struct core_set possible;
   struct cpuidle cpuidle;
-  core_set_for_each(core, cores) if (cpuidle_read(&cpuidle, machine, core) >
-                                     0) return cpuidle.state[0]
-      .poll;
+  if (machine_read_core_set(machine, CORES_POSSIBLE, &possible) != 0)
+    return true;
+  core_set_for_each(core, &possible) {
+    if (cpuidle_read(&cpuidle, machine, core) > 0)
+      return cpuidle.state[0].poll;
+  }
   return true;
 }
 
 static int find_cores(struct idle_clock *clock, char *why, size_t why_size) {
-  int status = machine_read_core_set(
-      clock->machine, "/sys/devices/system/cpu/possible", &clock->possible);
-  core_set_for_each(core, &clock->possible) clock->places[core] =
-      (int16_t)clock->possible_len++;
+  int status =
+      machine_read_core_set(clock->machine, CORES_POSSIBLE, &clock->possible);
+  core_set_for_each(core, &clock->possible) {
+    clock->places[core] = (int16_t)clock->possible_len++;
+  }
   if (status == 0 && clock->possible_len > 0)
     return 0;
-  snprintf(why, why_size, "/sys/devices/system/cpu/possible: %s",
+  snprintf(why, why_size, CORES_POSSIBLE ": %s",
            strerror(status != 0 ? -status : EINVAL));
   return status != 0 ? status : -EINVAL;
 }
@@ -92,7 +98,7 @@ static int open_or_load(struct idle_clock *clock, bool load, char *why,
   if (status != -ENOENT || !load)
     return status;
   return machine->idle_clock_load(
-      machine->context, state0_polls(machine, &clock->possible), why, why_size);
+      machine->context, idle_clock_state0_polls(machine), why, why_size);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,

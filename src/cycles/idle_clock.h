@@ -51,4 +51,8 @@ void idle_clock_restart(struct idle_clock *clock, int core);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
+/* Whether idle state 0 of this machine polls, which a clock is told when it is
+ * loaded. */
+bool idle_clock_state0_polls(const struct machine *machine);
+
 #endif

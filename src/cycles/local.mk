@@ -38,22 +38,12 @@ libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
 EXTRA_DIST += src/cycles/idle_clock.bpf.c
 
-# The programs of the idle clock as a header that loads them. It is part of the
-# tarball, so that percore can be built where clang or bpftool is missing.
+# The idle clock is part of the tarball as compiled programs, too, so that
+# percore can be built where clang or bpftool is missing.
 if BPF
 libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/cycles/idle_clock.lskel.h
 MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h
 CLEANFILES += src/cycles/idle_clock.bpf.o
 src/cycles/libcycles_la-idle_clock_kernel.lo: src/cycles/idle_clock.lskel.h
-src/cycles/idle_clock.lskel.h: src/cycles/idle_clock.bpf.c
-	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
-	$(CLANG) -O2 -g -fdebug-prefix-map=$(top_srcdir)=. \
-	  -fdebug-compilation-dir=. -Wall -Wextra -target bpf \
-	  -I/usr/include/`$(CC) -print-multiarch` \
-	  -c $(top_srcdir)/src/cycles/idle_clock.bpf.c \
-	  -o $(@D)/idle_clock.bpf.o && \
-	$(BPFTOOL) gen skeleton -L $(@D)/idle_clock.bpf.o \
-	  name idle_clock_bpf >$@.tmp && mv $@.tmp $@
 endif
-include_HEADERS += src/percore.h

@@ -47,6 +47,20 @@ check_PROGRAMS += tests/integration/churn_producer
 tests_integration_churn_producer_SOURCES = tests/integration/churn_producer.c
 tests_integration_churn_producer_LDADD = libregion.la
 
+# Known work in softirq.
+EXTRA_DIST += tests/integration/softirq_burner.bpf.c
+if BPF
+check_PROGRAMS += tests/integration/softirq_burner
+tests_integration_softirq_burner_SOURCES = tests/integration/softirq_burner.c
+tests_integration_softirq_burner_CPPFLAGS = $(AM_CPPFLAGS) \
+	-I$(top_builddir)/tests/integration
+EXTRA_DIST += tests/integration/softirq_burner.lskel.h
+MAINTAINERCLEANFILES += tests/integration/softirq_burner.lskel.h
+CLEANFILES += tests/integration/softirq_burner.bpf.o
+tests/integration/softirq_burner-softirq_burner.$(OBJEXT): \
+	tests/integration/softirq_burner.lskel.h
+endif
+
 # A plugin that is never installed; without -rpath there would be no shared one.
 check_LTLIBRARIES += probe.la
 probe_la_SOURCES = tests/integration/probe.c
