@@ -140,7 +140,8 @@ static uint64_t now(const struct idle_clock *clock) {
   return clock->machine->clock_ns(clock->machine->context, CLOCK_MONOTONIC);
 }
 
-int idle_clock_read(struct idle_clock *clock) {
+/* One look at all words, with the time after it. */
+static int read_words(struct idle_clock *clock) {
   const struct machine *machine = clock->machine;
   for (int i = 0; i < READ_TRIES; i++) {
     uint64_t before_ns = now(clock);
@@ -150,12 +151,11 @@ int idle_clock_read(struct idle_clock *clock) {
       return len;
     /* Words that cannot be told apart by core are of no use. */
     if (len != clock->possible_len)
-      return -ENOLINK;
+      return -EINVAL;
     clock->time_ns = after_ns;
     if (after_ns - before_ns <= IDLE_CLOCK_BRACKET_NS)
       return 0;
   }
-  clock->time_ns = 0;
   return -EAGAIN;
 }
 
@@ -176,24 +176,36 @@ static bool count_halts(const struct idle_clock *clock, int core,
   return true;
 }
 
-/* Whether the core has halted since its word last moved. A core that halts or
- * works for long moves it as little as a clock that no longer runs. */
+/* Whether the core has halted although its word stands still. A core that halts
+ * for long or works for long does not move its word either. */
 static bool halted_unseen(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
+  const int64_t *word = &clock->words[clock->places[core]];
   uint64_t halts;
-  if (clock->time_ns < state->watch_at_ns)
+  if (*word != state->word) {
+    state->watch_at_ns = 0;
     return false;
-  if (!count_halts(clock, core, &halts))
+  }
+  if (clock->time_ns < state->watch_at_ns || !count_halts(clock, core, &halts))
     return false;
-  bool first = state->watch_at_ns == 0;
-  state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
-  if (first)
+  if (state->watch_at_ns == 0)
     state->halts = halts;
+  state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
   if (halts - state->halts < HALTS_TO_BE_SURE)
     return false;
-  /* The word may have moved between reading it and reading that count. */
-  return idle_clock_read(clock) == 0 &&
-         clock->words[clock->places[core]] == state->word;
+  /* The word may have moved after it was read and before `halts` was. */
+  return read_words(clock) == 0 && *word == state->word;
+}
+
+int idle_clock_read(struct idle_clock *clock) {
+  int status = read_words(clock);
+  core_set_for_each(core, &clock->possible) {
+    if (status == 0 && clock->cores[core].known && halted_unseen(clock, core))
+      status = -ENOLINK;
+  }
+  if (status != 0)
+    clock->time_ns = 0;
+  return status;
 }
 
 /* Time halted at clock->time_ns. */
@@ -221,10 +233,6 @@ int idle_clock_core(struct idle_clock *clock, int core,
     machine->idle_clock_start(machine->context, core);
     return -ENODATA;
   }
-  if (!state->known || *word != state->word)
-    state->watch_at_ns = 0;
-  else if (halted_unseen(clock, core))
-    return -ENOLINK;
   uint64_t halted_ns;
   int status = halted_at(clock, *word, &halted_ns);
   if (status == 0 && state->known && halted_ns < state->halted_ns) {

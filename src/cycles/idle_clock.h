@@ -35,19 +35,19 @@ int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
 void idle_clock_close(struct idle_clock *clock);
 bool idle_clock_is_pinned(const struct idle_clock *clock);
 
-/* Reads all cores. Returns 0 or -errno: -EAGAIN if nothing could be read in
- * IDLE_CLOCK_BRACKET_NS, -ENOLINK if the clock no longer runs, after which it
- * can only be closed. */
+/* Reads all cores. Returns 0; -EAGAIN if no read took less than
+ * IDLE_CLOCK_BRACKET_NS; or another -errno, after which the clock can only be
+ * closed: -ENOLINK if it no longer runs, because its pins have gone or because
+ * a core went through idle states while its word stood still. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* Begins anew with cores that came or went. */
 void idle_clock_restart(struct idle_clock *clock, int core);
 
-/* What was read of one core. A core on which the clock has not run yet is
- * interrupted to start it, where this process loaded the clock. Returns 0;
- * -ENODATA if the clock has not run on this core; -ERANGE if its word cannot be
- * right; -ENOLINK if the core went through idle states while its word stood
- * still, so the clock does not run. */
+/* What the last read says of one core. A core on which the clock has not run
+ * yet is interrupted to start it, where this process loaded the clock. Returns
+ * 0; -ENODATA if the last read failed or the clock has not run on this core;
+ * -ERANGE if its word cannot be right. */
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 

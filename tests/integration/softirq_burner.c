@@ -1,5 +1,5 @@
-/* softirq_burner CORE PERIOD_US SPIN_US: occupies a core with softirq of a known
- * length until it is ended, and prints every 50 ms:
+/* softirq_burner CORE PERIOD_US SPIN_US: occupies a core with softirq of a
+ * known length until it is ended, and prints every 50 ms:
  *
  *   CLOCK_MONOTONIC of the line, ns of softirq so far, how often it fired
  */

@@ -19,6 +19,7 @@ struct play {
   int words_len;
   int64_t read_takes_ns, fast_reads_after;
   int reads, read_status;
+  int moves_at_read; /* the word of core 0, by a second */
   int open_status, load_status;
   int started; /* core, -1: none */
   bool loaded_with_poll;
@@ -62,6 +63,8 @@ static int load(void *context, bool state0_polls, char *why, size_t why_size) {
 static int read_words(void *context, int64_t *words) {
   struct play *play = play_of(context);
   play->reads++;
+  if (play->reads == play->moves_at_read)
+    play->words[0] += SECOND;
   play->now_ns +=
       play->reads > play->fast_reads_after ? 1000 : play->read_takes_ns;
   if (play->read_status != 0)
@@ -246,7 +249,7 @@ static void another_number_of_words_than_cores_ends_the_clock(void **state) {
   struct play *play = *state;
   open_clock(play, true);
   play->words_len = 3;
-  assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
+  assert_int_equal(idle_clock_read(play->clock), -EINVAL);
 }
 
 static void play_halts(struct play *play, int core, const char *poll,
@@ -275,7 +278,8 @@ a_core_that_halts_while_its_word_stands_still_ends_the_clock(void **state) {
     assert_int_equal(read_core(play, 0, &reading), 0);
     play_halts(play, 0, "10", "12");
     play->now_ns += 6 * SECOND;
-    assert_int_equal(read_core(play, 0, &reading), -ENOLINK);
+    assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
+    assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
     idle_clock_close(play->clock);
     play->clock = NULL;
   }
@@ -302,6 +306,22 @@ a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   play_halts(play, 0, "900", "19");
   play->now_ns += 6 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);
+}
+
+static void
+a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 5 * SECOND;
+  play_halts(play, 0, "10", "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_halts(play, 0, "10", "19");
+  play->now_ns += 6 * SECOND;
+  play->moves_at_read = play->reads + 2;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.halted_ns, 6 * SECOND);
 }
 
 static void a_core_that_came_back_begins_anew(void **state) {
@@ -376,6 +396,7 @@ int main(void) {
       TEST(another_number_of_words_than_cores_ends_the_clock),
       TEST(a_core_that_halts_while_its_word_stands_still_ends_the_clock),
       TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
+      TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
       TEST(a_core_that_came_back_begins_anew),
       TEST(the_pinned_clock_is_taken_before_one_is_loaded),
       TEST(without_a_pin_nothing_is_loaded_unless_asked),
