@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/integration/harness.py \
 	tests/integration/hostile_producer.py \
 	tests/integration/producers.py \
+	tests/integration/softirq.py \
 	tests/integration/sysroot.py \
 	tests/integration/terminal.py
 
@@ -47,7 +48,9 @@ check_PROGRAMS += tests/integration/churn_producer
 tests_integration_churn_producer_SOURCES = tests/integration/churn_producer.c
 tests_integration_churn_producer_LDADD = libregion.la
 
-# Known work in softirq.
+# Work in softirq.
+check_PROGRAMS += tests/integration/udp_flood
+tests_integration_udp_flood_SOURCES = tests/integration/udp_flood.c
 EXTRA_DIST += tests/integration/softirq_burner.bpf.c
 if BPF
 check_PROGRAMS += tests/integration/softirq_burner
