@@ -1,8 +1,8 @@
 #include "machine.h"
 
 #include "base/descriptors.h"
+#include "base/number.h"
 #include "idle_clock_kernel.h"
-#include "number.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -20,14 +20,14 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* FUSE_SUPER_MAGIC of linux/magic.h, which older headers lack. */
+/* FUSE_SUPER_MAGIC of linux/magic.h, absent from older headers. */
 #define FUSE_MAGIC 0x65735546
 
 struct linux_machine {
   struct machine machine;
-  char *sysroot; /* without a slash at the end; "" for the root */
-  int uevents;   /* netlink socket, -1 if it cannot be had */
-  bool crowded;  /* the low descriptors are left to others */
+  char *sysroot; /* without a slash at its end; "" for the root */
+  int uevents;   /* netlink socket, -1 if unavailable */
+  bool crowded;  /* low descriptors are left to the rest of this process */
   struct idle_clock_kernel idle_clock;
 };
 
@@ -75,7 +75,7 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   int status = under_sysroot(context, path, full);
   if (status != 0)
     return status;
-  /* O_NONBLOCK: opening a FIFO that someone put there must not wait. */
+  /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return -errno;
@@ -151,13 +151,14 @@ static void linux_perf_close(void *context, int fd) {
 /* ---------------------------------------------------------------------------
  * Cores that come and go
  *
- * The kernel announces them as uevents: "offline@/devices/system/cpu/cpu1" and
- * so on. A core may go and come back between two looks at the list of online
- * cores, and its counters would then be frozen without anyone noticing.
+ * The kernel announces them as uevents, such as
+ * "offline@/devices/system/cpu/cpu1". A core may go and come back between two
+ * reads of the list of online cores. Without the announcement its frozen
+ * counters would go unnoticed.
  */
 
-/* Lets only messages through that begin with "onli" or "offl" (the kernel
- * filters them), so that a thousand new network devices do not overflow us. */
+/* Has the kernel drop all messages but those that begin with "onli" or "offl",
+ * so that a thousand new network devices do not overflow the socket. */
 static int filter_uevents(int fd) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -215,7 +216,7 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
     if (length < 0)
       return errno == ENOBUFS ? -ENOBUFS : 0;
     if (sender.nl_pid != 0)
-      continue; /* not from the kernel */
+      continue; /* from another sender than the kernel */
     message[length] = '\0';
     core_set_add(changed, uevent_core(message));
   }
@@ -253,7 +254,7 @@ static void linux_idle_clock_close(void *context) {
 }
 
 /* ---------------------------------------------------------------------------
- * Making one
+ * The machine
  */
 
 static double read_system_counter_hz(void) {
@@ -311,7 +312,7 @@ void machine_linux_close(struct machine *machine) {
 }
 
 /* ---------------------------------------------------------------------------
- * Files, whole
+ * Whole files
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
@@ -357,7 +358,7 @@ int machine_read_u64(const struct machine *machine, const char *path,
 
 int machine_read_core_set(const struct machine *machine, const char *path,
                           struct core_set *set) {
-  /* A list of 8192 cores with every other one missing. */
+  /* Room for the longest list: every second one of 8192 cores. */
   char text[CORES_MAX * 5 / 2 + 64];
   ssize_t length =
       machine->read_file(machine->context, path, text, sizeof(text));
