@@ -159,10 +159,6 @@ static int read_words(struct idle_clock *clock) {
   return -EAGAIN;
 }
 
-void idle_clock_restart(struct idle_clock *clock, int core) {
-  clock->cores[core] = (struct core_clock){0};
-}
-
 /* Halts that the idle driver counted. False: it counts none. */
 static bool count_halts(const struct idle_clock *clock, int core,
                         uint64_t *halts) {
@@ -188,7 +184,8 @@ static bool halted_unseen(struct idle_clock *clock, int core) {
   }
   if (clock->time_ns < state->watch_at_ns || !count_halts(clock, core, &halts))
     return false;
-  if (state->watch_at_ns == 0)
+  /* Another idle driver counts from 0. */
+  if (state->watch_at_ns == 0 || halts < state->halts)
     state->halts = halts;
   state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
   if (halts - state->halts < HALTS_TO_BE_SURE)
@@ -242,7 +239,7 @@ int idle_clock_core(struct idle_clock *clock, int core,
     halted_ns = state->halted_ns;
   }
   if (status != 0) {
-    idle_clock_restart(clock, core);
+    state->known = false;
     return status;
   }
   state->known = true;

@@ -41,9 +41,6 @@ bool idle_clock_is_pinned(const struct idle_clock *clock);
  * a core went through idle states while its word stood still. */
 int idle_clock_read(struct idle_clock *clock);
 
-/* Begins anew with cores that came or went. */
-void idle_clock_restart(struct idle_clock *clock, int core);
-
 /* What the last read says of one core. A core on which the clock has not run
  * yet is interrupted to start it, where this process loaded the clock. Returns
  * 0; -ENODATA if the last read failed or the clock has not run on this core;

@@ -15,6 +15,7 @@ libcycles_la_SOURCES = \
 	src/cycles/domains.c src/cycles/domains.h \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_cores.c src/cycles/engine_judge.c \
+	src/cycles/engine_clock.c \
 	src/cycles/engine_private.h src/cycles/engine_prove.c \
 	src/cycles/engine_sources.c src/cycles/engine_stat.c \
 	src/cycles/engine_state.c \

@@ -15,5 +15,4 @@ bench-plugin: bare.la percore.la tests/integration/producer
 bench-packets: percore$(EXEEXT) tests/integration/udp_flood
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/packets.py
-.PHONY: bench-packets
 endif

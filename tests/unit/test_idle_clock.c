@@ -324,16 +324,21 @@ a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
   assert_int_equal(reading.halted_ns, 6 * SECOND);
 }
 
-static void a_core_that_came_back_begins_anew(void **state) {
+static void
+an_idle_driver_that_counts_from_0_again_does_not_end_the_clock(void **state) {
   struct play *play = *state;
   struct idle_clock_reading reading;
   open_clock(play, true);
-  play->words[1] = 50 * SECOND;
-  assert_int_equal(read_core(play, 1, &reading), 0);
-  idle_clock_restart(play->clock, 1);
-  play->words[1] = SECOND;
-  assert_int_equal(read_core(play, 1, &reading), 0);
-  assert_int_equal(reading.halted_ns, SECOND);
+  play->words[0] = 5 * SECOND;
+  play_halts(play, 0, "10", "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_halts(play, 0, "0", "0");
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_halts(play, 0, "0", "2");
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
 }
 
 static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
@@ -397,7 +402,7 @@ int main(void) {
       TEST(a_core_that_halts_while_its_word_stands_still_ends_the_clock),
       TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
       TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
-      TEST(a_core_that_came_back_begins_anew),
+      TEST(an_idle_driver_that_counts_from_0_again_does_not_end_the_clock),
       TEST(the_pinned_clock_is_taken_before_one_is_loaded),
       TEST(without_a_pin_nothing_is_loaded_unless_asked),
       TEST(a_pin_that_is_not_trusted_is_not_replaced),
