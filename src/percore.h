@@ -25,10 +25,10 @@ extern "C" {
  * thread: a core beside a fully loaded sibling has about half its room, so look
  * at percore_load_get_sibling too.
  *
- * Hardware counters leave out time that a hypervisor stole. On older kernels
- * the source "idle" cannot tell time that was stolen from a running core from
- * time in which it ran, and counts both: the core had no room. Time stolen
- * while the core wakes is not counted.
+ * Hardware counters leave out time that a hypervisor stole. The source "bpf",
+ * and on older kernels the source "idle", cannot tell time that was stolen from
+ * a running core from time in which it ran, and counts both: the core had no
+ * room. Time stolen while the core wakes is not counted.
  *
  *   call                            beside others on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
@@ -41,12 +41,13 @@ extern "C" {
 struct percore_load_options {
   size_t size;
   const char *source; /* "auto" (default), "mperf", "ref-cycles", "event",
-                         "idle" */
+                         "bpf", "idle" */
   const char *event; /* that the source "event" counts: "pmu/name/" or "r1a8" */
   double base_frequency_hz;   /* of the event; default: find out */
   const char *cores;          /* such as "0-15,32"; default: all */
-  const char *isolated_cores; /* read by "idle" (default), which disturbs
-                                 nobody, by "hardware", or not: "skip" */
+  const char *isolated_cores; /* read by "idle" (default) or a pinned clock,
+                                 "bpf", which disturb nobody, by "hardware", or
+                                 not: "skip" */
   const char *also_isolated; /* a list of cores that the kernel does not isolate
                                 and that must not be disturbed either */
   int frequency; /* 1: percore_load_frequency; a third descriptor a core */
@@ -77,8 +78,8 @@ int percore_load_update(struct percore_load *load);
 double percore_load_get(const struct percore_load *load, int core);
 
 /* The lower bound of that load, or -1: less than the load only with the source
- * "idle" on older kernels, where all steal is taken off. What ran on the core
- * is between the two. */
+ * "bpf", and with "idle" on older kernels, where all steal is taken off. What
+ * ran on the core is between the two. */
 double percore_load_get_low(const struct percore_load *load, int core);
 
 /* The length of the window of that load in seconds, or -1 without a value.
@@ -90,8 +91,8 @@ double percore_load_get_window(const struct percore_load *load, int core,
  * if there is none or it has no value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
-/* Where a core's load comes from: "mperf", "ref-cycles", "event", "idle", or
- * "none". A static string. */
+/* Where a core's load comes from: "mperf", "ref-cycles", "event", "bpf",
+ * "idle", or "none". A static string. */
 const char *percore_load_source(const struct percore_load *load, int core);
 
 /* How far that source can be trusted: "proven", "unproven" (it could not be put

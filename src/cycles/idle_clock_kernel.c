@@ -385,19 +385,3 @@ int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core) {
   attr.test.cpu = (uint32_t)core;
   return bpf(BPF_PROG_TEST_RUN, &attr);
 }
-
-void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
-                               char *text, size_t size) {
-  size_t length = 0;
-  text[0] = '\0';
-  for (int i = 0; i < HOOKS; i++) {
-    char path[PATH_MAX];
-    if (clock->folder != NULL)
-      pin_path(path, clock->folder, hooks[i]);
-    bool has =
-        clock->folder != NULL ? access(path, F_OK) == 0 : clock->links[i] >= 0;
-    if (!has && length < size)
-      length += (size_t)snprintf(text + length, size - length, "%s%s",
-                                 length > 0 ? " " : "", hooks[i]);
-  }
-}

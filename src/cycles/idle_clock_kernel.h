@@ -59,9 +59,4 @@ int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
  * that core. -EOPNOTSUPP for a pinned clock, whose cores root has started. */
 int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core);
 
-/* The tracepoints that this kernel lacks, separated by spaces: interrupts that
- * the clock sees late. */
-void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
-                               char *text, size_t size);
-
 #endif

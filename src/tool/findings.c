@@ -45,6 +45,10 @@ static bool may_count(const struct doctor_facts *facts) {
  * Sources
  */
 
+static const char clock_advice[] =
+    "let root pin the idle clock (percore clock --pin), or give this process "
+    "CAP_BPF and CAP_PERFMON: it sees softirq that idle misses";
+
 /* Why a counter cannot be had is mostly one of these, in this order. */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
@@ -89,8 +93,9 @@ static void add_source(struct findings *findings,
   const struct source_facts *fact = &facts->source[source];
   if (fact->cores == 0) {
     add(findings, "sources", source_name(source), VERDICT_MISSING,
-        source == SOURCE_IDLE ? "make /proc/stat of this machine readable"
-                              : counter_advice(facts, source),
+        source == SOURCE_IDLE  ? "make /proc/stat of this machine readable"
+        : source == SOURCE_BPF ? clock_advice
+                               : counter_advice(facts, source),
         "%s", fact->reason[0] != '\0' ? fact->reason : "serves no core");
     return;
   }
@@ -132,7 +137,7 @@ static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
   for (int source = 0; source < SOURCES; source++)
-    counter |= source != SOURCE_IDLE && facts->source[source].cores > 0 &&
+    counter |= source_is_counter(source) && facts->source[source].cores > 0 &&
                facts->source[source].proof == PROOF_PROVEN;
   bool improvable = counter && facts->isolated_on_idle > 0;
   add(findings, "machine", "isolated", improvable ? VERDICT_NOTE : VERDICT_OK,

@@ -22,8 +22,8 @@ static const char help[] =
     "(default 2)\n"
     "  -n, --count N             end after N tables\n"
     "  -c, --cores LIST          only these cores, such as 0-3,8\n"
-    "  -s, --source NAME         auto (default), mperf, ref-cycles, event or "
-    "idle\n"
+    "  -s, --source NAME         auto (default), mperf, ref-cycles, event, bpf "
+    "or idle\n"
     "  -e, --event EVENT         the perf event of source event: pmu/name/ or "
     "r1a8\n"
     "  -f, --base-frequency HZ   how fast the event counts on a core not "
@@ -73,10 +73,10 @@ static int take_option(int option, const char *text, void *into) {
   case 's':
     if (source_parse(&options->source, text) == 0)
       return TOOL_OK;
-    return say_usage(
-        COMMAND,
-        "--source is one of auto, mperf, ref-cycles, event, idle; not '%s'",
-        text);
+    return say_usage(COMMAND,
+                     "--source is one of auto, mperf, ref-cycles, event, bpf, "
+                     "idle; not '%s'",
+                     text);
   case 'e':
     options->event = text;
     return TOOL_OK;

@@ -72,9 +72,11 @@ probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
 # percore(1), without any daemon.
-EXTRA_DIST += tests/integration/test_command.py tests/integration/test_compare.py
+EXTRA_DIST += tests/integration/test_command.py \
+	tests/integration/test_compare.py tests/integration/test_idle_clock.py
 if TOOL
-TESTS += tests/integration/test_command.py tests/integration/test_compare.py
+TESTS += tests/integration/test_command.py tests/integration/test_compare.py \
+	tests/integration/test_idle_clock.py
 endif
 
 # What these measure needs a core for itself: they run last, one by one.
