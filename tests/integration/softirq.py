@@ -5,7 +5,8 @@ import subprocess
 import threading
 import time
 
-from harness import BUILD, Child, Skip, check, is_root
+from harness import (BUILD, CPUACCT, Child, Skip, check, is_root,
+                     task_time_ns)
 
 PORT = 9999
 ADDRESS = "10.98.0.2"
@@ -23,14 +24,17 @@ class SoftirqBurner:
         self.process = Child([program, str(core), str(period_us), str(spin_us)],
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
-        self.log = []  # (seconds, seconds of softirq, fires)
+        self.core = core
+        self.log = []  # seconds: now, of softirq, of tasks there; and fires
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
     def read(self):
         for line in self.process.stdout:
             now_ns, spun_ns, fires = map(int, line.split())
-            self.log.append((now_ns / 1e9, spun_ns / 1e9, fires))
+            tasks_ns = task_time_ns()[self.core] if CPUACCT else 0
+            self.log.append((now_ns / 1e9, spun_ns / 1e9, tasks_ns / 1e9,
+                             fires))
 
     def __enter__(self):
         end = time.monotonic() + 10
@@ -47,15 +51,18 @@ class SoftirqBurner:
         self.thread.join()
 
     def at(self, when):
-        """Seconds of softirq and fires until a time of time.monotonic()."""
+        """Seconds of softirq and of tasks, and fires, until a time of
+        time.monotonic()."""
         while self.log[-1][0] < when:
             time.sleep(0.05)
         before = max(entry for entry in self.log if entry[0] <= when)
         after = min(entry for entry in self.log if entry[0] >= when)
-        if after[0] == before[0]:
-            return before[1:]
-        part = (when - before[0]) / (after[0] - before[0])
-        return tuple(a + part * (b - a) for a, b in zip(before[1:], after[1:]))
+        part = (when - before[0]) / max(after[0] - before[0], 1e-9)
+        return [a + part * (b - a) for a, b in zip(before[1:], after[1:])]
+
+    def between(self, begin, end):
+        """The same of the time between two of them."""
+        return [b - a for a, b in zip(self.at(begin), self.at(end))]
 
 
 def ip(*words, namespace=None):

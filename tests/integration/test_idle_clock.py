@@ -21,6 +21,8 @@ PINS = "/run/percore/bpf"
 WINDOW_S = 4
 # The kernel's work around each run of the burner, which its log does not have.
 PER_FIRE_S = 25e-6
+LOG_STEP_S = 0.01  # the log is interpolated at both ends of the window
+TASKS_MAX = 0.25  # more, and there is nothing to judge
 TRIES = 4
 
 
@@ -98,8 +100,10 @@ def test_unpinned():
     """a reader whose clock is unpinned goes on with idle, and says so"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n'
-                 '(sleep 2; "$PERCORE" clock --unpin) &\n'
-                 '"$PERCORE" load --source bpf --count 6 --interval 1 --json')
+                 '"$PERCORE" load --source bpf --count 6 --interval 1 --json '
+                 '>/run/out &\n'
+                 'until test -s /run/out; do sleep 0.1; done\n'
+                 '"$PERCORE" clock --unpin\nwait; cat /run/out')
     check(done.returncode == 0, done.stderr)
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     sources = [document["cores"][0]["source"] for document in documents]
@@ -148,37 +152,37 @@ def test_without_rights():
 
 
 def programs():
-    """How many programs of the clock the kernel has; None: cannot tell."""
+    """Ids of the clock's programs in the kernel."""
     tool = "/usr/sbin/bpftool"
     if not os.path.exists(tool):
-        return None
+        raise Skip("bpftool is missing")
     shown = subprocess.run([tool, "prog", "show"], capture_output=True,
                            text=True, check=False).stdout
-    return len(re.findall(r"name on_interrupt", shown))
+    return set(re.findall(r"^(\d+):.*name on_interrupt", shown, re.M))
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        check(time.monotonic() < end, what)
+        time.sleep(0.1)
 
 
 def test_killed():
     """a process that is killed leaves no program in the kernel"""
     need_clock()
     before = programs()
-    if before is None:
-        raise Skip("bpftool is missing")
     with harness.Child([PERCORE, "load", "--source", "bpf"],
                        stdout=subprocess.DEVNULL) as process:
-        end = time.monotonic() + 10
-        while programs() <= before and time.monotonic() < end:
-            time.sleep(0.1)
-        check(programs() > before, "nothing was loaded")
+        wait_for(lambda: programs() - before, "nothing was loaded")
+        loaded = programs() - before
         process.kill()
         process.wait()
-    end = time.monotonic() + 10
-    while programs() > before and time.monotonic() < end:
-        time.sleep(0.1)
-    check(programs() == before, f"{programs()} programs, {before} before")
+    wait_for(lambda: not programs() & loaded, f"{loaded} are still there")
 
 
 def clock_seconds(core):
-    """Reads of the load until stopped: (end, unhalted seconds) per window."""
+    """One window of the load: begin, end, and unhalted seconds of it."""
     done = run("load", "--source", "bpf", "--cores", str(core), "--interval",
                str(WINDOW_S), "--count", "1", "--json")
     document = json.loads(done.stdout.splitlines()[-1])
@@ -193,25 +197,21 @@ def test_softirq():
     core = online_cores()[-1]
     if harness.CPUACCT is None:
         raise Skip("the kernel does not tell what tasks took (cpuacct)")
-    failure = None
     for _ in range(TRIES):
         with SoftirqBurner(core, 1000, 300) as burner:
-            marks = []  # what tasks took, around the window
-            marks.append((time.monotonic(), harness.task_time_ns()[core]))
             begin, end, unhalted = clock_seconds(core)
-            marks.append((time.monotonic(), harness.task_time_ns()[core]))
-            spun_a, fires_a = burner.at(begin)
-            spun_b, fires_b = burner.at(end)
-        spun, fires = spun_b - spun_a, fires_b - fires_a
-        tasks = (marks[1][1] - marks[0][1]) / 1e9
-        say(f"log {100 * spun / WINDOW_S:.1f} %, clock "
-            f"{100 * unhalted / WINDOW_S:.1f} %, {fires / WINDOW_S:.0f} runs "
-            f"a second, tasks at most {100 * tasks / WINDOW_S:.1f} %")
-        # The column of the window's ends: two steps of the log.
-        if spun - 0.002 <= unhalted <= spun + fires * PER_FIRE_S + tasks:
-            return
-        failure = f"{unhalted} s, log {spun} s in {fires} runs, tasks {tasks} s"
-    check(False, failure)
+            spun, tasks, fires = burner.between(begin, end)
+        said = (f"log {100 * spun / WINDOW_S:.1f} %, clock "
+                f"{100 * unhalted / WINDOW_S:.1f} %, {fires / WINDOW_S:.0f} "
+                f"runs a second, tasks {100 * tasks / WINDOW_S:.1f} %")
+        say(said)
+        check(unhalted >= spun - LOG_STEP_S, said)
+        if tasks > TASKS_MAX * WINDOW_S:
+            continue
+        check(unhalted <= spun + fires * PER_FIRE_S + tasks + LOG_STEP_S, said)
+        return
+    raise Skip("others use the core for more than "
+               f"{100 * TASKS_MAX:.0f} % of the time")
 
 
 def test_collectd():
