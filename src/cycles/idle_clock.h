@@ -1,8 +1,8 @@
 /* idle_clock: how long each core has been halted, as the clock in the kernel
  * has it (idle_clock.bpf.c). One system call reads all cores and disturbs none.
  *
- * The clock sees a halt end with its first interrupt; the entry into that
- * interrupt, some dozens of instructions, counts as halted. It does not see
+ * The clock sees a halt end with its first interrupt; the way into that
+ * interrupt, up to its tracepoint, counts as halted. It does not see
  * stolen time: a core that runs but was taken off its processor is not halted.
  * Polling in an idle state is not a halt.
  */

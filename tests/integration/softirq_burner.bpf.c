@@ -35,6 +35,17 @@ struct {
   __type(value, struct burner_log);
 } logs SEC(".maps");
 
+/* Kernels before 6.7 cannot pin a timer, and before 6.4 cannot start it at a
+ * time; the period then is what it was to be but for the timer's own delay. */
+static int arm(struct burner *burner) {
+  int status = bpf_timer_start(&burner->timer, burner->next_ns,
+                               TIMER_ABS | TIMER_CPU_PIN);
+  if (status != 0)
+    status =
+        bpf_timer_start(&burner->timer, burner->period_ns - burner->spin_ns, 0);
+  return status;
+}
+
 static int is_over(__u32 index, __u64 *end_ns) {
   (void)index;
   return bpf_ktime_get_ns() >= *end_ns;
@@ -54,7 +65,7 @@ static int fire(void *map, int *key, struct burner *burner) {
   burner->next_ns += burner->period_ns;
   if (burner->next_ns <= now_ns)
     burner->next_ns = now_ns + 1000;
-  bpf_timer_start(&burner->timer, burner->next_ns, TIMER_ABS | TIMER_CPU_PIN);
+  arm(burner);
   return 0;
 }
 
@@ -69,6 +80,5 @@ int start(void *packet) {
   bpf_timer_init(&burner->timer, &burners, CLOCK_MONOTONIC);
   bpf_timer_set_callback(&burner->timer, fire);
   burner->next_ns = bpf_ktime_get_ns() + burner->period_ns;
-  return bpf_timer_start(&burner->timer, burner->next_ns,
-                         TIMER_ABS | TIMER_CPU_PIN);
+  return arm(burner);
 }
