@@ -47,5 +47,7 @@ libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/cycles/idle_clock.lskel.h
 MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h
 CLEANFILES += src/cycles/idle_clock.bpf.o
-src/cycles/libcycles_la-idle_clock_kernel.lo: src/cycles/idle_clock.lskel.h
+# By another name, or automake would take this for the rule that makes it.
+idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
+$(idle_clock_object): src/cycles/idle_clock.lskel.h
 endif

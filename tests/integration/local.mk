@@ -51,17 +51,19 @@ tests_integration_churn_producer_LDADD = libregion.la
 # Work in softirq.
 check_PROGRAMS += tests/integration/udp_flood
 tests_integration_udp_flood_SOURCES = tests/integration/udp_flood.c
-EXTRA_DIST += tests/integration/softirq_burner.bpf.c
+EXTRA_DIST += tests/integration/softirq_timer.bpf.c
 if BPF
 check_PROGRAMS += tests/integration/softirq_burner
-tests_integration_softirq_burner_SOURCES = tests/integration/softirq_burner.c
+tests_integration_softirq_burner_SOURCES = \
+	tests/integration/softirq_burner.c \
+	tests/integration/softirq_timer.c tests/integration/softirq_timer.h
 tests_integration_softirq_burner_CPPFLAGS = $(AM_CPPFLAGS) \
-	-I$(top_builddir)/tests/integration
-EXTRA_DIST += tests/integration/softirq_burner.lskel.h
-MAINTAINERCLEANFILES += tests/integration/softirq_burner.lskel.h
-CLEANFILES += tests/integration/softirq_burner.bpf.o
-tests/integration/softirq_burner-softirq_burner.$(OBJEXT): \
-	tests/integration/softirq_burner.lskel.h
+	-I$(top_builddir) -I$(top_srcdir)
+EXTRA_DIST += tests/integration/softirq_timer.lskel.h
+MAINTAINERCLEANFILES += tests/integration/softirq_timer.lskel.h
+CLEANFILES += tests/integration/softirq_timer.bpf.o
+softirq_timer_object = tests/integration/softirq_burner-softirq_timer.$(OBJEXT)
+$(softirq_timer_object): tests/integration/softirq_timer.lskel.h
 endif
 
 # A plugin that is never installed; without -rpath there would be no shared one.
