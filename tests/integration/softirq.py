@@ -6,7 +6,7 @@ import threading
 import time
 
 from harness import (BUILD, CPUACCT, Child, Skip, check, is_root,
-                     task_time_ns)
+                     online_cores, task_time_ns)
 
 PORT = 9999
 ADDRESS = "10.98.0.2"
@@ -95,14 +95,14 @@ class Network:
         for name in self.names:
             ip("netns", "add", name)
         a, b = self.names
-        ip("link", "add", "a", "netns", a, "type", "veth", "peer", "name", "b",
-           "netns", b)
-        ip("addr", "add", "10.98.0.1/24", "dev", "a", namespace=a)
-        ip("addr", "add", f"{ADDRESS}/24", "dev", "b", namespace=b)
-        for name, device in zip(self.names, "ab"):
-            ip("link", "set", device, "up", namespace=name)
+        ip("link", "add", "veth0", "netns", a, "type", "veth", "peer", "name",
+           "veth0", "netns", b)
+        ip("addr", "add", "10.98.0.1/24", "dev", "veth0", namespace=a)
+        ip("addr", "add", f"{ADDRESS}/24", "dev", "veth0", namespace=b)
+        for name in self.names:
+            ip("link", "set", "veth0", "up", namespace=name)
         self.inside(b, "sh", "-c", f"echo {1 << self.core:x} > "
-                    "/sys/class/net/b/queues/rx-0/rps_cpus").check_returncode()
+                    "/sys/class/net/veth0/queues/rx-0/rps_cpus").check_returncode()
         self.receiver = subprocess.Popen(
             ["ip", "netns", "exec", b, "/usr/bin/python3", "-c",
              "import socket, time\n"
@@ -116,9 +116,10 @@ class Network:
                               capture_output=True, text=True, check=False)
 
     def flood(self, packets_per_s, seconds):
-        """A process that prints the rate it reached."""
-        return Child(["ip", "netns", "exec", self.names[0],
-                      f"{BUILD}/tests/integration/udp_flood", ADDRESS,
+        """A process on another core that prints the rate it reached."""
+        sender = min(set(online_cores()) - {self.core})
+        return Child(["ip", "netns", "exec", self.names[0], "taskset", "-c",
+                      str(sender), f"{BUILD}/tests/integration/udp_flood", ADDRESS,
                       str(PORT), str(packets_per_s), str(seconds)],
                      stdout=subprocess.PIPE, text=True)
 

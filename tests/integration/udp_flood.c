@@ -30,6 +30,8 @@ static uint64_t send_burst(int fd, struct mmsghdr *messages, uint64_t burst) {
     uint64_t left = burst - sent;
     int n = sendmmsg(fd, messages,
                      (unsigned)(left > BURST_MAX ? BURST_MAX : left), 0);
+    if (n < 0 && errno == ECONNREFUSED)
+      continue; /* the receiver is not there yet */
     if (n < 0) {
       perror("udp_flood: sendmmsg");
       exit(1);
