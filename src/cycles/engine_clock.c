@@ -86,7 +86,7 @@ static bool any_isolated(const struct engine *engine) {
  * Opening and reading
  */
 
-/* A clock that was not loaded for a reason of ours: the reason. */
+/* Why a clock that could perhaps be loaded is not. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
@@ -105,18 +105,17 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
   idle_clock_close(engine->clock);
   engine->clock = NULL;
   candidate->available = false;
-
-  snprintf(candidate->reason, sizeof(candidate->reason),
+  snprintf(candidate->reason, sizeof(candidate->reason), "%s%s",
            status == -ENOLINK ? "the idle clock no longer runs: its pins have "
                                 "gone, or cores halted without it"
-                              : "the idle clock cannot be read: %s",
-           strerror(-status));
+                              : "the idle clock cannot be read: ",
+           status == -ENOLINK ? "" : strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
                  CLOCK_RETRY_MAX_NS);
 }
 
-/* Cores on which the clock has not run are started when they are first asked
- * for. */
+/* Asking for a core starts the clock there, so that all cores have values from
+ * the first sample on. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
   if (idle_clock_read(engine->clock) == 0)

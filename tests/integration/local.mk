@@ -84,6 +84,8 @@ endif
 # What these measure needs a core for itself: they run last, one by one.
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
+clock_log = tests/integration/test_idle_clock.log
+$(clock_log): $(filter-out $(truth_log) $(compare_log) $(clock_log),$(TEST_LOGS))
 $(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))
 $(truth_log): $(filter-out $(truth_log),$(TEST_LOGS))
 
