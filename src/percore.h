@@ -25,9 +25,10 @@ extern "C" {
  * thread: if the sibling of a core is fully loaded, the core has about half its
  * room, so check percore_load_get_sibling too.
  *
- * Hardware counters leave out time that a hypervisor stole. On older kernels
- * the source "idle" counts time stolen from a running core as load: the core
- * had no room in that time. It does not count time stolen while the core wakes.
+ * Hardware counters leave out time that a hypervisor stole. The source "bpf",
+ * and on older kernels the source "idle", count time stolen from a running core
+ * as load: the core had no room in that time. They do not count time stolen
+ * while the core wakes.
  *
  *   call                            concurrently on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
@@ -40,12 +41,13 @@ extern "C" {
 struct percore_load_options {
   size_t size;
   const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
-                               "idle" */
+                               "bpf", "idle" */
   const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
   double base_frequency_hz; /* of the event; default: measured */
   const char *cores;        /* such as "0-15,32"; default: all */
-  const char *isolated_cores; /* how to read them: "idle" (default, does not
-                                 disturb them), "hardware" or "skip" */
+  const char *isolated_cores; /* how to read them: "idle" (default) or "bpf" (a
+                                 pinned clock), which do not disturb them,
+                                 "hardware" or "skip" */
   const char *also_isolated;  /* a list of further cores that must not be
                                  disturbed */
   int frequency; /* 1: enables percore_load_frequency; a third descriptor */
@@ -77,8 +79,8 @@ int percore_load_update(struct percore_load *load);
 double percore_load_get(const struct percore_load *load, int core);
 
 /* The lower bound of that load, or -1. It is less than the load only with the
- * source "idle" on older kernels, where it excludes all stolen time; the true
- * load is between the two. */
+ * source "bpf", and with "idle" on older kernels, where it excludes all stolen
+ * time; the true load is between the two. */
 double percore_load_get_low(const struct percore_load *load, int core);
 
 /* The length in seconds of the window of that load, or -1 without a value. If
@@ -90,8 +92,8 @@ double percore_load_get_window(const struct percore_load *load, int core,
  * if there is none or it has no value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
-/* The source of a core's load: "mperf", "ref-cycles", "event", "idle", or
- * "none". A static string. */
+/* The source of a core's load: "mperf", "ref-cycles", "event", "bpf", "idle",
+ * or "none". A static string. */
 const char *percore_load_source(const struct percore_load *load, int core);
 
 /* How far that source can be trusted: "proven", "unproven" (it could not be

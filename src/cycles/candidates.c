@@ -380,7 +380,7 @@ static void find_cnt_cycles(const char *pmu, void *argument) {
   const struct machine *machine = finder->options->machine;
   char path[320], event[320], text[64];
   snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
-  if (finder->len == CANDIDATES_MAX - 1 || /* the last place is for idle */
+  if (finder->len == CANDIDATES_MAX - 2 || /* the last are bpf and idle */
       machine->read_file(machine->context, path, text, sizeof(text)) < 0)
     return;
   snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
@@ -399,6 +399,13 @@ static void find_events(struct finder *finder) {
                             finder);
   if (finder->len == len)
     find_event(finder, options->event);
+}
+
+/* The engine makes it available when the clock is open. */
+static void find_clock(struct finder *finder) {
+  struct candidate *candidate = add_candidate(finder, SOURCE_BPF);
+  if (candidate->available)
+    set_unavailable(candidate, "the idle clock is not open yet");
 }
 
 #define KINDS_MAX 3
@@ -435,6 +442,7 @@ int candidates_find(struct candidate candidates[CANDIDATES_MAX],
   for (int i = 0; i < kinds_len; i++)
     find_ref_cycles(&finder, &kinds[i]);
   find_events(&finder);
+  find_clock(&finder);
   add_candidate(&finder, SOURCE_IDLE);
   candidates_yield_to_guests(candidates, finder.len, options->machine);
   return finder.len;

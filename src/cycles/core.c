@@ -94,7 +94,7 @@ static uint64_t pmu_type_of(const struct engine *engine, int core) {
 
 static void open_ipc_group(struct engine *engine, struct core *core,
                            unsigned allowed) {
-  bool undisturbed = (allowed & ~(1U << SOURCE_IDLE)) == 0;
+  bool undisturbed = (allowed & SOURCE_COUNTERS) == 0;
   if (undisturbed)
     perf_group_close(&core->ipc_group, engine->options.machine);
   if (!engine->options.ipc || !engine->options.hardware || undisturbed ||
@@ -146,6 +146,21 @@ static int open_and_try(const struct candidate *candidate,
   return status;
 }
 
+static void explain_clock(struct candidate *candidate,
+                          const struct core *core) {
+  snprintf(candidate->trouble, sizeof(candidate->trouble),
+           "the idle clock has not run on core %d, or reads wrong there",
+           core->number);
+}
+
+/* The clock must have run on the core. */
+static int try_clock(const struct engine *engine, const struct core *core) {
+  struct idle_clock_reading reading;
+  return engine->clock_read
+             ? idle_clock_core(engine->clock, core->number, &reading)
+             : -EAGAIN;
+}
+
 /* Returns whether the candidate serves the core now. If not, the core keeps the
  * source that it has. */
 static bool take_candidate(struct engine *engine, struct core *core,
@@ -154,12 +169,17 @@ static bool take_candidate(struct engine *engine, struct core *core,
   struct candidate *candidate = &engine->candidates[index];
   struct perf_group group = {0};
   int status = 0;
-  if (candidate->source != SOURCE_IDLE)
+  if (candidate->source == SOURCE_BPF)
+    status = try_clock(engine, core);
+  else if (candidate->source != SOURCE_IDLE)
     status = take_room(engine, candidate->events_len);
-  if (status == 0 && candidate->source != SOURCE_IDLE)
+  if (status == 0 && source_is_counter(candidate->source))
     status = open_and_try(candidate, &group, machine, core->number);
   if (status != 0) {
-    perf_explain(candidate->trouble, sizeof(candidate->trouble), status);
+    if (candidate->source == SOURCE_BPF)
+      explain_clock(candidate, core);
+    else
+      perf_explain(candidate->trouble, sizeof(candidate->trouble), status);
     rest(engine, &core->backoff[index]);
     return false;
   }
@@ -294,6 +314,37 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
+/* A sample in which the clock could not be read is part of the next. */
+static void read_clock(struct engine *engine, struct core *core) {
+  struct core_sample *sample = &core->sample;
+  struct idle_clock_reading reading;
+  if (!engine->clock_read)
+    return;
+  if (idle_clock_core(engine->clock, core->number, &reading) != 0) {
+    explain_clock(&engine->candidates[core->candidate], core);
+    engine->counts.errors++;
+    begin_epoch(core);
+    give_up(engine, core);
+    return;
+  }
+  if (core->has_reading) {
+    sample->valid = true;
+    sample->wall_ns = (double)(reading.time_ns - core->reading_time_ns);
+    sample->unhalted_ns =
+        sample->wall_ns - (double)(reading.halted_ns - core->halted_ns);
+    /* A core from which time is stolen is not halted. */
+    sample->stolen_ns = sample->steal_ns;
+    if (sample->stat_valid) {
+      sample->progress_ns = sample->sum_ns;
+      sample->monotonic_ns = sample->stat_wall_ns;
+    }
+  }
+  core->has_reading = true;
+  core->reading_time_ns = reading.time_ns;
+  core->halted_ns = reading.halted_ns;
+  core->backoff[core->candidate].wait_ns = 0;
+}
+
 static void read_ipc(struct engine *engine, struct core *core) {
   const struct perf_reading *from = &core->ipc_reading;
   struct perf_reading to;
@@ -321,6 +372,8 @@ void core_read(struct engine *engine, struct core *core) {
   core_read_columns(engine, core);
   if (core->source == SOURCE_IDLE)
     core_read_idle(engine, core);
+  else if (core->source == SOURCE_BPF)
+    read_clock(engine, core);
   else if (core->candidate >= 0)
     read_counter(engine, core);
   read_ipc(engine, core);
@@ -345,7 +398,9 @@ static void add_columns(struct core_totals *total,
 /* Windows of the source idle were checked with their columns. */
 static bool is_plausible(const struct core *core) {
   const struct core_sample *sample = &core->sample;
-  double off_ns = COUNTER_RESOLUTION * sample->wall_ns + COUNTER_RESOLUTION_NS;
+  double off_ns = COUNTER_RESOLUTION * sample->wall_ns +
+                  (core->source == SOURCE_BPF ? (double)IDLE_CLOCK_BRACKET_NS
+                                              : COUNTER_RESOLUTION_NS);
   return core->source == SOURCE_IDLE ||
          (sample->unhalted_ns >= -off_ns &&
           sample->unhalted_ns <= sample->wall_ns + off_ns);

@@ -75,6 +75,8 @@ struct core {
   struct perf_reading reading;
   uint64_t reading_time_ns;
 
+  uint64_t halted_ns; /* at reading_time_ns, if the source is bpf */
+
   struct backoff ipc_backoff;
   struct perf_group ipc_group;
   bool has_ipc_reading;

@@ -111,6 +111,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   if (status != 0)
     goto failed;
   engine->counts = (struct engine_counts){0};
+  engine_read_clock(engine);
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
   /* The first sample finds out now what cannot be read. */
@@ -133,6 +134,7 @@ void engine_close(struct engine *engine) {
     core_close(engine, &engine->cores[i]);
   free(engine->cores);
   free(engine->event);
+  idle_clock_close(engine->clock);
   procstat_free(&engine->stat);
   topology_free(&engine->topology);
   free(engine);
@@ -217,6 +219,7 @@ int engine_sample(struct engine *engine, bool late) {
   if (engine->time_ns >= engine->isolated_at_ns)
     engine_find_isolated(engine);
   int stat_status = engine_read_stat(engine);
+  engine_read_clock(engine);
   engine_choose_sources(engine);
   for_each_online(engine, core_read);
   if (late && was_paused(engine)) {

@@ -146,6 +146,7 @@ void engine_judge(struct engine *engine) {
   candidates_yield_to_guests(engine->candidates, engine->candidates_len,
                              engine->options.machine);
   engine_measure_tsc(engine);
+  engine_consider_clock(engine);
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
     if (!core->online)

@@ -6,6 +6,7 @@
  *   engine_judge.c    whether sources are still right
  *   engine_sources.c  which source serves which core
  *   engine_stat.c     /proc/stat
+ *   engine_clock.c    the idle clock
  *   engine_cores.c    cores that come and go
  *   core.c            one core: choose a source, open, read
  *   core_columns.c    one core: the columns of /proc/stat
@@ -17,6 +18,7 @@
 #include "candidate.h"
 #include "core.h"
 #include "engine.h"
+#include "idle_clock.h"
 
 /* Members of the kernel's structures that tell how it accounts for time, found
  * in its BTF. Without BTF the kernel is taken for an old one. */
@@ -59,7 +61,12 @@ struct engine {
   bool kernel_has[KERNEL_MEMBERS];
   struct candidate candidates[CANDIDATES_MAX];
   int candidates_len;
-  struct backoff tsc_backoff;  /* of measuring its rate */
+  struct backoff tsc_backoff; /* of measuring its rate */
+  struct idle_clock *clock;   /* of the source bpf, or NULL */
+  bool clock_read;            /* in this sample */
+  bool load_clock;            /* although it is not named */
+  char clock_purpose[128];    /* why */
+  struct backoff clock_backoff;
   struct proof_run *proof_run; /* under way, or NULL */
   atomic_bool closing;         /* a proof under way must end soon */
 
@@ -124,6 +131,18 @@ void engine_find_lxcfs(struct engine *engine);
 /* Reads /proc/stat, and decides whether the source idle can use it. Returns 0
  * or -errno. */
 int engine_read_stat(struct engine *engine);
+
+/* ---------------------------------------------------------------------------
+ * engine_clock.c
+ */
+
+/* Opens the idle clock if it is wanted and a try is due, and reads it. A clock
+ * that no longer runs is closed, and its source is given up. */
+void engine_read_clock(struct engine *engine);
+
+/* Decides whether `auto` loads the clock: no counter serves, and the source
+ * idle is known to miss work. */
+void engine_consider_clock(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
  * engine_sources.c

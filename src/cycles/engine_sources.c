@@ -11,6 +11,8 @@ static unsigned allowed_sources(const struct engine *engine,
     return ~0U;
   case ISOLATED_CORES_SKIP:
     return 0;
+  case ISOLATED_CORES_BPF:
+    return 1U << SOURCE_BPF | 1U << SOURCE_IDLE;
   case ISOLATED_CORES_IDLE:
     break;
   }
@@ -94,7 +96,7 @@ static const struct candidate *proven_counter(const struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++) {
     const struct candidate *candidate = &engine->candidates[i];
     if (candidate->available && candidate->proof == PROOF_PROVEN &&
-        candidate->source != SOURCE_IDLE)
+        source_is_counter(candidate->source))
       return candidate;
   }
   return NULL;

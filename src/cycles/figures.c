@@ -246,7 +246,7 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   for (size_t i = 0; i < figures->options.periods_len; i++)
     core->load_average[i] =
         state->online ? loadavg_get(&windows->load_average[i]) : NAN;
-  if (state->source >= 0 && state->source != SOURCE_IDLE)
+  if (source_is_counter(state->source))
     core->counter_running = between_0_and_1(state->multiplexed);
   figures_files_interval(figures, windows, core);
   core->smi = state->counts_smi ? to->smi : NAN;

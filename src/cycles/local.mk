@@ -15,11 +15,14 @@ libcycles_la_SOURCES = \
 	src/cycles/domains.c src/cycles/domains.h \
 	src/cycles/engine.c src/cycles/engine.h \
 	src/cycles/engine_cores.c src/cycles/engine_judge.c \
+	src/cycles/engine_clock.c \
 	src/cycles/engine_private.h src/cycles/engine_prove.c \
 	src/cycles/engine_sources.c src/cycles/engine_stat.c \
 	src/cycles/engine_state.c \
 	src/cycles/figures.c src/cycles/figures.h \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
+	src/cycles/idle_clock.c src/cycles/idle_clock.h \
+	src/cycles/idle_clock_kernel.c src/cycles/idle_clock_kernel.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
@@ -35,4 +38,16 @@ libcycles_la_SOURCES = \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
-include_HEADERS += src/percore.h
+EXTRA_DIST += src/cycles/idle_clock.bpf.c
+
+# The idle clock is part of the tarball as compiled programs, too, so that
+# percore can be built where clang or bpftool is missing.
+if BPF
+libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
+EXTRA_DIST += src/cycles/idle_clock.lskel.h
+MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h
+CLEANFILES += src/cycles/idle_clock.bpf.o
+# By another name, or automake would take this for the rule that makes it.
+idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
+$(idle_clock_object): src/cycles/idle_clock.lskel.h
+endif

@@ -2,6 +2,7 @@
 
 #include "base/descriptors.h"
 #include "base/number.h"
+#include "idle_clock_kernel.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -27,6 +28,7 @@ struct linux_machine {
   char *sysroot; /* before each path, which begins with a slash */
   int uevents;   /* netlink socket, -1 if unavailable */
   bool crowded;  /* low descriptors are left to the rest of this process */
+  struct idle_clock_kernel idle_clock;
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -221,6 +223,37 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
 }
 
 /* ---------------------------------------------------------------------------
+ * The idle clock
+ */
+
+static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
+  struct linux_machine *self = context;
+  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why,
+                                why_size);
+}
+
+static int linux_idle_clock_load(void *context, bool state0_polls, char *why,
+                                 size_t why_size) {
+  struct linux_machine *self = context;
+  return idle_clock_kernel_load(&self->idle_clock, state0_polls, why, why_size);
+}
+
+static int linux_idle_clock_read(void *context, int64_t *words) {
+  const struct linux_machine *self = context;
+  return idle_clock_kernel_read(&self->idle_clock, words);
+}
+
+static int linux_idle_clock_start(void *context, int core) {
+  const struct linux_machine *self = context;
+  return idle_clock_kernel_start(&self->idle_clock, core);
+}
+
+static void linux_idle_clock_close(void *context) {
+  struct linux_machine *self = context;
+  idle_clock_kernel_close(&self->idle_clock);
+}
+
+/* ---------------------------------------------------------------------------
  * The machine
  */
 
@@ -242,6 +275,7 @@ struct machine *machine_linux(const char *sysroot) {
     return NULL;
   }
   self->uevents = open_uevents();
+  idle_clock_kernel_init(&self->idle_clock);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -254,6 +288,11 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_close = linux_perf_close,
       .perf_room = linux_perf_room,
       .changed_cores = linux_changed_cores,
+      .idle_clock_open = linux_idle_clock_open,
+      .idle_clock_load = linux_idle_clock_load,
+      .idle_clock_read = linux_idle_clock_read,
+      .idle_clock_start = linux_idle_clock_start,
+      .idle_clock_close = linux_idle_clock_close,
   };
   return &self->machine;
 }
@@ -262,6 +301,7 @@ void machine_linux_close(struct machine *machine) {
   if (machine == NULL)
     return;
   struct linux_machine *self = machine->context;
+  idle_clock_kernel_close(&self->idle_clock);
   if (self->uevents >= 0)
     close(self->uevents);
   free(self->sysroot);

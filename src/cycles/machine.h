@@ -58,6 +58,16 @@ struct machine {
    * kernel announced it. Returns 0, or -ENOBUFS if announcements were lost, so
    * that any core may have changed. NULL: the kernel announces nothing. */
   int (*changed_cores)(void *context, struct core_set *changed);
+
+  /* The idle clock of the kernel: idle_clock_kernel.h says what these do. Open
+   * opens the one that is pinned. A machine has one at a time. idle_clock_open
+   * may be NULL: it has none. */
+  int (*idle_clock_open)(void *context, char *why, size_t why_size);
+  int (*idle_clock_load)(void *context, bool state0_polls, char *why,
+                         size_t why_size);
+  int (*idle_clock_read)(void *context, int64_t *words);
+  int (*idle_clock_start)(void *context, int core);
+  void (*idle_clock_close)(void *context);
 };
 
 /* This computer, with sysroot before every path ("/" or NULL: unchanged). Free

@@ -15,6 +15,7 @@ static const struct name source_names[] = {
     {SOURCE_MPERF, "mperf"},
     {SOURCE_REF_CYCLES, "ref-cycles"},
     {SOURCE_EVENT, "event"},
+    {SOURCE_BPF, "bpf"},
     {SOURCE_IDLE, "idle"},
     {0, NULL},
 };
@@ -34,6 +35,7 @@ static const struct name denominator_names[] = {
 
 static const struct name isolated_cores_names[] = {
     {ISOLATED_CORES_IDLE, "idle"},
+    {ISOLATED_CORES_BPF, "bpf"},
     {ISOLATED_CORES_HARDWARE, "hardware"},
     {ISOLATED_CORES_SKIP, "skip"},
     {0, NULL},

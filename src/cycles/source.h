@@ -2,6 +2,8 @@
 #ifndef PERCORE_SOURCE_H
 #define PERCORE_SOURCE_H
 
+#include <stdbool.h>
+
 /* In the order in which SOURCE_AUTO tries them. */
 enum source {
   SOURCE_AUTO = -2,
@@ -9,6 +11,7 @@ enum source {
   SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
   SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
   SOURCE_EVENT,      /* a configured perf event */
+  SOURCE_BPF,        /* 1 - halted time of an idle clock in the kernel / wall */
   SOURCE_IDLE,       /* 1 - (idle + iowait of /proc/stat) / wall */
   SOURCES,
 };
@@ -31,13 +34,20 @@ enum denominator {
  * it reads. */
 enum isolated_cores {
   ISOLATED_CORES_IDLE,     /* the source idle */
+  ISOLATED_CORES_BPF,      /* the source bpf, else idle */
   ISOLATED_CORES_HARDWARE, /* as any other core */
   ISOLATED_CORES_SKIP,     /* no value */
 };
 
-/* "mperf", "ref-cycles", "event", "idle"; "none", "auto". */
+/* "mperf", "ref-cycles", "event", "bpf", "idle"; "none", "auto". */
 const char *source_name(enum source source);
 const char *proof_name(enum proof proof);
+
+/* Sources whose reads interrupt the core, as a mask and one by one. */
+#define SOURCE_COUNTERS ((1U << SOURCE_BPF) - 1)
+static inline bool source_is_counter(enum source source) {
+  return source >= 0 && source < SOURCE_BPF;
+}
 
 /* Parse the names used in the configuration. Return 0 or -EINVAL. */
 int source_parse(enum source *source, const char *text);

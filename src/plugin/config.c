@@ -263,13 +263,14 @@ static const struct config_option load_options[] = {
     {.key = "Source",
      .read = read_source,
      .allowed =
-         "one of \"auto\", \"mperf\", \"ref-cycles\", \"event\", \"idle\""},
+         "one of \"auto\", \"mperf\", \"ref-cycles\", \"event\", \"bpf\", "
+         "\"idle\""},
     {.key = "Denominator",
      .read = read_denominator,
      .allowed = "one of \"auto\", \"tsc\", \"time-enabled\""},
     {.key = "IsolatedCores",
      .read = read_isolated_cores,
-     .allowed = "one of \"idle\", \"hardware\", \"skip\""},
+     .allowed = "one of \"idle\", \"bpf\", \"hardware\", \"skip\""},
     {.key = "AlsoIsolated",
      .read = read_also_isolated,
      .allowed = LIST_ALLOWED},

@@ -250,8 +250,8 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
 }
 
 static int collect(struct doctor_facts *facts, const struct machine *machine) {
-  static const enum source sources[] = {SOURCE_AUTO, SOURCE_MPERF,
-                                        SOURCE_REF_CYCLES, SOURCE_IDLE};
+  static const enum source sources[] = {
+      SOURCE_AUTO, SOURCE_MPERF, SOURCE_REF_CYCLES, SOURCE_BPF, SOURCE_IDLE};
   *facts = (struct doctor_facts){0};
   find_machine(facts, machine);
   find_collectd(facts);

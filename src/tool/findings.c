@@ -37,6 +37,10 @@ static bool may_count(const struct doctor_facts *facts) {
  * Sources
  */
 
+static const char clock_advice[] =
+    "have root pin the idle clock (percore clock --pin), or give this process "
+    "CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle misses";
+
 /* What could make a counter work. Rights help only if the counter exists. */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
@@ -86,8 +90,9 @@ static void add_source(struct findings *findings,
     findings_add(findings, "sources", source_name(source),
                  /* optional: nobody named an event */
                  source == SOURCE_EVENT ? VERDICT_NOTE : VERDICT_MISSING,
-                 source == SOURCE_IDLE ? "make /proc/stat readable"
-                                       : counter_advice(facts, source),
+                 source == SOURCE_IDLE  ? "make /proc/stat readable"
+                 : source == SOURCE_BPF ? clock_advice
+                                        : counter_advice(facts, source),
                  "%s",
                  fact->reason[0] != '\0' ? fact->reason : "works on no core");
     return;
@@ -131,7 +136,7 @@ static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;
   for (int source = 0; source < SOURCES; source++)
-    counter |= source != SOURCE_IDLE && facts->source[source].cores > 0 &&
+    counter |= source_is_counter(source) && facts->source[source].cores > 0 &&
                facts->source[source].proof == PROOF_PROVEN;
   bool improvable = counter && facts->isolated_on_idle > 0;
   findings_add(

@@ -38,6 +38,7 @@ static const struct method method_table[] = {
     {"ref_cycles", "perf ref-cycles", SOURCE_REF_CYCLES, open_source,
      read_source},
     {"event", "perf event", SOURCE_EVENT, open_source, read_source},
+    {"bpf", "idle clock (bpf)", SOURCE_BPF, open_source, read_source},
     {"percore", "percore", SOURCE_AUTO, NULL, read_percore},
 };
 #define METHODS (sizeof(method_table) / sizeof(method_table[0]))

@@ -25,7 +25,8 @@ enum {
 };
 
 extern const struct command load_command, regions_command, top_command,
-    dump_command, map_command, reset_command, check_command, doctor_command;
+    dump_command, map_command, reset_command, check_command, clock_command,
+    soak_command, doctor_command;
 
 /* ---------------------------------------------------------------------------
  * Messages, on stderr

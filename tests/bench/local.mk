@@ -11,4 +11,4 @@ bench: $(BENCHES)
 	  echo "== $$bench, takes some seconds; load average`uptime | sed 's/.*://; s/,.*//'`"; \
 	  ./$$bench || exit 1; done
 	@test -z "$(PLUGIN_BENCH)" || $(MAKE) $(AM_MAKEFLAGS) $(PLUGIN_BENCH)
-.PHONY: bench bench-plugin
+.PHONY: bench bench-plugin bench-packets

@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/integration/harness.py \
 	tests/integration/hostile_producer.py \
 	tests/integration/producers.py \
+	tests/integration/softirq.py \
 	tests/integration/sysroot.py \
 	tests/integration/terminal.py
 
@@ -49,6 +50,24 @@ check_PROGRAMS += tests/integration/churn_producer
 tests_integration_churn_producer_SOURCES = tests/integration/churn_producer.c
 tests_integration_churn_producer_LDADD = libregion.la
 
+# Loads in softirqs.
+check_PROGRAMS += tests/integration/udp_flood
+tests_integration_udp_flood_SOURCES = tests/integration/udp_flood.c
+EXTRA_DIST += tests/integration/softirq_timer.bpf.c
+if BPF
+check_PROGRAMS += tests/integration/softirq_burner
+tests_integration_softirq_burner_SOURCES = \
+	tests/integration/softirq_burner.c \
+	tests/integration/softirq_timer.c tests/integration/softirq_timer.h
+tests_integration_softirq_burner_CPPFLAGS = $(AM_CPPFLAGS) \
+	-I$(top_builddir) -I$(top_srcdir)
+EXTRA_DIST += tests/integration/softirq_timer.lskel.h
+MAINTAINERCLEANFILES += tests/integration/softirq_timer.lskel.h
+CLEANFILES += tests/integration/softirq_timer.bpf.o
+softirq_timer_object = tests/integration/softirq_burner-softirq_timer.$(OBJEXT)
+$(softirq_timer_object): tests/integration/softirq_timer.lskel.h
+endif
+
 # This plugin is not installed; without -rpath libtool makes no shared library.
 check_LTLIBRARIES += probe.la
 probe_la_SOURCES = tests/integration/probe.c
@@ -64,15 +83,20 @@ TESTS += tests/integration/test_map.py
 endif
 
 # Tests of percore(1) without collectd.
-EXTRA_DIST += tests/integration/test_command.py tests/integration/test_compare.py
+EXTRA_DIST += tests/integration/test_command.py \
+	tests/integration/test_compare.py tests/integration/test_idle_clock.py
 if TOOL
-TESTS += tests/integration/test_command.py tests/integration/test_compare.py
-LONG_TESTS += tests/integration/test_compare.py
+TESTS += tests/integration/test_command.py tests/integration/test_compare.py \
+	tests/integration/test_idle_clock.py
+LONG_TESTS += tests/integration/test_compare.py \
+	tests/integration/test_idle_clock.py
 endif
 
 # These tests need a core for themselves: they run last, one after the other.
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
+clock_log = tests/integration/test_idle_clock.log
+$(clock_log): $(filter-out $(truth_log) $(compare_log) $(clock_log),$(TEST_LOGS))
 $(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))
 $(truth_log): $(filter-out $(truth_log),$(TEST_LOGS))
 

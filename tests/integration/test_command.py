@@ -28,7 +28,7 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand and
     fit 80 columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"], ["check"]):
+                    ["reset"], ["check"], ["map"], ["clock"], ["soak"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
@@ -53,6 +53,9 @@ def test_usage_errors():
         ["load", "--source", "event"], ["load", "--denominator", "x"],
         ["load", "--base-frequency", "fast"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
+        ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
+        ["soak"], ["soak", "x"], ["soak", "0.5"], ["soak", "-1"],
+        ["soak", "0", "0"], ["soak", "0", "1", "2"],
     ]
     for arguments in wrong:
         done = run(*arguments)

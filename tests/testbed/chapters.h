@@ -8,6 +8,7 @@ void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
+void chapter_clock(void); /* with one core, so that it is its clock alone */
 /* arm64, also booted with isolcpus=1 */
 void chapter_isolated(void);
 /* either */

@@ -19,6 +19,15 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/suspend.c \
 	tests/testbed/tick.c \
 	tests/testbed/watch.c tests/testbed/watch.h
+tests_testbed_guest_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+if BPF
+tests_testbed_guest_SOURCES += tests/testbed/clock.c \
+	tests/integration/softirq_timer.c tests/integration/softirq_timer.h
+tests_testbed_guest_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir) \
+	-I$(top_srcdir)
+guest_timer_object = tests/integration/testbed_guest-softirq_timer.$(OBJEXT)
+$(guest_timer_object): tests/integration/softirq_timer.lskel.h
+endif
 tests_testbed_guest_LDFLAGS = -all-static
 tests_testbed_guest_LDADD = libcycles.la
 

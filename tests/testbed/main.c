@@ -24,6 +24,9 @@ static const struct {
     {"sharing", chapter_sharing}, {"isolated", chapter_isolated},
     {"hotplug", chapter_hotplug}, {"library", chapter_library},
     {"suspend", chapter_suspend}, {"tick", chapter_tick},
+#ifdef PERCORE_BPF
+    {"clock", chapter_clock},
+#endif
 };
 
 static int run(const char *name) {

@@ -10,10 +10,13 @@ CYCLES_TESTS = \
 	tests/unit/test_schedule \
 	tests/unit/test_source \
 	tests/unit/test_cpuidle \
+	tests/unit/test_idle_clock \
+	tests/unit/test_idle_clock_program \
 	tests/unit/test_machine \
 	tests/unit/test_proof \
 	tests/unit/test_engine_idle \
 	tests/unit/test_engine_choice \
+	tests/unit/test_engine_clock \
 	tests/unit/test_engine_hardware \
 	tests/unit/test_descriptors \
 	tests/unit/test_domains \
@@ -39,6 +42,7 @@ libcyclesunit_la_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 libcyclesunit_la_SOURCES = \
 	tests/unit/unit.h \
 	tests/unit/fake_machine.c tests/unit/fake_machine.h \
+	tests/unit/fake_clock.c \
 	tests/unit/fake_presets.c \
 	tests/unit/play.c tests/unit/play.h tests/unit/figures_play.h \
 	tests/unit/temp_tree.c tests/unit/temp_tree.h
@@ -62,12 +66,18 @@ tests_unit_test_source_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_cpuidle_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_idle_clock_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_idle_clock_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_idle_clock_program_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_idle_clock_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_proof_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_idle_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_engine_clock_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_engine_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_choice_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_engine_choice_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_hardware_CFLAGS = $(CYCLES_TEST_CFLAGS)

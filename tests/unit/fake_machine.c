@@ -68,12 +68,14 @@ static void run_core(const struct fake_machine *fake, struct fake_core *core,
                        idle * (1 - core->iowait),
                        idle * core->iowait,
                        core->irq,
-                       0,
+                       core->softirq,
                        core->steal + core->woken,
                        core->guest};
   for (int i = 0; i < 10; i++)
     core->column_ns[i] += ns * column[i];
   core->halted_ns += ns * (1 - core->load);
+  if (core->load < 1 && !fake->clock.detached)
+    core->clock_ran = true;
   if (core->load < 1)
     core->halts += 1 + (uint64_t)(ns / 1e6);
 }

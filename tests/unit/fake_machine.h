@@ -43,6 +43,9 @@ struct fake_core {
   int read_error;   /* errno of every perf_read, 0: none */
   bool frozen;      /* perf groups can be read, but stand still */
   double irq;       /* in the column irq, besides `seen` */
+  double softirq;   /* likewise */
+  bool clock_ran;   /* the idle clock has run on this core */
+  int64_t clock_word;
   double column_ns[10];
   double halted_ns;
   uint64_t halts;
@@ -61,6 +64,17 @@ struct fake_counter {
   uint64_t start; /* the value at open: near 2^64 for a wrap */
   int open_error; /* errno; 0: it opens */
   int opens;      /* how often it was opened */
+};
+
+/* Its words follow from halted_ns of the cores. */
+struct fake_idle_clock {
+  bool open;
+  bool pinned;      /* by root; else it can be loaded */
+  int load_error;   /* errno; 0: it loads */
+  int loads, reads; /* how often */
+  bool detached;    /* the words stand still */
+  int read_error;   /* errno of every read, 0: none */
+  uint64_t read_ns; /* how long a read takes */
 };
 
 struct fake_file;
@@ -96,6 +110,7 @@ struct fake_machine {
   size_t counters_len;
   struct fake_descriptor *descriptors;
   size_t descriptors_len;
+  struct fake_idle_clock clock;
   int perf_opens;
   int perf_reads;
   /* Limits of open files (0: none), and how many others have open. */
@@ -142,6 +157,10 @@ void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
 /* A kernel whose structures have these members, separated by blanks. */
 void fake_machine_btf(struct fake_machine *fake, const char *members);
+/* Adds an idle clock that can be loaded, or one that root pinned and started.
+ */
+void fake_machine_idle_clock(struct fake_machine *fake);
+void fake_machine_pin_clock(struct fake_machine *fake);
 /* Sets the flag "hypervisor" in /proc/cpuinfo. */
 void fake_machine_hypervisor(struct fake_machine *fake);
 

@@ -110,10 +110,10 @@ static void on_arm64_no_advice_is_about_x86(void **state) {
   struct doctor_facts facts = healthy();
   struct findings findings;
   facts.arm64 = true;
-  for (int source = 0; source < SOURCE_IDLE; source++)
+  for (int source = 0; source < SOURCE_BPF; source++)
     facts.source[source] = (struct source_facts){0};
   findings_make(&findings, &facts);
-  for (int source = 0; source < SOURCE_IDLE; source++) {
+  for (int source = 0; source < SOURCE_BPF; source++) {
     const char *advice = find(&findings, source_name(source))->advice;
     assert_null(strstr(advice, "mperf"));
     assert_null(strstr(advice, "MPERF"));

@@ -16,6 +16,7 @@ static void a_source_is_parsed_from_the_name_that_is_printed(void **state) {
                {SOURCE_MPERF, "mperf"},
                {SOURCE_REF_CYCLES, "ref-cycles"},
                {SOURCE_EVENT, "event"},
+               {SOURCE_BPF, "bpf"},
                {SOURCE_IDLE, "idle"}};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     enum source source = SOURCE_NONE;

@@ -1,0 +1,161 @@
+/* The idle clock: when it is opened, and whether it still runs. */
+#include "engine_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CLOCK_RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
+#define CLOCK_RETRY_MAX_NS (UINT64_C(600) * 1000000000)
+
+/* A core that spends this share of its time in softirq may spend more there
+ * that the source idle misses. The column is sampled at the tick, so that a few
+ * ticks of it are chance. */
+#define SOFTIRQ_SHARE_MIN 0.05
+
+static struct candidate *clock_candidate(struct engine *engine) {
+  for (int i = 0; i < engine->candidates_len; i++)
+    if (engine->candidates[i].source == SOURCE_BPF)
+      return &engine->candidates[i];
+  return NULL;
+}
+
+/* ---------------------------------------------------------------------------
+ * Whether to load it
+ */
+
+/* A core on which softirq ran where the source idle cannot see it all, or -1.
+ */
+static int core_with_softirq(const struct engine *engine) {
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    const struct core *core = &engine->cores[i];
+    const struct core_totals *from = &core->judged, *to = &core->total;
+    double wall_ns = to->stat_wall - from->stat_wall;
+    double softirq_ns =
+        to->stat_ns[PROCSTAT_SOFTIRQ] - from->stat_ns[PROCSTAT_SOFTIRQ];
+    if (core->online && from->stat_epoch == to->stat_epoch && wall_ns > 0 &&
+        softirq_ns > SOFTIRQ_SHARE_MIN * wall_ns)
+      return core->number;
+  }
+  return -1;
+}
+
+/* Why the source idle is known to miss work here; "" if it is not. */
+static void find_misses(const struct engine *engine, char *text, size_t size) {
+  int core = core_with_softirq(engine);
+  text[0] = '\0';
+  if (engine_tick_sampled(engine))
+    snprintf(text, size, "the source idle is sampled at the tick here");
+  else if (engine_softirq_is_idle(engine))
+    snprintf(text, size, "this kernel counts softirq on an idle core as idle");
+  else if (core >= 0)
+    snprintf(text, size,
+             "core %d spends much time in softirq, of which the source idle "
+             "may miss a part",
+             core);
+}
+
+static bool counter_serves(const struct engine *engine) {
+  for (size_t i = 0; i < engine->cores_len; i++)
+    if (engine->cores[i].online && source_is_counter(engine->cores[i].source))
+      return true;
+  return false;
+}
+
+/* Loading interrupts every core of the machine, and every interrupt runs the
+ * clock from then on. */
+void engine_consider_clock(struct engine *engine) {
+  const struct candidate *candidate = clock_candidate(engine);
+  if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
+      !engine->options.hardware || candidate->available ||
+      counter_serves(engine))
+    return;
+  find_misses(engine, engine->clock_purpose, sizeof(engine->clock_purpose));
+  engine->load_clock = engine->clock_purpose[0] != '\0';
+  if (engine->load_clock)
+    engine->clock_backoff = (struct backoff){0};
+}
+
+static bool any_isolated(const struct engine *engine) {
+  struct core_set isolated = engine->topology.isolated;
+  core_set_intersect(&isolated, &engine->topology.online);
+  return core_set_next(&isolated, -1) >= 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening and reading
+ */
+
+/* Why a clock that could perhaps be loaded is not. */
+static void explain_not_loaded(const struct engine *engine,
+                               struct candidate *candidate) {
+  snprintf(candidate->reason, sizeof(candidate->reason), "%s",
+           any_isolated(engine)
+               ? "loading it would interrupt isolated cores: pin it before the "
+                 "fast path starts (percore clock --pin)"
+               : "it is loaded only if named (Source \"bpf\") or if the source "
+                 "idle is known to miss work");
+}
+
+static void read_clock(struct engine *engine, struct candidate *candidate) {
+  int status = idle_clock_read(engine->clock);
+  engine->clock_read = status == 0;
+  if (status == 0 || status == -EAGAIN)
+    return;
+  idle_clock_close(engine->clock);
+  engine->clock = NULL;
+  candidate->available = false;
+  snprintf(candidate->reason, sizeof(candidate->reason), "%s%s",
+           status == -ENOLINK ? "the idle clock no longer runs: its pins have "
+                                "gone, or cores halted without it"
+                              : "the idle clock cannot be read: ",
+           status == -ENOLINK ? "" : strerror(-status));
+  backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
+                 CLOCK_RETRY_MAX_NS);
+}
+
+/* Asking for a core starts the clock there, so that all cores have values from
+ * the first sample on. */
+static void start_cores(struct engine *engine) {
+  struct idle_clock_reading reading;
+  if (idle_clock_read(engine->clock) == 0)
+    core_set_for_each(core, &engine->topology.online) {
+      idle_clock_core(engine->clock, core, &reading);
+    }
+}
+
+static void open_clock(struct engine *engine, struct candidate *candidate) {
+  bool wanted = engine->options.source == SOURCE_BPF || engine->load_clock;
+  bool load = wanted && !any_isolated(engine);
+  int status = idle_clock_open(&engine->clock, engine->options.machine, load,
+                               candidate->reason, sizeof(candidate->reason));
+  if (status != 0) {
+    if (status == -ENOENT && !load)
+      explain_not_loaded(engine, candidate);
+    backoff_extend(&engine->clock_backoff, engine->time_ns,
+                   CLOCK_RETRY_FIRST_NS, CLOCK_RETRY_MAX_NS);
+    return;
+  }
+  start_cores(engine);
+  engine->clock_backoff.wait_ns = 0;
+  candidate->available = true;
+  candidate->proof = PROOF_PROVEN; /* core by core, when its word has moved */
+  candidate->reason[0] = '\0';
+  if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
+    engine_say(engine, JOURNAL_INFO,
+               "the idle clock of source bpf is loaded: %s",
+               engine->clock_purpose);
+}
+
+void engine_read_clock(struct engine *engine) {
+  struct candidate *candidate = clock_candidate(engine);
+  engine->clock_read = false;
+  if (!engine->options.hardware || (engine->options.source != SOURCE_AUTO &&
+                                    engine->options.source != SOURCE_BPF))
+    return;
+  if (engine->clock == NULL &&
+      engine->time_ns >= engine->clock_backoff.until_ns)
+    open_clock(engine, candidate);
+  if (engine->clock != NULL)
+    read_clock(engine, candidate);
+}

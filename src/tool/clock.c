@@ -1,0 +1,105 @@
+/* percore clock: lets the idle clock of source bpf run without a process of its
+ * own. */
+#include "cycles/idle_clock.h"
+#include "cycles/idle_clock_kernel.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMMAND "clock"
+#define WHY_SIZE 512
+
+struct clock_options {
+  bool pin, unpin;
+};
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct clock_options, pin, 'p', "pin", ARGUMENT_FLAG, NULL,
+             "load the clock and pin it, unless a clock is pinned"),
+    ARGUMENT(struct clock_options, unpin, 'u', "unpin", ARGUMENT_FLAG, NULL,
+             "remove the pinned clock"),
+};
+
+/* Cores may be without a halt for as long as they are up. */
+static void start_cores(const struct idle_clock_kernel *clock,
+                        const struct core_set *online) {
+  core_set_for_each(core, online) {
+    int status = idle_clock_kernel_start(clock, core);
+    if (status != 0)
+      say_failure(COMMAND, "core %d has no value until it halts: %s", core,
+                  strerror(-status));
+  }
+}
+
+static int load_and_pin(const struct machine *machine, char *why) {
+  struct idle_clock_kernel clock;
+  struct core_set online;
+  int status =
+      machine_read_core_set(machine, "/sys/devices/system/cpu/online", &online);
+  if (status != 0) {
+    snprintf(why, WHY_SIZE, "/sys/devices/system/cpu/online: %s",
+             strerror(-status));
+    return status;
+  }
+  status = idle_clock_kernel_load(&clock, idle_clock_state0_polls(machine), why,
+                                  WHY_SIZE);
+  if (status != 0)
+    return status;
+  start_cores(&clock, &online);
+  status = idle_clock_kernel_pin(&clock, IDLE_CLOCK_PINS, why, WHY_SIZE);
+  idle_clock_kernel_close(&clock);
+  return status;
+}
+
+static int say_done(const char *text) {
+  fputs(text, stdout);
+  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+}
+
+static int pin(const struct machine *machine, char *why) {
+  struct idle_clock_kernel clock;
+  int status = idle_clock_kernel_open(&clock, IDLE_CLOCK_PINS, why, WHY_SIZE);
+  idle_clock_kernel_close(&clock);
+  if (status == 0)
+    return say_done("an idle clock is pinned in " IDLE_CLOCK_PINS " already\n");
+  if (status != -ENOENT || load_and_pin(machine, why) != 0)
+    return say_failure(COMMAND, "no clock is pinned: %s", why);
+  return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");
+}
+
+static int unpin(char *why) {
+  if (idle_clock_kernel_unpin(IDLE_CLOCK_PINS, why, WHY_SIZE) != 0)
+    return say_failure(COMMAND, "%s", why);
+  return TOOL_OK;
+}
+
+static int clock_main(int argc, char **argv) {
+  struct clock_options options = {.pin = false};
+  char why[WHY_SIZE] = "";
+  int status = arguments_read(&clock_command, argc, argv, &options);
+  if (status >= 0)
+    return status;
+  if (options.pin == options.unpin)
+    return say_usage(COMMAND, "give either --pin or --unpin");
+  struct machine *machine = machine_linux(NULL);
+  if (machine == NULL)
+    return say_failure(COMMAND, "%s", strerror(errno));
+  status = options.pin ? pin(machine, why) : unpin(why);
+  machine_linux_close(machine);
+  return status;
+}
+
+const struct command clock_command = {
+    .name = COMMAND,
+    .summary = "keep the idle clock of source bpf running",
+    .usage = "--pin | --unpin",
+    .about =
+        "Loads the idle clock of source bpf and pins it in " IDLE_CLOCK_PINS
+        ", where every user may read it. Needs root. Run it before the "
+        "fast path starts: pinning and unpinning interrupt every core some "
+        "150 times.",
+    .arguments = ARGUMENTS(arguments),
+    .run = clock_main,
+};

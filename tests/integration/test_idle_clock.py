@@ -1,0 +1,243 @@
+#!/usr/bin/python3
+"""Source bpf with the real kernel, percore(1) and collectd. Where a clock is to
+be pinned, /run is a tmpfs of a mount namespace of our own."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from command import PERCORE, TIMEOUT, run  # noqa: E402
+from harness import (Collectd, Skip, check, is_root,  # noqa: E402
+                     online_cores, run_tests, say)
+from softirq import SoftirqBurner  # noqa: E402
+
+NOBODY = "setpriv --reuid 65534 --clear-groups --inh-caps=-all "
+PINS = "/run/percore/bpf"
+WINDOW_S = 4
+# The kernel's work around each run of the burner, which its log does not have.
+PER_FIRE_S = 25e-6
+LOG_STEP_S = 0.01  # the log is interpolated at both ends of the window
+TASKS_MAX = 0.25  # more, and there is nothing to judge
+TRIES = 4
+
+
+def need_clock():
+    """Skips where this process cannot load the clock; else says nothing."""
+    if not is_root():
+        raise Skip("loading the idle clock needs root")
+    done = run("load", "--source", "bpf", "--count", "1", "--interval", "0.5",
+               "--json")
+    if "bpf is configured but unavailable" in done.stderr:
+        raise Skip(done.stderr.strip())
+    check(done.returncode == 0, done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def apart(script):
+    """Runs a script with /run/percore of its own."""
+    if not is_root():
+        raise Skip("a mount namespace needs root")
+    script = ("set -e; mount -t tmpfs none /run; mkdir /run/percore; "
+              "chmod 0755 /run/percore\n" + script)
+    return subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script], capture_output=True,
+        text=True, timeout=TIMEOUT, check=False,
+        env=dict(os.environ, PERCORE=PERCORE))
+
+
+def test_named():
+    """a source that is named serves every core, and its load is 0 to 1"""
+    document = need_clock()
+    for core in document["cores"]:
+        check(core["source"] == "bpf" and core["proof"] == "proven", core)
+        check(0 <= core["load"] <= 1, core)
+
+
+def test_no_library():
+    """the plugin and the command need no BPF library"""
+    for path in (PERCORE, f"{harness.BUILD}/.libs/percore.so"):
+        needed = subprocess.run(["ldd", path], capture_output=True, text=True,
+                                check=True).stdout
+        check(not re.search(r"libbpf|libelf", needed), needed)
+
+
+def test_pinned_without_capability():
+    """a pinned clock serves a process without any capability, and auto"""
+    need_clock()
+    done = apart('"$PERCORE" clock --pin >&2\n' + NOBODY +
+                 '"$PERCORE" load --count 1 --interval 0.5 --json')
+    check(done.returncode == 0, done.stderr)
+    for core in json.loads(done.stdout)["cores"]:
+        check(core["source"] == "bpf", f"{core}, {done.stderr}")
+
+
+def test_pinned_twice():
+    """a clock that is pinned already stays"""
+    need_clock()
+    done = apart(f'"$PERCORE" clock --pin; stat -c %i {PINS}/cpu_idle\n'
+                 f'"$PERCORE" clock --pin; stat -c %i {PINS}/cpu_idle')
+    check(done.returncode == 0, done.stderr)
+    lines = done.stdout.splitlines()
+    check(lines[1] == lines[3], done.stdout)
+
+
+def test_pin_modes():
+    """pins belong to root, and nobody else can write them"""
+    need_clock()
+    done = apart(f'"$PERCORE" clock --pin >&2; stat -c "%u %a" {PINS} {PINS}/*')
+    check(done.returncode == 0, done.stderr)
+    for line in done.stdout.splitlines():
+        uid, mode = line.split()
+        check(uid == "0" and int(mode, 8) & 0o022 == 0, done.stdout)
+
+
+def test_unpinned():
+    """a reader whose clock is unpinned goes on with idle, and says so"""
+    need_clock()
+    done = apart('"$PERCORE" clock --pin >&2\n'
+                 '"$PERCORE" load --source bpf --count 6 --interval 1 --json '
+                 '>/run/out &\n'
+                 'until test -s /run/out; do sleep 0.1; done\n'
+                 '"$PERCORE" clock --unpin\nwait; cat /run/out')
+    check(done.returncode == 0, done.stderr)
+    documents = [json.loads(line) for line in done.stdout.splitlines()]
+    sources = [document["cores"][0]["source"] for document in documents]
+    check(sources[0] == "bpf", sources)
+    # Root loads another one after a while.
+    check("idle" in sources, sources)
+    check(done.stderr.count("no longer runs") == 1, done.stderr)
+
+
+def test_untrusted_pins():
+    """pins that others than root can make or write are refused"""
+    need_clock()
+    cases = {
+        f"chmod g+w {PINS}": "others than root may write",
+        f"chown 65534 {PINS}": "others than root may write",
+        f"chmod o+w {PINS}/idle_clock": "others than root may write",
+        f"chown 65534 {PINS}/cpu_idle": "others than root may write",
+    }
+    for change, said in cases.items():
+        done = apart(f'"$PERCORE" clock --pin >&2; {change}\n'
+                     '"$PERCORE" load --source bpf --count 1 --interval 0.5 '
+                     '--json')
+        source = json.loads(done.stdout)["cores"][0]["source"]
+        check(source == "idle" and said in done.stderr,
+              f"{change}: {source}, {done.stderr}")
+
+
+def test_untrusted_folder():
+    """a folder that others own, or a link, is not mounted over"""
+    need_clock()
+    for squat in (f"mkdir {PINS}; chown 65534 {PINS}",
+                  f"mkdir {PINS}; chmod 0777 {PINS}", f"ln -s /tmp {PINS}"):
+        done = apart(f'{squat}; "$PERCORE" clock --pin')
+        check(done.returncode == 1 and "only root may write" in done.stderr,
+              f"{squat}: {done.stderr}")
+
+
+def test_without_rights():
+    """without rights the reason names the capabilities and the pin"""
+    need_clock()
+    done = apart(NOBODY + '"$PERCORE" load --source bpf --count 1 '
+                 '--interval 0.5 --json')
+    check(json.loads(done.stdout)["cores"][0]["source"] == "idle", done.stdout)
+    check("CAP_BPF and CAP_PERFMON" in done.stderr and "--pin" in done.stderr,
+          done.stderr)
+
+
+def programs():
+    """Ids of the clock's programs in the kernel."""
+    tool = "/usr/sbin/bpftool"
+    if not os.path.exists(tool):
+        raise Skip("bpftool is missing")
+    shown = subprocess.run([tool, "prog", "show"], capture_output=True,
+                           text=True, check=False).stdout
+    return set(re.findall(r"^(\d+):.*name on_interrupt", shown, re.M))
+
+
+def wait_for(condition, what):
+    end = time.monotonic() + TIMEOUT
+    while not condition():
+        check(time.monotonic() < end, what)
+        time.sleep(0.1)
+
+
+def test_killed():
+    """a process that is killed leaves no program in the kernel"""
+    need_clock()
+    before = programs()
+    with harness.Child([PERCORE, "load", "--source", "bpf"],
+                       stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: programs() - before, "nothing was loaded")
+        loaded = programs() - before
+        process.kill()
+        process.wait()
+    wait_for(lambda: not programs() & loaded, f"{loaded} are still there")
+
+
+def clock_seconds(core):
+    """One window of the load: begin, end, and unhalted seconds of it."""
+    done = run("load", "--source", "bpf", "--cores", str(core), "--interval",
+               str(WINDOW_S), "--count", "1", "--json")
+    document = json.loads(done.stdout.splitlines()[-1])
+    end = document["time"] - time.time() + time.monotonic()
+    return end - WINDOW_S, end, document["cores"][0]["load"] * WINDOW_S
+
+
+def test_softirq():
+    """softirq of a known length is load: no less than its own log, and no more
+    than that, 25 us for each run, and what tasks took"""
+    need_clock()
+    core = online_cores()[-1]
+    if harness.CPUACCT is None:
+        raise Skip("the kernel does not tell what tasks took (cpuacct)")
+    for _ in range(TRIES):
+        with SoftirqBurner(core, 1000, 300) as burner:
+            begin, end, unhalted = clock_seconds(core)
+            spun, tasks, fires = burner.between(begin, end)
+        said = (f"log {100 * spun / WINDOW_S:.1f} %, clock "
+                f"{100 * unhalted / WINDOW_S:.1f} %, {fires / WINDOW_S:.0f} "
+                f"runs a second, tasks {100 * tasks / WINDOW_S:.1f} %")
+        say(said)
+        check(unhalted >= spun - LOG_STEP_S, said)
+        if tasks > TASKS_MAX * WINDOW_S:
+            continue
+        check(unhalted <= spun + fires * PER_FIRE_S + tasks + LOG_STEP_S, said)
+        return
+    raise Skip("others use the core for more than "
+               f"{100 * TASKS_MAX:.0f} % of the time")
+
+
+def test_collectd():
+    """collectd reports the loads of source bpf, and how many cores it serves"""
+    need_clock()
+    harness.need_collectd()
+    with Collectd("<Load>\n  Source \"bpf\"\n</Load>") as collectd:
+        collectd.start()
+        collectd.wait_for_value("percore_host-self/gauge-cores_bpf", count=2)
+        cores = collectd.of("percore_host-self/gauge-cores_bpf")[-1].value
+        check(cores == len(online_cores()), f"{cores} cores")
+        collectd.stop()
+        check("bpf" in collectd.log(), collectd.log())
+
+
+def test_soak():
+    """percore soak says what others took, and ends in time"""
+    core = online_cores()[-1]
+    begin = time.monotonic()
+    done = run("soak", str(core), "1")
+    check(done.returncode == 0, done.stderr)
+    match = re.match(rf"core {core}: others took ([0-9.]+) % of ([0-9.]+) s",
+                     done.stdout)
+    check(match and 0 <= float(match[1]) <= 100, done.stdout)
+    check(1 <= float(match[2]) <= time.monotonic() - begin, done.stdout)
+
+
+if __name__ == "__main__":
+    run_tests(globals(), "source bpf", PERCORE)

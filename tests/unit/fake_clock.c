@@ -1,0 +1,80 @@
+/* The idle clock of a fake machine. */
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int open_pinned(void *context, char *why, size_t why_size) {
+  struct fake_machine *fake = context;
+  snprintf(why, why_size, "no clock is pinned");
+  if (!fake->clock.pinned)
+    return -ENOENT;
+  fake->clock.open = true;
+  return 0;
+}
+
+static int load(void *context, bool state0_polls, char *why, size_t why_size) {
+  struct fake_machine *fake = context;
+  (void)state0_polls;
+  snprintf(why, why_size, "it needs CAP_BPF");
+  if (fake->clock.load_error != 0)
+    return -fake->clock.load_error;
+  fake->clock.loads++;
+  fake->clock.open = true;
+  for (int i = 0; i < fake->cores_len; i++)
+    fake->cores[i].clock_ran = false;
+  return 0;
+}
+
+/* A core that halts at all does so now. */
+static int64_t word_of(const struct fake_machine *fake, int core) {
+  const struct fake_core *it = &fake->cores[core];
+  if (!it->clock_ran)
+    return 0;
+  int64_t halted = 1 + (int64_t)it->halted_ns;
+  return it->load < 1 ? halted - (int64_t)fake->monotonic_ns : halted;
+}
+
+static int read_words(void *context, int64_t *words) {
+  struct fake_machine *fake = context;
+  fake->clock.reads++;
+  if (fake->clock.read_ns > 0)
+    fake_machine_run(fake, fake->clock.read_ns);
+  if (fake->clock.read_error != 0)
+    return -fake->clock.read_error;
+  for (int i = 0; i < fake->cores_len; i++) {
+    if (!fake->clock.detached)
+      fake->cores[i].clock_word = word_of(fake, i);
+    words[i] = fake->cores[i].clock_word;
+  }
+  return fake->cores_len;
+}
+
+static int start(void *context, int core) {
+  struct fake_machine *fake = context;
+  if (fake->clock.pinned)
+    return -EOPNOTSUPP;
+  fake->cores[core].clock_ran = true;
+  return 0;
+}
+
+static void close_clock(void *context) {
+  struct fake_machine *fake = context;
+  fake->clock.open = false;
+}
+
+void fake_machine_idle_clock(struct fake_machine *fake) {
+  struct machine *machine = &fake->machine;
+  machine->idle_clock_open = open_pinned;
+  machine->idle_clock_load = load;
+  machine->idle_clock_read = read_words;
+  machine->idle_clock_start = start;
+  machine->idle_clock_close = close_clock;
+}
+
+void fake_machine_pin_clock(struct fake_machine *fake) {
+  fake_machine_idle_clock(fake);
+  fake->clock.pinned = true;
+  for (int i = 0; i < fake->cores_len; i++)
+    fake->cores[i].clock_ran = true;
+}

@@ -1,0 +1,417 @@
+/* Source bpf: the idle clock in the engine. */
+#include "unit.h"
+
+#include "play.h"
+
+#include <errno.h>
+#include <string.h>
+
+#define ISOLATED "/sys/devices/system/cpu/isolated"
+
+/* A virtual machine without a PMU, with an idle clock that can be loaded. */
+static void start(struct play *play, int cores, double load) {
+  play_start(play, cores);
+  fake_machine_hypervisor(play->fake);
+  fake_machine_idle_clock(play->fake);
+  fake_machine_load(play->fake, load);
+}
+
+static void start_named(struct play *play, int cores, double load) {
+  start(play, cores, load);
+  play->options.source = SOURCE_BPF;
+}
+
+static void start_pinned(struct play *play, int cores, double load) {
+  start(play, cores, load);
+  fake_machine_pin_clock(play->fake);
+}
+
+static const char *reason(const struct play *play) {
+  return engine_source_reason(play->engine, SOURCE_BPF);
+}
+
+/* ---------------------------------------------------------------------------
+ * Loads
+ */
+
+static void unhalted_time_is_wall_time_less_halted_time(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 4, 0);
+  for (int core = 0; core < 4; core++)
+    play.fake->cores[core].load = core / 3.0;
+  play_open(&play);
+  assert_int_equal(fake_journal_count(&play.journal, "idle", NULL), 0);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_BPF);
+    assert_int_equal(play_core(&play, core)->proof, PROOF_PROVEN);
+    assert_near(play_load(&play, core), core / 3.0, PLAY_EXACT);
+  }
+  play_end(&play);
+}
+
+static void softirq_that_the_kernel_calls_idle_is_load(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 1, 0.6);
+  play.fake->cores[0].seen = 0.1;
+  play.fake->cores[0].idle = 0.9;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_near(play_load(&play, 0), 0.6, PLAY_EXACT);
+  play_end(&play);
+}
+
+/* The fake core's load does not contain steal; the clock's does. */
+static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
+    void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 1, 0.5);
+  play.fake->cores[0].seen = 0.3;
+  play.fake->cores[0].steal = 0.2;
+  play.fake->cores[0].idle = 0.5;
+  play_open(&play);
+  play_seconds(&play, 2);
+  const struct core_totals *from = &play.before[0],
+                           *to = &play_core(&play, 0)->total;
+  assert_near(engine_load(from, to), 0.5, PLAY_EXACT);
+  assert_near(engine_load_low(from, to), 0.3, PLAY_SECOND_ERROR);
+  play_end(&play);
+}
+
+static void a_sample_without_a_reading_is_part_of_the_next(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 1, 0.4);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->clock.read_ns = 2 * FAKE_MS;
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 0));
+  play.fake->clock.read_ns = 0;
+  play.fake->cores[0].load = 0.8;
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_near(play_load(&play, 0), 0.6, 0.005);
+  assert_int_equal(play_counts(&play)->errors, 0);
+  play_end(&play);
+}
+
+static void a_core_that_came_back_begins_a_new_window(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 2, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_online(play.fake, 1, false);
+  play_seconds(&play, 3);
+  fake_machine_online(play.fake, 1, true);
+  play.fake->cores[1].load = 0.2;
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 1));
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 1), SOURCE_BPF);
+  assert_near(play_load(&play, 1), 0.2, PLAY_EXACT);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  play_end(&play);
+}
+
+static void a_window_across_a_suspend_is_dropped(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 1, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  fake_machine_suspend(play.fake, 100 * FAKE_SECOND);
+  play_seconds(&play, 1);
+  assert_nan(play_load(&play, 0));
+  play_seconds(&play, 1);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
+ * When it is opened
+ */
+
+static void
+a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 2, 0.5);
+  play.fake->clock.load_error = EPERM;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "bpf", "CAP_BPF", NULL),
+                   1);
+  play.fake->clock.load_error = 0;
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 1), SOURCE_BPF);
+  play_end(&play);
+}
+
+static void auto_takes_a_pinned_clock_where_no_counter_serves(void **state) {
+  (void)state;
+  struct play play;
+  start_pinned(&play, 2, 0.3);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_near(play_load(&play, 0), 0.3, PLAY_EXACT);
+  assert_int_equal(play.fake->clock.loads, 0);
+  play_end(&play);
+}
+
+static void a_counter_is_taken_before_the_clock(void **state) {
+  (void)state;
+  struct play play;
+  play_start_ref_cycles(&play, 2, 0.5);
+  fake_machine_pin_clock(play.fake);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  play_end(&play);
+}
+
+static void another_source_by_name_leaves_the_clock_alone(void **state) {
+  (void)state;
+  struct play play;
+  start_pinned(&play, 1, 0.5);
+  play.options.source = SOURCE_IDLE;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(play.fake->clock.reads, 0);
+  play_end(&play);
+}
+
+static void the_clock_of_another_sysroot_is_not_ours(void **state) {
+  (void)state;
+  struct play play;
+  start_pinned(&play, 1, 0.5);
+  play.options.hardware = false;
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(play.fake->clock.reads, 0);
+  play_end(&play);
+}
+
+static void
+auto_loads_no_clock_while_idle_is_not_known_to_miss_work(void **state) {
+  (void)state;
+  struct play play;
+  start(&play, 2, 0.5);
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_PROVEN);
+  play_seconds(&play, 60);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(play.fake->clock.loads, 0);
+  assert_non_null(strstr(reason(&play), "Source \"bpf\""));
+  play_end(&play);
+}
+
+static void tick_sampled(struct play *play) {
+  play_proof(play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+}
+
+static void spends_time_in_softirq(struct play *play) {
+  play->fake->cores[1].load = 0.5;
+  play->fake->cores[1].seen = 0.3;
+  play->fake->cores[1].softirq = 0.2;
+}
+
+static void
+auto_loads_the_clock_where_idle_misses_work_and_says_why(void **state) {
+  (void)state;
+  static const struct {
+    void (*play)(struct play *play);
+    const char *btf, *said;
+  } cases[] = {
+      {tick_sampled, NULL, "sampled at the tick"},
+      {spends_time_in_softirq, NULL, "core 1 spends much time in softirq"},
+      {NULL, "idle_dyntick", "counts softirq on an idle core as idle"},
+  };
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct play play;
+    start(&play, 2, 0.5);
+    if (cases[i].btf != NULL)
+      fake_machine_btf(play.fake, cases[i].btf);
+    play_open(&play);
+    if (cases[i].play != NULL)
+      cases[i].play(&play);
+    play_seconds(&play, 20);
+    assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+    assert_int_equal(play.fake->clock.loads, 1);
+    assert_int_equal(
+        fake_journal_count(&play.journal, "bpf", cases[i].said, NULL), 1);
+    play_end(&play);
+  }
+}
+
+static void auto_loads_no_clock_beside_a_counter(void **state) {
+  (void)state;
+  struct play play;
+  play_start_ref_cycles(&play, 2, 0.5);
+  fake_machine_idle_clock(play.fake);
+  play_open(&play);
+  play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+  play_seconds(&play, 60);
+  assert_int_equal(play.fake->clock.loads, 0);
+  play_end(&play);
+}
+
+/* Loading interrupts every core. */
+static void no_clock_is_loaded_where_cores_are_isolated(void **state) {
+  (void)state;
+  for (int named = 0; named < 2; named++) {
+    struct play play;
+    start(&play, 2, 0.5);
+    fake_machine_file(play.fake, ISOLATED, "1\n");
+    play.options.source = named ? SOURCE_BPF : SOURCE_AUTO;
+    play_open(&play);
+    play_proof(&play, SOURCE_IDLE, PROOF_TICK_SAMPLED);
+    play_seconds(&play, 60);
+    assert_int_equal(play.fake->clock.loads, 0);
+    assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+    assert_non_null(strstr(reason(&play), "percore clock --pin"));
+    play_end(&play);
+  }
+}
+
+static void
+isolated_cores_take_the_pinned_clock_where_that_is_wanted(void **state) {
+  (void)state;
+  static const struct {
+    enum isolated_cores isolated_cores;
+    enum source source;
+  } cases[] = {{ISOLATED_CORES_BPF, SOURCE_BPF},
+               {ISOLATED_CORES_IDLE, SOURCE_IDLE},
+               {ISOLATED_CORES_SKIP, SOURCE_NONE}};
+  for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+    struct play play;
+    play_start_mperf(&play, 2, 0.7);
+    play_add_ipc(&play);
+    fake_machine_pin_clock(play.fake);
+    fake_machine_file(play.fake, ISOLATED, "1\n");
+    play.options.isolated_cores = cases[i].isolated_cores;
+    play_open(&play);
+    play_seconds(&play, 2);
+    assert_int_equal(play_source(&play, 0), SOURCE_MPERF);
+    assert_int_equal(play_source(&play, 1), cases[i].source);
+    assert_int_equal(fake_machine_descriptors(play.fake, 1), 0);
+    if (cases[i].source == SOURCE_BPF)
+      assert_near(play_load(&play, 1), 0.7, PLAY_EXACT);
+    play_end(&play);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * When it no longer serves
+ */
+
+static void
+a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle(void **state) {
+  (void)state;
+  struct play play;
+  start_pinned(&play, 2, 0.5);
+  play.fake->cores[1].load = 1;
+  play.fake->cores[1].clock_ran = false;
+  play_open(&play);
+  play_seconds(&play, 3);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  assert_int_equal(play_source(&play, 1), SOURCE_IDLE);
+  play.fake->cores[1].load = 0.9;
+  play_seconds(&play, 70);
+  assert_int_equal(play_source(&play, 1), SOURCE_BPF);
+  assert_near(play_load(&play, 1), 0.9, PLAY_EXACT);
+  play_end(&play);
+}
+
+static void
+a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
+  (void)state;
+  struct play play;
+  start_pinned(&play, 2, 0.5);
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->clock.pinned = false;
+  play.fake->clock.read_error = ENOLINK;
+  play_seconds(&play, 30);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_near(play_load(&play, 0), 0.5, PLAY_SECOND_ERROR);
+  assert_false(play.fake->clock.open);
+  assert_int_equal(play.fake->clock.loads, 0);
+  assert_int_equal(fake_journal_count(&play.journal, "cores 0-1", "bpf",
+                                      "no longer runs", NULL),
+                   1);
+  play.fake->clock.read_error = 0;
+  play.fake->clock.pinned = true;
+  play_seconds(&play, 60);
+  assert_int_equal(play_source(&play, 0), SOURCE_BPF);
+  play_end(&play);
+}
+
+static void a_clock_that_stands_still_while_cores_halt_gives_way(void **state) {
+  (void)state;
+  struct play play;
+  start_pinned(&play, 2, 0.5);
+  play.fake->cpuidle_states = 3;
+  play_open(&play);
+  play_seconds(&play, 2);
+  play.fake->clock.detached = true;
+  play_seconds(&play, 10);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  assert_int_equal(fake_journal_count(&play.journal, "no longer runs", NULL),
+                   1);
+  play_end(&play);
+}
+
+static void closing_the_engine_closes_the_clock(void **state) {
+  (void)state;
+  struct play play;
+  start_named(&play, 1, 0.5);
+  play_open(&play);
+  assert_true(play.fake->clock.open);
+  engine_close(play.engine);
+  assert_false(play.fake->clock.open);
+  play.engine = NULL;
+  play_end(&play);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(unhalted_time_is_wall_time_less_halted_time),
+      cmocka_unit_test(softirq_that_the_kernel_calls_idle_is_load),
+      cmocka_unit_test(
+          time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only),
+      cmocka_unit_test(a_sample_without_a_reading_is_part_of_the_next),
+      cmocka_unit_test(a_core_that_came_back_begins_a_new_window),
+      cmocka_unit_test(a_window_across_a_suspend_is_dropped),
+      cmocka_unit_test(
+          a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again),
+      cmocka_unit_test(auto_takes_a_pinned_clock_where_no_counter_serves),
+      cmocka_unit_test(a_counter_is_taken_before_the_clock),
+      cmocka_unit_test(another_source_by_name_leaves_the_clock_alone),
+      cmocka_unit_test(the_clock_of_another_sysroot_is_not_ours),
+      cmocka_unit_test(
+          auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
+      cmocka_unit_test(
+          auto_loads_the_clock_where_idle_misses_work_and_says_why),
+      cmocka_unit_test(auto_loads_no_clock_beside_a_counter),
+      cmocka_unit_test(no_clock_is_loaded_where_cores_are_isolated),
+      cmocka_unit_test(
+          isolated_cores_take_the_pinned_clock_where_that_is_wanted),
+      cmocka_unit_test(
+          a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),
+      cmocka_unit_test(
+          a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned),
+      cmocka_unit_test(a_clock_that_stands_still_while_cores_halt_gives_way),
+      cmocka_unit_test(closing_the_engine_closes_the_clock),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
