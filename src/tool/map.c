@@ -246,7 +246,7 @@ static int map_main(int argc, char **argv) {
 const struct command map_command = {
     .name = COMMAND,
     .summary = "show what XDP programs count in BPF maps",
-    .usage = "list [OPTION]... | top MAP [OPTION]... | dump MAP [OPTION]...",
+    .usage = "list | top MAP | dump MAP [OPTION]...",
     .about =
         "Lists the BPF maps of this machine that percore can read, or shows "
         "a map as 'percore top' and 'percore dump' show a region: its "
