@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The spread of the figure at this offset in struct core_figures. Returns how
- * many cores have the figure. */
+/* The spread of the figure at this offset in struct core_figures over a set of
+ * cores (NULL: all). Returns how many cores have the figure. */
 static int spread(struct spread_figures *figures,
                   const struct snapshot *snapshot, const struct core_set *set,
                   size_t offset) {
@@ -15,7 +15,8 @@ static int spread(struct spread_figures *figures,
   for (size_t i = 0; i < snapshot->cores_len; i++) {
     const struct core_figures *core = &snapshot->cores[i];
     double value = *(const double *)((const char *)core + offset);
-    if (!core->online || !core_set_has(set, core->core) || isnan(value))
+    if (!core->online || isnan(value) ||
+        (set != NULL && !core_set_has(set, core->core)))
       continue;
     /* Welford: no difference of large squares. */
     double off = value - mean;
@@ -49,6 +50,12 @@ void aggregate_cores(struct aggregate_figures *aggregate,
   for (int i = 0; i < TIMES; i++)
     spread(&aggregate->time[i], snapshot, set,
            offsetof(struct core_figures, time) + (size_t)i * sizeof(double));
+}
+
+double aggregate_mean(const struct snapshot *snapshot, size_t offset) {
+  struct spread_figures figures;
+  spread(&figures, snapshot, NULL, offset);
+  return figures.mean;
 }
 
 static int add(struct snapshot *snapshot, const char *name,

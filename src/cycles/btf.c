@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Distributions' kernels have 5 to 10 MiB of it. */
+/* The kernels of distributions have 5 to 10 MiB of BTF. */
 #define FILE_FIRST ((size_t)16 << 20)
 #define FILE_MAX ((size_t)256 << 20)
 
 #define BTF_MAGIC 0xeb9f
 
-/* As in linux/btf.h, which older headers lack. */
+/* As in linux/btf.h, absent from older headers. */
 struct header {
   uint16_t magic;
   uint8_t version;
@@ -21,7 +21,7 @@ struct header {
   uint32_t string_offset, string_len; /* likewise */
 };
 
-/* Strings are NUL-terminated, and the first of them is empty. */
+/* Strings are NUL-terminated, and the first string is empty. */
 static bool has_string(const char *strings, size_t len, const char *name) {
   size_t name_size = strlen(name) + 1;
   for (const char *p = strings, *end = strings + len;

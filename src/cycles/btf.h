@@ -1,5 +1,5 @@
-/* btf: tells which members the running kernel's structures have, from the type
- * information in /sys/kernel/btf/vmlinux. */
+/* btf: finds out which members the structures of the running kernel have, from
+ * the type information in /sys/kernel/btf/vmlinux. */
 #ifndef PERCORE_BTF_H
 #define PERCORE_BTF_H
 
@@ -8,13 +8,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Looks for names in the string section of BTF as this machine stores it.
- * found[] gets one answer per name, false for all of them on failure. Returns
- * 0, or -EINVAL if this is not BTF. */
+/* Searches the string section of BTF, in the byte order of this machine, for
+ * names. found[] receives one answer per name, all false on failure. Returns 0,
+ * or -EINVAL if this is not BTF. */
 int btf_search(const char *btf, size_t size, const char *const *names,
                bool *found, size_t names_len);
 
-/* The same for the kernel under the sysroot. Returns 0 or -errno. */
+/* Does the same with the BTF file under the sysroot. Returns 0 or -errno. */
 int btf_find(const struct machine *machine, const char *const *names,
              bool *found, size_t names_len);
 

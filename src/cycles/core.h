@@ -1,114 +1,119 @@
-/* core: what the engine keeps about one core, and how one core's sample is
- * taken. One core's trouble ends here. */
+/* core: one core of the machine: what the engine knows about it, and how it is
+ * sampled. A failure of one core does not affect another.
+ */
 #ifndef PERCORE_CORE_H
 #define PERCORE_CORE_H
 
 #include "candidate.h"
-#include "condemn.h"
-#include "engine.h"
 #include "perf_event.h"
+#include "procstat.h"
+#include "source.h"
 
-/* What one sample adds to the totals, kept apart until the whole sample is
+#include <stdbool.h>
+#include <stdint.h>
+
+struct engine;
+
+/* Running totals of one core since it was first seen. The difference between
+ * two totals of the same epoch is a window. Between two epochs something made
+ * the window worthless: the core went away, the machine slept, or the source
+ * changed. A sample that cannot be right is not added, and the rest of its
+ * window counts. All in nanoseconds unless stated otherwise: a double holds
+ * 2^53 ns = 104 days exactly, and any longer time to 1e-16. */
+struct core_totals {
+  uint64_t epoch;
+  double wall;         /* time covered by `unhalted` */
+  double unhalted;     /* as the core's source measures it */
+  double stolen;       /* at most this much of `unhalted` was stolen */
+  uint64_t stat_epoch; /* the same for the columns of /proc/stat */
+  double stat_wall;
+  double stat_busy; /* user + nice + system + irq + softirq */
+  double stat_idle; /* idle + iowait, held where it steps back */
+  double stat_sum;  /* the first eight columns */
+  double stat_steal;
+  double stat_guest;                /* in virtual machines of this host; part of
+                                       stat_busy */
+  double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
+  double aperf, mperf;              /* cycles; 0 if the source has none */
+  double smi;                       /* system management interrupts */
+  double base_cycles;               /* of the base frequency during `wall` */
+  uint64_t ipc_epoch;
+  double cycles, instructions; /* while the IPC group ran */
+  double ipc_enabled, ipc_running;
+};
+
+/* What one sample adds to the totals, kept separate until the whole sample is
  * known to be good. */
-struct core_step {
-  bool valid; /* load */
+struct core_sample {
+  bool valid; /* the load */
   double wall_ns, unhalted_ns, stolen_ns;
   double aperf, mperf, base_cycles, smi;
-  bool stat_valid; /* columns of /proc/stat */
+  bool stat_valid; /* the columns of /proc/stat */
   double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns, guest_ns;
   double column_ns[PROCSTAT_COLUMNS];
-  double progress_ns; /* how far the core's own clocks moved, -1 unknown */
-  double progress_wall_ns;
+  /* How far the core's own clocks moved while CLOCK_MONOTONIC moved by
+   * monotonic_ns; -1 unknown. */
+  double progress_ns, monotonic_ns;
 };
 
 struct core {
-  struct perf_group group;
-  struct perf_group ipc_group;
-  uint64_t ipc_rests_until_ns; /* it could not be opened */
-  uint64_t ipc_rest_ns;
-  int candidate; /* index, -1: none */
-  int announced; /* the one that the journal last named */
-  /* A candidate that failed here rests until then; it rests longer each time
-   * that it fails again. CLOCK_MONOTONIC. */
-  uint64_t rests_until_ns[CANDIDATES_MAX];
-  uint64_t rest_ns[CANDIDATES_MAX];
+  int number;
+  bool online;
+  bool isolated;
+  enum source source; /* in use; SOURCE_NONE: the core has no value now */
+  enum proof proof;   /* of that source */
+  bool counts_smi;    /* that source's group */
+  double multiplexed; /* time_running / time_enabled of the last window */
+  struct core_totals total;
 
-  bool has_reading;
-  uint64_t reading_time_ns;
+  /* What follows belongs to the engine. */
+  int candidate; /* index of the source in use, -1: none */
+  int announced; /* the candidate that the journal last named */
+  struct backoff backoff[CANDIDATES_MAX]; /* of candidates that failed here */
+  struct perf_group group;
+  bool has_reading; /* of that group */
   struct perf_reading reading;
+  uint64_t reading_time_ns;
+
+  struct backoff ipc_backoff;
+  struct perf_group ipc_group;
   bool has_ipc_reading;
   struct perf_reading ipc_reading;
-  bool has_row; /* the base of the next window of /proc/stat */
-  uint64_t row_time_ns;
+
+  bool has_row; /* where the next window of /proc/stat begins */
   struct procstat_row row;
-  uint64_t idle_ns; /* the highest idle + iowait seen: it may step back */
+  uint64_t row_time_ns;
+  uint64_t idle_ns; /* the highest idle + iowait seen, as it may step back */
   int refusals;     /* consecutive windows that cannot be right */
 
-  double enabled_ns; /* time_enabled of all windows that entered the totals */
-
-  struct condemn condemn;
-  struct core_total judged; /* totals when the source was last judged */
-  double judged_enabled_ns;
-  struct core_step step;
+  struct core_sample sample;
+  struct core_totals judged; /* totals when the source was last judged */
+  int low_windows;           /* consecutive windows that speak against it */
 };
 
-/* How many counters may be opened in this sample; found out when the first
- * counter is to be opened. */
-struct perf_room {
-  long wanted; /* by all cores together */
-  bool raise_limit;
-  bool asked;
-  long left;
-  long missing; /* of those that are wanted */
-};
+/* Chooses the best candidate that is available now, and opens it. `allowed` is
+ * a bit mask of sources. */
+void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 
-/* What the functions below share of the engine. */
-struct core_context {
-  const struct machine *machine;
-  const struct journal *journal;
-  struct candidate *candidates;
-  int candidates_len;
-  const struct procstat *stat; /* NULL: withheld in this sample */
-  bool steal_apart;            /* this kernel's idle time is free of steal */
-  uint64_t now_ns;
-  struct engine_counts *counts;
-  bool *sharing_said; /* that counters are shared: said once */
-  bool *ipc_said;     /* that IPC is unavailable: likewise */
-  bool ipc;
-  struct perf_event ipc_events[2];
-  struct perf_room *room;
-};
+/* Closes everything. The next window begins at the next reading. */
+void core_close(struct engine *engine, struct core *core);
 
-/* Puts *core in order: closes what is stale, and picks and opens the best
- * candidate that is available now. allowed says which sources the core's kind
- * (isolated or not) may have, as a bit mask of sources. */
-void core_choose(struct core *core, struct engine_core *state,
-                 const struct core_context *context, unsigned allowed);
+/* Closes everything and forgets failures, because the core was away. */
+void core_restart(struct engine *engine, struct core *core);
 
-/* Closes all; the next window begins at the next reading. */
-void core_close(struct core *core, struct engine_core *state,
-                const struct machine *machine);
+/* Reads counters and columns into core->sample. */
+void core_read(struct engine *engine, struct core *core);
 
-/* The same, and nothing that failed here is remembered: the core was away. */
-void core_restart(struct core *core, struct engine_core *state,
-                  const struct machine *machine);
+/* Adds core->sample to the totals. */
+void core_commit(struct engine *engine, struct core *core);
 
-/* Reads counters and columns into core->step. */
-void core_read(struct core *core, struct engine_core *state,
-               const struct core_context *context);
-
-/* The two parts of the sample that need /proc/stat: the columns, and the load,
- * which is the time outside the idle columns. A window that cannot be right is
- * refused and its base is kept, so that the next window covers it. */
-void core_read_columns(struct core *core, struct engine_core *state,
-                       const struct core_context *context);
-void core_read_idle(struct core *core, const struct core_context *context);
+/* The two parts of a sample that need /proc/stat: the columns, and the load
+ * outside the idle columns. A window that cannot be right is refused and its
+ * base is kept, so that the next window covers it. */
+void core_read_columns(struct engine *engine, struct core *core);
+void core_read_idle(const struct engine *engine, struct core *core);
 
 /* The next window of /proc/stat begins at the next reading. */
-void core_forget_columns(struct core *core, struct engine_core *state);
-
-/* Adds core->step to the totals. */
-void core_commit(struct core *core, struct engine_core *state,
-                 const struct core_context *context);
+void core_forget_columns(struct core *core);
 
 #endif

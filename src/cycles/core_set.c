@@ -1,5 +1,7 @@
 #include "core_set.h"
 
+#include "base/number.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -15,19 +17,16 @@ static const char *skip_blanks(const char *text) {
   return text;
 }
 
-/* A decimal number; *text goes on behind it and behind blanks. */
+/* Reads a decimal number and moves *text past it and the blanks around it. A
+ * number that is too large, however long, becomes CORES_MAX. */
 static int parse_number(const char **text, int *number) {
-  const char *p = skip_blanks(*text);
-  if (!isdigit((unsigned char)*p))
+  uint64_t value;
+  *text = skip_blanks(*text);
+  if (!isdigit((unsigned char)**text))
     return -EINVAL;
-  long value = 0;
-  for (; isdigit((unsigned char)*p); p++) {
-    value = value * 10 + (*p - '0');
-    if (value > CORES_MAX)
-      value = CORES_MAX; /* any number of digits stays out of range */
-  }
-  *number = (int)value;
-  *text = skip_blanks(p);
+  bool fits = number_next(text, &value) && value < CORES_MAX;
+  *number = fits ? (int)value : CORES_MAX;
+  *text = skip_blanks(*text + strspn(*text, "0123456789"));
   return 0;
 }
 

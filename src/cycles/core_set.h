@@ -14,15 +14,15 @@ struct core_set {
   uint64_t word[CORES_MAX / 64];
 };
 
-/* Reads a list such as "0-3,8,10-11" (blanks around the numbers are allowed; a
- * stride, "0-14:2/4", is read as cpulist_parse of the kernel does). An empty
- * list or one of blanks only is the empty set.
- * Returns 0, -EINVAL for what is not a list or a range that runs backwards, or
- * -ERANGE for a core of CORES_MAX or more; *set is undefined on error. */
+/* Parses a list such as "0-3,8,10-11". Blanks around the numbers are allowed,
+ * and so is a stride, "0-14:2/4", as in the kernel's cpulist_parse. An empty
+ * list is the empty set. Returns 0, -EINVAL if the text is not a list or a
+ * range runs backwards, or -ERANGE for a core of CORES_MAX or more. *set is
+ * undefined on error. */
 int core_set_parse(struct core_set *set, const char *list);
 
-/* Writes the set as the shortest such list, always NUL-terminated; what does
- * not fit is cut after a whole range. Returns the bytes written without NUL. */
+/* Writes the set as the shortest such list, always NUL-terminated. If it does
+ * not fit, it is cut after a whole range. Returns its length without NUL. */
 size_t core_set_format(const struct core_set *set, char *buffer, size_t size);
 
 void core_set_clear(struct core_set *set);
@@ -34,7 +34,8 @@ void core_set_union(struct core_set *into, const struct core_set *from);
 void core_set_intersect(struct core_set *into, const struct core_set *from);
 void core_set_subtract(struct core_set *into, const struct core_set *from);
 
-/* The smallest member greater than `after` (-1 to begin), or -1. */
+/* The smallest member greater than `after` (-1 to begin); -1 if there is none.
+ */
 int core_set_next(const struct core_set *set, int after);
 
 #define core_set_for_each(core, set)                                           \

@@ -1,4 +1,4 @@
-/* cpuidle: what the idle driver says of its C-states. */
+/* cpuidle: the C-states of a core, as its idle driver reports them. */
 #ifndef PERCORE_CPUIDLE_H
 #define PERCORE_CPUIDLE_H
 
@@ -21,12 +21,12 @@ struct cpuidle {
   struct cpuidle_state state[CPUIDLE_STATES_MAX];
 };
 
-/* Reads the states of one core. A state whose files cannot be read ends the
- * list. Returns the number of states. */
+/* Reads the states of one core, up to the first state whose files cannot be
+ * read. Returns the number of states. */
 int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
                  int core);
 
-/* Time over all states that halt. */
+/* The time since boot in all states that halt the core. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
 #endif

@@ -1,6 +1,5 @@
 #include "domains.h"
 
-#include "candidate.h"
 #include "perf_event.h"
 
 #include <errno.h>
@@ -9,11 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PMU_FOLDER "/sys/bus/event_source/devices"
+#define WHY_MAX 256
 
 static const struct pmu {
   const char *name;
-  const char *prefix, *suffix; /* of its events, left out of names */
+  const char *prefix, *suffix; /* of its events, not part of the names */
 } pmus[] = {
     [DOMAIN_CORE_RESIDENCY] = {"cstate_core", "", "-residency"},
     [DOMAIN_PACKAGE_RESIDENCY] = {"cstate_pkg", "", "-residency"},
@@ -34,11 +33,11 @@ struct domains {
   const struct engine *engine;
   const struct machine *machine;
   bool wanted[KINDS];
-  bool said; /* that something cannot be opened */
-  /* The cores that have counters now; if the set changes, counters are
-   * reopened. */
+  bool reported; /* that something cannot be opened */
+  /* The cores through which counters may be read. If the set changes, counters
+   * are reopened. */
   struct core_set cores;
-  struct counter tsc; /* which residencies are counted in */
+  struct counter tsc; /* residencies are counted in its cycles */
   size_t len;
   struct counter *counters;
   struct domain_figure *figures; /* beside it */
@@ -51,10 +50,10 @@ struct domains {
 struct scan {
   struct domains *domains;
   enum domain_kind kind;
-  struct core_set cores; /* that the PMU is read through */
+  struct core_set cores; /* through which the PMU is read */
 };
 
-/* "c6-residency" -> "c6". False if the file is not an event. */
+/* "c6-residency" -> "c6". Returns false if the file is not an event. */
 static bool short_name(char *name, size_t size, const struct pmu *pmu,
                        const char *event) {
   size_t length = strlen(event), prefix = strlen(pmu->prefix),
@@ -100,7 +99,7 @@ static void add_event(const char *name, void *argument) {
   const struct pmu *pmu = &pmus[scan->kind];
   struct domain_figure figure = {.kind = scan->kind};
   struct counter counter = {.joules = NAN};
-  char text[320], why[CANDIDATE_REASON_MAX];
+  char text[320], why[WHY_MAX];
   snprintf(text, sizeof(text), "%s/%s/", pmu->name, name);
   if (!short_name(figure.name, sizeof(figure.name), pmu, name) ||
       perf_event_parse(&counter.event, text, domains->machine, why,
@@ -136,10 +135,10 @@ static void find(struct domains *domains) {
  */
 
 static void say(struct domains *domains, const char *why) {
-  if (!domains->said)
+  if (!domains->reported)
     journal_say(&engine_options(domains->engine)->journal, JOURNAL_WARNING,
-                "counters of packages are missing: %s", why);
-  domains->said = true;
+                "some counters of packages are missing: %s", why);
+  domains->reported = true;
 }
 
 static void open_counter(struct domains *domains, struct counter *counter,
@@ -148,8 +147,8 @@ static void open_counter(struct domains *domains, struct counter *counter,
                                &counter->event, 1, false);
   if (status == 0)
     return;
-  char why[CANDIDATE_REASON_MAX];
-  candidate_explain(why, sizeof(why), status);
+  char why[WHY_MAX];
+  perf_explain(why, sizeof(why), status);
   say(domains, why);
 }
 
@@ -161,14 +160,14 @@ static bool has_room(struct domains *domains) {
                          engine_options(domains->engine)->raise_limit) >=
           wanted)
     return true;
-  char why[CANDIDATE_REASON_MAX];
-  candidate_explain(why, sizeof(why), -EMFILE);
+  char why[WHY_MAX];
+  perf_explain(why, sizeof(why), -EMFILE);
   say(domains, why);
   return false;
 }
 
 static void open_all(struct domains *domains) {
-  char why[CANDIDATE_REASON_MAX];
+  char why[WHY_MAX];
   find(domains);
   if (domains->len == 0 || !has_room(domains))
     return;
@@ -218,7 +217,7 @@ void domains_close(struct domains *domains) {
  * Reading
  */
 
-/* Counts per nanosecond since the last reading, NAN if not known. */
+/* Counts per nanosecond since the last reading; NAN if unknown. */
 static double rate(struct counter *counter, const struct machine *machine) {
   struct perf_reading now;
   if (counter->group.events_len == 0)
@@ -235,8 +234,9 @@ static double rate(struct counter *counter, const struct machine *machine) {
   return rate;
 }
 
-/* A package with several dies has a figure for each die: energies add up; the
- * residency is that of the die with the least. */
+/* Joins a figure with an earlier figure of the same package, because a package
+ * with several dies has a figure for each die. Energies are added; of
+ * residencies the smallest counts. Returns whether there was an earlier one. */
 static bool join(struct domain_figure *figures, size_t at) {
   struct domain_figure *figure = &figures[at];
   for (size_t i = 0; i < at; i++) {
@@ -273,7 +273,7 @@ const struct domain_figure *domains_read(struct domains *domains, size_t *len) {
                                     ? 1e9 * count * counter->joules
                                     : count / tsc;
     if (join(domains->figures, i))
-      domains->figures[i].value = NAN; /* it has no figure of its own */
+      domains->figures[i].value = NAN; /* part of an earlier figure now */
   }
   *len = domains->len;
   return domains->figures;

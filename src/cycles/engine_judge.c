@@ -1,5 +1,6 @@
 #include "engine_private.h"
 
+#include "btf.h"
 #include "loadavg.h"
 
 #include <math.h>
@@ -8,6 +9,15 @@
 /* Against time_enabled, which the kernel takes from the same TSC but for what
  * it learns anew after a migration. */
 #define TSC_RATE_TOLERANCE 0.001
+
+/* A TSC whose rate could not be measured is tried again after this long, and
+ * ever more rarely. */
+#define TSC_RETRY_FIRST_NS UINT64_C(1000000000)
+#define TSC_RETRY_MAX_NS (UINT64_C(60) * 1000000000)
+
+/* Windows with more steal, or a slower read of /proc/stat, prove nothing. */
+#define CONDEMN_STEAL_MAX 0.02
+#define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
 
 /* ---------------------------------------------------------------------------
  * How the kernel accounts for time
@@ -22,92 +32,90 @@ void engine_find_accounting(struct engine *engine) {
   btf_find(engine->options.machine, names, engine->kernel_has, KERNEL_MEMBERS);
 }
 
-/* Has any core had time in this column since boot? */
-static bool column_is_used(const struct engine *engine,
-                           enum procstat_column column) {
-  core_set_for_each(core, &engine->stat.cores) {
-    if (engine->stat.rows[core].ns[column] > 0)
-      return true;
-  }
-  return false;
-}
-
-/* A kernel that samples interrupts at the tick never finds one in the column
- * irq, because the tick does not come within another interrupt. */
-bool engine_softirq_is_idle(const struct engine *engine) {
-  return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
-         !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&
-           column_is_used(engine, PROCSTAT_IRQ));
-}
-
-bool engine_steal_is_unknown(const struct engine *engine) {
-  return engine->topology.hypervisor && engine->stat_valid &&
-         !column_is_used(engine, PROCSTAT_STEAL);
-}
-
 static void say_softirq_is_idle(struct engine *engine) {
-  if (engine->softirq_said || !engine_softirq_is_idle(engine))
-    return;
+  bool any = false;
   for (size_t i = 0; i < engine->cores_len; i++)
-    engine->softirq_said |= engine->states[i].source == SOURCE_IDLE;
-  if (engine->softirq_said)
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "this kernel counts softirq on an idle core as idle: loads of "
-                "the source idle lack it (a hardware source has it, or a "
-                "kernel with CONFIG_IRQ_TIME_ACCOUNTING)");
+    any |= engine->cores[i].source == SOURCE_IDLE;
+  if (any && engine_softirq_is_idle(engine) &&
+      engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
+    engine_say(engine, JOURNAL_WARNING,
+               "this kernel counts softirq on an idle core as idle: loads of "
+               "the source idle lack it (a hardware source, or a kernel with "
+               "CONFIG_IRQ_TIME_ACCOUNTING, includes it)");
 }
 
 /* ---------------------------------------------------------------------------
- * Counters
+ * The TSC
  */
+
+void engine_measure_tsc(struct engine *engine) {
+  if (engine->time_ns >= engine->tsc_backoff.until_ns &&
+      candidates_measure_tsc(engine->candidates, engine->candidates_len,
+                             engine->options.machine, &engine->topology) != 0)
+    backoff_extend(&engine->tsc_backoff, engine->time_ns, TSC_RETRY_FIRST_NS,
+                   TSC_RETRY_MAX_NS);
+}
 
 static double share(double from, double to, double wall_ns) {
   return wall_ns > 0 ? (to - from) / wall_ns : NAN;
 }
 
-/* The TSC runs at another rate than before: this virtual machine has moved to
- * another host, and what was proven there has to be proven here. */
-static void watch_tsc(struct engine *engine, const struct core *core,
-                      const struct core_total *from,
-                      const struct core_total *to) {
+/* If the TSC runs at another rate than before, this virtual machine has moved
+ * to another host, and what was proven there must be proven here. */
+static void watch_tsc(struct engine *engine, const struct core *core) {
+  const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->candidate < 0 || from->epoch != to->epoch)
     return;
   struct candidate *candidate = &engine->candidates[core->candidate];
-  /* Of one and the same read: it does not matter when that was done. */
-  double rate = share(from->base_cycles, to->base_cycles,
-                      core->enabled_ns - core->judged_enabled_ns);
+  double rate =
+      share(from->base_cycles, to->base_cycles, to->wall - from->wall);
   if (candidate->tsc < 0 || !(rate > 0))
     return;
   double moved = fabs(rate / candidate->tsc_per_ns - 1);
   if (candidate->tsc_per_ns > 0 && moved > TSC_RATE_TOLERANCE) {
     candidate->proof = PROOF_PENDING;
-    journal_say(&engine->options.journal, JOURNAL_NOTICE,
-                "the TSC went from %.6f to %.6f GHz (a live migration?); "
-                "source %s is to be proven again",
-                candidate->tsc_per_ns, rate, source_name(candidate->source));
+    engine_say(engine, JOURNAL_NOTICE,
+               "the TSC went from %.6f to %.6f GHz (a live migration?); source "
+               "%s must be proven again",
+               candidate->tsc_per_ns, rate, source_name(candidate->source));
   }
   if (candidate->tsc_per_ns == 0 || moved > TSC_RATE_TOLERANCE)
     candidate->tsc_per_ns = rate;
 }
 
-/* Under a hypervisor that reports no steal, the kernel may be wrong instead. */
-static void doubt(struct engine *engine, const struct engine_core *state,
-                  struct candidate *candidate, double hardware, double kernel) {
-  snprintf(candidate->trouble, sizeof(candidate->trouble),
-           "it read %.1f %% on core %d where the kernel was not idle for %.1f "
-           "%%; as this hypervisor reports no steal, either may be right",
-           100 * hardware, state->core, 100 * kernel);
-  if (!candidate->doubt_said)
-    journal_say(&engine->options.journal, JOURNAL_WARNING, "source %s: %s",
-                source_name(candidate->source), candidate->trouble);
-  candidate->doubt_said = true;
+/* ---------------------------------------------------------------------------
+ * Condemnation
+ */
+
+bool engine_condemns(int *low_windows, double hardware, double kernel,
+                     double steal, uint64_t bracket_ns, bool tick_sampled) {
+  if (tick_sampled || bracket_ns > CONDEMN_BRACKET_MAX_NS ||
+      !isfinite(hardware) || !isfinite(kernel) || !(steal <= CONDEMN_STEAL_MAX))
+    return false;
+  *low_windows = hardware < kernel - CONDEMN_POINTS ? *low_windows + 1 : 0;
+  if (*low_windows < CONDEMN_WINDOWS)
+    return false;
+  *low_windows = 0;
+  return true;
 }
 
-/* Condemns the source of a core that has seen too little for too long. */
-static void judge_source(struct engine *engine, struct core *core,
-                         const struct engine_core *state) {
-  const struct core_total *from = &core->judged, *to = &state->total;
-  if (state->source < 0 || state->source == SOURCE_IDLE ||
+/* Under a hypervisor that reports no steal, the kernel may be wrong instead. */
+static void doubt(struct engine *engine, const struct core *core,
+                  struct candidate *candidate, double hardware, double kernel) {
+  snprintf(candidate->trouble, sizeof(candidate->trouble),
+           "it read %.1f %% on core %d while the kernel was not idle for %.1f "
+           "%%; as this hypervisor reports no steal, either may be right",
+           100 * hardware, core->number, 100 * kernel);
+  if (!candidate->doubt_reported)
+    engine_say(engine, JOURNAL_WARNING, "source %s: %s",
+               source_name(candidate->source), candidate->trouble);
+  candidate->doubt_reported = true;
+}
+
+/* Condemns the source of a core if it has seen too little for too long. */
+static void judge_source(struct engine *engine, struct core *core) {
+  const struct core_totals *from = &core->judged, *to = &core->total;
+  if (core->source < 0 || core->source == SOURCE_IDLE ||
       from->stat_epoch != to->stat_epoch)
     return;
   double wall_ns = to->stat_wall - from->stat_wall;
@@ -115,36 +123,36 @@ static void judge_source(struct engine *engine, struct core *core,
   double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal -
                   share(from->stat_guest, to->stat_guest, wall_ns);
   double hardware = engine_load(from, to);
-  if (!condemn_judge(&core->condemn, hardware, kernel, steal,
-                     engine->stat.bracket_ns, engine_tick_sampled(engine)))
+  if (!engine_condemns(&core->low_windows, hardware, kernel, steal,
+                       engine->stat.bracket_ns, engine_tick_sampled(engine)))
     return;
   struct candidate *candidate = &engine->candidates[core->candidate];
   if (engine_steal_is_unknown(engine)) {
-    doubt(engine, state, candidate, hardware, kernel);
+    doubt(engine, core, candidate, hardware, kernel);
     return;
   }
-  snprintf(candidate->reason, sizeof(candidate->reason),
-           "it read %.1f %% where the kernel was not idle for %.1f %%, three "
-           "windows of 4.6 s running",
-           100 * hardware, 100 * kernel);
-  core->rests_until_ns[core->candidate] = engine->time_ns + CONDEMN_REST_NS;
+  snprintf(
+      candidate->reason, sizeof(candidate->reason),
+      "it read %.1f %% while the kernel was not idle for %.1f %%, in three "
+      "consecutive windows of 4.6 s",
+      100 * hardware, 100 * kernel);
+  core->backoff[core->candidate].until_ns = engine->time_ns + CONDEMN_REST_NS;
 }
 
 void engine_judge(struct engine *engine) {
   if (engine->time_ns < engine->judge_at_ns)
     return;
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  candidates_mind_guests(engine->candidates, engine->candidates_len,
-                         engine->options.machine);
+  candidates_yield_to_guests(engine->candidates, engine->candidates_len,
+                             engine->options.machine);
+  engine_measure_tsc(engine);
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
-    const struct core_total *total = &engine->states[i].total;
-    if (!engine->states[i].online)
+    if (!core->online)
       continue;
-    judge_source(engine, core, &engine->states[i]);
-    watch_tsc(engine, core, &core->judged, total);
-    core->judged = *total;
-    core->judged_enabled_ns = core->enabled_ns;
+    judge_source(engine, core);
+    watch_tsc(engine, core);
+    core->judged = core->total;
   }
   say_softirq_is_idle(engine);
 }

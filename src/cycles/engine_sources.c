@@ -1,9 +1,10 @@
 #include "engine_private.h"
 
-/* Isolated cores may be read without disturbing them, or not at all. */
+/* Which sources may serve a core, as a bit mask: isolated cores may only be
+ * read without disturbing them, or not at all. */
 static unsigned allowed_sources(const struct engine *engine,
-                                const struct engine_core *state) {
-  if (!state->isolated)
+                                const struct core *core) {
+  if (!core->isolated)
     return ~0U;
   switch (engine->options.isolated_cores) {
   case ISOLATED_CORES_HARDWARE:
@@ -17,13 +18,13 @@ static unsigned allowed_sources(const struct engine *engine,
 }
 
 /* ---------------------------------------------------------------------------
- * Saying so: one line for all cores that go from one source to another together
+ * Changes: one line for all cores that change from and to the same source
  */
 
 #define CHANGES_MAX 4
 
 struct change {
-  int from, to; /* candidates, -1 none */
+  int from, to; /* candidates, -1: none */
   struct core_set cores;
 };
 
@@ -39,7 +40,7 @@ static void note_change(struct changes *changes, int core, int from, int to) {
       return;
     }
   if (changes->len == CHANGES_MAX)
-    return; /* counted all the same; the log need not have all of a riot */
+    return; /* it is counted, and the journal need not list every change */
   struct change *change = &changes->change[changes->len++];
   *change = (struct change){.from = from, .to = to};
   core_set_add(&change->cores, core);
@@ -67,66 +68,65 @@ static void say_change(const struct engine *engine,
   const char *cores = core_set_count(&change->cores) == 1 ? "core" : "cores";
   core_set_format(&change->cores, list, sizeof(list));
   if (change->from < 0)
-    journal_say(&engine->options.journal, JOURNAL_INFO,
-                "%s %s: load comes from %s", cores, list,
-                candidate_name(engine, change->to));
+    engine_say(engine, JOURNAL_INFO, "%s %s: load comes from %s", cores, list,
+               candidate_name(engine, change->to));
   else
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "%s %s: source %s gives way to %s: %s", cores, list,
-                candidate_name(engine, change->from),
-                candidate_name(engine, change->to),
-                reason_to_leave(engine, change->from, change->to));
+    engine_say(engine, JOURNAL_WARNING, "%s %s: source %s gives way to %s: %s",
+               cores, list, candidate_name(engine, change->from),
+               candidate_name(engine, change->to),
+               reason_to_leave(engine, change->from, change->to));
 }
 
-/* Once, until there is one again: what is wrong with each of them. */
+/* Says what is wrong with each source. */
 static void say_no_source(struct engine *engine) {
-  bool no_source = !engine_has_source(engine);
-  if (no_source && !engine->no_source)
-    for (int i = 0; i < engine->candidates_len; i++) {
-      const struct candidate *candidate = &engine->candidates[i];
-      journal_say(&engine->options.journal, JOURNAL_ERROR,
-                  "no source of loads: %s: %s", source_name(candidate->source),
-                  candidate->reason[0] != '\0' ? candidate->reason
-                                               : candidate->trouble);
-    }
-  engine->no_source = no_source;
+  if (!engine_begins(engine, CONDITION_NO_SOURCE, !engine_has_source(engine)))
+    return;
+  for (int i = 0; i < engine->candidates_len; i++) {
+    const struct candidate *candidate = &engine->candidates[i];
+    engine_say(engine, JOURNAL_ERROR, "no source of loads: %s: %s",
+               source_name(candidate->source),
+               candidate->reason[0] != '\0' ? candidate->reason
+                                            : candidate->trouble);
+  }
 }
 
-/* Said once: isolated cores often have much softirq work, and `idle` misses
- * more of it than other sources. */
+static const struct candidate *proven_counter(const struct engine *engine) {
+  for (int i = 0; i < engine->candidates_len; i++) {
+    const struct candidate *candidate = &engine->candidates[i];
+    if (candidate->available && candidate->proof == PROOF_PROVEN &&
+        candidate->source != SOURCE_IDLE)
+      return candidate;
+  }
+  return NULL;
+}
+
+/* Isolated cores often run many softirqs, which the source idle may miss. */
 static void say_isolated(struct engine *engine) {
-  const struct candidate *better = NULL;
-  for (int i = 0; i < engine->candidates_len && better == NULL; i++)
-    if (engine->candidates[i].available &&
-        engine->candidates[i].proof == PROOF_PROVEN &&
-        engine->candidates[i].source != SOURCE_IDLE)
-      better = &engine->candidates[i];
+  const struct candidate *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;
   core_set_intersect(&isolated, &engine->topology.online);
   if (engine->options.cores != NULL)
     core_set_intersect(&isolated, &engine->wanted);
-  if (engine->isolated_said || better == NULL ||
-      engine->options.isolated_cores != ISOLATED_CORES_IDLE ||
-      core_set_next(&isolated, -1) < 0)
+  if (better == NULL || engine->options.isolated_cores != ISOLATED_CORES_IDLE ||
+      core_set_next(&isolated, -1) < 0 ||
+      !engine_begins(engine, CONDITION_ISOLATED_ON_IDLE, true))
     return;
   char list[128];
   core_set_format(&isolated, list, sizeof(list));
-  journal_say(
-      &engine->options.journal, JOURNAL_INFO,
-      "isolated cores %s are measured by idle, which disturbs nobody "
-      "but may miss softirqs; IsolatedCores \"hardware\" uses %s there, "
-      "at the cost of an interrupt per sample and core (21 to 25 us if "
-      "it is halted)",
-      list, source_name(better->source));
-  engine->isolated_said = true;
+  engine_say(engine, JOURNAL_INFO,
+             "isolated cores %s are measured by the source idle, which does "
+             "not disturb them but may miss softirqs; IsolatedCores "
+             "\"hardware\" uses %s there, at the cost of one interrupt per "
+             "sample and core (21 to 25 us if the core is halted)",
+             list, source_name(better->source));
 }
 
 /* ---------------------------------------------------------------------------
  * Descriptors
  */
 
-/* Counters that are still to be opened if every core gets the best source that
- * this machine has. */
+/* How many counters are still missing if every core gets the best source of
+ * this machine. */
 static long counters_wanted(const struct engine *engine) {
   int most = 0;
   for (int i = 0; i < engine->candidates_len; i++)
@@ -139,48 +139,40 @@ static long counters_wanted(const struct engine *engine) {
   long wanted = 0;
   for (size_t i = 0; i < engine->cores_len; i++) {
     const struct core *core = &engine->cores[i];
-    if (engine->states[i].online &&
-        allowed_sources(engine, &engine->states[i]) == ~0U)
+    if (core->online && allowed_sources(engine, core) == ~0U)
       wanted += most - core->group.events_len - core->ipc_group.events_len;
   }
   return wanted;
 }
 
-/* Once, until there is room again. */
-static void say_short_of_room(struct engine *engine) {
+static void say_short_of_descriptors(struct engine *engine) {
   const struct perf_room *room = &engine->room;
-  if (!room->asked)
-    return;
-  if (room->missing > 0 && !engine->short_of_room)
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "some cores have no hardware counter, because too few "
-                "descriptors would be left for the rest of this process; raise "
-                "its limit of open files by %ld "
-                "(LimitNOFILE= under systemd)",
-                room->missing);
-  engine->short_of_room = room->missing > 0;
+  if (room->computed &&
+      engine_begins(engine, CONDITION_SHORT_OF_DESCRIPTORS, room->missing > 0))
+    engine_say(engine, JOURNAL_WARNING,
+               "some cores have no hardware counter, because too few "
+               "descriptors would be left for the rest of this process; raise "
+               "its limit of open files by %ld (LimitNOFILE= under systemd)",
+               room->missing);
 }
 
 void engine_choose_sources(struct engine *engine) {
   struct changes changes = {0};
-  engine->room = (struct perf_room){.wanted = counters_wanted(engine),
-                                    .raise_limit = engine->options.raise_limit};
-  struct core_context context = engine_core_context(engine);
+  engine->room = (struct perf_room){.wanted = counters_wanted(engine)};
   for (size_t i = 0; i < engine->cores_len; i++) {
     struct core *core = &engine->cores[i];
-    struct engine_core *state = &engine->states[i];
-    if (!state->online)
+    if (!core->online)
       continue;
-    core_choose(core, state, &context, allowed_sources(engine, state));
+    core_choose(engine, core, allowed_sources(engine, core));
     if (core->candidate == core->announced)
       continue;
     engine->counts.source_changes += core->announced >= 0;
-    note_change(&changes, state->core, core->announced, core->candidate);
+    note_change(&changes, core->number, core->announced, core->candidate);
     core->announced = core->candidate;
   }
   for (int i = 0; i < changes.len; i++)
     say_change(engine, &changes.change[i]);
   say_no_source(engine);
-  say_short_of_room(engine);
+  say_short_of_descriptors(engine);
   say_isolated(engine);
 }

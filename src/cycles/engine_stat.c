@@ -1,4 +1,5 @@
-/* /proc/stat as the engine uses it: is it about the cores of this machine? */
+/* /proc/stat as the engine uses it: does it describe the cores of this machine?
+ */
 #include "engine_private.h"
 
 #include <stdio.h>
@@ -15,15 +16,14 @@ void engine_find_lxcfs(struct engine *engine) {
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
   bool any = core_set_next(unreadable, -1) >= 0;
-  if (any && !engine->stat_unreadable) {
+  if (engine_begins(engine, CONDITION_STAT_UNREADABLE, any)) {
     char list[128];
     core_set_format(unreadable, list, sizeof(list));
-    journal_say(&engine->options.journal, JOURNAL_WARNING,
-                "/proc/stat has no readable row for %s %s: its figures that "
-                "need /proc/stat are missing",
-                core_set_count(unreadable) == 1 ? "core" : "cores", list);
+    engine_say(engine, JOURNAL_WARNING,
+               "/proc/stat has no readable row for %s %s: its figures that "
+               "need /proc/stat are missing",
+               core_set_count(unreadable) == 1 ? "core" : "cores", list);
   }
-  engine->stat_unreadable = any;
 }
 
 static bool same_cores(const struct engine *engine) {
@@ -37,55 +37,49 @@ static void say_withheld(const struct engine *engine) {
   core_set_format(&engine->stat.cores, rows, sizeof(rows));
   core_set_format(&engine->topology.online, cores, sizeof(cores));
   if (engine->lxcfs)
-    journal_say(
-        &engine->options.journal, JOURNAL_WARNING,
+    engine_say(
+        engine, JOURNAL_WARNING,
         "LXCFS provides /proc/stat and the list of cores, and may renumber "
         "cores for this container: the source idle and figures "
         "that need /proc/stat are withheld");
   else
-    journal_say(
-        &engine->options.journal, JOURNAL_WARNING,
-        "/proc/stat lists cores %s, but cores %s are online: the source "
-        "idle and figures that need /proc/stat are withheld",
-        rows, cores);
+    engine_say(engine, JOURNAL_WARNING,
+               "/proc/stat lists cores %s, but cores %s are online: the source "
+               "idle and figures that need /proc/stat are withheld",
+               rows, cores);
 }
 
-/* In a container LXCFS may renumber the rows of /proc/stat: the rows then do
- * not belong to the cores of sysfs, and there is no way to tell which cores
- * they belong to. If LXCFS provides the list of cores, too, both may agree and
- * be wrong. */
-static bool stat_tells_of_these_cores(struct engine *engine) {
+/* In a container LXCFS may renumber the rows of /proc/stat, so that they do not
+ * belong to the cores of sysfs, and nothing tells which cores they belong to.
+ * If LXCFS also provides the list of cores, both may agree and be wrong. */
+static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
-  if (!same && !engine->stat_withheld)
+  if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
     say_withheld(engine);
-  engine->stat_withheld = !same;
   return same;
 }
 
 static int read_stat(struct engine *engine) {
   int status = procstat_read(&engine->stat, engine->options.machine);
-  if (status != 0) {
-    if (!engine->stat_failed)
-      journal_say(&engine->options.journal, JOURNAL_WARNING,
-                  "/proc/stat cannot be used: %s", strerror(-status));
-    engine->stat_failed = true;
-    engine->stat_valid = false;
+  if (engine_begins(engine, CONDITION_STAT_FAILED, status != 0))
+    engine_say(engine, JOURNAL_WARNING, "/proc/stat cannot be used: %s",
+               strerror(-status));
+  engine->stat_valid = false;
+  if (status != 0)
     return status;
-  }
-  engine->stat_failed = false;
   if (!same_cores(engine)) {
     /* A core may have come or gone just now. */
-    status = engine_look_for_hotplug(engine);
+    status = engine_find_hotplug(engine);
     if (status != 0)
       return status;
   }
-  engine->stat_valid = stat_tells_of_these_cores(engine);
+  engine->stat_valid = stat_describes_these_cores(engine);
   say_unreadable_rows(engine);
   return 0;
 }
 
-/* The software source has nothing to read in a sample without /proc/stat. */
-static void mind_idle_source(struct engine *engine) {
+/* The source idle has nothing to read in a sample without /proc/stat. */
+static void update_idle_source(struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++) {
     struct candidate *candidate = &engine->candidates[i];
     if (candidate->source != SOURCE_IDLE)
@@ -94,7 +88,8 @@ static void mind_idle_source(struct engine *engine) {
     candidate->available = engine->stat_valid;
     if (!engine->stat_valid)
       snprintf(candidate->reason, sizeof(candidate->reason), "%s",
-               engine->stat_failed ? "/proc/stat cannot be read"
+               engine->conditions[CONDITION_STAT_FAILED]
+                   ? "/proc/stat cannot be read"
                : engine->lxcfs
                    ? "LXCFS provides /proc/stat and the list of cores of this "
                      "container"
@@ -106,6 +101,6 @@ static void mind_idle_source(struct engine *engine) {
 
 int engine_read_stat(struct engine *engine) {
   int status = read_stat(engine);
-  mind_idle_source(engine);
+  update_idle_source(engine);
   return status;
 }

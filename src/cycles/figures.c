@@ -14,7 +14,7 @@ static const double first_periods[] = {60, 300, 900};
  * Open and close
  */
 
-/* The kernel's own averages, so that ours need not start from nothing. */
+/* Starts from the kernel's own averages. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = engine_machine(figures->engine);
   char text[128];
@@ -46,7 +46,6 @@ struct figures *figures_open(const struct figures_options *options,
     figures->groups = calloc(options->groups_len, sizeof(*figures->groups));
     if (figures->groups == NULL) {
       free(figures);
-      errno = ENOMEM;
       return NULL;
     }
     memcpy(figures->groups, options->groups,
@@ -63,36 +62,36 @@ void figures_close(struct figures *figures) {
   if (figures == NULL)
     return;
   free(figures->groups);
-  free(figures->marks);
+  free(figures->windows);
   schedstat_free(&figures->schedstat);
   domains_close(figures->domains);
   free(figures);
 }
 
-/* A core that is seen for the first time is marked at its present totals: its
- * earlier time belongs to no window. */
-static struct core_marks *marks_of(struct figures *figures,
-                                   const struct engine_core *state) {
-  if (state->core >= figures->marks_len) {
-    /* Doubled, so that thousands of cores are not copied once for each. */
-    int twice = 2 * figures->marks_len;
-    int len = state->core >= twice ? state->core + 1 : twice;
-    struct core_marks *marks =
-        realloc(figures->marks, (size_t)len * sizeof(*marks));
-    if (marks == NULL)
+/* The first window of a core begins at its second sample, because its epoch is
+ * none that a core has. NULL if out of memory. */
+static struct core_windows *windows_of(struct figures *figures,
+                                       const struct core *state) {
+  if (state->number >= figures->windows_len) {
+    /* Doubled, so that thousands of cores are not copied thousands of times. */
+    int twice = 2 * figures->windows_len;
+    int len = state->number >= twice ? state->number + 1 : twice;
+    struct core_windows *windows =
+        realloc(figures->windows, (size_t)len * sizeof(*windows));
+    if (windows == NULL)
       return NULL;
-    for (int i = figures->marks_len; i < len; i++)
-      marks[i] = (struct core_marks){.min = NAN,
-                                     .max = NAN,
-                                     .sample.epoch = UINT64_MAX,
-                                     .average.epoch = UINT64_MAX,
-                                     .interval.epoch = UINT64_MAX,
-                                     .interval.stat_epoch = UINT64_MAX,
-                                     .interval.ipc_epoch = UINT64_MAX};
-    figures->marks = marks;
-    figures->marks_len = len;
+    for (int i = figures->windows_len; i < len; i++)
+      windows[i] = (struct core_windows){.min = NAN,
+                                         .max = NAN,
+                                         .sample.epoch = UINT64_MAX,
+                                         .average.epoch = UINT64_MAX,
+                                         .interval.epoch = UINT64_MAX,
+                                         .interval.stat_epoch = UINT64_MAX,
+                                         .interval.ipc_epoch = UINT64_MAX};
+    figures->windows = windows;
+    figures->windows_len = len;
   }
-  return &figures->marks[state->core];
+  return &figures->windows[state->number];
 }
 
 /* ---------------------------------------------------------------------------
@@ -101,36 +100,36 @@ static struct core_marks *marks_of(struct figures *figures,
 
 int figures_sample(struct figures *figures) {
   size_t len;
-  const struct engine_core *states = engine_cores(figures->engine, &len);
+  const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
-    struct core_marks *marks = marks_of(figures, &states[i]);
-    if (marks == NULL)
+    struct core_windows *windows = windows_of(figures, &states[i]);
+    if (windows == NULL)
       return -ENOMEM;
-    double load = engine_load(&marks->sample, &states[i].total);
-    marks->min = fmin(marks->min, load); /* of a number and NAN: the number */
-    marks->max = fmax(marks->max, load);
-    marks->sample = states[i].total;
+    double load = engine_load(&windows->sample, &states[i].total);
+    windows->min = fmin(windows->min, load); /* fmin ignores NAN */
+    windows->max = fmax(windows->max, load);
+    windows->sample = states[i].total;
   }
   return 0;
 }
 
-static void average_core(struct figures *figures, struct core_marks *marks,
-                         const struct engine_core *state) {
-  const struct core_total *from = &marks->average, *to = &state->total;
+static void average_core(struct figures *figures, struct core_windows *windows,
+                         const struct core *state) {
+  const struct core_totals *from = &windows->average, *to = &state->total;
   double load = engine_load(from, to);
   double dt_s = (to->wall - from->wall) / 1e9;
-  marks->average = *to;
+  windows->average = *to;
   if (isnan(load))
     return;
   uint64_t now_ns = engine_time_ns(figures->engine);
-  double away_s = (double)(now_ns - marks->averaged_ns) / 1e9 - dt_s;
+  double away_s = (double)(now_ns - windows->averaged_ns) / 1e9 - dt_s;
   for (size_t i = 0; i < figures->options.periods_len; i++) {
     double period_s = figures->options.period_s[i];
-    if (marks->averaged_ns != 0 && away_s > period_s)
-      loadavg_reset(&marks->load_average[i]);
-    loadavg_update(&marks->load_average[i], load, dt_s, period_s);
+    if (windows->averaged_ns != 0 && away_s > period_s)
+      loadavg_reset(&windows->load_average[i]);
+    loadavg_update(&windows->load_average[i], load, dt_s, period_s);
   }
-  marks->averaged_ns = now_ns;
+  windows->averaged_ns = now_ns;
 }
 
 static void average_run_queue(struct figures *figures) {
@@ -138,7 +137,7 @@ static void average_run_queue(struct figures *figures) {
   uint64_t now_ns = engine_time_ns(figures->engine);
   if (!figures->options.run_queue || stat == NULL || stat->running < 0)
     return;
-  /* One of the running is this very thread. */
+  /* This thread is one of the running tasks. */
   double waiting = stat->running > 0 ? (double)(stat->running - 1) : 0;
   if (figures->options.count_blocked && stat->blocked > 0)
     waiting += (double)stat->blocked;
@@ -151,12 +150,12 @@ static void average_run_queue(struct figures *figures) {
 
 int figures_load_average(struct figures *figures) {
   size_t len;
-  const struct engine_core *states = engine_cores(figures->engine, &len);
+  const struct core *states = engine_cores(figures->engine, &len);
   for (size_t i = 0; i < len; i++) {
-    struct core_marks *marks = marks_of(figures, &states[i]);
-    if (marks == NULL)
+    struct core_windows *windows = windows_of(figures, &states[i]);
+    if (windows == NULL)
       return -ENOMEM;
-    average_core(figures, marks, &states[i]);
+    average_core(figures, windows, &states[i]);
   }
   average_run_queue(figures);
   return 0;
@@ -167,8 +166,8 @@ int figures_load_average(struct figures *figures) {
  */
 
 static void times_interval(struct core_figures *core,
-                           const struct core_total *from,
-                           const struct core_total *to, double wall_ns) {
+                           const struct core_totals *from,
+                           const struct core_totals *to, double wall_ns) {
   double ns[PROCSTAT_COLUMNS];
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
     ns[i] = to->stat_ns[i] - from->stat_ns[i];
@@ -185,7 +184,7 @@ static void times_interval(struct core_figures *core,
     core->time[i] = between_0_and_1(time_ns[i] / wall_ns);
 }
 
-/* The load is known to be between two bounds; hidden is how far the busy
+/* The true load is between `low` and `load`. Hidden work is how far the busy
  * columns are below the lower bound, or (negative) above the upper bound. */
 static double hidden_work(double low, double load, double columns) {
   if (isnan(low) || isnan(load))
@@ -194,8 +193,8 @@ static double hidden_work(double low, double load, double columns) {
 }
 
 static void columns_interval(struct core_figures *core,
-                             const struct core_total *from,
-                             const struct core_total *to) {
+                             const struct core_totals *from,
+                             const struct core_totals *to) {
   core->hidden = core->unaccounted = core->steal = NAN;
   for (int i = 0; i < TIMES; i++)
     core->time[i] = NAN;
@@ -207,14 +206,14 @@ static void columns_interval(struct core_figures *core,
   core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
-  /* Sampled by the tick itself, the columns cannot tell what it missed. */
+  /* Columns that the tick itself samples cannot tell what the tick missed. */
   if (core->source == SOURCE_IDLE && core->proof == PROOF_TICK_SAMPLED)
     core->hidden = NAN;
 }
 
 static void counters_interval(struct core_figures *core,
-                              const struct core_total *from,
-                              const struct core_total *to) {
+                              const struct core_totals *from,
+                              const struct core_totals *to) {
   core->ipc = core->ipc_running = NAN;
   core->frequency_hz = engine_frequency_hz(from, to);
   if (from->ipc_epoch == to->ipc_epoch) {
@@ -226,11 +225,10 @@ static void counters_interval(struct core_figures *core,
   }
 }
 
-static void core_interval(struct figures *figures, struct core_marks *marks,
-                          const struct engine_core *state,
-                          struct core_figures *core) {
-  const struct core_total *from = &marks->interval, *to = &state->total;
-  *core = (struct core_figures){.core = state->core,
+static void core_interval(struct figures *figures, struct core_windows *windows,
+                          const struct core *state, struct core_figures *core) {
+  const struct core_totals *from = &windows->interval, *to = &state->total;
+  *core = (struct core_figures){.core = state->number,
                                 .online = state->online,
                                 .isolated = state->isolated,
                                 .source = state->source,
@@ -239,24 +237,24 @@ static void core_interval(struct figures *figures, struct core_marks *marks,
   core->busy = state->online ? engine_load(from, to) : NAN;
   columns_interval(core, from, to);
   counters_interval(core, from, to);
-  /* The interval itself is a window, too, and the only one if it is short. An
-   * interval without a value has no extremes. */
-  core->busy_min = fmin(marks->min, core->busy);
-  core->busy_max = fmax(marks->max, core->busy);
+  /* The interval itself is a window, too, and the only window if it is short.
+   * An interval without a value has no extremes. */
+  core->busy_min = fmin(windows->min, core->busy);
+  core->busy_max = fmax(windows->max, core->busy);
   if (isnan(core->busy))
     core->busy_min = core->busy_max = NAN;
   for (size_t i = 0; i < figures->options.periods_len; i++)
     core->load_average[i] =
-        state->online ? loadavg_get(&marks->load_average[i]) : NAN;
+        state->online ? loadavg_get(&windows->load_average[i]) : NAN;
   if (state->source >= 0 && state->source != SOURCE_IDLE)
     core->counter_running = between_0_and_1(state->multiplexed);
-  figures_files_interval(figures, marks, core);
+  figures_files_interval(figures, windows, core);
   core->smi = state->counts_smi ? to->smi : NAN;
-  marks->interval = *to;
-  marks->min = marks->max = NAN;
+  windows->interval = *to;
+  windows->min = windows->max = NAN;
 }
 
-/* NULL if the snapshot does not have it. */
+/* NULL if the core is not in the snapshot. */
 static const struct core_figures *find_core(const struct snapshot *snapshot,
                                             int number) {
   size_t low = 0, high = snapshot->cores_len;
@@ -277,7 +275,8 @@ static double sibling_busy(const struct snapshot *snapshot,
                            const struct topology *topology, int core) {
   double busiest = NAN;
   int sibling = core;
-  /* Walks round the physical core; the bound protects against a broken map. */
+  /* Goes once round the physical core. The bound protects against a broken
+   * map. */
   for (int i = 0; i < topology->cores_len; i++) {
     if (sibling < 0 || sibling >= topology->cores_len)
       break;
@@ -310,22 +309,7 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
       sum += snapshot->cores[i].load_average[period];
       online++;
     }
-  return online > 0 ? sum : NAN; /* NAN if any of them is */
-}
-
-/* The mean of one figure over the cores that have it. */
-static double mean_of(const struct snapshot *snapshot, size_t offset) {
-  double sum = 0;
-  int len = 0;
-  for (size_t i = 0; i < snapshot->cores_len; i++) {
-    double value =
-        *(const double *)((const char *)&snapshot->cores[i] + offset);
-    if (!snapshot->cores[i].online || isnan(value))
-      continue;
-    sum += value;
-    len++;
-  }
-  return len > 0 ? sum / len : NAN;
+  return online > 0 ? sum : NAN; /* NAN if any average is */
 }
 
 static void host_interval(struct figures *figures, struct snapshot *snapshot) {
@@ -335,10 +319,11 @@ static void host_interval(struct figures *figures, struct snapshot *snapshot) {
     host->run_queue_average[i] =
         figures->options.run_queue ? loadavg_get(&figures->run_queue[i]) : NAN;
   }
-  host->hidden = mean_of(snapshot, offsetof(struct core_figures, hidden));
+  host->hidden =
+      aggregate_mean(snapshot, offsetof(struct core_figures, hidden));
   host->unaccounted =
-      mean_of(snapshot, offsetof(struct core_figures, unaccounted));
-  host->steal = mean_of(snapshot, offsetof(struct core_figures, steal));
+      aggregate_mean(snapshot, offsetof(struct core_figures, unaccounted));
+  host->steal = aggregate_mean(snapshot, offsetof(struct core_figures, steal));
 }
 
 static void self_interval(struct figures *figures, struct snapshot *snapshot) {
@@ -374,7 +359,7 @@ static int read_domains(struct figures *figures, struct snapshot *snapshot) {
 
 struct snapshot *figures_interval(struct figures *figures) {
   size_t len;
-  const struct engine_core *states = engine_cores(figures->engine, &len);
+  const struct core *states = engine_cores(figures->engine, &len);
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
   if (snapshot == NULL)
     return NULL;
@@ -386,10 +371,10 @@ struct snapshot *figures_interval(struct figures *figures) {
   memcpy(snapshot->period_s, figures->options.period_s,
          sizeof(snapshot->period_s));
   for (size_t i = 0; i < len; i++) {
-    struct core_marks *marks = marks_of(figures, &states[i]);
-    if (marks == NULL)
+    struct core_windows *windows = windows_of(figures, &states[i]);
+    if (windows == NULL)
       goto failed;
-    core_interval(figures, marks, &states[i], &snapshot->cores[i]);
+    core_interval(figures, windows, &states[i], &snapshot->cores[i]);
     snapshot->hypervisor |= states[i].total.stat_steal > 0;
   }
   snapshot->cores_len = len;
@@ -405,7 +390,6 @@ struct snapshot *figures_interval(struct figures *figures) {
   return snapshot;
 failed:
   snapshot_free(snapshot);
-  errno = ENOMEM;
   return NULL;
 }
 

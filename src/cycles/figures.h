@@ -1,4 +1,5 @@
-/* figures: from running totals to what people look at. */
+/* figures: loads, load averages and other figures of an interval, computed from
+ * the running totals of the engine. */
 #ifndef PERCORE_FIGURES_H
 #define PERCORE_FIGURES_H
 
@@ -13,7 +14,7 @@
 #define FIGURES_CSTATES_MAX 10
 #define FIGURES_NAME_MAX 64
 
-/* A set of cores that gets aggregates of its own. */
+/* A set of cores that has aggregates of its own. */
 struct figures_group {
   char name[FIGURES_NAME_MAX];
   struct core_set cores;
@@ -35,13 +36,13 @@ struct figures_options {
 };
 
 struct cstate_figures {
-  char name[32];    /* of letters, digits, '-', '_' and '.' alone */
+  char name[32];    /* only letters, digits, '-', '_' and '.' */
   double residency; /* share of the interval, 0 to 1; NAN unknown */
   uint64_t entries; /* since boot */
-  bool poll;        /* the core spins in it: no halt */
+  bool poll;        /* the core spins in it instead of halting */
 };
 
-/* What the tick saw a core do: the columns of /proc/stat but idle and steal,
+/* What the tick saw a core do: the columns of /proc/stat except idle and steal,
  * without overlap. */
 enum figures_time {
   TIME_USER, /* without guest */
@@ -54,7 +55,7 @@ enum figures_time {
   TIMES,
 };
 
-/* One core over one interval. NAN is "not known", and never dispatched. */
+/* One core over one interval. NAN means unknown, and is never dispatched. */
 struct core_figures {
   int core;
   bool online;
@@ -65,7 +66,7 @@ struct core_figures {
   double busy_min, busy_max; /* of the sample windows that ended in it */
   double sibling_busy; /* of the busiest other thread of its physical core */
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* points that the tick certainly did not see */
+  double hidden;       /* share of wall time that the tick did not see */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
   double time[TIMES];  /* likewise */
@@ -82,13 +83,13 @@ struct core_figures {
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
 };
 
-/* Over those cores of a set that have the figure; NAN if none has. */
+/* Over the cores of a set that have the figure; NAN if no core has it. */
 struct spread_figures {
   double mean, min, max, stddev; /* population standard deviation */
 };
 
-/* Busy over a set of cores, 0 to 1 each. Cores without a value count in
- * `cores_without_value` alone. */
+/* The busy share of a set of cores, each 0 to 1. Cores without a value count
+ * only in cores_without_value. */
 struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
   int cores_len;               /* with a value */
@@ -98,8 +99,8 @@ struct aggregate_figures {
 };
 
 struct host_figures {
-  /* Sum over cores of their averages, i.e. how many cores are busy; NAN unless
-   * every selected online core has one. */
+  /* The sum of the cores' averages: how many cores are busy. NAN unless every
+   * selected online core has an average. */
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
   double hidden, unaccounted, steal; /* mean over cores, share of wall time */
@@ -115,7 +116,7 @@ struct self_figures {
   double lateness_s;    /* worst of the interval */
   double sample_cost_s; /* worst of the interval, wall time of one sample */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
-  uint64_t snapshots_dropped; /* nobody took them in time */
+  uint64_t snapshots_dropped; /* not taken in time */
 };
 
 struct snapshot {
@@ -124,7 +125,8 @@ struct snapshot {
   double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   size_t cores_len;
-  struct core_figures *cores; /* in rising core numbers, offline ones too */
+  struct core_figures
+      *cores; /* in rising core numbers, including offline ones */
   size_t aggregates_len;
   struct aggregate_figures *aggregates;
   size_t domains_len;
@@ -138,18 +140,17 @@ void snapshot_free(struct snapshot *snapshot);
 
 struct figures;
 
-/* Options are copied. Returns NULL with errno set if out of memory. */
+/* Copies the options. NULL if out of memory. */
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
-/* To be called after engine_sample, for what is due: a sample window (minimum
- * and maximum), a window of the load averages, an interval. Return 0 or
- * -ENOMEM. */
+/* Call these after engine_sample for what is due: a sample window (minimum and
+ * maximum), a window of the load averages, an interval. Return 0 or -ENOMEM. */
 int figures_sample(struct figures *figures);
 int figures_load_average(struct figures *figures);
-/* What it leaves empty in the snapshot (time, interval, the sampler's own
- * figures) is the caller's to fill in. NULL with errno set if out of memory. */
+/* The caller fills in the snapshot's time, its interval and the sampler's own
+ * figures. NULL if out of memory. */
 struct snapshot *figures_interval(struct figures *figures);
 
 #endif

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 static void cstates_interval(const struct figures *figures,
-                             struct core_marks *marks,
+                             struct core_windows *windows,
                              struct core_figures *core) {
   struct cpuidle now;
   uint64_t now_ns = engine_time_ns(figures->engine);
@@ -11,31 +11,31 @@ static void cstates_interval(const struct figures *figures,
   if (!figures->options.cstates || !core->online)
     return;
   cpuidle_read(&now, engine_machine(figures->engine), core->core);
-  double wall_ns = (double)(now_ns - marks->cpuidle_ns);
-  bool comparable = marks->has_cpuidle && wall_ns > 0 &&
-                    now.states_len == marks->cpuidle.states_len;
+  double wall_ns = (double)(now_ns - windows->cpuidle_ns);
+  bool comparable = windows->has_cpuidle && wall_ns > 0 &&
+                    now.states_len == windows->cpuidle.states_len;
   core->cstates_len = (size_t)now.states_len;
   for (int i = 0; i < now.states_len; i++) {
     struct cstate_figures *figure = &core->cstate[i];
-    const struct cpuidle_state *from = &marks->cpuidle.state[i];
+    const struct cpuidle_state *from = &windows->cpuidle.state[i];
     const struct cpuidle_state *to = &now.state[i];
     snprintf(figure->name, sizeof(figure->name), "%s", to->name);
     figure->poll = to->poll;
     figure->entries = to->entries;
-    /* A state's time is booked when it is left, so one long stay may exceed
-     * the interval in which it ended. */
+    /* The time of a state is added when the core leaves it, so a long stay may
+     * exceed the interval in which it ended. */
     figure->residency =
         comparable && to->time_ns >= from->time_ns
             ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)
             : NAN;
   }
-  marks->cpuidle = now;
-  marks->cpuidle_ns = now_ns;
-  marks->has_cpuidle = true;
+  windows->cpuidle = now;
+  windows->cpuidle_ns = now_ns;
+  windows->has_cpuidle = true;
 }
 
 static void schedstat_interval(const struct figures *figures,
-                               struct core_marks *marks,
+                               struct core_windows *windows,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
   bool known = figures->has_schedstat && core->online &&
@@ -44,14 +44,14 @@ static void schedstat_interval(const struct figures *figures,
   if (known) {
     const struct schedstat_row *row = &stat->rows[core->core];
     uint64_t now_ns = engine_time_ns(figures->engine);
-    if (marks->has_wait && row->wait_ns >= marks->wait_ns)
-      core->waiting = ratio((double)(row->wait_ns - marks->wait_ns),
-                            (double)(now_ns - marks->wait_time_ns));
+    if (windows->has_wait && row->wait_ns >= windows->wait_ns)
+      core->waiting = ratio((double)(row->wait_ns - windows->wait_ns),
+                            (double)(now_ns - windows->wait_time_ns));
     core->switches = (double)row->switches;
-    marks->wait_ns = row->wait_ns;
-    marks->wait_time_ns = now_ns;
+    windows->wait_ns = row->wait_ns;
+    windows->wait_time_ns = now_ns;
   }
-  marks->has_wait = known;
+  windows->has_wait = known;
 }
 
 static double throttle_count(const struct figures *figures, int core,
@@ -82,9 +82,9 @@ void figures_files_read(struct figures *figures) {
 }
 
 void figures_files_interval(const struct figures *figures,
-                            struct core_marks *marks,
+                            struct core_windows *windows,
                             struct core_figures *core) {
-  cstates_interval(figures, marks, core);
-  schedstat_interval(figures, marks, core);
+  cstates_interval(figures, windows, core);
+  schedstat_interval(figures, windows, core);
   throttles_interval(figures, core);
 }

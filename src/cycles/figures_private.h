@@ -1,23 +1,24 @@
 /* figures_private: the figures object, for the files that implement it:
  *
  *   figures.c        loads, averages and columns, out of the engine's totals
- *   figures_files.c  what is read of each core once in an interval
+ *   figures_files.c  files that are read once in an interval
  */
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
 
+#include "core.h"
 #include "cpuidle.h"
 #include "figures.h"
 #include "schedstat.h"
 
 #include <math.h>
 
-/* What was last looked at, per core number. */
-struct core_marks {
-  struct core_total sample, average, interval;
-  double min, max; /* NAN: no sample window has ended in this interval */
+/* Where the windows of one core that are in progress began. */
+struct core_windows {
+  struct core_totals sample, average, interval;
+  double min, max; /* NAN: no sample window has ended in this interval yet */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
-  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update, 0 none */
+  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update; 0: none yet */
   bool has_cpuidle;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
@@ -29,13 +30,13 @@ struct figures {
   struct figures_options options;
   struct figures_group *groups;
   const struct engine *engine;
-  struct core_marks *marks;
-  int marks_len;
+  struct core_windows *windows;
+  int windows_len;
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
-  struct domains *domains; /* NULL: not wanted */
+  struct domains *domains; /* NULL: not wanted, or unavailable */
   struct schedstat schedstat;
-  bool has_schedstat; /* was read in this interval */
+  bool has_schedstat; /* it was read in this interval */
 };
 
 static inline double ratio(double part, double whole) {
@@ -51,7 +52,7 @@ void figures_files_read(struct figures *figures);
 
 /* Fills in idle states, counts of the scheduler and of throttling. */
 void figures_files_interval(const struct figures *figures,
-                            struct core_marks *marks,
+                            struct core_windows *windows,
                             struct core_figures *core);
 
 #endif

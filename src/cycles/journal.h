@@ -1,5 +1,5 @@
-/* journal: where cycles/ says what an operator should know. Whoever uses it
- * (the plugin, the command) decides where the lines go. */
+/* journal: messages of cycles/ for the operator. The user of this folder (the
+ * plugin, the command) decides where they go. */
 #ifndef PERCORE_JOURNAL_H
 #define PERCORE_JOURNAL_H
 
@@ -11,8 +11,8 @@ enum journal_level {
 };
 
 struct journal {
-  /* One whole line without newline; NULL drops all. Called from whichever
-   * thread samples. */
+  /* Takes one line without newline, in the thread that samples. NULL drops all
+   * lines. */
   void (*write)(void *context, enum journal_level level, const char *line);
   void *context;
 };

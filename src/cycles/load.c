@@ -1,5 +1,7 @@
 #include "load.h"
 
+#include "core.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -7,37 +9,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A shorter window is mostly error: from the time between the reads of two
- * counters, or from columns that are truncated to ticks of 10 ms. */
+/* Shorter windows are mostly error, from the time between the reads of two
+ * counters or from columns that are truncated to ticks of 10 ms. */
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
 
-/* One core's figures as the getters see them: written under the mutex, read
- * with relaxed loads by anyone. */
+/* The figures of one core as the getters see them. They are written under the
+ * mutex, and read with relaxed loads by any thread. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
-  _Atomic double frequency_hz; /* -1: not known */
+  _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* of their window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC */
   _Atomic int source;
   _Atomic int proof;
-  _Atomic int sibling; /* the next hardware thread going round, -1 none */
+  _Atomic int sibling; /* the next thread of the physical core, -1: none */
 };
 
-/* Where a core's next window begins. */
-struct mark {
-  struct core_total total;
+/* Where the next window of a core begins. */
+struct window_start {
+  struct core_totals total;
   uint64_t time_ns;
 };
 
 struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
-  struct machine *machine; /* NULL: the engine's is not ours */
+  struct machine *machine; /* to be closed with the engine; or NULL */
   struct engine *engine;
-  uint64_t shortest_ns; /* of a window; 0: by its source */
-  uint64_t due_ns;      /* before this no window is long enough */
-  struct mark *marks;   /* by core number */
+  uint64_t shortest_ns;        /* window; 0: depends on the source */
+  uint64_t due_ns;             /* before this no window is long enough */
+  struct window_start *starts; /* by core number */
   struct published *cores;
   int cores_len;
 };
@@ -59,45 +61,46 @@ static void put(_Atomic double *figure, double value) {
                         memory_order_relaxed);
 }
 
-static void publish_window(struct percore_load *load,
-                           const struct engine_core *state, uint64_t time_ns) {
-  struct mark *mark = &load->marks[state->core];
-  struct published *core = &load->cores[state->core];
-  const struct core_total *from = &mark->total, *to = &state->total;
+static void publish_window(struct percore_load *load, const struct core *state,
+                           uint64_t time_ns) {
+  struct window_start *start = &load->starts[state->number];
+  struct published *core = &load->cores[state->number];
+  const struct core_totals *from = &start->total, *to = &state->total;
   put(&core->load, state->online ? engine_load(from, to) : NAN);
   put(&core->low, state->online ? engine_load_low(from, to) : NAN);
   put(&core->frequency_hz, state->online ? engine_frequency_hz(from, to) : NAN);
   put(&core->length_s, (to->wall - from->wall) / 1e9);
   atomic_store_explicit(&core->ended_ns, time_ns, memory_order_relaxed);
-  *mark = (struct mark){state->total, time_ns};
+  *start = (struct window_start){state->total, time_ns};
 }
 
 static void publish(struct percore_load *load) {
   size_t len;
-  const struct engine_core *states = engine_cores(load->engine, &len);
+  const struct core *states = engine_cores(load->engine, &len);
   const struct topology *topology = engine_topology(load->engine);
   uint64_t time_ns = engine_time_ns(load->engine);
   load->due_ns = time_ns + shortest_window_ns(load, SOURCE_IDLE);
   for (size_t i = 0; i < len; i++) {
-    const struct engine_core *state = &states[i];
-    if (state->core >= load->cores_len)
+    const struct core *state = &states[i];
+    if (state->number >= load->cores_len)
       continue;
-    struct published *core = &load->cores[state->core];
-    const struct mark *mark = &load->marks[state->core];
+    struct published *core = &load->cores[state->number];
+    const struct window_start *start = &load->starts[state->number];
     enum source source = state->online ? state->source : SOURCE_NONE;
     uint64_t shortest_ns = shortest_window_ns(load, source);
-    if (source == SOURCE_NONE || mark->total.epoch != state->total.epoch ||
-        time_ns - mark->time_ns >= shortest_ns)
+    if (source == SOURCE_NONE || start->total.epoch != state->total.epoch ||
+        time_ns - start->time_ns >= shortest_ns)
       publish_window(load, state, time_ns);
-    if (source != SOURCE_NONE && mark->time_ns + shortest_ns < load->due_ns)
-      load->due_ns = mark->time_ns + shortest_ns;
+    if (source != SOURCE_NONE && start->time_ns + shortest_ns < load->due_ns)
+      load->due_ns = start->time_ns + shortest_ns;
     atomic_store_explicit(&core->source, (int)source, memory_order_relaxed);
     atomic_store_explicit(&core->proof, (int)state->proof,
                           memory_order_relaxed);
-    atomic_store_explicit(
-        &core->sibling,
-        state->core < topology->cores_len ? topology->sibling[state->core] : -1,
-        memory_order_relaxed);
+    atomic_store_explicit(&core->sibling,
+                          state->number < topology->cores_len
+                              ? topology->sibling[state->number]
+                              : -1,
+                          memory_order_relaxed);
   }
 }
 
@@ -106,12 +109,12 @@ static int start(struct percore_load *load) {
   if (status != 0 || !engine_has_source(load->engine))
     return status == -ENOMEM ? status : -ENOTSUP;
   load->cores_len = engine_topology(load->engine)->cores_len;
-  load->marks = calloc((size_t)load->cores_len, sizeof(*load->marks));
+  load->starts = calloc((size_t)load->cores_len, sizeof(*load->starts));
   load->cores = calloc((size_t)load->cores_len, sizeof(*load->cores));
-  if (load->marks == NULL || load->cores == NULL)
+  if (load->starts == NULL || load->cores == NULL)
     return -ENOMEM;
   for (int core = 0; core < load->cores_len; core++) {
-    load->marks[core].total.epoch = UINT64_MAX; /* no window has begun */
+    load->starts[core].total.epoch = UINT64_MAX; /* no window has begun */
     load->cores[core].load = load->cores[core].low = -1;
     load->cores[core].frequency_hz = -1;
     load->cores[core].source = SOURCE_NONE;
@@ -140,7 +143,7 @@ int load_open(struct percore_load **result, struct engine *engine,
   return 0;
 }
 
-/* Returns 0 or -EINVAL; a list that is not given leaves the set empty. */
+/* Returns 0 or -EINVAL. A list that is NULL leaves the set empty. */
 static int parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
   if (list == NULL)
@@ -220,7 +223,7 @@ void percore_load_close(struct percore_load *load) {
   engine_close(load->engine);
   machine_linux_close(load->machine);
   pthread_mutex_destroy(&load->mutex);
-  free(load->marks);
+  free(load->starts);
   free(load->cores);
   free(load);
 }
@@ -241,16 +244,29 @@ int percore_load_update(struct percore_load *load) {
   return -1;
 }
 
+/* NULL for a number that no core has. */
+static const struct published *published_of(const struct percore_load *load,
+                                            int core) {
+  return core >= 0 && core < load->cores_len ? &load->cores[core] : NULL;
+}
+
+static double get(const _Atomic double *figure) {
+  return atomic_load_explicit(figure, memory_order_relaxed);
+}
+
 double percore_load_get(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return -1;
-  return atomic_load_explicit(&load->cores[core].load, memory_order_relaxed);
+  const struct published *published = published_of(load, core);
+  return published != NULL ? get(&published->load) : -1;
 }
 
 double percore_load_get_low(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return -1;
-  return atomic_load_explicit(&load->cores[core].low, memory_order_relaxed);
+  const struct published *published = published_of(load, core);
+  return published != NULL ? get(&published->low) : -1;
+}
+
+double percore_load_frequency(const struct percore_load *load, int core) {
+  const struct published *published = published_of(load, core);
+  return published != NULL ? get(&published->frequency_hz) : -1;
 }
 
 double percore_load_get_window(const struct percore_load *load, int core,
@@ -262,13 +278,14 @@ double percore_load_get_window(const struct percore_load *load, int core,
       atomic_load_explicit(&published->ended_ns, memory_order_relaxed);
   if (age != NULL)
     *age = (double)(now_ns(load) - ended_ns) / 1e9;
-  return atomic_load_explicit(&published->length_s, memory_order_relaxed);
+  return get(&published->length_s);
 }
 
 double percore_load_get_sibling(const struct percore_load *load, int core) {
   double busiest = -1;
   int sibling = core;
-  /* Round the physical core; the bound is for a map that changes meanwhile. */
+  /* Goes once round the physical core. The bound protects against a map that
+   * changes meanwhile. */
   for (int i = 0; i < load->cores_len; i++) {
     if (sibling < 0 || sibling >= load->cores_len)
       break;
@@ -284,24 +301,19 @@ double percore_load_get_sibling(const struct percore_load *load, int core) {
 }
 
 const char *percore_load_source(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return source_name(SOURCE_NONE);
-  return source_name((enum source)atomic_load_explicit(
-      &load->cores[core].source, memory_order_relaxed));
+  const struct published *published = published_of(load, core);
+  return source_name(published == NULL
+                         ? SOURCE_NONE
+                         : (enum source)atomic_load_explicit(
+                               &published->source, memory_order_relaxed));
 }
 
 const char *percore_load_proof(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return proof_name(PROOF_PENDING);
-  return proof_name((enum proof)atomic_load_explicit(&load->cores[core].proof,
-                                                     memory_order_relaxed));
-}
-
-double percore_load_frequency(const struct percore_load *load, int core) {
-  if (core < 0 || core >= load->cores_len)
-    return -1;
-  return atomic_load_explicit(&load->cores[core].frequency_hz,
-                              memory_order_relaxed);
+  const struct published *published = published_of(load, core);
+  return proof_name(published == NULL
+                        ? PROOF_PENDING
+                        : (enum proof)atomic_load_explicit(
+                              &published->proof, memory_order_relaxed));
 }
 
 int percore_load_count(const struct percore_load *load) {

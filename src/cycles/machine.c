@@ -1,7 +1,8 @@
 #include "machine.h"
 
 #include "base/descriptors.h"
-#include "number.h"
+#include "base/number.h"
+#include "idle_clock_kernel.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -19,14 +20,15 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-/* FUSE_SUPER_MAGIC of linux/magic.h, which older headers lack. */
+/* FUSE_SUPER_MAGIC of linux/magic.h, absent from older headers. */
 #define FUSE_MAGIC 0x65735546
 
 struct linux_machine {
   struct machine machine;
-  char *sysroot; /* without a slash at the end; "" for the root */
-  int uevents;   /* netlink socket, -1 if it cannot be had */
-  bool crowded;  /* the low descriptors are left to others */
+  char *sysroot; /* without a slash at its end; "" for the root */
+  int uevents;   /* netlink socket, -1 if unavailable */
+  bool crowded;  /* low descriptors are left to the rest of this process */
+  struct idle_clock_kernel idle_clock;
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -73,7 +75,7 @@ static ssize_t linux_read_file(void *context, const char *path, char *buffer,
   int status = under_sysroot(context, path, full);
   if (status != 0)
     return status;
-  /* O_NONBLOCK: opening a FIFO that someone put there must not wait. */
+  /* O_NONBLOCK: opening a FIFO must not wait for a writer. */
   int fd = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0)
     return -errno;
@@ -149,13 +151,14 @@ static void linux_perf_close(void *context, int fd) {
 /* ---------------------------------------------------------------------------
  * Cores that come and go
  *
- * The kernel announces them as uevents: "offline@/devices/system/cpu/cpu1" and
- * so on. A core may go and come back between two looks at the list of online
- * cores, and its counters would then be frozen without anyone noticing.
+ * The kernel announces them as uevents, such as
+ * "offline@/devices/system/cpu/cpu1". A core may go and come back between two
+ * reads of the list of online cores. Without the announcement its frozen
+ * counters would go unnoticed.
  */
 
-/* Lets only messages through that begin with "onli" or "offl" (the kernel
- * filters them), so that a thousand new network devices do not overflow us. */
+/* Has the kernel drop all messages but those that begin with "onli" or "offl",
+ * so that a thousand new network devices do not overflow the socket. */
 static int filter_uevents(int fd) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -213,14 +216,45 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
     if (length < 0)
       return errno == ENOBUFS ? -ENOBUFS : 0;
     if (sender.nl_pid != 0)
-      continue; /* not from the kernel */
+      continue; /* from another sender than the kernel */
     message[length] = '\0';
     core_set_add(changed, uevent_core(message));
   }
 }
 
 /* ---------------------------------------------------------------------------
- * Making one
+ * The idle clock
+ */
+
+static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
+  struct linux_machine *self = context;
+  return idle_clock_kernel_open(&self->idle_clock, IDLE_CLOCK_PINS, why,
+                                why_size);
+}
+
+static int linux_idle_clock_load(void *context, bool state0_polls, char *why,
+                                 size_t why_size) {
+  struct linux_machine *self = context;
+  return idle_clock_kernel_load(&self->idle_clock, state0_polls, why, why_size);
+}
+
+static int linux_idle_clock_read(void *context, int64_t *words) {
+  const struct linux_machine *self = context;
+  return idle_clock_kernel_read(&self->idle_clock, words);
+}
+
+static int linux_idle_clock_start(void *context, int core) {
+  const struct linux_machine *self = context;
+  return idle_clock_kernel_start(&self->idle_clock, core);
+}
+
+static void linux_idle_clock_close(void *context) {
+  struct linux_machine *self = context;
+  idle_clock_kernel_close(&self->idle_clock);
+}
+
+/* ---------------------------------------------------------------------------
+ * The machine
  */
 
 static double read_system_counter_hz(void) {
@@ -244,6 +278,7 @@ struct machine *machine_linux(const char *sysroot) {
   while (length > 0 && self->sysroot[length - 1] == '/')
     self->sysroot[--length] = '\0';
   self->uevents = open_uevents();
+  idle_clock_kernel_init(&self->idle_clock);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -256,6 +291,11 @@ struct machine *machine_linux(const char *sysroot) {
       .perf_close = linux_perf_close,
       .perf_room = linux_perf_room,
       .changed_cores = linux_changed_cores,
+      .idle_clock_open = linux_idle_clock_open,
+      .idle_clock_load = linux_idle_clock_load,
+      .idle_clock_read = linux_idle_clock_read,
+      .idle_clock_start = linux_idle_clock_start,
+      .idle_clock_close = linux_idle_clock_close,
   };
   return &self->machine;
 }
@@ -264,6 +304,7 @@ void machine_linux_close(struct machine *machine) {
   if (machine == NULL)
     return;
   struct linux_machine *self = machine->context;
+  idle_clock_kernel_close(&self->idle_clock);
   if (self->uevents >= 0)
     close(self->uevents);
   free(self->sysroot);
@@ -271,7 +312,7 @@ void machine_linux_close(struct machine *machine) {
 }
 
 /* ---------------------------------------------------------------------------
- * Files, whole
+ * Whole files
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
@@ -317,7 +358,7 @@ int machine_read_u64(const struct machine *machine, const char *path,
 
 int machine_read_core_set(const struct machine *machine, const char *path,
                           struct core_set *set) {
-  /* A list of 8192 cores with every other one missing. */
+  /* Room for the longest list: every second one of 8192 cores. */
   char text[CORES_MAX * 5 / 2 + 64];
   ssize_t length =
       machine->read_file(machine->context, path, text, sizeof(text));

@@ -1,6 +1,8 @@
-/* machine: what the engine asks of the computer it runs on. The real one is
- * machine_linux(); a test puts its own clock, counters and files in its place,
- * so that wraps, suspends and vanishing cores can be played without waiting.
+/* machine: what the engine needs from the computer it runs on. The real machine
+ * is machine_linux(). A test puts its own clock, counters and files in its
+ * place, so that wraps, suspends and vanishing cores can be played without
+ * waiting. A new kind of measurement adds its calls here; a call that a machine
+ * does not have is NULL.
  */
 #ifndef PERCORE_MACHINE_H
 #define PERCORE_MACHINE_H
@@ -16,25 +18,25 @@
 struct machine {
   void *context;
 
-  /* The rate of arm64's system counter, which its event cnt_cycles has, too;
-   * 0: another kind of machine. */
+  /* The rate of arm64's system counter, at which the event cnt_cycles also
+   * counts; 0 on any other kind of machine. */
   double system_counter_hz;
 
   /* Nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
   uint64_t (*clock_ns)(void *context, clockid_t clock);
 
   /* Reads a whole file under the sysroot into buffer, NUL-terminated. Only
-   * regular files are read, so that nothing a tree contains can block.
-   * Returns the length, or -errno; -EFBIG if it does not fit in size - 1, and
-   * buffer then holds its beginning. */
+   * regular files are read, so that the call cannot block. Returns the length
+   * or -errno. If the file does not fit in size - 1, returns -EFBIG, and the
+   * buffer holds its beginning. */
   ssize_t (*read_file)(void *context, const char *path, char *buffer,
                        size_t size);
 
-  /* Whether a program serves the file (FUSE), as LXCFS does in containers. */
+  /* Is the file on a FUSE file system, such as LXCFS in containers? */
   bool (*is_fuse)(void *context, const char *path);
 
-  /* Names in a directory under the sysroot: calls each() for every entry but
-   * "." and "..". Returns 0 or -errno. */
+  /* Calls each() for every entry of a directory under the sysroot except "."
+   * and "..". Returns 0 or -errno. */
   int (*list_directory)(void *context, const char *path,
                         void (*each)(const char *name, void *argument),
                         void *argument);
@@ -46,36 +48,45 @@ struct machine {
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
 
-  /* How many more counters perf_open() may open while this process keeps enough
-   * descriptors for others; `wanted` is how many are still needed. Raises the
-   * limit of open files for them if `raise_limit` says so. May be NULL: any
-   * number.
-   */
+  /* How many more counters perf_open() may open so that enough descriptors
+   * remain for the rest of this process. `wanted` is how many are still needed;
+   * with `raise_limit` the limit of open files is raised for them. NULL: any
+   * number. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
-  /* Adds to *changed every core that the kernel said came or went since the
-   * last call. Returns 0, or -ENOBUFS if messages were lost (any core may have
-   * changed). May be NULL. */
+  /* Adds to *changed every core that came or went since the last call, as the
+   * kernel announced it. Returns 0, or -ENOBUFS if announcements were lost, so
+   * that any core may have changed. NULL: the kernel announces nothing. */
   int (*changed_cores)(void *context, struct core_set *changed);
+
+  /* The idle clock of the kernel: idle_clock_kernel.h says what these do. Open
+   * opens the one that is pinned. A machine has one at a time. idle_clock_open
+   * may be NULL: it has none. */
+  int (*idle_clock_open)(void *context, char *why, size_t why_size);
+  int (*idle_clock_load)(void *context, bool state0_polls, char *why,
+                         size_t why_size);
+  int (*idle_clock_read)(void *context, int64_t *words);
+  int (*idle_clock_start)(void *context, int core);
+  void (*idle_clock_close)(void *context);
 };
 
-/* This computer, with every path taken under sysroot ("/" or NULL: as it is).
- * Free with machine_linux_close. NULL with errno set if out of memory.
- * A machine is used by one thread at a time, but for clock_ns. */
+/* This computer, with sysroot before every path ("/" or NULL: unchanged). Free
+ * it with machine_linux_close. NULL if out of memory. Only one thread at a time
+ * may use a machine, except for clock_ns and what a proof reads (proof.h). */
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
-/* Reads a file of up to 64 MiB into *buffer, which grows as needed and is the
- * caller's to free; NULL with size 0 at first. Returns 0 or -errno. */
+/* Reads a file of up to 64 MiB into *buffer, which grows as needed (NULL and
+ * size 0 at first) and which the caller frees. Returns 0 or -errno. */
 int machine_read_long(const struct machine *machine, const char *path,
                       char **buffer, size_t *buffer_size);
 
-/* A number in a file: decimal, with white space around it allowed.
- * Returns 0, -errno of the read, or -EINVAL if the file holds anything else. */
+/* Reads a decimal number from a file; white space around it is allowed. Returns
+ * 0, -errno of the read, or -EINVAL if the file contains anything else. */
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value);
 
-/* A core list in a file; a missing file is -ENOENT. */
+/* Reads a core list from a file. Returns 0 or -errno. */
 int machine_read_core_set(const struct machine *machine, const char *path,
                           struct core_set *set);
 

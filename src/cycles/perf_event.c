@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PMU_FOLDER "/sys/bus/event_source/devices"
 #define TEXT_MAX 512
 
 /* ---------------------------------------------------------------------------
@@ -38,7 +37,7 @@ static int fail(struct event_parser *parser, int status, const char *format,
   return status;
 }
 
-/* A name that goes into a path: nothing that could leave the folder. */
+/* Can the name become part of a path without leaving the folder? */
 static bool is_plain_name(const char *name) {
   if (*name == '\0' || *name == '.')
     return false;
@@ -71,7 +70,7 @@ static int parse_u64(const char *text, int base, uint64_t *value) {
   return errno == 0 && *end == '\0' ? 0 : -EINVAL;
 }
 
-/* The word of the attribute that a name of so many bytes means, or NULL. */
+/* The word of the attribute with this name of `length` bytes, or NULL. */
 static uint64_t *config_word(struct perf_event *event, const char *name,
                              size_t length) {
   static const char *const names[] = {"config", "config1", "config2"};
@@ -87,7 +86,7 @@ static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
   size_t length = strcspn(format, ":");
   uint64_t *word = config_word(event, format, length);
-  struct core_set bits; /* a list of bit numbers has the same form */
+  struct core_set bits; /* lists of bit numbers have the same syntax */
   if (word == NULL || format[length] != ':' ||
       core_set_parse(&bits, format + length + 1) != 0 ||
       core_set_next(&bits, 63) >= 0 || core_set_next(&bits, -1) < 0)
@@ -109,11 +108,11 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
   if (number != NULL) {
     *number++ = '\0';
     if (parse_u64(number, 0, &value) != 0)
-      return fail(parser, -EINVAL, "%s/%s= wants a number, not '%s'",
+      return fail(parser, -EINVAL, "%s/%s= needs a number, not '%s'",
                   parser->pmu, term, number);
   }
   if (!is_plain_name(term))
-    return fail(parser, -EINVAL, "'%s' is not a name of an event", term);
+    return fail(parser, -EINVAL, "'%s' is not the name of an event", term);
   if (number == NULL && !nested &&
       read_pmu_file(parser, "events/", term, text) > 0)
     return parse_terms(parser, text, true);
@@ -123,9 +122,8 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
       return fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
                   parser->pmu, term, (unsigned long long)value, text);
     if (status != 0)
-      return fail(parser, status,
-                  "%s has a format for %s that is not known: %s", parser->pmu,
-                  term, text);
+      return fail(parser, status, "%s has an unknown format for %s: %s",
+                  parser->pmu, term, text);
     return 0;
   }
   uint64_t *word = config_word(parser->event, term, strlen(term));
@@ -164,8 +162,8 @@ static int parse_pmu_event(struct event_parser *parser, const char *text,
   char type[TEXT_MAX];
   uint64_t number;
   if (read_pmu_file(parser, "", "type", type) <= 0)
-    return fail(parser, -ENOENT, "there is no PMU %s here (see " PMU_FOLDER ")",
-                parser->pmu);
+    return fail(parser, -ENOENT,
+                "this machine has no PMU %s (see " PMU_FOLDER ")", parser->pmu);
   if (parse_u64(type, 10, &number) != 0 || number > UINT32_MAX)
     return fail(parser, -EINVAL, "the PMU %s has no valid type", parser->pmu);
   parser->event->type = (uint32_t)number;
@@ -223,6 +221,21 @@ int perf_group_open(struct perf_group *group, const struct machine *machine,
   return 0;
 }
 
+void perf_explain(char *text, size_t size, int status) {
+  const char *remedy = "";
+  if (status == -EACCES || status == -EPERM)
+    remedy = " (give CAP_PERFMON, or lower kernel.perf_event_paranoid)";
+  else if (status == -ENOENT)
+    remedy = " (this processor, or the hypervisor, does not offer it)";
+  else if (status == -EOPNOTSUPP)
+    remedy = " (not offered here, or not while a guest has a PMU)";
+  else if (status == -ENODEV)
+    remedy = " (the core is offline)";
+  else if (status == -EMFILE)
+    remedy = " (raise the limit of open files, LimitNOFILE= under systemd)";
+  snprintf(text, size, "it cannot be opened: %s%s", strerror(-status), remedy);
+}
+
 void perf_group_close(struct perf_group *group, const struct machine *machine) {
   while (group->events_len > 0)
     machine->perf_close(machine->context, group->fd[--group->events_len]);
@@ -243,7 +256,7 @@ int perf_group_read(const struct perf_group *group,
   if (length < 0)
     return (int)length;
   if (length == 0)
-    return -EBUSY; /* end of file: a pinned group that got no counters */
+    return -EBUSY; /* end of file: a pinned group without its counters */
   if ((size_t)length != size || raw.events_len != (uint64_t)group->events_len)
     return -ESTALE;
   reading->time_enabled_ns = raw.time_enabled_ns;

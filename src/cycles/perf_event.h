@@ -7,9 +7,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#define PMU_FOLDER "/sys/bus/event_source/devices"
 #define PERF_GROUP_EVENTS_MAX 4
 
-/* What is to be counted: type and config of perf_event_attr. */
+/* What is counted: type and config of perf_event_attr. */
 struct perf_event {
   uint32_t type;
   uint64_t config;
@@ -18,9 +19,9 @@ struct perf_event {
   bool exclude_guest; /* does not count while a guest of this host runs */
 };
 
-/* Understands "pmu/name/", "pmu/term=value,term/" through the PMU's events and
+/* Parses "pmu/name/" and "pmu/term=value,term/" with the PMU's events and
  * format folders in sysfs, and raw numbers "r1a8" and "0x1a8" (PERF_TYPE_RAW).
- * Returns 0, or -errno with a sentence in why[]. */
+ * Returns 0, or -errno with the reason in why[]. */
 int perf_event_parse(struct perf_event *event, const char *text,
                      const struct machine *machine, char *why, size_t why_size);
 
@@ -37,16 +38,19 @@ struct perf_reading {
 };
 
 /* Opens events[0] as the leader and the others as its members, for everything
- * that runs on `core`. A pinned group holds its counters or fails; it never
- * shares them. Returns 0 or -errno (nothing left open). */
+ * that runs on `core`. A pinned group never shares its counters: it holds them
+ * or fails. Returns 0, or -errno with nothing left open. */
 int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned);
 void perf_group_close(struct perf_group *group, const struct machine *machine);
 
-/* One read of the whole group. Returns 0; -ESTALE if the group has dissolved
- * (its core went away) and must be opened again; -EBUSY if a pinned group lost
- * its counters; or -errno. */
+/* What -errno of perf_group_open means, and what to do. */
+void perf_explain(char *text, size_t size, int status);
+
+/* Reads the whole group at once. Returns 0; -ESTALE if the group has dissolved
+ * because its core went away, and must be opened again; -EBUSY if a pinned
+ * group lost its counters; or another -errno. */
 int perf_group_read(const struct perf_group *group,
                     const struct machine *machine,
                     struct perf_reading *reading);

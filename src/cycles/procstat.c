@@ -1,6 +1,6 @@
 #include "procstat.h"
 
-#include "number.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -9,13 +9,8 @@
 #include <unistd.h>
 
 /* A longer read may have been interrupted in the middle, so that its rows and
- * its time stamp do not belong together; one more try is cheap. */
+ * its time stamp do not belong together. One more try is cheap. */
 #define BRACKET_GOOD_NS UINT64_C(2000000)
-
-/* The lines intr and softirq grow with the machine: 256 cores with thousands of
- * interrupts make about 100 KiB. */
-#define BUFFER_FIRST ((size_t)64 << 10)
-#define BUFFER_MAX ((size_t)16 << 20)
 
 /* ---------------------------------------------------------------------------
  * Parsing
@@ -35,17 +30,18 @@ static int reserve_rows(struct procstat *stat, int core) {
   return 0;
 }
 
-/* After the last column taken: more columns of a newer kernel, or nothing.
- * What cannot be read as a number among the first ten is not a column that an
- * old kernel lacks, and must not be taken for zero. */
+/* Is the text after the last column that was read the end of the line, or a
+ * further column of a newer kernel? Anything else among the first ten columns
+ * is malformed, and must not be mistaken for a column that an old kernel does
+ * not have. */
 static bool ends_well(const char *text, int column) {
   if (column == PROCSTAT_COLUMNS)
     return *text == ' ' || *text == '\n';
   return text[strspn(text, " \t")] == '\n';
 }
 
-/* " user nice system idle ...": a row needs at least the four columns that
- * every kernel has had, or it is cut and not taken. */
+/* " user nice system idle ...": a row with fewer than the four columns that
+ * every kernel has was cut off, and is not used. */
 static bool parse_columns(struct procstat_row *row, const char *text,
                           uint64_t ns_per_tick) {
   int column = 0;
@@ -89,8 +85,8 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
   for (char *line = text; line != NULL;) {
     char *end = strchr(line, '\n');
     int status = 0;
-    /* The last line of a file that was cut may lack digits of its last
-     * number, and a wrong figure is worse than none. */
+    /* If the file was cut off, digits of the last number may be missing, and
+     * a wrong figure is worse than no figure. */
     if (end == NULL)
       break;
     if (strncmp(line, "cpu", 3) == 0)
@@ -110,42 +106,14 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
  * Reading
  */
 
-static int grow_buffer(struct procstat *stat) {
-  size_t size = stat->buffer_size == 0 ? BUFFER_FIRST : stat->buffer_size * 2;
-  if (size > BUFFER_MAX)
-    return -EFBIG;
-  char *buffer = realloc(stat->buffer, size);
-  if (buffer == NULL)
-    return -ENOMEM;
-  stat->buffer = buffer;
-  stat->buffer_size = size;
-  return 0;
-}
-
 static int read_once(struct procstat *stat, const struct machine *machine) {
-  ssize_t length;
-  uint64_t before_ns;
-  do {
-    if (stat->buffer_size == 0) {
-      int status = grow_buffer(stat);
-      if (status != 0)
-        return status;
-    }
-    before_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
-    length = machine->read_file(machine->context, "/proc/stat", stat->buffer,
-                                stat->buffer_size);
-    if (length == -EFBIG) {
-      int status = grow_buffer(stat);
-      if (status != 0)
-        return status;
-    }
-  } while (length == -EFBIG);
-  if (length < 0)
-    return (int)length;
+  uint64_t before_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
+  int status = machine_read_long(machine, "/proc/stat", &stat->buffer,
+                                 &stat->buffer_size);
   uint64_t after_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
   stat->bracket_ns = after_ns - before_ns;
   stat->time_ns = before_ns + stat->bracket_ns / 2;
-  return 0;
+  return status;
 }
 
 int procstat_read(struct procstat *stat, const struct machine *machine) {

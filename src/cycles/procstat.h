@@ -1,4 +1,4 @@
-/* procstat: /proc/stat, row by core number and never by line. */
+/* procstat: /proc/stat. Rows are identified by core number, never by line. */
 #ifndef PERCORE_PROCSTAT_H
 #define PERCORE_PROCSTAT_H
 
@@ -31,25 +31,25 @@ struct procstat {
   uint64_t time_ns;    /* CLOCK_MONOTONIC in the middle of the read */
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
-  struct core_set unreadable; /* that have a row which makes no sense */
+  struct core_set unreadable; /* cores with a malformed row */
   int rows_len;               /* rows[0 .. rows_len - 1], by core number */
   struct procstat_row *rows;
-  int64_t running; /* procs_running, -1 if not there */
-  int64_t blocked; /* procs_blocked, -1 if not there */
+  int64_t running; /* procs_running, -1 if absent */
+  int64_t blocked; /* procs_blocked, -1 if absent */
   char *buffer;
   size_t buffer_size;
 };
 
-/* Parses text of the form of proc(5); columns that an old kernel does not have
+/* Parses text as proc(5) describes it. Columns that an old kernel does not have
  * are 0. Returns 0, -EINVAL if no line "cpuN" can be read, or -ENOMEM. */
 int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick);
 
-/* Reads the file, once more if the first read took over 2 ms. The buffers of
- * *stat (all zero at first) are reused. Returns 0 or -errno. */
+/* Reads the file, and reads it again if the first read took over 2 ms. *stat is
+ * all zero at first; its buffers are reused. Returns 0 or -errno. */
 int procstat_read(struct procstat *stat, const struct machine *machine);
 void procstat_free(struct procstat *stat);
 
-/* user + nice + system + irq + softirq: what the tick saw at work. */
+/* user + nice + system + irq + softirq: the work that the tick saw. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
 /* guest + guest_nice: time in virtual machines that run on this host. */

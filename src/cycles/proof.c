@@ -2,7 +2,7 @@
 
 #include "cpuidle.h"
 #include "procstat.h"
-#include "thread.h"
+#include "sampling_thread.h"
 
 #include <errno.h>
 #include <math.h>
@@ -105,7 +105,7 @@ static int pin(int core) {
   return status;
 }
 
-/* Who is on a core that goes offline is moved to another, and stays there. */
+/* The kernel moves a thread off a core that goes offline, for good. */
 static bool is_there(const struct probe *probe) {
   return sched_getcpu() == probe->core;
 }
@@ -119,7 +119,7 @@ static bool read_source(const struct probe *probe, double *unhalted_ns,
   return probe->source.read(probe->source.context, unhalted_ns, wall_ns) == 0;
 }
 
-/* Load between two reads of the source, NAN if it cannot be read. */
+/* The load between two reads of the source; NAN if it cannot be read. */
 static double source_load(const struct probe *probe, double *unhalted_ns,
                           double *wall_ns) {
   double unhalted_before = *unhalted_ns, wall_before = *wall_ns;
@@ -156,8 +156,8 @@ static enum proof_half spin_half(struct probe *probe, double *load) {
   return half;
 }
 
-/* Idle time of the core as its idle driver has it, or /proc/stat where there is
- * no driver; -1 where neither says. */
+/* The idle time of the core, from its idle driver or, without a driver, from
+ * /proc/stat; -1 if unknown. */
 static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   struct cpuidle cpuidle;
   if (cpuidle_read(&cpuidle, probe->machine, probe->core) > 0)
@@ -200,7 +200,7 @@ static void prove_counter(struct probe *probe) {
   double spin_load = NAN, idle_load = NAN;
   int status = pin(probe->core);
   if (status != 0) {
-    snprintf(probe->why, sizeof(probe->why), "core %d may not be used: %s",
+    snprintf(probe->why, sizeof(probe->why), "core %d cannot be used: %s",
              probe->core, strerror(-status));
     probe->proof = PROOF_UNPROVEN;
     return;
@@ -216,13 +216,15 @@ static void prove_counter(struct probe *probe) {
              "it read %.3f on core %d while a thread was spinning there",
              spin_load, probe->core);
   else if (idle == PROOF_HALF_FAILED)
-    snprintf(probe->why, sizeof(probe->why),
-             "it read %.3f on core %d while that was idle: it does not stop "
-             "when the core halts",
-             idle_load, probe->core);
+    snprintf(
+        probe->why, sizeof(probe->why),
+        "it read %.3f on core %d while the core was idle: it does not stop "
+        "when the core halts",
+        idle_load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
     snprintf(probe->why, sizeof(probe->why),
-             "it could not be read on core %d all the time", probe->core);
+             "it could not be read on core %d during the whole proof",
+             probe->core);
   else if (probe->proof == PROOF_UNPROVEN)
     snprintf(probe->why, sizeof(probe->why),
              "core %d was never %s for long enough to prove it", probe->core,
@@ -235,8 +237,8 @@ static void prove_counter(struct probe *probe) {
 
 /* Works between ticks and sleeps over them. The tick falls on multiples of its
  * period on CLOCK_MONOTONIC, unless the kernel shifts it from core to core
- * (skew_tick=1): phase_ns is what this try assumes. Returns the share of the
- * time that was worked. */
+ * (skew_tick=1); phase_ns is the shift that this try assumes. Returns the share
+ * of time in which the thread worked. */
 static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
                           uint64_t phase_ns) {
   uint64_t length_ns = TICKS * tick_ns;
@@ -276,12 +278,12 @@ static int read_tick(const struct probe *probe, struct procstat *stat,
   return 0;
 }
 
-/* What a try saw, as shares of its time. */
+/* The result of one try, as shares of its time. */
 struct tick_try {
   double truth, load;
 };
 
-/* Returns 0 or -errno; the verdict is in probe->proof. */
+/* Returns 0 with the verdict in probe->proof, or -errno. */
 static int try_tick(struct probe *probe, struct procstat *stat,
                     uint64_t tick_ns, uint64_t phase_ns,
                     struct tick_try *seen) {

@@ -14,7 +14,7 @@ struct sampler {
   struct sampling_thread sampling;
   atomic_bool has_source;
 
-  /* The thread's own. */
+  /* Used only by the thread. */
   struct schedule schedule;
   uint64_t worst_late_ns, worst_cost_ns;
   uint64_t cpu_ns, cpu_since_ns; /* at the last snapshot */
@@ -62,8 +62,8 @@ static void sample(struct sampler *sampler) {
     return;
   if (due.late_ns > sampler->worst_late_ns)
     sampler->worst_late_ns = due.late_ns;
-  /* A sample that fails leaves the totals as they are, so that the windows
-   * below are empty and have no value. */
+  /* A sample that fails does not change the totals, so that the windows below
+   * are empty and have no value. */
   engine_sample(sampler->engine, due.late);
   if (due.what & SCHEDULE_SAMPLE)
     figures_sample(sampler->figures);
@@ -77,7 +77,7 @@ static void sample(struct sampler *sampler) {
     take_snapshot(sampler, due.stamp_ns);
 }
 
-/* Sleeps until something is due. False as soon as the sampler is stopped. */
+/* Sleeps until something is due. Returns false once the sampler is stopped. */
 static bool wait_until_due(struct sampler *sampler) {
   uint64_t now_ns = clock_now(sampler, CLOCK_MONOTONIC);
   uint64_t wait_ns = schedule_wait_ns(&sampler->schedule, now_ns,
@@ -162,7 +162,7 @@ struct snapshot *sampler_take(struct sampler *sampler) {
   return sampling_thread_take(&sampler->sampling);
 }
 
-/* On the real clock: a consumer waits in real time whatever machine is
+/* On the real clock, because a consumer waits in real time whatever machine is
  * sampled. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns) {
   struct timespec now;

@@ -1,16 +1,17 @@
 /* sampler: a thread that samples on time, whatever its host does.
  *
- * At each multiple of the interval of CLOCK_REALTIME it takes a snapshot of
- * everything; between them it samples for minimum, maximum and load averages on
- * CLOCK_MONOTONIC. It runs with all signals blocked, is never pinned, and never
- * waits for its consumer: who does not take snapshots loses the oldest.
+ * At each multiple of the interval on CLOCK_REALTIME the thread takes a
+ * snapshot of everything. Between these it samples for minimum, maximum and
+ * load averages on CLOCK_MONOTONIC. It blocks all signals, is never pinned, and
+ * never waits for its consumer: if snapshots are not taken, the oldest is
+ * dropped.
  */
 #ifndef PERCORE_SAMPLER_H
 #define PERCORE_SAMPLER_H
 
 #include "figures.h"
 
-/* Snapshots kept for a consumer that is late. */
+/* How many snapshots are kept for a consumer that is late. */
 #define SAMPLER_QUEUE 16
 
 struct sampler_options {
@@ -22,21 +23,20 @@ struct sampler_options {
 
 struct sampler;
 
-/* Opens the engine and starts the thread, which first runs the proofs.
- * options->engine.machine must live until sampler_stop and is then used by
- * the thread alone. Returns 0 or -errno as engine_open, or of pthread_create.
- */
+/* Opens the engine and starts the thread, which first runs the proofs. Until
+ * sampler_stop only the thread may use options->engine.machine. Returns 0, or
+ * -errno of engine_open or pthread_create. */
 int sampler_start(struct sampler **sampler,
                   const struct sampler_options *options);
 
-/* Joins the thread (within 100 ms) and frees everything. NULL is nothing. */
+/* Joins the thread (within 100 ms) and frees everything. Accepts NULL. */
 void sampler_stop(struct sampler *sampler);
 
-/* The oldest snapshot not yet taken, now the caller's to free; or NULL if
- * there is none (yet). Any thread. */
+/* Returns the oldest snapshot not yet taken, which the caller frees, or NULL.
+ * Any thread. */
 struct snapshot *sampler_take(struct sampler *sampler);
 
-/* The same, waiting up to timeout_ns for one. */
+/* The same, but waits up to timeout_ns for a snapshot. Any thread. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns);
 
 /* False while no selected core has a source at all. Any thread. */

@@ -1,7 +1,6 @@
 #include "sampling_thread.h"
 
-#include "thread.h"
-
+#include <signal.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +12,15 @@ static struct timespec timespec_of(uint64_t ns) {
 /* ---------------------------------------------------------------------------
  * Start and stop
  */
+
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument) {
+  sigset_t all, old;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  int status = pthread_create(thread, NULL, run, argument);
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  return -status;
+}
 
 void sampling_thread_init(struct sampling_thread *sampling, size_t queue_room) {
   *sampling = (struct sampling_thread){.queue_room = queue_room};

@@ -1,10 +1,9 @@
 /* sampling_thread: a thread that takes snapshots on time, and the queue in
  * which they wait for a consumer.
  *
- * What is sampled is its owner's: a snapshot is a pointer here. The thread runs
- * with all signals blocked, is never pinned, and never waits for its consumer:
- * who does not take snapshots loses the oldest. Only what is said to be of any
- * thread may be called beside the rest.
+ * To this file a snapshot is just a pointer. The thread blocks all signals, is
+ * never pinned, and never waits for its consumer: if snapshots are not taken,
+ * the oldest is dropped. Only calls marked "any thread" may run beside others.
  */
 #ifndef PERCORE_SAMPLING_THREAD_H
 #define PERCORE_SAMPLING_THREAD_H
@@ -15,11 +14,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Starts a thread that receives none of the host's signals, as pthread_create
+ * with all signals blocked. Returns 0 or -errno. */
+int thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+
 #define SAMPLING_QUEUE_MAX 16
 
 struct sampling_thread {
   pthread_t thread;
-  atomic_bool stop; /* set once; the thread ends as soon as it sees it */
+  atomic_bool stop; /* set once; the thread then ends soon */
 
   pthread_mutex_t mutex;  /* guards what follows */
   pthread_cond_t changed; /* on CLOCK_MONOTONIC: stop, or a new snapshot */
@@ -28,11 +31,12 @@ struct sampling_thread {
   uint64_t dropped;
 };
 
-/* queue_room: snapshots kept for a consumer that is late, at most
+/* queue_room: how many snapshots are kept for a consumer that is late, at most
  * SAMPLING_QUEUE_MAX. */
 void sampling_thread_init(struct sampling_thread *sampling, size_t queue_room);
 
-/* Of one that is stopped or was never started, its queue taken empty. */
+/* The thread must have been stopped or never started, and the queue be empty.
+ */
 void sampling_thread_destroy(struct sampling_thread *sampling);
 
 /* Returns 0, or -errno of pthread_create. */
@@ -42,20 +46,21 @@ int sampling_thread_start(struct sampling_thread *sampling,
 /* Wakes the thread and joins it. */
 void sampling_thread_stop(struct sampling_thread *sampling);
 
-/* Sleeps until a time of CLOCK_MONOTONIC. False as soon as the thread is to
- * stop. Any thread. */
+/* Sleeps until a time of CLOCK_MONOTONIC. Returns false as soon as the thread
+ * must stop. Any thread. */
 bool sampling_thread_sleep(struct sampling_thread *sampling, uint64_t until_ns);
 
-/* Queues a snapshot. *dropped, which may lie within it, becomes how many have
- * been lost so far; no consumer sees the snapshot before. Returns the one that
- * is lost now, to be freed, or NULL. */
+/* Queues a snapshot. Before any consumer sees it, sets *dropped, which may be
+ * part of the snapshot, to the number dropped so far. Returns the snapshot that
+ * is dropped now, which the caller frees, or NULL. */
 void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
                           uint64_t *dropped);
 
-/* The oldest snapshot not yet taken, or NULL. Any thread. */
+/* Returns the oldest snapshot not yet taken, or NULL. Any thread. */
 void *sampling_thread_take(struct sampling_thread *sampling);
 
-/* The same, waiting for one until a time of CLOCK_MONOTONIC. Any thread. */
+/* The same, but waits for a snapshot until a time of CLOCK_MONOTONIC. Any
+ * thread. */
 void *sampling_thread_wait(struct sampling_thread *sampling, uint64_t until_ns);
 
 #endif

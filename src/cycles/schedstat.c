@@ -1,6 +1,6 @@
 #include "schedstat.h"
 
-#include "number.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ int schedstat_parse(struct schedstat *stat, const char *text) {
   bool any = false;
   for (int i = 0; i < stat->rows_len; i++)
     stat->rows[i].present = false;
-  /* A last line without its end may lack digits. */
+  /* A last line without newline may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))

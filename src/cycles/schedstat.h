@@ -1,4 +1,4 @@
-/* schedstat: /proc/schedstat, where the kernel has it. */
+/* schedstat: /proc/schedstat, if the kernel has it. */
 #ifndef PERCORE_SCHEDSTAT_H
 #define PERCORE_SCHEDSTAT_H
 
@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of one core, since boot. */
+/* One core, since boot. */
 struct schedstat_row {
   bool present;
-  uint64_t run_ns;   /* tasks ran */
-  uint64_t wait_ns;  /* tasks waited to run, all of them added up */
-  uint64_t switches; /* a task began to run */
+  uint64_t run_ns;   /* of all tasks */
+  uint64_t wait_ns;  /* that tasks waited to run, summed over tasks */
+  uint64_t switches; /* how often a task began to run */
 };
 
 struct schedstat {

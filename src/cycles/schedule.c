@@ -2,12 +2,12 @@
 
 #include "loadavg.h"
 
-/* Deadlines closer together than this are one sample: a sample costs more than
- * the precision that a second one would bring. */
+/* Deadlines closer together than this share one sample: the precision that a
+ * second sample would add is not worth its cost. */
 #define COALESCE_NS UINT64_C(1000000)
 
-/* The windows of a snapshot are a tenth of an interval at least: what a sliver
- * of time says is mostly rounding. */
+/* The windows of a snapshot are at least a tenth of an interval, because
+ * shorter windows are mostly rounding. */
 #define LEAST_WINDOW(interval_ns) ((interval_ns) / 10)
 
 static uint64_t next_multiple(uint64_t time_ns, uint64_t interval_ns) {
@@ -22,7 +22,7 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
       .sample_interval_ns = sample_interval_ns,
       .next_sample_ns = monotonic_ns + sample_interval_ns,
       .next_load_average_ns = monotonic_ns + LOADAVG_INTERVAL_NS,
-      /* The first has half an interval. */
+      /* The first interval is at least half an interval long. */
       .next_grid_ns =
           next_multiple(realtime_ns + interval_ns / 2 - 1, interval_ns),
   };
@@ -41,8 +41,8 @@ uint64_t schedule_wait_ns(const struct schedule *schedule,
   return earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
 }
 
-/* Moves a deadline of CLOCK_MONOTONIC past now, in whole periods so that the
- * rhythm stays. Returns how far it was behind, or -1 if it was not due. */
+/* Moves a deadline of CLOCK_MONOTONIC past now, by whole periods to keep the
+ * rhythm. Returns how late it was, or -1 if it was not due. */
 static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
                              uint64_t now_ns) {
   if (now_ns + COALESCE_NS < *deadline_ns)
@@ -55,9 +55,9 @@ static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
   return late_ns;
 }
 
-/* The clock was set back by more than an interval: to wait for it to reach the
- * multiple aimed at could take hours. After a smaller step that multiple is
- * still the right one, as the one before it has had its snapshot. */
+/* Was the clock set back by more than an interval? It could then take hours to
+ * reach the next multiple. After a smaller step that multiple is still right,
+ * because the multiple before it has had its snapshot. */
 static bool stepped_back(const struct schedule *schedule,
                          uint64_t realtime_ns) {
   return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;
@@ -76,11 +76,11 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
   due->what |= SCHEDULE_INTERVAL;
   due->stamp_ns =
       off_ns > schedule->interval_ns / 100 ? realtime_ns : multiple_ns;
-  /* More than an interval is a step of the clock, or the deadlines on
-   * CLOCK_MONOTONIC are as late. */
+  /* If it is more than an interval late, either the clock was stepped, or the
+   * deadlines on CLOCK_MONOTONIC are as late. */
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
-  /* One that is nearly an interval late stands for the next multiple, too. */
+  /* A snapshot that is nearly an interval late also serves as the next. */
   schedule->next_grid_ns =
       next_multiple(realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1,
                     schedule->interval_ns);

@@ -1,9 +1,8 @@
-/* schedule: when the sampler samples, as arithmetic without a clock.
+/* schedule: computes when the sampler samples. It reads no clock itself.
  *
- * Two clocks are at work. Windows are measured on CLOCK_MONOTONIC, which no one
- * sets. Snapshots are wanted at multiples of the interval of CLOCK_REALTIME, so
- * that all hosts of a fleet agree on them; that clock may be stepped, and then
- * the next multiple is looked up anew.
+ * Windows are measured on CLOCK_MONOTONIC, which nobody sets. Snapshots are
+ * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
+ * fleet agree. If that clock is stepped, the next multiple is computed again.
  */
 #ifndef PERCORE_SCHEDULE_H
 #define PERCORE_SCHEDULE_H
@@ -26,9 +25,9 @@ enum {
 };
 
 struct schedule_due {
-  unsigned what;     /* of the flags above */
+  unsigned what;     /* the flags above */
   uint64_t stamp_ns; /* with SCHEDULE_INTERVAL: the snapshot's time */
-  uint64_t late_ns;  /* behind the earliest deadline that was due */
+  uint64_t late_ns;  /* after the earliest deadline that was due */
   bool late;         /* by more than three sample intervals */
 };
 
@@ -36,12 +35,12 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, uint64_t monotonic_ns,
                     uint64_t realtime_ns);
 
-/* How long to sleep. A step of CLOCK_REALTIME meanwhile is seen at the next
- * sample. */
+/* How long to sleep. A step of CLOCK_REALTIME during the sleep is noticed at
+ * the next sample. */
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 
-/* What is due now; advances the deadlines past it. */
+/* Returns what is due now, and advances the deadlines past it. */
 struct schedule_due schedule_take(struct schedule *schedule,
                                   uint64_t monotonic_ns, uint64_t realtime_ns);
 

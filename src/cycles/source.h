@@ -16,9 +16,9 @@ enum source {
 enum proof {
   PROOF_PENDING,      /* not yet run */
   PROOF_PROVEN,       /* full while spinning, falls while idle */
-  PROOF_UNPROVEN,     /* a half could not be run: used, and shown as such */
-  PROOF_TICK_SAMPLED, /* `idle` on a kernel whose tick is not dynamic */
-  PROOF_REFUTED,      /* not a measure of unhalted time: never used */
+  PROOF_UNPROVEN,     /* a half could not be run: used, and shown as unproven */
+  PROOF_TICK_SAMPLED, /* the source idle on a kernel without dynamic tick */
+  PROOF_REFUTED,      /* does not measure unhalted time: never used */
 };
 
 enum denominator {
@@ -27,10 +27,10 @@ enum denominator {
   DENOMINATOR_TIME_ENABLED, /* time_enabled x base frequency */
 };
 
-/* What to do with cores that are kept undisturbed: a hardware read is an
- * interrupt on the core it reads. */
+/* What to do with isolated cores, as a hardware read interrupts the core that
+ * it reads. */
 enum isolated_cores {
-  ISOLATED_CORES_IDLE,     /* source `idle` */
+  ISOLATED_CORES_IDLE,     /* the source idle */
   ISOLATED_CORES_HARDWARE, /* as any other core */
   ISOLATED_CORES_SKIP,     /* no value */
 };
@@ -39,7 +39,7 @@ enum isolated_cores {
 const char *source_name(enum source source);
 const char *proof_name(enum proof proof);
 
-/* The names of the configuration. Return 0 or -EINVAL. */
+/* Parse the names used in the configuration. Return 0 or -EINVAL. */
 int source_parse(enum source *source, const char *text);
 int denominator_parse(enum denominator *denominator, const char *text);
 int isolated_cores_parse(enum isolated_cores *isolated, const char *text);

@@ -12,7 +12,7 @@
 #define NODE_FOLDER "/sys/devices/system/node"
 
 /* ---------------------------------------------------------------------------
- * Which cores
+ * Cores
  */
 
 static int highest(const struct core_set *set) {
@@ -21,8 +21,8 @@ static int highest(const struct core_set *set) {
   return last;
 }
 
-/* Without sysfs (a container with /proc alone) /proc/stat still has a row for
- * every core that is online. */
+/* Without sysfs (in a container that has only /proc) /proc/stat still has a row
+ * for every core that is online. */
 static int online_from_procstat(struct topology *topology,
                                 const struct machine *machine) {
   struct procstat stat = {0};
@@ -54,14 +54,15 @@ void topology_read_isolated(struct topology *topology,
   core_set_clear(&topology->isolated);
   for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
     struct core_set set;
-    /* nohz_full reads "(null)" on kernels that could but do not. */
+    /* If the kernel supports nohz_full and does not use it, the file contains
+     * "(null)". */
     if (machine_read_core_set(machine, files[i], &set) == 0)
       core_set_union(&topology->isolated, &set);
   }
 }
 
 /* ---------------------------------------------------------------------------
- * How they belong together
+ * Packages, siblings and nodes
  */
 
 static void read_packages(struct topology *topology,
@@ -145,12 +146,11 @@ static bool has_word(const char *line, const char *word) {
   return false;
 }
 
-/* The first "flags" line of /proc/cpuinfo (x86). Other machines have none, and
- * neither a TSC; whether they are virtual is then told by the device tree or
- * not at all. */
+/* Reads the first "flags" line of /proc/cpuinfo (x86). Other machines have no
+ * such line and no TSC, and nothing here tells whether they are virtual. */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {
-  /* The first processor's block; on large machines all take megabytes. */
+  /* The block of the first processor. All blocks can take megabytes. */
   char text[16384], source[64];
   topology->hypervisor = topology->tsc_steady = false;
   ssize_t length =

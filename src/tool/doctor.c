@@ -1,6 +1,7 @@
 /* percore doctor: what can be measured here, and what would help. */
 #include "doctor.h"
 #include "arguments.h"
+#include "cycles/core.h"
 #include "text.h"
 #include "tool.h"
 
@@ -126,7 +127,7 @@ static void find_machine(struct doctor_facts *facts,
 static void count_cores(struct doctor_facts *facts, const struct engine *engine,
                         enum source named) {
   size_t len;
-  const struct engine_core *cores = engine_cores(engine, &len);
+  const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
     if (!cores[i].online || cores[i].source < 0)
       continue;

@@ -9,6 +9,7 @@ noinst_LTLIBRARIES += libcommand.la
 libcommand_la_SOURCES = \
 	src/tool/arguments.c src/tool/arguments.h \
 	src/tool/check.c \
+	src/tool/clock.c \
 	src/tool/compare.c src/tool/compare.h \
 	src/tool/comparison.c \
 	src/tool/doctor.c src/tool/doctor.h \
@@ -30,6 +31,7 @@ libcommand_la_SOURCES = \
 	src/tool/reset.c \
 	src/tool/say.c src/tool/tool.h \
 	src/tool/screen.c src/tool/screen.h \
+	src/tool/soak.c \
 	src/tool/target.c src/tool/target.h \
 	src/tool/text.c src/tool/text.h \
 	src/tool/top.c src/tool/top.h \

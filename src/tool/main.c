@@ -15,6 +15,8 @@ static const struct command {
     {"dump", dump_main, "every value of a region, once"},
     {"reset", reset_main, "lets counters of a region show 0 from now on"},
     {"check", check_main, "whether a region keeps the rules of its format"},
+    {"clock", clock_main, "keeps the idle clock of source bpf running"},
+    {"soak", soak_main, "a floor of a core's load that needs no counter"},
     {"doctor", doctor_main, "what can be measured here, and what would help"},
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))

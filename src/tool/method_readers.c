@@ -3,6 +3,7 @@
 #include "proctext.h"
 #include "text.h"
 
+#include "cycles/core.h"
 #include "cycles/cpuidle.h"
 
 #include <errno.h>
@@ -31,20 +32,20 @@ enum stat_figure { STAT_BUSY, STAT_SUM, STAT_NOT_IDLE, STAT_SHARE };
 static void read_stat(struct methods *methods, struct row *row,
                       enum stat_figure figure) {
   size_t len;
-  const struct engine_core *cores = engine_cores(methods->engine, &len);
+  const struct core *cores = engine_cores(methods->engine, &len);
   bool any = false;
   for (size_t i = 0; i < len; i++) {
-    const struct core_total *total = &cores[i].total;
+    const struct core_totals *total = &cores[i].total;
     double busy_ns[] = {
         [STAT_BUSY] = total->stat_busy,
         [STAT_SUM] = total->stat_sum,
         [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
         [STAT_SHARE] = total->stat_sum - total->stat_idle,
     };
-    if (cores[i].core >= methods->cores_len)
+    if (cores[i].number >= methods->cores_len)
       continue; /* beyond what was possible at the start */
     any |= cores[i].online && total->stat_wall > 0;
-    row->now[cores[i].core] = (struct reading){
+    row->now[cores[i].number] = (struct reading){
         .valid = cores[i].online,
         .epoch = total->stat_epoch,
         .wall_ns = figure == STAT_SHARE ? total->stat_sum : total->stat_wall,
@@ -277,12 +278,12 @@ int open_source(struct methods *methods, struct row *row) {
 static void read_engine(const struct methods *methods, struct row *row,
                         const struct engine *engine, enum source source) {
   size_t len;
-  const struct engine_core *cores = engine_cores(engine, &len);
+  const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
-    const struct core_total *total = &cores[i].total;
-    if (cores[i].core >= methods->cores_len)
+    const struct core_totals *total = &cores[i].total;
+    if (cores[i].number >= methods->cores_len)
       continue;
-    row->now[cores[i].core] = (struct reading){
+    row->now[cores[i].number] = (struct reading){
         .valid = cores[i].online &&
                  (source == SOURCE_AUTO ? cores[i].source != SOURCE_NONE
                                         : cores[i].source == source),
@@ -307,7 +308,7 @@ void read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;
   size_t len;
-  const struct engine_core *cores = engine_cores(methods->engine, &len);
+  const struct core *cores = engine_cores(methods->engine, &len);
   read_engine(methods, row, methods->engine, SOURCE_AUTO);
   for (size_t i = 0; i < len; i++) {
     if (!cores[i].online || cores[i].source == SOURCE_NONE)

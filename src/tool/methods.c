@@ -1,6 +1,8 @@
 /* The methods of `percore load --compare`. */
 #include "methods_private.h"
 
+#include "cycles/core.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -133,10 +135,10 @@ static double load_between(const struct row *row, int core) {
 static void compare(struct methods *methods) {
   struct comparison *comparison = &methods->comparison;
   size_t len;
-  const struct engine_core *cores = engine_cores(methods->engine, &len);
+  const struct core *cores = engine_cores(methods->engine, &len);
   comparison->cores_len = 0;
   for (size_t i = 0; i < len; i++) {
-    int core = cores[i].core;
+    int core = cores[i].number;
     if (!cores[i].online || core >= methods->cores_len)
       continue;
     for (size_t row = 0; row < methods->rows_len; row++)

@@ -1,6 +1,6 @@
 #include "proctext.h"
 
-#include "cycles/number.h"
+#include "base/number.h"
 
 #include <ctype.h>
 #include <errno.h>

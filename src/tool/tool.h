@@ -28,6 +28,8 @@ int top_main(int argc, char **argv);
 int dump_main(int argc, char **argv);
 int reset_main(int argc, char **argv);
 int check_main(int argc, char **argv);
+int clock_main(int argc, char **argv);
+int soak_main(int argc, char **argv);
 
 /* What was asked of `percore load`. */
 struct load_options {

@@ -1,5 +1,5 @@
 # The plugin in the real collectd, against a plugin that only dispatches.
-EXTRA_DIST += tests/bench/region_dispatch.py
+EXTRA_DIST += tests/bench/packets.py tests/bench/region_dispatch.py
 if PLUGIN
 EXTRA_LTLIBRARIES += bare.la
 bare_la_SOURCES = tests/bench/bare.c
@@ -11,4 +11,9 @@ bench-plugin: bare.la percore.la tests/integration/producer
 	@echo "== region_dispatch"
 	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
 	  $(srcdir)/tests/bench/region_dispatch.py
+# The table of percore(1): not part of `make bench`, as it needs root.
+bench-packets: percore$(EXEEXT) tests/integration/udp_flood
+	@PERCORE_BUILD=$(abs_builddir) /usr/bin/python3 -B \
+	  $(srcdir)/tests/bench/packets.py
+.PHONY: bench-packets
 endif

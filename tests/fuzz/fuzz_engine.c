@@ -1,6 +1,7 @@
 /* Fuzz target: a run of /proc/stat texts, one each second, through the engine
  * and its figures: whatever they say, no load may leave 0 to 1 and no total may
  * fall. A piece that begins with '=' is the list of online cores instead. */
+#include "cycles/core.h"
 #include "cycles/engine.h"
 #include "cycles/figures.h"
 
@@ -15,22 +16,22 @@ static bool in_range(double load) {
   return isnan(load) || (load >= 0 && load <= 1);
 }
 
-static struct core_total before[CORES_MAX];
+static struct core_totals before[CORES_MAX];
 
 static void remember(const struct engine *engine) {
   size_t len;
-  const struct engine_core *cores = engine_cores(engine, &len);
+  const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++)
-    before[cores[i].core] = cores[i].total;
+    before[cores[i].number] = cores[i].total;
 }
 
 static void check(const struct engine *engine) {
   size_t len;
-  const struct engine_core *cores = engine_cores(engine, &len);
+  const struct core *cores = engine_cores(engine, &len);
   for (size_t i = 0; i < len; i++) {
-    const struct core_total *from = &before[cores[i].core];
-    const struct core_total *to = &cores[i].total;
-    if ((i > 0 && cores[i].core <= cores[i - 1].core) ||
+    const struct core_totals *from = &before[cores[i].number];
+    const struct core_totals *to = &cores[i].total;
+    if ((i > 0 && cores[i].number <= cores[i - 1].number) ||
         !(to->wall >= from->wall) || !(to->stat_idle >= from->stat_idle) ||
         !(to->stat_busy >= from->stat_busy) || to->epoch < from->epoch ||
         !in_range(engine_load(from, to)))

@@ -61,7 +61,7 @@ static bool measure(size_t way, int core) {
                                       .denominator = ways[way].denominator,
                                       .isolated_cores = ISOLATED_CORES_HARDWARE,
                                   });
-  const struct engine_core *seen = NULL;
+  const struct core *seen = NULL;
   if (status == 0) {
     engine_sample(watch.engine, false);
     seen = watch_core(&watch, core);

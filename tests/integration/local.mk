@@ -7,6 +7,7 @@ EXTRA_DIST += \
 	tests/integration/harness.py \
 	tests/integration/hostile_producer.py \
 	tests/integration/producers.py \
+	tests/integration/softirq.py \
 	tests/integration/sysroot.py \
 	tests/integration/terminal.py
 
@@ -46,6 +47,22 @@ tests_integration_producer_LDADD = libregion.la
 check_PROGRAMS += tests/integration/churn_producer
 tests_integration_churn_producer_SOURCES = tests/integration/churn_producer.c
 tests_integration_churn_producer_LDADD = libregion.la
+
+# Work in softirq.
+check_PROGRAMS += tests/integration/udp_flood
+tests_integration_udp_flood_SOURCES = tests/integration/udp_flood.c
+EXTRA_DIST += tests/integration/softirq_burner.bpf.c
+if BPF
+check_PROGRAMS += tests/integration/softirq_burner
+tests_integration_softirq_burner_SOURCES = tests/integration/softirq_burner.c
+tests_integration_softirq_burner_CPPFLAGS = $(AM_CPPFLAGS) \
+	-I$(top_builddir)/tests/integration
+EXTRA_DIST += tests/integration/softirq_burner.lskel.h
+MAINTAINERCLEANFILES += tests/integration/softirq_burner.lskel.h
+CLEANFILES += tests/integration/softirq_burner.bpf.o
+tests/integration/softirq_burner-softirq_burner.$(OBJEXT): \
+	tests/integration/softirq_burner.lskel.h
+endif
 
 # A plugin that is never installed; without -rpath there would be no shared one.
 check_LTLIBRARIES += probe.la

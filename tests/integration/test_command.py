@@ -24,7 +24,7 @@ def test_help_and_version():
     """--help, -h, --version and -V work for percore and every subcommand, in 80
     columns"""
     for command in ([], ["load"], ["doctor"], ["regions"], ["top"], ["dump"],
-                    ["reset"]):
+                    ["reset"], ["clock"], ["soak"]):
         for option in ("--help", "-h"):
             done = run(*command, option)
             check(done.returncode == 0, f"{command} {option} failed")
@@ -49,6 +49,9 @@ def test_usage_errors():
         ["load", "--source", "event"], ["load", "--denominator", "x"],
         ["load", "--base-frequency", "fast"],
         ["load", "--source", "idle", "--event", "r1"], ["doctor", "extra"],
+        ["clock"], ["clock", "--pin", "--unpin"], ["clock", "--pin", "extra"],
+        ["soak"], ["soak", "x"], ["soak", "0.5"], ["soak", "-1"],
+        ["soak", "0", "0"], ["soak", "0", "1", "2"],
     ]
     for arguments in wrong:
         done = run(*arguments)

@@ -21,7 +21,7 @@ void chapter_duty(void) {
                          .base_frequency_hz = 125e6,
                          .denominator = DENOMINATOR_TIME_ENABLED,
                      });
-  const struct engine_core *core = watch_core(&watch, CORE);
+  const struct core *core = watch_core(&watch, CORE);
   engine_sample(watch.engine, false);
   result(core->source == SOURCE_EVENT && core->proof == PROOF_PROVEN,
          "an event that counts unhalted time is proven and serves");
@@ -46,10 +46,10 @@ void chapter_ipc(void) {
                          .hardware = true, .source = SOURCE_IDLE, .ipc = true});
   burner_start(&burner, CORE, &half);
   burner_wait_for_rest(&burner);
-  struct core_total from = watch_total(&watch, CORE);
+  struct core_totals from = watch_total(&watch, CORE);
   sleep_ns(1000000000);
   burner_wait_for_rest(&burner);
-  struct core_total to = watch_total(&watch, CORE);
+  struct core_totals to = watch_total(&watch, CORE);
   burner_stop(&burner);
   double ipc =
       (to.instructions - from.instructions) / (to.cycles - from.cycles);
@@ -94,7 +94,7 @@ void chapter_tsc(void) {
                            .denominator = hows[i].denominator,
                        });
     engine_sample(watch.engine, false);
-    const struct engine_core *core = watch_core(&watch, CORE);
+    const struct core *core = watch_core(&watch, CORE);
     result(core->source == SOURCE_MPERF && core->proof == PROOF_PROVEN,
            "auto takes mperf, proven, with %s", hows[i].how);
     duty_cycles_measure(

@@ -104,10 +104,10 @@ static void cycle(struct watch *watch, const struct means *means, bool look,
   uint64_t errors = errors_of(watch);
   watch->slowest_ns = 0;
   burner_start(&burner, CORE, pattern);
-  struct core_total before = watch_total(watch, CORE);
+  struct core_totals before = watch_total(watch, CORE);
   core_set_online(CORE, false);
   if (look) {
-    struct core_total away = watch_total(watch, CORE);
+    struct core_totals away = watch_total(watch, CORE);
     cycles->spanning += !isnan(engine_load(&before, &away));
   }
   core_set_online(CORE, true);
@@ -115,7 +115,7 @@ static void cycle(struct watch *watch, const struct means *means, bool look,
   cycles->halted += errors_of_halts(watch, means, errors);
   struct window window =
       take_window(watch, means, CORE, &burner, &cycles->halted);
-  struct core_total after = watch_core(watch, CORE)->total;
+  struct core_totals after = watch_core(watch, CORE)->total;
   cycles->spanning += !isnan(engine_load(&before, &after));
   burner_stop(&burner);
   cycles->valueless += isnan(window.load);
@@ -175,7 +175,7 @@ static void come_late(const struct means *means, int late) {
   watch_open(&watch, options);
   watch_window(&watch, CORE, NULL, means->window_ns);
   watch_window(&watch, CORE, NULL, means->window_ns);
-  const struct engine_core *core = watch_core(&watch, late);
+  const struct core *core = watch_core(&watch, late);
   result(core == NULL || !core->online,
          "a core that is away at the start has no value");
   const char *warning = watch.said != NULL ? strstr(watch.said, "63") : NULL;
@@ -197,9 +197,9 @@ static void come_late(const struct means *means, int late) {
 static int count_values(struct watch *watch, const struct means *means) {
   size_t len;
   int values = 0;
-  struct core_total from[64], to;
+  struct core_totals from[64], to;
   watch_total(watch, CORE);
-  const struct engine_core *cores = engine_cores(watch->engine, &len);
+  const struct core *cores = engine_cores(watch->engine, &len);
   for (size_t i = 0; i < len && i < 64; i++)
     from[i] = cores[i].total;
   sleep_ns(means->window_ns);

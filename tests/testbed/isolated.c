@@ -51,7 +51,7 @@ void chapter_isolated(void) {
   watch_open(&watch, options_for(ISOLATED_CORES_IDLE));
   int proof = (int)(core_interrupts(CORE) - before);
   int idle = interrupts_of_samples(&watch);
-  const struct engine_core *core = watch_core(&watch, CORE);
+  const struct core *core = watch_core(&watch, CORE);
   result(core->isolated && core->source == SOURCE_IDLE,
          "an isolated core is served by idle");
   result(watch_core(&watch, 0)->source == SOURCE_EVENT,

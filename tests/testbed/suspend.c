@@ -38,8 +38,8 @@ void chapter_suspend(void) {
   watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
   int descriptors = descriptors_open();
   for (int i = 0; i < 2; i++) {
-    struct core_total before = watch_total(&watch, CORE);
-    struct core_total before_0 = watch_core(&watch, 0)->total;
+    struct core_totals before = watch_total(&watch, CORE);
+    struct core_totals before_0 = watch_core(&watch, 0)->total;
     uint64_t discarded = engine_counts(watch.engine)->windows_discarded;
     double slept_s = suspended_s();
     if (!fall_asleep()) {
@@ -47,8 +47,8 @@ void chapter_suspend(void) {
       break;
     }
     slept_s = suspended_s() - slept_s;
-    struct core_total after = watch_total(&watch, CORE);
-    struct core_total after_0 = watch_core(&watch, 0)->total;
+    struct core_totals after = watch_total(&watch, CORE);
+    struct core_totals after_0 = watch_core(&watch, 0)->total;
     sleep_ns(20 * MS);
     struct window window =
         watch_window_at_rest(&watch, CORE, &burner, 240 * MS);

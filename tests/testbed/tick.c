@@ -63,7 +63,7 @@ void chapter_tick(void) {
   watch_open(&watch,
              (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
   watch_window(&watch, last, NULL, 500 * MS);
-  const struct engine_core *core = watch_core(&watch, last);
+  const struct core *core = watch_core(&watch, last);
   result(core->source == SOURCE_IDLE, "the core is served by idle");
   bool flagged =
       core->proof == PROOF_TICK_SAMPLED && engine_tick_sampled(watch.engine);

@@ -68,30 +68,30 @@ bool watch_said(const struct watch *watch, const char *const words[]) {
   return found;
 }
 
-const struct engine_core *watch_core(const struct watch *watch, int core) {
+const struct core *watch_core(const struct watch *watch, int core) {
   size_t len;
-  const struct engine_core *cores = engine_cores(watch->engine, &len);
+  const struct core *cores = engine_cores(watch->engine, &len);
   for (size_t i = 0; i < len; i++)
-    if (cores[i].core == core)
+    if (cores[i].number == core)
       return &cores[i];
   return NULL;
 }
 
-struct core_total watch_total(struct watch *watch, int core) {
+struct core_totals watch_total(struct watch *watch, int core) {
   uint64_t begin = now_ns();
   engine_sample(watch->engine, false);
   uint64_t took_ns = now_ns() - begin;
   if (took_ns > watch->slowest_ns)
     watch->slowest_ns = took_ns;
-  const struct engine_core *found = watch_core(watch, core);
-  return found != NULL ? found->total : (struct core_total){0};
+  const struct core *found = watch_core(watch, core);
+  return found != NULL ? found->total : (struct core_totals){0};
 }
 
 /* One end of a window. The burner's log is read on both sides of the sample and
  * the middle taken. When in its width a counter was read, no one knows: it is
  * wide where the guest was halted in it. */
 struct edge {
-  struct core_total total;
+  struct core_totals total;
   double time_ns, width_ns, busy_ns, late_ns;
 };
 
@@ -111,7 +111,7 @@ static struct edge take_edge(struct watch *watch, int core,
 }
 
 static struct window between(const struct edge *from, const struct edge *to) {
-  const struct core_total *a = &from->total, *b = &to->total;
+  const struct core_totals *a = &from->total, *b = &to->total;
   double wall = b->stat_wall - a->stat_wall;
   double length_ns = to->time_ns - from->time_ns;
   double edges = (from->width_ns + to->width_ns) / length_ns;

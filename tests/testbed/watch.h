@@ -4,6 +4,7 @@
 
 #include "burner.h"
 
+#include "cycles/core.h"
 #include "cycles/engine.h"
 
 #include <stdbool.h>
@@ -32,11 +33,11 @@ void watch_close(struct watch *watch);
 bool watch_said(const struct watch *watch, const char *const words[]);
 
 /* NULL for a core that the engine does not know. */
-const struct engine_core *watch_core(const struct watch *watch, int core);
+const struct core *watch_core(const struct watch *watch, int core);
 
 /* One sample, and the totals of a core after it (all zero for an unknown one).
  */
-struct core_total watch_total(struct watch *watch, int core);
+struct core_totals watch_total(struct watch *watch, int core);
 
 /* What a window showed. Shares of its wall time. */
 struct window {

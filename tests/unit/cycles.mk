@@ -10,6 +10,8 @@ CYCLES_TESTS = \
 	tests/unit/test_schedule \
 	tests/unit/test_source \
 	tests/unit/test_cpuidle \
+	tests/unit/test_idle_clock \
+	tests/unit/test_idle_clock_program \
 	tests/unit/test_machine \
 	tests/unit/test_proof \
 	tests/unit/test_engine_idle \
@@ -62,6 +64,10 @@ tests_unit_test_source_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_cpuidle_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_idle_clock_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_idle_clock_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_idle_clock_program_CFLAGS = $(CYCLES_TEST_CFLAGS)
+tests_unit_test_idle_clock_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_proof_CFLAGS = $(CYCLES_TEST_CFLAGS)

@@ -250,7 +250,8 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
 
 static const char *const cstate_name[] = {"POLL", "C1", "C6"};
 
-/* cpuN/cpuidle/stateM/{name,usage,time}: all halted time is in the last one. */
+/* cpuN/cpuidle/stateM/{name,usage,time}: all halted time is in the last state.
+ */
 static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
                             char *buffer, size_t size) {
   int core, state;
@@ -310,7 +311,7 @@ static bool fake_is_fuse(void *context, const char *path) {
                          strcmp(path, CPU_FOLDER "/online") == 0);
 }
 
-/* The part of `path` right below `folder`, or NULL if it is not in there. */
+/* The part of `path` right below `folder`, or NULL if it is elsewhere. */
 static const char *name_below(const char *path, const char *folder,
                               char name[256]) {
   size_t length = strlen(folder);
@@ -387,8 +388,9 @@ static long fake_perf_room(void *context, long wanted, bool raise_limit) {
   return fake->limit - fake_machine_used(fake) - reserve;
 }
 
-/* The kernel's rules, as far as they can trap us: no event of a core that is
- * offline, no exclude bits for msr, members on the core of their leader. */
+/* Those rules of the kernel that the code under test could break: no event on a
+ * core that is offline, no exclude bits for msr, members on the core of their
+ * leader. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
                           int group) {
   struct fake_machine *fake = context;
@@ -449,7 +451,7 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
   if (leader->read_format !=
       (PERF_FORMAT_GROUP | PERF_FORMAT_TOTAL_TIME_ENABLED |
        PERF_FORMAT_TOTAL_TIME_RUNNING))
-    abort(); /* the only one that is agreed on, and the only one played here */
+    abort(); /* the only format that percore uses */
 
   uint64_t words[3 + 16];
   size_t values = 0;

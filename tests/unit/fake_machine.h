@@ -1,8 +1,8 @@
 /* fake_machine: a computer made of memory, for the tests of cycles/.
  *
- * Its cores have a truth (how busy they are) and several witnesses of it: perf
- * counters, /proc/stat, cpuidle. Time stands still but where a test moves it,
- * and each witness can be made to lie, fail or vanish on its own.
+ * The true load of its cores shows in perf counters, /proc/stat and cpuidle. A
+ * test can make each of these wrong, fail or vanish on its own. Time passes
+ * only when a test advances it.
  */
 #ifndef PERCORE_FAKE_MACHINE_H
 #define PERCORE_FAKE_MACHINE_H
@@ -26,22 +26,22 @@ enum {
   FAKE_MSR_MPERF = 0x02,
 };
 
-/* What one core does while time passes: shares of wall time, 0 to 1. NAN is
- * "whatever follows from load". */
+/* What one core does while time passes, as shares of wall time, 0 to 1. NAN: as
+ * follows from load. */
 struct fake_core {
   bool online;
-  double load;      /* the truth: time not halted */
+  double load;      /* the true load: time not halted */
   double seen;      /* in the busy columns of /proc/stat; NAN: load */
-  double iowait;    /* of the idle time, how much is called iowait */
+  double iowait;    /* the part of idle time that is in iowait */
   double steal;     /* taken by the hypervisor while the core ran */
   double woken;     /* taken while it woke: halted time that the column steal
                        has, and the idle columns too unless steal_apart */
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
-  double guest;     /* of `seen`, in virtual machines of this host */
-  double running;   /* of the time, how much perf groups hold their counters */
+  double guest;     /* the part of `seen` in guests of this host */
+  double running;   /* how long perf groups have their counters */
   bool pinned_lost; /* pinned groups read end of file */
   int read_error;   /* errno of every perf_read, 0: none */
-  bool frozen;      /* perf groups read, but stand still */
+  bool frozen;      /* perf groups can be read, but stand still */
   double irq;       /* in the column irq, besides `seen` */
   double column_ns[10];
   double halted_ns;
@@ -50,8 +50,8 @@ struct fake_core {
 
 enum fake_per { FAKE_PER_WALL, FAKE_PER_UNHALTED, FAKE_PER_HALTED };
 
-/* A perf event that can be opened. Where several match, the last one added
- * serves. */
+/* A perf event that can be opened. If several match, the last one added is
+ * used. */
 struct fake_counter {
   uint32_t type;
   uint64_t config;
@@ -59,8 +59,8 @@ struct fake_counter {
   enum fake_per per;
   double hz;
   uint64_t start; /* the value at open: near 2^64 for a wrap */
-  int open_error; /* errno, 0: opens */
-  int opens;      /* counted by the machine */
+  int open_error; /* errno; 0: it opens */
+  int opens;      /* how often it was opened */
 };
 
 struct fake_file;
@@ -74,23 +74,23 @@ struct fake_machine {
   int64_t realtime_offset_ns; /* REALTIME - MONOTONIC */
   uint64_t clock_step_ns;     /* time that passes in each clock_ns() */
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
-  int stat_slow_reads;        /* only so many reads of it; -1: all */
+  int stat_slow_reads;        /* how many reads take that long; -1: all */
   int stat_reads;             /* how often it was read */
   uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
-  int cores_len; /* of cores[]; all possible ones */
+  int cores_len; /* of cores[], all possible cores */
   struct fake_core *cores;
-  bool procstat;               /* /proc/stat made of the cores' columns */
-  bool lxcfs;                  /* which makes it and the list of cores */
+  bool procstat;               /* /proc/stat is made from the cores' columns */
+  bool lxcfs;                  /* provides /proc/stat and the list of cores */
   bool steal_apart;            /* idle columns do not hold steal: give it a BTF
                                   with idle_stealtime */
-  struct core_set stat_hidden; /* rows that are not in it, online or not */
+  struct core_set stat_hidden; /* cores without a row, online or not */
   int procs_running, procs_blocked;
   int cpuidle_states; /* 0: no cpuidle folder; state 0 is POLL */
 
-  bool hotplug_events;     /* changed_cores() hears of fake_machine_online */
-  bool hotplug_lost;       /* the next changed_cores() is -ENOBUFS */
-  struct core_set changed; /* told and forgotten by changed_cores() */
+  bool hotplug_events;     /* changed_cores() reports fake_machine_online */
+  bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
+  struct core_set changed; /* not yet reported by changed_cores() */
 
   struct fake_counter *counters;
   size_t counters_len;
@@ -98,7 +98,7 @@ struct fake_machine {
   size_t descriptors_len;
   int perf_opens;
   int perf_reads;
-  /* Of open files: 0, there is none; else others have so many open. */
+  /* Limits of open files (0: none), and how many others have open. */
   long limit, hard_limit, others;
   struct perf_event_attr last_attr; /* of the last perf_open that succeeded */
 
@@ -112,59 +112,59 @@ struct fake_machine {
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
-/* Writes the sysfs files of such a server anew, for all of its cores. */
+/* Writes the sysfs files of such a server again, for all cores. */
 void fake_machine_plain_server(struct fake_machine *fake);
 
-/* Files by absolute path; a file set again is replaced. A failing file gives
- * -error instead. Directories are there while something is in them. */
+/* Set files by absolute path, replacing the old file. Reading a failing file
+ * returns -error. Directories exist while they contain something. */
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text);
 void fake_machine_filef(struct fake_machine *fake, const char *text,
                         const char *path, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for bytes that may be NUL. */
+/* The same for bytes that may include NUL. */
 void fake_machine_bytes(struct fake_machine *fake, const char *path,
                         const char *bytes, size_t len);
 void fake_machine_fail(struct fake_machine *fake, const char *path, int error);
 void fake_machine_remove(struct fake_machine *fake, const char *path);
 
-/* Adds an event; the pointer lives until the next one is added. */
+/* Adds an event. The pointer is valid until the next event is added. */
 struct fake_counter *fake_machine_counter(struct fake_machine *fake,
                                           uint32_t type, uint64_t config,
                                           enum fake_per per, double hz);
-/* The one that serves (core -1: any), or NULL. */
+/* The counter used on this core (-1: on any core), or NULL. */
 struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
                                                uint32_t type, uint64_t config,
                                                int core);
-/* The msr PMU with its tsc, and where asked for aperf and mperf. */
+/* The msr PMU with tsc and, if wanted, aperf and mperf. */
 void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
 /* PERF_COUNT_HW_REF_CPU_CYCLES, counting at hz while not halted. */
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
-/* A kernel whose structures have these members, with blanks between. */
+/* A kernel whose structures have these members, separated by blanks. */
 void fake_machine_btf(struct fake_machine *fake, const char *members);
-/* A flag word "hypervisor" in /proc/cpuinfo. */
+/* Sets the flag "hypervisor" in /proc/cpuinfo. */
 void fake_machine_hypervisor(struct fake_machine *fake);
 
-/* Lets time pass. */
+/* Advances time. */
 void fake_machine_run(struct fake_machine *fake, uint64_t ns);
-/* Time in which CLOCK_MONOTONIC goes on and nothing else does: a paused VM. */
+/* Pauses the VM: only CLOCK_MONOTONIC advances. */
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
-/* Suspend to RAM: BOOTTIME, REALTIME and the TSC go on, descriptors freeze. */
+/* Suspends to RAM: BOOTTIME, REALTIME and the TSC advance, counters freeze. */
 void fake_machine_suspend(struct fake_machine *fake, uint64_t ns);
-/* Brings a core up or down. What is open on it freezes for ever, and groups
- * dissolve. */
+/* Brings a core online or offline. Counters that are open on it freeze for
+ * ever, and groups dissolve. */
 void fake_machine_online(struct fake_machine *fake, int core, bool online);
-/* All cores alike. */
+/* Sets the load of all cores. */
 void fake_machine_load(struct fake_machine *fake, double load);
 
-/* How many descriptors are open, on one core or (-1) on all. */
+/* How many descriptors are open on one core, or on all (-1). */
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
-/* The core of the n-th one ever opened. */
+/* The core of the n-th descriptor ever opened. */
 int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
-/* Those open on all cores, with those of others. */
+/* How many descriptors are open on all cores, including those of others. */
 long fake_machine_used(const struct fake_machine *fake);
 
-/* A journal that remembers. */
+/* A journal that keeps its lines. */
 struct fake_journal {
   struct journal journal;
   struct {
@@ -174,7 +174,7 @@ struct fake_journal {
   size_t lines_len;
 };
 void fake_journal_open(struct fake_journal *journal);
-/* Lines that hold all of the given words; NULL ends the list. */
+/* Counts the lines that contain all of the given words; NULL ends the list. */
 int fake_journal_count(const struct fake_journal *journal, ...)
     __attribute__((sentinel));
 

@@ -1,4 +1,4 @@
-/* What a fake machine can be set up with in one go, and the journal. */
+/* Ready-made parts of a fake machine, and the journal. */
 #include "fake_machine.h"
 
 #include <stdarg.h>
@@ -101,7 +101,7 @@ static void remember(void *context, enum journal_level level,
                      const char *line) {
   struct fake_journal *journal = context;
   if (journal->lines_len == sizeof journal->line / sizeof journal->line[0])
-    abort(); /* a flood: no operator would read it */
+    abort(); /* too many lines for an operator to read */
   journal->line[journal->lines_len].level = level;
   snprintf(journal->line[journal->lines_len].text, sizeof journal->line[0].text,
            "%s", line);

@@ -52,9 +52,9 @@ void play_end(struct play *play) {
 
 static int sample(struct play *play, uint64_t ns, bool late) {
   size_t len;
-  const struct engine_core *cores = engine_cores(play->engine, &len);
+  const struct core *cores = engine_cores(play->engine, &len);
   for (size_t i = 0; i < len; i++)
-    play->before[cores[i].core] = cores[i].total;
+    play->before[cores[i].number] = cores[i].total;
   fake_machine_run(play->fake, ns);
   return engine_sample(play->engine, late);
 }
@@ -72,23 +72,23 @@ void play_seconds(struct play *play, int seconds) {
     assert_int_equal(play_sample(play, FAKE_SECOND), 0);
 }
 
-const struct engine_core *play_core(const struct play *play, int core) {
+const struct core *play_core(const struct play *play, int core) {
   size_t len;
-  const struct engine_core *cores = engine_cores(play->engine, &len);
+  const struct core *cores = engine_cores(play->engine, &len);
   for (size_t i = 0; i < len; i++)
-    if (cores[i].core == core)
+    if (cores[i].number == core)
       return &cores[i];
   return NULL;
 }
 
 double play_load(const struct play *play, int core) {
-  const struct engine_core *state = play_core(play, core);
+  const struct core *state = play_core(play, core);
   assert_non_null(state);
   return engine_load(&play->before[core], &state->total);
 }
 
 enum source play_source(const struct play *play, int core) {
-  const struct engine_core *state = play_core(play, core);
+  const struct core *state = play_core(play, core);
   return state == NULL ? SOURCE_NONE : state->source;
 }
 
@@ -96,12 +96,26 @@ const struct engine_counts *play_counts(const struct play *play) {
   return engine_counts(play->engine);
 }
 
-void play_proof(struct play *play, enum source source, enum proof proof) {
+/* core -1: all cores. */
+static void set_proof(struct play *play, enum source source, int core,
+                      enum proof proof) {
   int found = 0;
-  for (int i = 0; i < play->engine->candidates_len; i++)
-    if (play->engine->candidates[i].source == source) {
-      play->engine->candidates[i].proof = proof;
-      found++;
-    }
+  for (int i = 0; i < play->engine->candidates_len; i++) {
+    struct candidate *candidate = &play->engine->candidates[i];
+    if (candidate->source != source ||
+        (core >= 0 && !candidate_serves(candidate, core)))
+      continue;
+    candidate->proof = proof;
+    found++;
+  }
   assert_true(found > 0);
+}
+
+void play_proof(struct play *play, enum source source, enum proof proof) {
+  set_proof(play, source, -1, proof);
+}
+
+void play_proof_on(struct play *play, enum source source, int core,
+                   enum proof proof) {
+  set_proof(play, source, core, proof);
 }

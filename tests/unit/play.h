@@ -2,12 +2,14 @@
 #ifndef PERCORE_PLAY_H
 #define PERCORE_PLAY_H
 
+#include "cycles/core.h"
 #include "cycles/engine.h"
 #include "fake_machine.h"
 
-/* Loads out of counters. */
+/* Loads from counters. */
 #define PLAY_EXACT 1e-6
-/* Of source idle over a second: two columns, each cut to a tick of 10 ms. */
+/* Loads of the source idle over a second: two columns, each truncated to a tick
+ * of 10 ms. */
 #define PLAY_SECOND_ERROR 0.0201
 
 #define PLAY_TSC_HZ 2.5e9
@@ -16,38 +18,41 @@
 struct play {
   struct fake_machine *fake;
   struct fake_journal journal;
-  struct engine_options options; /* to be changed before play_open */
+  struct engine_options options; /* change them before play_open */
   struct engine *engine;
-  struct core_total before[PLAY_CORES_MAX]; /* the last sample, by core */
+  struct core_totals before[PLAY_CORES_MAX]; /* at the last sample, by core */
 };
 
 /* A bare-metal machine without any counter; nothing is open yet. */
 void play_start(struct play *play, int cores);
-/* The same with mperf and the frequency, or a virtual one with ref-cycles;
- * every core at this load. */
+/* The same with mperf and the frequency, or a virtual machine with ref-cycles.
+ * Every core has this load. */
 void play_start_mperf(struct play *play, int cores, double load);
 void play_start_ref_cycles(struct play *play, int cores, double load);
-/* Adds cycles, 3e9 a second, and twice as many instructions, and asks for them.
+/* Adds cycles, 3e9 per second, and twice as many instructions, and wants IPC.
  */
 void play_add_ipc(struct play *play);
 void play_open(struct play *play);
 /* Fails the test if a descriptor stays open. */
 void play_end(struct play *play);
 
-/* Lets time pass and samples; the window of the figures below is what lies
- * between this sample and the one before. */
+/* Advance time and sample. The figures below are those of the window between
+ * this sample and the last. */
 int play_sample(struct play *play, uint64_t ns);
 int play_sample_late(struct play *play, uint64_t ns);
-/* Seconds of samples, one each, all of which must succeed. */
+/* Takes one sample per second, each of which must succeed. */
 void play_seconds(struct play *play, int seconds);
 
 /* NULL if the engine has not seen this core. */
-const struct engine_core *play_core(const struct play *play, int core);
+const struct core *play_core(const struct play *play, int core);
 double play_load(const struct play *play, int core);
 enum source play_source(const struct play *play, int core);
 const struct engine_counts *play_counts(const struct play *play);
 
-/* The proof of a source, as if it had been run. */
+/* Sets the proof of a source, as if it had been run. */
 void play_proof(struct play *play, enum source source, enum proof proof);
+/* The same only for the PMU that serves this core. */
+void play_proof_on(struct play *play, enum source source, int core,
+                   enum proof proof);
 
 #endif

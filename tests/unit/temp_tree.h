@@ -1,4 +1,4 @@
-/* temp_tree: a folder of real files for the length of one test. */
+/* temp_tree: a folder of real files during one test. */
 #ifndef PERCORE_TEMP_TREE_H
 #define PERCORE_TEMP_TREE_H
 

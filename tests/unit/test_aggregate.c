@@ -9,7 +9,7 @@
 #define NODE "/sys/devices/system/node"
 #define CPU "/sys/devices/system/cpu"
 
-/* A snapshot of cores that are all online and this busy. */
+/* A snapshot of online cores with these loads. */
 static struct snapshot *make(const double *busy, size_t len) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   snapshot->cores_len = len;
@@ -28,7 +28,7 @@ static const struct aggregate_figures *find(const struct snapshot *snapshot,
   return NULL;
 }
 
-static void mean_least_most_and_stddev_are_those_of_the_loads(void **state) {
+static void mean_min_max_and_stddev_are_those_of_the_loads(void **state) {
   (void)state;
   static const double busy[] = {0.2, 0.4, 0.4, 0.4, 0.5, 0.5, 0.7, 0.9};
   struct snapshot *snapshot = make(busy, 8);
@@ -44,7 +44,7 @@ static void mean_least_most_and_stddev_are_those_of_the_loads(void **state) {
   snapshot_free(snapshot);
 }
 
-static void one_core_has_no_spread(void **state) {
+static void the_stddev_of_one_core_is_0(void **state) {
   (void)state;
   static const double busy[] = {0.3};
   struct snapshot *snapshot = make(busy, 1);
@@ -73,7 +73,7 @@ static void cores_without_value_are_counted_and_left_out(void **state) {
   snapshot_free(snapshot);
 }
 
-static void without_any_value_nothing_is_known(void **state) {
+static void without_any_value_the_aggregate_is_unknown(void **state) {
   (void)state;
   static const double busy[] = {NAN, NAN};
   struct snapshot *snapshot = make(busy, 2);
@@ -91,7 +91,7 @@ static void without_any_value_nothing_is_known(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Which sets
+ * Sets
  */
 
 static struct topology read_topology(struct fake_machine *fake) {
@@ -117,7 +117,7 @@ static void a_plain_machine_has_all_and_its_node(void **state) {
   fake_machine_free(fake);
 }
 
-static void isolated_and_housekeeping_cores_stand_apart(void **state) {
+static void isolated_and_housekeeping_cores_have_aggregates(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_file(fake, CPU "/isolated", "6-7\n");
@@ -142,7 +142,7 @@ static void set_packages(struct fake_machine *fake, int cores_each) {
   }
 }
 
-static void two_nodes_each_have_their_own(void **state) {
+static void each_of_two_nodes_has_an_aggregate(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_file(fake, NODE "/node0/cpulist", "0-3\n");
@@ -153,14 +153,14 @@ static void two_nodes_each_have_their_own(void **state) {
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_near(find(snapshot, "node0")->mean, 0.1875, 1e-12);
   assert_near(find(snapshot, "node1")->mean, 0.6875, 1e-12);
-  assert_null(find(snapshot, "package0")); /* would be node0 again */
+  assert_null(find(snapshot, "package0")); /* equals node0 */
   assert_null(find(snapshot, "package1"));
   snapshot_free(snapshot);
   topology_free(&topology);
   fake_machine_free(fake);
 }
 
-static void a_package_of_several_nodes_has_its_own(void **state) {
+static void a_package_of_several_nodes_has_an_aggregate(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   for (int node = 0; node < 4; node++) {
@@ -180,7 +180,7 @@ static void a_package_of_several_nodes_has_its_own(void **state) {
   fake_machine_free(fake);
 }
 
-static void without_nodes_packages_stand_for_themselves(void **state) {
+static void without_nodes_packages_have_aggregates(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   fake_machine_remove(fake, NODE "/node0/cpulist");
@@ -195,7 +195,7 @@ static void without_nodes_packages_stand_for_themselves(void **state) {
   fake_machine_free(fake);
 }
 
-static void groups_come_under_their_names(void **state) {
+static void groups_have_aggregates_under_their_names(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   struct figures_group groups[3] = {
@@ -216,7 +216,7 @@ static void groups_come_under_their_names(void **state) {
 }
 
 static void
-a_set_whose_cores_have_no_value_is_there_all_the_same(void **state) {
+a_set_whose_cores_have_no_value_still_has_an_aggregate(void **state) {
   (void)state;
   static const double busy[] = {0.5, NAN};
   struct fake_machine *fake = fake_machine_new(2);
@@ -233,17 +233,17 @@ a_set_whose_cores_have_no_value_is_there_all_the_same(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mean_least_most_and_stddev_are_those_of_the_loads),
-      cmocka_unit_test(one_core_has_no_spread),
+      cmocka_unit_test(mean_min_max_and_stddev_are_those_of_the_loads),
+      cmocka_unit_test(the_stddev_of_one_core_is_0),
       cmocka_unit_test(cores_without_value_are_counted_and_left_out),
-      cmocka_unit_test(without_any_value_nothing_is_known),
+      cmocka_unit_test(without_any_value_the_aggregate_is_unknown),
       cmocka_unit_test(a_plain_machine_has_all_and_its_node),
-      cmocka_unit_test(isolated_and_housekeeping_cores_stand_apart),
-      cmocka_unit_test(two_nodes_each_have_their_own),
-      cmocka_unit_test(a_package_of_several_nodes_has_its_own),
-      cmocka_unit_test(without_nodes_packages_stand_for_themselves),
-      cmocka_unit_test(groups_come_under_their_names),
-      cmocka_unit_test(a_set_whose_cores_have_no_value_is_there_all_the_same),
+      cmocka_unit_test(isolated_and_housekeeping_cores_have_aggregates),
+      cmocka_unit_test(each_of_two_nodes_has_an_aggregate),
+      cmocka_unit_test(a_package_of_several_nodes_has_an_aggregate),
+      cmocka_unit_test(without_nodes_packages_have_aggregates),
+      cmocka_unit_test(groups_have_aggregates_under_their_names),
+      cmocka_unit_test(a_set_whose_cores_have_no_value_still_has_an_aggregate),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -27,7 +27,7 @@ static void a_list_of_numbers_and_ranges_is_read(void **state) {
   assert_int_equal(core_set_count(&set), 7);
 }
 
-static void what_was_in_the_set_before_is_forgotten(void **state) {
+static void parsing_replaces_the_old_members(void **state) {
   (void)state;
   struct core_set set;
   memset(&set, 0xff, sizeof set);
@@ -35,7 +35,7 @@ static void what_was_in_the_set_before_is_forgotten(void **state) {
   assert_int_equal(core_set_count(&set), 1);
 }
 
-static void a_list_of_nothing_or_blanks_is_the_empty_set(void **state) {
+static void an_empty_list_is_the_empty_set(void **state) {
   (void)state;
   struct core_set set;
   static const char *const empty[] = {"", " ", "\n", " \t\n "};
@@ -64,7 +64,7 @@ static void a_stride_takes_the_first_few_of_each_group(void **state) {
   assert_string_equal(round_trip("2-3:1/100"), "2");
 }
 
-static void what_is_not_a_list_is_refused(void **state) {
+static void text_that_is_not_a_list_is_refused(void **state) {
   (void)state;
   static const char *const bad[] = {
       "x",      "1,",      ",1",     "1,,2",   "-",       "-1",      "1-",
@@ -85,7 +85,7 @@ static void a_range_that_runs_backwards_is_refused(void **state) {
   assert_int_equal(core_set_parse(&set, "0-1,8191-0"), -EINVAL);
 }
 
-static void core_8191_is_the_last_that_can_be_named(void **state) {
+static void core_8191_is_the_highest_that_is_accepted(void **state) {
   (void)state;
   struct core_set set;
   assert_int_equal(core_set_parse(&set, "0-8191"), 0);
@@ -111,7 +111,7 @@ static void a_set_is_written_as_the_shortest_list(void **state) {
   assert_string_equal(round_trip(""), "");
 }
 
-static void the_longest_list_there_is_survives_a_round_trip(void **state) {
+static void the_longest_possible_list_survives_a_round_trip(void **state) {
   (void)state;
   struct core_set set, again;
   static char text[CORES_MAX * 5];
@@ -124,7 +124,7 @@ static void the_longest_list_there_is_survives_a_round_trip(void **state) {
   assert_true(core_set_equal(&set, &again));
 }
 
-static void a_list_too_long_is_cut_after_a_whole_range(void **state) {
+static void a_list_that_does_not_fit_is_cut_after_a_whole_range(void **state) {
   (void)state;
   struct core_set set;
   core_set_parse(&set, "0-3,10-12,100");
@@ -151,7 +151,7 @@ static void a_list_too_long_is_cut_after_a_whole_range(void **state) {
   assert_int_equal(untouched, '#');
 }
 
-static void cores_that_cannot_be_are_never_members(void **state) {
+static void impossible_core_numbers_are_never_members(void **state) {
   (void)state;
   struct core_set set;
   core_set_clear(&set);
@@ -164,7 +164,7 @@ static void cores_that_cannot_be_are_never_members(void **state) {
   assert_int_equal(core_set_next(&set, CORES_MAX + 5), -1);
 }
 
-static void the_next_member_lies_behind_the_gap(void **state) {
+static void the_next_member_is_found_after_a_gap(void **state) {
   (void)state;
   struct core_set set;
   core_set_clear(&set);
@@ -176,7 +176,7 @@ static void the_next_member_lies_behind_the_gap(void **state) {
   assert_int_equal(core_set_count(&set), 8);
 }
 
-static void union_intersection_and_difference_are_those_of_sets(void **state) {
+static void union_intersection_and_difference_follow_set_theory(void **state) {
   (void)state;
   struct core_set a, b, set;
   char text[64];
@@ -200,20 +200,20 @@ static void union_intersection_and_difference_are_those_of_sets(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_list_of_numbers_and_ranges_is_read),
-      cmocka_unit_test(what_was_in_the_set_before_is_forgotten),
-      cmocka_unit_test(a_list_of_nothing_or_blanks_is_the_empty_set),
+      cmocka_unit_test(parsing_replaces_the_old_members),
+      cmocka_unit_test(an_empty_list_is_the_empty_set),
       cmocka_unit_test(blanks_around_numbers_do_not_matter),
       cmocka_unit_test(order_and_overlaps_do_not_matter),
       cmocka_unit_test(a_stride_takes_the_first_few_of_each_group),
-      cmocka_unit_test(what_is_not_a_list_is_refused),
+      cmocka_unit_test(text_that_is_not_a_list_is_refused),
       cmocka_unit_test(a_range_that_runs_backwards_is_refused),
-      cmocka_unit_test(core_8191_is_the_last_that_can_be_named),
+      cmocka_unit_test(core_8191_is_the_highest_that_is_accepted),
       cmocka_unit_test(a_set_is_written_as_the_shortest_list),
-      cmocka_unit_test(the_longest_list_there_is_survives_a_round_trip),
-      cmocka_unit_test(a_list_too_long_is_cut_after_a_whole_range),
-      cmocka_unit_test(cores_that_cannot_be_are_never_members),
-      cmocka_unit_test(the_next_member_lies_behind_the_gap),
-      cmocka_unit_test(union_intersection_and_difference_are_those_of_sets),
+      cmocka_unit_test(the_longest_possible_list_survives_a_round_trip),
+      cmocka_unit_test(a_list_that_does_not_fit_is_cut_after_a_whole_range),
+      cmocka_unit_test(impossible_core_numbers_are_never_members),
+      cmocka_unit_test(the_next_member_is_found_after_a_gap),
+      cmocka_unit_test(union_intersection_and_difference_follow_set_theory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,7 +46,7 @@ static void states_have_their_names_times_and_entries(void **state) {
   assert_int_equal(cpuidle.state[2].entries, 800);
 }
 
-static void polling_is_no_halt(void **state) {
+static void polling_is_not_halting(void **state) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   add(fake, 0, "POLL\n", "1000000\n", "500\n");
@@ -58,7 +58,7 @@ static void polling_is_no_halt(void **state) {
   assert_int_equal(cpuidle_halted_ns(&cpuidle), 35000);
 }
 
-static void names_are_fit_for_a_metric(void **state) {
+static void names_are_made_fit_for_a_metric(void **state) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   add(fake, 0, "C1-HSW\n", "1\n", "1\n");
@@ -87,7 +87,7 @@ static void a_state_that_cannot_be_read_ends_the_list(void **state) {
              {"1\n", ""},
              {"x\n", "1\n"},
              {"1\n", "-1\n"},
-             {"18446744073709551615\n", "1\n"}, /* no nanoseconds */
+             {"18446744073709551615\n", "1\n"}, /* too large for nanoseconds */
              {"99999999999999999999\n", "1\n"}};
   for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
     add(fake, 0, "POLL\n", "1\n", "1\n");
@@ -101,7 +101,7 @@ static void a_state_that_cannot_be_read_ends_the_list(void **state) {
   assert_int_equal(cpuidle_read(&cpuidle, &fake->machine, 0), 1);
 }
 
-static void more_states_than_there_can_be_are_left_out(void **state) {
+static void states_beyond_the_maximum_are_ignored(void **state) {
   struct fake_machine *fake = *state;
   struct cpuidle cpuidle;
   for (int i = 0; i < 2 * CPUIDLE_STATES_MAX; i++)
@@ -110,7 +110,7 @@ static void more_states_than_there_can_be_are_left_out(void **state) {
                    CPUIDLE_STATES_MAX);
 }
 
-static void each_core_has_its_own(void **state) {
+static void each_core_has_states_of_its_own(void **state) {
   struct fake_machine *fake = fake_machine_new(2);
   struct cpuidle cpuidle;
   (void)state;
@@ -131,12 +131,12 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(a_core_without_an_idle_driver_has_no_states),
       TEST(states_have_their_names_times_and_entries),
-      TEST(polling_is_no_halt),
-      TEST(names_are_fit_for_a_metric),
+      TEST(polling_is_not_halting),
+      TEST(names_are_made_fit_for_a_metric),
       TEST(a_state_without_a_name_ends_the_list),
       TEST(a_state_that_cannot_be_read_ends_the_list),
-      TEST(more_states_than_there_can_be_are_left_out),
-      TEST(each_core_has_its_own),
+      TEST(states_beyond_the_maximum_are_ignored),
+      TEST(each_core_has_states_of_its_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

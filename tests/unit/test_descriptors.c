@@ -1,4 +1,4 @@
-/* The limit of open files of this very process, with plenty of them open. */
+/* The limit of open files of this process, with many files open. */
 #include "unit.h"
 
 #include "base/descriptors.h"
@@ -11,8 +11,9 @@
 
 #define OPENED 600
 
-/* In a child, so that neither limit nor descriptors outlive a test. Everything
- * from 3 on is closed first: how many this process has is not ours to say. */
+/* Runs in a child, so that neither limit nor descriptors outlive a test. The
+ * child first closes all descriptors from 3 on, because their number is
+ * unknown. */
 static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   pid_t child = fork();
   assert_true(child >= 0);
@@ -31,7 +32,7 @@ static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   assert_int_equal(status, 0);
 }
 
-/* cmocka's assertions would go on in the child with the other tests. */
+/* A failed assertion of cmocka would run the other tests in the child. */
 #define CHECK(condition)                                                       \
   do                                                                           \
     if (!(condition))                                                          \
@@ -50,7 +51,7 @@ static void expect_what_is_left(void) {
   CHECK(descriptors_available() == 1024 - OPENED - DESCRIPTORS_RESERVE - 1);
 }
 
-static void what_is_open_and_the_reserve_are_not_available(void **state) {
+static void open_descriptors_and_the_reserve_are_not_available(void **state) {
   (void)state;
   in_a_child(1024, 2048, expect_what_is_left);
 }
@@ -67,7 +68,7 @@ static void expect_same_limit(void) {
   CHECK(soft_limit() == 1024);
 }
 
-static void the_limit_stays_where_there_is_room(void **state) {
+static void the_limit_is_not_raised_if_there_is_room(void **state) {
   (void)state;
   in_a_child(1024, 4096, expect_same_limit);
 }
@@ -116,7 +117,7 @@ static void expect_move(void) {
   CHECK(fcntl(high, F_GETFD) == FD_CLOEXEC);
 }
 
-static void where_the_low_numbers_get_few_ours_are_moved_up(void **state) {
+static void if_low_numbers_are_scarce_descriptors_are_moved_up(void **state) {
   (void)state;
   in_a_child(2048, 4096, expect_move);
 }
@@ -134,13 +135,13 @@ static void below_a_limit_of_1024_nothing_is_moved(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_is_open_and_the_reserve_are_not_available),
+      cmocka_unit_test(open_descriptors_and_the_reserve_are_not_available),
       cmocka_unit_test(within_the_reserve_none_are_available),
-      cmocka_unit_test(the_limit_stays_where_there_is_room),
+      cmocka_unit_test(the_limit_is_not_raised_if_there_is_room),
       cmocka_unit_test(the_limit_is_raised_to_what_is_needed),
       cmocka_unit_test(the_hard_limit_is_not_passed),
       cmocka_unit_test(a_limit_is_never_lowered),
-      cmocka_unit_test(where_the_low_numbers_get_few_ours_are_moved_up),
+      cmocka_unit_test(if_low_numbers_are_scarce_descriptors_are_moved_up),
       cmocka_unit_test(below_a_limit_of_1024_nothing_is_moved),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

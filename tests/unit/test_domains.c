@@ -1,4 +1,4 @@
-/* Residencies and power of packages, on machines that have such PMUs. */
+/* Residencies and power of packages, on machines with such PMUs. */
 #include "unit.h"
 
 #include "cycles/domains.h"
@@ -30,8 +30,8 @@ static void add_event(struct fake_machine *fake, const char *pmu, int type,
                        hz);
 }
 
-/* Two packages of two cores each: 40 % in C6, 30 % in package C2, 100 W, of
- * which 20 W in memory. */
+/* Two packages of two cores each: 40 % in C6, 30 % in package C2, and 100 W, 20
+ * W of which is memory. */
 static void start(struct play *play) {
   play_start(play, 4);
   struct fake_machine *fake = play->fake;
@@ -57,7 +57,7 @@ static void start(struct play *play) {
                        core);
 }
 
-/* The value of an interval of 10 s, NAN if there is none. */
+/* The value over an interval of 10 s, or NAN. */
 static double value_of(struct domains *domains, struct fake_machine *fake,
                        enum domain_kind kind, const char *name, int where) {
   size_t len;
@@ -70,7 +70,7 @@ static double value_of(struct domains *domains, struct fake_machine *fake,
         (kind == DOMAIN_CORE_RESIDENCY ? figures[i].core
                                        : figures[i].package) == where &&
         !isnan(figures[i].value)) {
-      assert_nan(value); /* one figure for each */
+      assert_nan(value); /* one figure per package */
       value = figures[i].value;
     }
   return value;
@@ -103,7 +103,7 @@ residencies_are_shares_of_time_and_energy_is_in_watts(void **state) {
   end(&play, domains);
 }
 
-static void what_is_not_asked_for_is_not_opened(void **state) {
+static void counters_that_are_not_wanted_are_not_opened(void **state) {
   (void)state;
   struct play play;
   start(&play);
@@ -130,7 +130,7 @@ static void nothing_is_read_through_an_isolated_core(void **state) {
   end(&play, domains);
 }
 
-static void after_hotplug_counters_are_opened_anew(void **state) {
+static void after_hotplug_counters_are_reopened(void **state) {
   (void)state;
   struct play play;
   start(&play);
@@ -145,7 +145,7 @@ static void after_hotplug_counters_are_opened_anew(void **state) {
   end(&play, domains);
 }
 
-static void dies_of_one_package_have_one_figure(void **state) {
+static void the_dies_of_a_package_share_one_figure(void **state) {
   (void)state;
   struct play play;
   start(&play);
@@ -162,7 +162,7 @@ static void dies_of_one_package_have_one_figure(void **state) {
   end(&play, domains);
 }
 
-static void what_cannot_be_opened_is_said_once(void **state) {
+static void a_counter_that_cannot_be_opened_is_reported_once(void **state) {
   (void)state;
   struct play play;
   start(&play);
@@ -177,7 +177,7 @@ static void what_cannot_be_opened_is_said_once(void **state) {
   end(&play, domains);
 }
 
-static void others_keep_their_descriptors(void **state) {
+static void descriptors_are_left_for_the_rest_of_the_process(void **state) {
   (void)state;
   struct play play;
   start(&play);
@@ -194,12 +194,12 @@ static void others_keep_their_descriptors(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(residencies_are_shares_of_time_and_energy_is_in_watts),
-      cmocka_unit_test(what_is_not_asked_for_is_not_opened),
+      cmocka_unit_test(counters_that_are_not_wanted_are_not_opened),
       cmocka_unit_test(nothing_is_read_through_an_isolated_core),
-      cmocka_unit_test(after_hotplug_counters_are_opened_anew),
-      cmocka_unit_test(dies_of_one_package_have_one_figure),
-      cmocka_unit_test(what_cannot_be_opened_is_said_once),
-      cmocka_unit_test(others_keep_their_descriptors),
+      cmocka_unit_test(after_hotplug_counters_are_reopened),
+      cmocka_unit_test(the_dies_of_a_package_share_one_figure),
+      cmocka_unit_test(a_counter_that_cannot_be_opened_is_reported_once),
+      cmocka_unit_test(descriptors_are_left_for_the_rest_of_the_process),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,4 @@
-/* A machine without a TSC, whose PMUs count the cycles of its system counter.
- */
+/* A machine without a TSC, whose PMUs count cycles of the system counter. */
 #include "unit.h"
 
 #include "play.h"

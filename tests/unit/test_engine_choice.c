@@ -43,8 +43,8 @@ static void without_mperf_ref_cycles_serve(void **state) {
   play_end(&play);
 }
 
-/* There MPERF may be that of the physical core, which never halts for us. */
-static void under_a_hypervisor_mperf_is_not_taken_by_itself(void **state) {
+/* MPERF may belong to the physical core, which does not halt when ours does. */
+static void under_a_hypervisor_auto_does_not_choose_mperf(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -58,7 +58,7 @@ static void under_a_hypervisor_mperf_is_not_taken_by_itself(void **state) {
 }
 
 static void
-under_a_hypervisor_mperf_by_name_serves_once_it_is_proven(void **state) {
+under_a_hypervisor_mperf_serves_if_it_is_named_and_proven(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -77,8 +77,7 @@ under_a_hypervisor_mperf_by_name_serves_once_it_is_proven(void **state) {
   play_end(&play);
 }
 
-static void
-on_bare_metal_a_pending_or_unproven_counter_serves_as_such(void **state) {
+static void on_bare_metal_a_pending_or_unproven_counter_serves(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.5);
@@ -105,7 +104,7 @@ static void a_refuted_counter_never_serves(void **state) {
   play_end(&play);
 }
 
-static void where_guests_run_ref_cycles_need_to_be_named(void **state) {
+static void on_a_host_with_guests_ref_cycles_must_be_named(void **state) {
   (void)state;
   static const struct {
     const char *path, *text;
@@ -114,7 +113,8 @@ static void where_guests_run_ref_cycles_need_to_be_named(void **state) {
       {"/sys/module/kvm_intel/refcnt", "0\n", true},
       {"/sys/module/kvm_intel/refcnt", "7\n", false},
       {"/sys/module/kvm_amd/refcnt", "1\n", false},
-      {"/sys/module/kvm_amd/parameters/npt", "1\n", false}, /* built in */
+      {"/sys/module/kvm_amd/parameters/npt", "1\n",
+       false}, /* KVM is built in */
   };
   for (size_t i = 0; i < sizeof hosts / sizeof hosts[0]; i++)
     for (int named = 0; named < 2; named++) {
@@ -134,8 +134,8 @@ static void where_guests_run_ref_cycles_need_to_be_named(void **state) {
     }
 }
 
-/* Events of msr exclude nothing and cannot keep a guest from starting. */
-static void where_guests_run_mperf_still_serves(void **state) {
+/* Events of msr cannot keep a guest from starting. */
+static void on_a_host_with_guests_mperf_still_serves(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.25);
@@ -158,7 +158,8 @@ static void the_source_idle_by_name_opens_no_counter(void **state) {
   play_end(&play);
 }
 
-static void a_named_source_that_is_not_to_be_had_is_warned_of(void **state) {
+static void
+a_warning_names_a_configured_source_that_is_unavailable(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -211,7 +212,7 @@ static void an_event_of_another_rate_is_never_divided_by_the_tsc(void **state) {
   play_end(&play);
 }
 
-static void an_event_without_base_frequency_is_not_guessed_at(void **state) {
+static void the_frequency_of_an_event_is_not_guessed(void **state) {
   (void)state;
   struct play play;
   start_event(&play, 24e6, 0.42);
@@ -223,7 +224,7 @@ static void an_event_without_base_frequency_is_not_guessed_at(void **state) {
   play_end(&play);
 }
 
-static void the_source_event_without_an_event_is_a_contradiction(void **state) {
+static void the_source_event_without_an_event_is_refused(void **state) {
   (void)state;
   struct play play;
   struct engine *engine = NULL;
@@ -234,7 +235,7 @@ static void the_source_event_without_an_event_is_a_contradiction(void **state) {
   play_end(&play);
 }
 
-static void an_event_that_cannot_be_parsed_is_said(void **state) {
+static void a_warning_names_an_event_that_cannot_be_parsed(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -284,7 +285,7 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
   play_end(&play);
 }
 
-/* There it would open, and count something else. */
+/* On such a core the event would open, but count something else. */
 static void
 no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   (void)state;
@@ -305,7 +306,7 @@ no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   play_end(&play);
 }
 
-static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
+static void a_failed_pmu_of_a_hybrid_does_not_affect_the_other(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play);
@@ -323,7 +324,7 @@ static void one_pmu_of_a_hybrid_that_fails_leaves_the_other(void **state) {
   play_end(&play);
 }
 
-static void a_configured_tsc_that_is_not_to_be_had_is_warned_of(void **state) {
+static void a_warning_says_that_a_configured_tsc_is_unavailable(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.5);
@@ -365,7 +366,7 @@ static void isolated_cores_are_not_disturbed(void **state) {
   play_end(&play);
 }
 
-static void cores_without_tick_are_not_disturbed_either(void **state) {
+static void nohz_full_cores_are_not_disturbed(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -378,8 +379,7 @@ static void cores_without_tick_are_not_disturbed_either(void **state) {
   play_end(&play);
 }
 
-static void
-isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
+static void isolated_cores_are_read_by_hardware_if_configured(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.4);
@@ -393,7 +393,7 @@ isolated_cores_are_read_by_hardware_where_that_is_wanted(void **state) {
   play_end(&play);
 }
 
-static void isolated_cores_may_be_skipped(void **state) {
+static void isolated_cores_can_be_skipped(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -424,7 +424,7 @@ static void isolated_partitions_of_cgroups_are_not_disturbed(void **state) {
 }
 
 static void
-a_core_isolated_in_operation_is_left_alone_within_a_minute(void **state) {
+a_core_isolated_later_is_left_undisturbed_within_a_minute(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -500,33 +500,31 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bare_metal_is_measured_by_mperf),
       cmocka_unit_test(without_mperf_ref_cycles_serve),
-      cmocka_unit_test(under_a_hypervisor_mperf_is_not_taken_by_itself),
+      cmocka_unit_test(under_a_hypervisor_auto_does_not_choose_mperf),
       cmocka_unit_test(
-          under_a_hypervisor_mperf_by_name_serves_once_it_is_proven),
-      cmocka_unit_test(
-          on_bare_metal_a_pending_or_unproven_counter_serves_as_such),
+          under_a_hypervisor_mperf_serves_if_it_is_named_and_proven),
+      cmocka_unit_test(on_bare_metal_a_pending_or_unproven_counter_serves),
       cmocka_unit_test(a_refuted_counter_never_serves),
-      cmocka_unit_test(where_guests_run_ref_cycles_need_to_be_named),
-      cmocka_unit_test(where_guests_run_mperf_still_serves),
+      cmocka_unit_test(on_a_host_with_guests_ref_cycles_must_be_named),
+      cmocka_unit_test(on_a_host_with_guests_mperf_still_serves),
       cmocka_unit_test(the_source_idle_by_name_opens_no_counter),
-      cmocka_unit_test(a_named_source_that_is_not_to_be_had_is_warned_of),
+      cmocka_unit_test(a_warning_names_a_configured_source_that_is_unavailable),
       cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),
       cmocka_unit_test(an_event_of_another_rate_is_never_divided_by_the_tsc),
-      cmocka_unit_test(an_event_without_base_frequency_is_not_guessed_at),
-      cmocka_unit_test(the_source_event_without_an_event_is_a_contradiction),
-      cmocka_unit_test(an_event_that_cannot_be_parsed_is_said),
+      cmocka_unit_test(the_frequency_of_an_event_is_not_guessed),
+      cmocka_unit_test(the_source_event_without_an_event_is_refused),
+      cmocka_unit_test(a_warning_names_an_event_that_cannot_be_parsed),
       cmocka_unit_test(each_core_of_a_hybrid_is_read_through_its_own_pmu),
       cmocka_unit_test(no_core_of_a_hybrid_is_read_through_the_pmu_of_another),
-      cmocka_unit_test(one_pmu_of_a_hybrid_that_fails_leaves_the_other),
-      cmocka_unit_test(a_configured_tsc_that_is_not_to_be_had_is_warned_of),
+      cmocka_unit_test(a_failed_pmu_of_a_hybrid_does_not_affect_the_other),
+      cmocka_unit_test(a_warning_says_that_a_configured_tsc_is_unavailable),
       cmocka_unit_test(isolated_cores_are_not_disturbed),
-      cmocka_unit_test(cores_without_tick_are_not_disturbed_either),
-      cmocka_unit_test(
-          isolated_cores_are_read_by_hardware_where_that_is_wanted),
-      cmocka_unit_test(isolated_cores_may_be_skipped),
+      cmocka_unit_test(nohz_full_cores_are_not_disturbed),
+      cmocka_unit_test(isolated_cores_are_read_by_hardware_if_configured),
+      cmocka_unit_test(isolated_cores_can_be_skipped),
       cmocka_unit_test(isolated_partitions_of_cgroups_are_not_disturbed),
       cmocka_unit_test(
-          a_core_isolated_in_operation_is_left_alone_within_a_minute),
+          a_core_isolated_later_is_left_undisturbed_within_a_minute),
       cmocka_unit_test(cores_that_an_option_names_are_not_disturbed),
       cmocka_unit_test(no_counter_is_calibrated_on_an_isolated_core),
       cmocka_unit_test(

@@ -1,8 +1,8 @@
-/* When a hardware source is caught seeing less than there was; and all that
- * must not be held against it. */
+/* When a hardware source is condemned for missing work, and when it must not
+ * be. */
 #include "unit.h"
 
-#include "cycles/condemn.h"
+#include "cycles/engine_private.h"
 #include "play.h"
 
 #include <string.h>
@@ -13,30 +13,30 @@
  * The judgement alone
  */
 
-/* How many of a row of equal windows it takes; 0 if 100 are not enough. */
+/* How many equal windows condemn a source; 0 if 100 do not. */
 static int windows_to_condemn(double hardware, double kernel, double steal,
                               uint64_t bracket_ns, bool tick_sampled) {
-  struct condemn condemn = {0};
+  int low_windows = 0;
   for (int window = 1; window <= 100; window++)
-    if (condemn_judge(&condemn, hardware, kernel, steal, bracket_ns,
-                      tick_sampled))
+    if (engine_condemns(&low_windows, hardware, kernel, steal, bracket_ns,
+                        tick_sampled))
       return window;
   return 0;
 }
 
-static void three_windows_under_the_kernel_condemn(void **state) {
+static void three_windows_below_the_kernel_condemn_a_source(void **state) {
   (void)state;
   assert_int_equal(windows_to_condemn(0.40, 0.46, 0, MS, false), 3);
   assert_int_equal(windows_to_condemn(0, 1, 0, MS, false), 3);
 }
 
-static void under_5_points_nothing_is_held_against_it(void **state) {
+static void less_than_5_points_below_the_kernel_is_accepted(void **state) {
   (void)state;
   assert_int_equal(windows_to_condemn(0.40, 0.4499, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.40, 0.40, 0, MS, false), 0);
 }
 
-static void hardware_above_the_kernel_never_condemns(void **state) {
+static void a_source_above_the_kernel_is_never_condemned(void **state) {
   (void)state;
   assert_int_equal(windows_to_condemn(1, 0, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0.5, 0.1, 0, MS, false), 0);
@@ -55,42 +55,44 @@ static void windows_with_a_slow_read_are_skipped(void **state) {
   assert_int_equal(windows_to_condemn(0, 1, 0, 5 * MS, false), 3);
 }
 
-static void a_tick_sampled_kernel_condemns_nobody(void **state) {
+static void
+tick_sampled_idle_time_proves_nothing_against_a_source(void **state) {
   (void)state;
   assert_int_equal(windows_to_condemn(0, 1, 0, MS, true), 0);
 }
 
-static void what_is_not_known_condemns_nobody(void **state) {
+static void unknown_figures_prove_nothing_against_a_source(void **state) {
   (void)state;
   assert_int_equal(windows_to_condemn(NAN, 1, 0, MS, false), 0);
   assert_int_equal(windows_to_condemn(0, NAN, 0, MS, false), 0);
 }
 
-static void one_good_window_breaks_the_row(void **state) {
+static void one_good_window_interrupts_the_sequence(void **state) {
   (void)state;
-  struct condemn condemn = {0};
+  int low_windows = 0;
   for (int i = 0; i < 20; i++) {
-    assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-    assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-    assert_false(condemn_judge(&condemn, 1, 1, 0, MS, false));
+    assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+    assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+    assert_false(engine_condemns(&low_windows, 1, 1, 0, MS, false));
   }
 }
 
-static void a_skipped_window_neither_counts_nor_breaks_the_row(void **state) {
+static void a_skipped_window_neither_counts_nor_interrupts(void **state) {
   (void)state;
-  struct condemn condemn = {0};
-  assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-  assert_false(condemn_judge(&condemn, 0, 1, 0.5, MS, false));
-  assert_false(condemn_judge(&condemn, 0, 1, 0, MS, false));
-  assert_false(condemn_judge(&condemn, NAN, 1, 0, MS, false));
-  assert_true(condemn_judge(&condemn, 0, 1, 0, MS, false));
+  int low_windows = 0;
+  assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+  assert_false(engine_condemns(&low_windows, 0, 1, 0.5, MS, false));
+  assert_false(engine_condemns(&low_windows, 0, 1, 0, MS, false));
+  assert_false(engine_condemns(&low_windows, NAN, 1, 0, MS, false));
+  assert_true(engine_condemns(&low_windows, 0, 1, 0, MS, false));
 }
 
-static void after_a_verdict_the_row_begins_anew(void **state) {
+static void after_a_verdict_the_count_starts_again(void **state) {
   (void)state;
-  struct condemn condemn = {0};
+  int low_windows = 0;
   for (int i = 1; i <= 9; i++)
-    assert_int_equal(condemn_judge(&condemn, 0, 1, 0, MS, false), i % 3 == 0);
+    assert_int_equal(engine_condemns(&low_windows, 0, 1, 0, MS, false),
+                     i % 3 == 0);
 }
 
 /* ---------------------------------------------------------------------------
@@ -108,7 +110,7 @@ static void start(struct play *play, double load, double seen_by_mperf) {
 }
 
 static void
-a_counter_that_misses_work_gives_way_to_the_next_source(void **state) {
+a_counter_that_misses_work_is_replaced_by_the_next_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -132,7 +134,7 @@ static void one_line_names_both_sources_and_why(void **state) {
   play_end(&play);
 }
 
-static void one_core_condemns_for_itself_alone(void **state) {
+static void a_source_is_condemned_per_core(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -164,7 +166,7 @@ static void the_next_source_may_be_another_counter(void **state) {
   play_end(&play);
 }
 
-static void no_single_sample_condemns(void **state) {
+static void a_single_sample_condemns_no_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -192,8 +194,8 @@ static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
   play_end(&play);
 }
 
-/* Two lines each quarter of an hour, not one each sample. */
-static void a_source_that_goes_on_lying_is_condemned_again(void **state) {
+/* Two lines per quarter of an hour, not one per sample. */
+static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -203,8 +205,10 @@ static void a_source_that_goes_on_lying_is_condemned_again(void **state) {
   play_end(&play);
 }
 
-/* XDP and softirq run inside the halt state, which the kernel calls idle. */
-static void work_that_the_kernel_calls_idle_condemns_nobody(void **state) {
+/* XDP and softirqs run inside the halt state, which the kernel counts as idle.
+ */
+static void
+work_that_the_kernel_counts_as_idle_condemns_no_source(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 1);
@@ -217,7 +221,7 @@ static void work_that_the_kernel_calls_idle_condemns_nobody(void **state) {
   play_end(&play);
 }
 
-static void steal_condemns_nobody(void **state) {
+static void steal_condemns_no_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.3);
@@ -227,7 +231,7 @@ static void steal_condemns_nobody(void **state) {
   play_end(&play);
 }
 
-static void slow_reads_of_proc_stat_condemn_nobody(void **state) {
+static void slow_reads_of_proc_stat_condemn_no_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.3);
@@ -238,7 +242,7 @@ static void slow_reads_of_proc_stat_condemn_nobody(void **state) {
   play_end(&play);
 }
 
-static void tick_sampled_idle_time_condemns_nobody(void **state) {
+static void tick_sampled_idle_time_condemns_no_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.3);
@@ -248,7 +252,7 @@ static void tick_sampled_idle_time_condemns_nobody(void **state) {
   play_end(&play);
 }
 
-static void renumbered_rows_condemn_nobody(void **state) {
+static void renumbered_rows_condemn_no_source(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.3);
@@ -258,9 +262,9 @@ static void renumbered_rows_condemn_nobody(void **state) {
   play_end(&play);
 }
 
-/* A host whose guest has the core for itself and halts it (-overcommit
+/* A host whose guest has a core of its own and halts it (-overcommit
  * cpu-pm=on): to the kernel the guest runs all the time. */
-static void guests_that_halt_by_themselves_condemn_nobody(void **state) {
+static void guests_that_halt_by_themselves_condemn_no_source(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.03);
@@ -274,8 +278,8 @@ static void guests_that_halt_by_themselves_condemn_nobody(void **state) {
   play_end(&play);
 }
 
-/* What a counter misses beside a guest is still held against it. */
-static void a_guest_does_not_excuse_what_the_host_does(void **state) {
+/* A counter that misses work of the host is still condemned. */
+static void a_guest_does_not_excuse_work_of_the_host(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.9, 0.2);
@@ -285,7 +289,7 @@ static void a_guest_does_not_excuse_what_the_host_does(void **state) {
   play_end(&play);
 }
 
-/* The core had 60 %, its hypervisor took 30 % and does not say so. */
+/* The core ran for 60 %, and its hypervisor took 30 % without reporting it. */
 static void start_without_steal(struct play *play) {
   play_start_ref_cycles(play, 2, 0.6);
   play->fake->cores[1].idle = 0.1;
@@ -294,7 +298,7 @@ static void start_without_steal(struct play *play) {
 }
 
 static void
-under_a_hypervisor_that_never_reported_steal_it_is_only_warned(void **state) {
+under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
   (void)state;
   struct play play;
   start_without_steal(&play);
@@ -310,8 +314,7 @@ under_a_hypervisor_that_never_reported_steal_it_is_only_warned(void **state) {
   play_end(&play);
 }
 
-static void
-under_a_hypervisor_that_ever_reported_steal_it_is_condemned(void **state) {
+static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
   (void)state;
   struct play play;
   start_without_steal(&play);
@@ -324,8 +327,8 @@ under_a_hypervisor_that_ever_reported_steal_it_is_condemned(void **state) {
   play_end(&play);
 }
 
-/* Windows that were discarded say nothing either. */
-static void hotplug_and_suspend_condemn_nobody(void **state) {
+/* Discarded windows prove nothing either. */
+static void hotplug_and_suspend_condemn_no_source(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -345,7 +348,8 @@ static void hotplug_and_suspend_condemn_nobody(void **state) {
   play_end(&play);
 }
 
-static void windows_before_and_after_an_absence_are_no_row(void **state) {
+static void
+windows_before_and_after_an_absence_are_not_consecutive(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -359,7 +363,7 @@ static void windows_before_and_after_an_absence_are_no_row(void **state) {
   play_end(&play);
 }
 
-static void a_condemned_core_that_was_away_begins_anew(void **state) {
+static void a_core_that_was_away_gets_its_condemned_source_back(void **state) {
   (void)state;
   struct play play;
   start(&play, 0.5, 0.4);
@@ -377,37 +381,37 @@ static void a_condemned_core_that_was_away_begins_anew(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(three_windows_under_the_kernel_condemn),
-      cmocka_unit_test(under_5_points_nothing_is_held_against_it),
-      cmocka_unit_test(hardware_above_the_kernel_never_condemns),
+      cmocka_unit_test(three_windows_below_the_kernel_condemn_a_source),
+      cmocka_unit_test(less_than_5_points_below_the_kernel_is_accepted),
+      cmocka_unit_test(a_source_above_the_kernel_is_never_condemned),
       cmocka_unit_test(windows_with_steal_are_skipped),
       cmocka_unit_test(windows_with_a_slow_read_are_skipped),
-      cmocka_unit_test(a_tick_sampled_kernel_condemns_nobody),
-      cmocka_unit_test(what_is_not_known_condemns_nobody),
-      cmocka_unit_test(one_good_window_breaks_the_row),
-      cmocka_unit_test(a_skipped_window_neither_counts_nor_breaks_the_row),
-      cmocka_unit_test(after_a_verdict_the_row_begins_anew),
-      cmocka_unit_test(a_counter_that_misses_work_gives_way_to_the_next_source),
+      cmocka_unit_test(tick_sampled_idle_time_proves_nothing_against_a_source),
+      cmocka_unit_test(unknown_figures_prove_nothing_against_a_source),
+      cmocka_unit_test(one_good_window_interrupts_the_sequence),
+      cmocka_unit_test(a_skipped_window_neither_counts_nor_interrupts),
+      cmocka_unit_test(after_a_verdict_the_count_starts_again),
+      cmocka_unit_test(
+          a_counter_that_misses_work_is_replaced_by_the_next_source),
       cmocka_unit_test(one_line_names_both_sources_and_why),
-      cmocka_unit_test(one_core_condemns_for_itself_alone),
+      cmocka_unit_test(a_source_is_condemned_per_core),
       cmocka_unit_test(the_next_source_may_be_another_counter),
-      cmocka_unit_test(no_single_sample_condemns),
+      cmocka_unit_test(a_single_sample_condemns_no_source),
       cmocka_unit_test(a_condemned_source_is_tried_again_after_15_minutes),
-      cmocka_unit_test(a_source_that_goes_on_lying_is_condemned_again),
-      cmocka_unit_test(work_that_the_kernel_calls_idle_condemns_nobody),
-      cmocka_unit_test(steal_condemns_nobody),
-      cmocka_unit_test(slow_reads_of_proc_stat_condemn_nobody),
-      cmocka_unit_test(tick_sampled_idle_time_condemns_nobody),
-      cmocka_unit_test(renumbered_rows_condemn_nobody),
-      cmocka_unit_test(guests_that_halt_by_themselves_condemn_nobody),
-      cmocka_unit_test(a_guest_does_not_excuse_what_the_host_does),
+      cmocka_unit_test(a_source_that_is_still_wrong_is_condemned_again),
+      cmocka_unit_test(work_that_the_kernel_counts_as_idle_condemns_no_source),
+      cmocka_unit_test(steal_condemns_no_source),
+      cmocka_unit_test(slow_reads_of_proc_stat_condemn_no_source),
+      cmocka_unit_test(tick_sampled_idle_time_condemns_no_source),
+      cmocka_unit_test(renumbered_rows_condemn_no_source),
+      cmocka_unit_test(guests_that_halt_by_themselves_condemn_no_source),
+      cmocka_unit_test(a_guest_does_not_excuse_work_of_the_host),
       cmocka_unit_test(
-          under_a_hypervisor_that_never_reported_steal_it_is_only_warned),
-      cmocka_unit_test(
-          under_a_hypervisor_that_ever_reported_steal_it_is_condemned),
-      cmocka_unit_test(hotplug_and_suspend_condemn_nobody),
-      cmocka_unit_test(windows_before_and_after_an_absence_are_no_row),
-      cmocka_unit_test(a_condemned_core_that_was_away_begins_anew),
+          under_a_hypervisor_without_steal_there_is_only_a_warning),
+      cmocka_unit_test(under_a_hypervisor_with_steal_a_source_is_condemned),
+      cmocka_unit_test(hotplug_and_suspend_condemn_no_source),
+      cmocka_unit_test(windows_before_and_after_an_absence_are_not_consecutive),
+      cmocka_unit_test(a_core_that_was_away_gets_its_condemned_source_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Counters take descriptors, and a process has few of them. */
+/* Counters need descriptors, which are scarce in a process. */
 #include "unit.h"
 
 #include "play.h"
@@ -7,7 +7,7 @@
 
 #define CORES 256
 
-/* collectd with its usual limit, other plugins of which have 500 open. */
+/* collectd with its usual limit and 500 descriptors open in other plugins. */
 static void start(struct play *play, long hard_limit) {
   play_start_mperf(play, CORES, 0.25);
   play->fake->limit = 1024;
@@ -25,7 +25,7 @@ static int cores_on(const struct play *play, enum source source) {
 }
 
 static void
-a_core_takes_two_descriptors_unless_frequencies_are_asked_for(void **state) {
+a_core_needs_two_descriptors_unless_frequency_is_wanted(void **state) {
   (void)state;
   for (int frequency = 0; frequency < 2; frequency++) {
     struct play play;
@@ -40,7 +40,8 @@ a_core_takes_two_descriptors_unless_frequencies_are_asked_for(void **state) {
   }
 }
 
-static void others_keep_256_descriptors_where_the_limit_is_hard(void **state) {
+static void
+at_the_hard_limit_256_descriptors_are_left_for_others(void **state) {
   (void)state;
   struct play play;
   start(&play, 1024);
@@ -54,8 +55,7 @@ static void others_keep_256_descriptors_where_the_limit_is_hard(void **state) {
   play_end(&play);
 }
 
-static void
-a_lack_of_descriptors_is_logged_once_with_what_would_help(void **state) {
+static void a_lack_of_descriptors_is_logged_once_with_its_remedy(void **state) {
   (void)state;
   struct play play;
   start(&play, 1024);
@@ -77,7 +77,7 @@ static void the_limit_is_raised_by_what_is_needed_and_no_further(void **state) {
   play_end(&play);
 }
 
-static void the_limit_is_left_alone_where_there_is_room(void **state) {
+static void the_limit_does_not_change_if_there_is_room(void **state) {
   (void)state;
   struct play play;
   start(&play, 524288);
@@ -89,7 +89,7 @@ static void the_limit_is_left_alone_where_there_is_room(void **state) {
   play_end(&play);
 }
 
-static void the_limit_is_left_alone_by_a_library(void **state) {
+static void the_library_does_not_change_the_limit(void **state) {
   (void)state;
   struct play play;
   start(&play, 524288);
@@ -101,7 +101,7 @@ static void the_limit_is_left_alone_by_a_library(void **state) {
   play_end(&play);
 }
 
-static void where_descriptors_are_short_loads_come_before_ipc(void **state) {
+static void if_descriptors_are_short_loads_come_before_ipc(void **state) {
   (void)state;
   struct play play;
   start(&play, 1024);
@@ -134,15 +134,13 @@ cores_get_their_counters_when_others_close_descriptors(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(
-          a_core_takes_two_descriptors_unless_frequencies_are_asked_for),
-      cmocka_unit_test(others_keep_256_descriptors_where_the_limit_is_hard),
-      cmocka_unit_test(
-          a_lack_of_descriptors_is_logged_once_with_what_would_help),
+      cmocka_unit_test(a_core_needs_two_descriptors_unless_frequency_is_wanted),
+      cmocka_unit_test(at_the_hard_limit_256_descriptors_are_left_for_others),
+      cmocka_unit_test(a_lack_of_descriptors_is_logged_once_with_its_remedy),
       cmocka_unit_test(the_limit_is_raised_by_what_is_needed_and_no_further),
-      cmocka_unit_test(the_limit_is_left_alone_where_there_is_room),
-      cmocka_unit_test(the_limit_is_left_alone_by_a_library),
-      cmocka_unit_test(where_descriptors_are_short_loads_come_before_ipc),
+      cmocka_unit_test(the_limit_does_not_change_if_there_is_room),
+      cmocka_unit_test(the_library_does_not_change_the_limit),
+      cmocka_unit_test(if_descriptors_are_short_loads_come_before_ipc),
       cmocka_unit_test(cores_get_their_counters_when_others_close_descriptors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

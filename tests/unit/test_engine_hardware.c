@@ -1,4 +1,4 @@
-/* Hardware sources: what their counts mean, and what happens when they fail. */
+/* Hardware sources: the meaning of their counts, and their failures. */
 #include "unit.h"
 
 #include "play.h"
@@ -28,7 +28,7 @@ static void counters_may_wrap(void **state) {
   play_end(&play);
 }
 
-/* The TSC in the group stands still whenever the counter does. */
+/* The TSC in the group stops whenever the counter does. */
 static void
 shared_counters_with_the_tsc_in_the_group_are_not_scaled(void **state) {
   (void)state;
@@ -78,7 +78,7 @@ static void a_counter_that_never_ran_has_no_value(void **state) {
     assert_nan(play_load(&play, 1));
     assert_near(play_core(&play, 1)->multiplexed, 0, 0);
     assert_near(play_load(&play, 0), 0.8, PLAY_EXACT);
-    struct core_total before = play.before[1];
+    struct core_totals before = play.before[1];
     play.fake->cores[1].running = 0.5;
     play_seconds(&play, 2);
     assert_near(engine_load(&before, &play_core(&play, 1)->total), 0.8,
@@ -101,7 +101,7 @@ static void without_a_steady_tsc_time_enabled_divides(void **state) {
   struct play play;
   play_start_mperf(&play, 2, 0.37);
   make_tsc_unsteady(&play);
-  play.fake->perf_read_ns = 10 * FAKE_MS; /* for the calibration */
+  play.fake->perf_read_ns = 10 * FAKE_MS; /* so that the TSC can be measured */
   play_open(&play);
   play.fake->perf_read_ns = 0;
   play_seconds(&play, 2);
@@ -111,7 +111,7 @@ static void without_a_steady_tsc_time_enabled_divides(void **state) {
   play_end(&play);
 }
 
-static void the_tsc_by_name_is_refused_where_it_is_not_steady(void **state) {
+static void a_configured_tsc_is_refused_if_it_is_not_steady(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.37);
@@ -125,7 +125,7 @@ static void the_tsc_by_name_is_refused_where_it_is_not_steady(void **state) {
   play_end(&play);
 }
 
-static void a_little_over_one_is_rounding(void **state) {
+static void a_load_a_little_over_1_is_rounding(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 1);
@@ -138,7 +138,7 @@ static void a_little_over_one_is_rounding(void **state) {
   play_end(&play);
 }
 
-static void far_over_one_is_no_value_but_an_error(void **state) {
+static void a_load_far_over_1_is_counted_as_an_error(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 1);
@@ -151,22 +151,22 @@ static void far_over_one_is_no_value_but_an_error(void **state) {
   assert_near(play_load(&play, 0), 1, 0);
   assert_nan(play_load(&play, 1));
   assert_int_equal(play_counts(&play)->errors, 3);
-  struct core_total begin = play_core(&play, 1)->total;
+  struct core_totals begin = play_core(&play, 1)->total;
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
       PLAY_TSC_HZ;
   play_seconds(&play, 1);
-  struct core_total middle = play_core(&play, 1)->total;
+  struct core_totals middle = play_core(&play, 1)->total;
   fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)->hz =
       PLAY_TSC_HZ * 2;
   play_seconds(&play, 1);
   assert_near(engine_load(&begin, &middle), 1, 0);
-  /* The rest of a window that holds a bad sample counts. */
+  /* The rest of a window with a bad sample counts. */
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1, 0);
   assert_near(play_core(&play, 1)->total.wall, middle.wall, 0);
   play_end(&play);
 }
 
-static void stolen_time_is_not_in_a_counter_either(void **state) {
+static void a_counter_does_not_count_stolen_time(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 1, 0.3);
@@ -178,14 +178,14 @@ static void stolen_time_is_not_in_a_counter_either(void **state) {
   play_end(&play);
 }
 
-static void aperf_over_mperf_is_the_boost_of_the_base_frequency(void **state) {
+static void aperf_over_mperf_scales_the_base_frequency(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.2);
   play_open(&play);
   play_seconds(&play, 2);
-  const struct core_total *from = &play.before[0];
-  const struct core_total *to = &play_core(&play, 0)->total;
+  const struct core_totals *from = &play.before[0];
+  const struct core_totals *to = &play_core(&play, 0)->total;
   assert_near((to->aperf - from->aperf) / (to->mperf - from->mperf), 1.25,
               PLAY_EXACT);
   assert_near((to->base_cycles - from->base_cycles) / (to->wall - from->wall) *
@@ -206,7 +206,7 @@ static void break_mperf(struct play *play, int core, int error) {
   broken->open_error = error;
 }
 
-static void a_core_that_cannot_be_opened_leaves_the_others_alone(void **state) {
+static void a_core_that_cannot_be_opened_does_not_affect_others(void **state) {
   (void)state;
   static const int errors[] = {EACCES, ENODEV, EMFILE, EINVAL, EBUSY};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
@@ -225,7 +225,7 @@ static void a_core_that_cannot_be_opened_leaves_the_others_alone(void **state) {
   }
 }
 
-static void a_core_that_cannot_be_read_leaves_the_others_alone(void **state) {
+static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.4);
@@ -257,7 +257,7 @@ static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
-  /* at 0, 1, 3, 7, 15, 31, 63, then each 60 s: 120 more in two hours */
+  /* at 0, 1, 3, 7, 15, 31, 63 s, then every 60 s: 120 more in two hours */
   int before = play.fake->perf_opens;
   play_seconds(&play, 63);
   int first = play.fake->perf_opens - before;
@@ -273,7 +273,7 @@ static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
   play_end(&play);
 }
 
-static void success_makes_up_for_earlier_failures(void **state) {
+static void a_success_resets_the_wait_between_tries(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.4);
@@ -337,8 +337,8 @@ instructions_and_cycles_come_from_a_group_of_their_own(void **state) {
   play_add_ipc(&play);
   play_open(&play);
   play_seconds(&play, 2);
-  const struct core_total *from = &play.before[1];
-  const struct core_total *to = &play_core(&play, 1)->total;
+  const struct core_totals *from = &play.before[1];
+  const struct core_totals *to = &play_core(&play, 1)->total;
   assert_int_equal(from->ipc_epoch, to->ipc_epoch);
   assert_near((to->instructions - from->instructions) /
                   (to->cycles - from->cycles),
@@ -364,8 +364,8 @@ static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
   play_end(&play);
 }
 
-/* A live migration to a host of another frequency. */
-static void a_tsc_that_changes_its_rate_calls_for_a_new_proof(void **state) {
+/* A live migration to a host with another frequency. */
+static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -385,8 +385,8 @@ static void a_tsc_that_changes_its_rate_calls_for_a_new_proof(void **state) {
   play_end(&play);
 }
 
-/* The sampling thread loses its core for 20 ms right behind a read. */
-static void a_sample_that_is_interrupted_is_no_change_of_the_tsc(void **state) {
+/* The sampling thread loses its core for 20 ms right after a read. */
+static void an_interrupted_sample_is_not_a_change_of_the_tsc(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -409,7 +409,7 @@ static void closing_leaves_no_descriptor_open(void **state) {
   play_open(&play);
   play_seconds(&play, 2);
   assert_int_equal(fake_machine_descriptors(play.fake, -1), 10);
-  play_end(&play); /* says so itself */
+  play_end(&play); /* play_end checks it */
 }
 
 static void one_read_per_group_and_sample(void **state) {
@@ -432,21 +432,21 @@ int main(void) {
       cmocka_unit_test(shared_counters_are_divided_by_the_time_they_ran),
       cmocka_unit_test(a_counter_that_never_ran_has_no_value),
       cmocka_unit_test(without_a_steady_tsc_time_enabled_divides),
-      cmocka_unit_test(the_tsc_by_name_is_refused_where_it_is_not_steady),
-      cmocka_unit_test(a_little_over_one_is_rounding),
-      cmocka_unit_test(far_over_one_is_no_value_but_an_error),
-      cmocka_unit_test(stolen_time_is_not_in_a_counter_either),
-      cmocka_unit_test(aperf_over_mperf_is_the_boost_of_the_base_frequency),
-      cmocka_unit_test(a_core_that_cannot_be_opened_leaves_the_others_alone),
-      cmocka_unit_test(a_core_that_cannot_be_read_leaves_the_others_alone),
+      cmocka_unit_test(a_configured_tsc_is_refused_if_it_is_not_steady),
+      cmocka_unit_test(a_load_a_little_over_1_is_rounding),
+      cmocka_unit_test(a_load_far_over_1_is_counted_as_an_error),
+      cmocka_unit_test(a_counter_does_not_count_stolen_time),
+      cmocka_unit_test(aperf_over_mperf_scales_the_base_frequency),
+      cmocka_unit_test(a_core_that_cannot_be_opened_does_not_affect_others),
+      cmocka_unit_test(a_core_that_cannot_be_read_does_not_affect_others),
       cmocka_unit_test(a_core_that_fails_is_tried_again_ever_more_rarely),
-      cmocka_unit_test(success_makes_up_for_earlier_failures),
+      cmocka_unit_test(a_success_resets_the_wait_between_tries),
       cmocka_unit_test(a_counter_that_keeps_failing_does_not_flood_the_journal),
       cmocka_unit_test(a_pinned_counter_that_is_lost_is_shared_from_then_on),
       cmocka_unit_test(instructions_and_cycles_come_from_a_group_of_their_own),
       cmocka_unit_test(loads_do_not_depend_on_the_group_for_instructions),
-      cmocka_unit_test(a_tsc_that_changes_its_rate_calls_for_a_new_proof),
-      cmocka_unit_test(a_sample_that_is_interrupted_is_no_change_of_the_tsc),
+      cmocka_unit_test(a_tsc_that_changes_its_rate_requires_a_new_proof),
+      cmocka_unit_test(an_interrupted_sample_is_not_a_change_of_the_tsc),
       cmocka_unit_test(closing_leaves_no_descriptor_open),
       cmocka_unit_test(one_read_per_group_and_sample),
   };

@@ -1,4 +1,4 @@
-/* Cores that come and go, also inside a window. */
+/* Cores that come and go, even within a window. */
 #include "unit.h"
 
 #include "play.h"
@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void a_core_that_went_has_no_value_and_no_descriptor(void **state) {
+static void a_core_that_has_gone_has_no_load_and_no_descriptor(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -21,7 +21,7 @@ static void a_core_that_went_has_no_value_and_no_descriptor(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_went_leaves_the_others_alone(void **state) {
+static void a_core_that_has_gone_does_not_affect_others(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -62,7 +62,7 @@ a_core_that_comes_is_measured_from_its_second_sample_on(void **state) {
 
 /* The list of online cores is the same before and after. */
 static void
-a_core_that_was_away_between_two_samples_loses_that_window_alone(void **state) {
+a_core_away_between_two_samples_loses_only_that_window(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -100,8 +100,9 @@ static void the_same_holds_for_the_source_idle(void **state) {
   play_end(&play);
 }
 
-/* Nobody told (no netlink socket in this container); the group dissolved. */
-static void a_dissolved_group_tells_of_a_core_that_was_away(void **state) {
+/* There was no message (this container has no netlink socket), but the group
+ * has dissolved. */
+static void a_dissolved_group_reveals_a_core_that_was_away(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -120,8 +121,7 @@ static void a_dissolved_group_tells_of_a_core_that_was_away(void **state) {
   play_end(&play);
 }
 
-static void
-a_frozen_clock_of_a_group_tells_of_a_core_that_was_away(void **state) {
+static void a_frozen_group_reveals_a_core_that_was_away(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -137,8 +137,8 @@ a_frozen_clock_of_a_group_tells_of_a_core_that_was_away(void **state) {
   play_end(&play);
 }
 
-/* A lone event cannot dissolve; it reads on and stands still for ever. */
-static void a_lone_event_that_is_frozen_is_opened_anew(void **state) {
+/* A group of one event cannot dissolve: it can be read, but stands still. */
+static void a_frozen_single_event_is_reopened(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -161,7 +161,7 @@ static void a_lone_event_that_is_frozen_is_opened_anew(void **state) {
   play_end(&play);
 }
 
-static void lost_messages_throw_away_one_window_of_every_core(void **state) {
+static void lost_messages_discard_one_window_of_every_core(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -195,7 +195,7 @@ a_message_about_a_core_that_is_not_selected_changes_nothing(void **state) {
   play_end(&play);
 }
 
-static void a_machine_that_cannot_tell_of_changes_is_looked_at(void **state) {
+static void without_uevents_the_list_of_cores_is_compared(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -225,7 +225,7 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
     play.fake->hotplug_events = (random & 0x200) != 0;
     assert_int_equal(play_sample(&play, 100 * FAKE_MS), 0);
     for (core = 0; core < 8; core++) {
-      const struct engine_core *it = play_core(&play, core);
+      const struct core *it = play_core(&play, core);
       if (it == NULL)
         continue;
       assert_int_equal(it->online, play.fake->cores[core].online);
@@ -242,7 +242,7 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
   play_end(&play);
 }
 
-/* Between the list of sysfs and the rows of /proc/stat. */
+/* The core goes between the read of sysfs and the read of /proc/stat. */
 static bool goes_now;
 static ssize_t (*plain_read_file)(void *context, const char *path, char *buffer,
                                   size_t size);
@@ -256,7 +256,7 @@ static ssize_t core_2_goes(void *context, const char *path, char *buffer,
   return plain_read_file(context, path, buffer, size);
 }
 
-static void a_core_that_goes_during_a_sample_is_gone_in_it(void **state) {
+static void a_core_that_goes_during_a_sample_has_no_load_in_it(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 3);
@@ -292,21 +292,20 @@ static void a_list_of_online_cores_that_vanishes_changes_nothing(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_core_that_went_has_no_value_and_no_descriptor),
-      cmocka_unit_test(a_core_that_went_leaves_the_others_alone),
+      cmocka_unit_test(a_core_that_has_gone_has_no_load_and_no_descriptor),
+      cmocka_unit_test(a_core_that_has_gone_does_not_affect_others),
       cmocka_unit_test(a_core_that_comes_is_measured_from_its_second_sample_on),
-      cmocka_unit_test(
-          a_core_that_was_away_between_two_samples_loses_that_window_alone),
+      cmocka_unit_test(a_core_away_between_two_samples_loses_only_that_window),
       cmocka_unit_test(the_same_holds_for_the_source_idle),
-      cmocka_unit_test(a_dissolved_group_tells_of_a_core_that_was_away),
-      cmocka_unit_test(a_frozen_clock_of_a_group_tells_of_a_core_that_was_away),
-      cmocka_unit_test(a_lone_event_that_is_frozen_is_opened_anew),
-      cmocka_unit_test(lost_messages_throw_away_one_window_of_every_core),
+      cmocka_unit_test(a_dissolved_group_reveals_a_core_that_was_away),
+      cmocka_unit_test(a_frozen_group_reveals_a_core_that_was_away),
+      cmocka_unit_test(a_frozen_single_event_is_reopened),
+      cmocka_unit_test(lost_messages_discard_one_window_of_every_core),
       cmocka_unit_test(
           a_message_about_a_core_that_is_not_selected_changes_nothing),
-      cmocka_unit_test(a_machine_that_cannot_tell_of_changes_is_looked_at),
+      cmocka_unit_test(without_uevents_the_list_of_cores_is_compared),
       cmocka_unit_test(totals_never_fall_while_cores_come_and_go),
-      cmocka_unit_test(a_core_that_goes_during_a_sample_is_gone_in_it),
+      cmocka_unit_test(a_core_that_goes_during_a_sample_has_no_load_in_it),
       cmocka_unit_test(a_list_of_online_cores_that_vanishes_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The source `idle`: what is left of wall time by the idle columns. */
+/* The source idle: wall time less the idle columns. */
 #include "unit.h"
 
 #include "play.h"
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void load_is_what_idle_time_leaves_of_wall_time(void **state) {
+static void load_is_wall_time_less_idle_time(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -37,7 +37,7 @@ static void work_that_evades_the_tick_is_seen(void **state) {
   play_end(&play);
 }
 
-static void work_that_runs_at_the_tick_is_not_overrated(void **state) {
+static void work_that_runs_at_the_tick_is_not_overestimated(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 1);
@@ -61,12 +61,12 @@ static void waiting_for_a_disk_is_idle(void **state) {
   play_end(&play);
 }
 
-static void the_first_sample_alone_says_nothing(void **state) {
+static void one_sample_gives_no_load(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 1);
   play_open(&play);
-  const struct core_total none = {0};
+  const struct core_totals none = {0};
   assert_true(isnan(engine_load(&none, &play_core(&play, 0)->total)) ||
               play_core(&play, 0)->total.wall == 0);
   play_sample(&play, FAKE_SECOND);
@@ -93,7 +93,7 @@ static void many_short_windows_add_up_to_the_same(void **state) {
   struct play play;
   play_start(&play, 1);
   play_open(&play);
-  struct core_total begin = play_core(&play, 0)->total;
+  struct core_totals begin = play_core(&play, 0)->total;
   play.fake->cores[0].load = 0.37;
   for (int i = 0; i < 1000; i++)
     assert_int_equal(play_sample(&play, 73 * FAKE_MS), 0);
@@ -103,7 +103,7 @@ static void many_short_windows_add_up_to_the_same(void **state) {
   play_end(&play);
 }
 
-static void no_time_between_two_samples_is_no_value(void **state) {
+static void two_samples_at_the_same_time_give_no_load(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 1);
@@ -117,14 +117,14 @@ static void no_time_between_two_samples_is_no_value(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Columns that misbehave: rows given by hand, one second apart
+ * Columns that misbehave: given rows, one second apart
  */
 
 static void give_rows(struct play *play, const char *rows) {
   fake_machine_file(play->fake, "/proc/stat", rows);
 }
 
-static void idle_time_that_steps_back_is_held(void **state) {
+static void idle_time_that_steps_back_a_little_is_held(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 1);
@@ -143,8 +143,8 @@ static void idle_time_that_steps_back_is_held(void **state) {
   play_end(&play);
 }
 
-/* iowait may fall while idle rises: only their sum is looked at. */
-static void time_that_moves_from_iowait_to_idle_is_no_load(void **state) {
+/* iowait may fall while idle rises: only their sum counts. */
+static void time_that_moves_from_iowait_to_idle_is_not_load(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 1);
@@ -171,7 +171,7 @@ static void rounding_is_clamped(void **state) {
   play_end(&play);
 }
 
-static void what_is_further_out_is_no_value_but_an_error(void **state) {
+static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -182,7 +182,8 @@ static void what_is_further_out_is_no_value_but_an_error(void **state) {
   assert_nan(play_load(&play, 0));
   assert_near(play_load(&play, 1), 0.5, 1e-9);
   assert_int_equal(play_counts(&play)->errors, 1);
-  /* The base is still that before it: two seconds, and 184 ticks of idle. */
+  /* The window begins before the refused sample: two seconds, 184 idle ticks.
+   */
   give_rows(&play, "cpu0 0 0 0 1184 0 0 0 0\ncpu1 0 0 0 1100 0 0 0 0\n");
   play_sample(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.08, 1e-9);
@@ -191,8 +192,8 @@ static void what_is_further_out_is_no_value_but_an_error(void **state) {
   play_end(&play);
 }
 
-/* Rows of one core, a second apart; loads[] is what each window shows, -1 for
- * no value. Idle is in ticks. */
+/* Plays rows of one core, one second apart, with these idle ticks. loads[] are
+ * the expected loads, -1 for no value. */
 static void assert_windows(const int *idle, const double *loads, int len) {
   struct play play;
   char row[64];
@@ -223,9 +224,11 @@ a_step_back_of_50_ms_is_held_and_a_larger_one_refused(void **state) {
   assert_windows(refused, refused_loads, 3);
 }
 
-/* A task that waits for a disk wakes between the reads of the two columns. */
+/* A task that waits for a disk wakes up between the reads of the two columns.
+ */
 static void
-idle_time_misread_once_is_no_value_and_the_next_window_has_it(void **state) {
+a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
+    void **state) {
   (void)state;
   static const int far_back[] = {1100, 1040, 1300, 1400};
   static const double far_back_loads[] = {0, -1, 0, 0};
@@ -235,7 +238,8 @@ idle_time_misread_once_is_no_value_and_the_next_window_has_it(void **state) {
   assert_windows(forward, forward_loads, 4);
 }
 
-/* Too little to be told from work when it happens: the base is wrong then. */
+/* The misread is too small to be recognised, so the base is wrong afterwards.
+ */
 static void
 a_base_that_was_misread_is_given_up_after_three_windows(void **state) {
   (void)state;
@@ -252,15 +256,16 @@ until_idle_time_has_passed_its_old_base_there_is_no_value(void **state) {
   assert_windows(idle, loads, 5);
 }
 
-/* As when LXCFS is restarted: all columns begin anew. */
-static void columns_wrong_in_three_windows_have_begun_anew(void **state) {
+/* All columns start again at 0, as after a restart of LXCFS. */
+static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
   (void)state;
   static const int back[] = {1100, 7, 57, 107, 182, 207};
   static const double loads[] = {0, -1, -1, -1, 0.25, 0.75};
   assert_windows(back, loads, 6);
   static const int forward[] = {1100, 9100, 9200, 9300, 9375, 9400};
   assert_windows(forward, loads, 6);
-  /* Two such windows, a good one, and two again are no three. */
+  /* Two such windows before and after a good window are not three in sequence.
+   */
   static const int again[] = {1050, 9100, 9200, 1200, 9200, 9300, 1350};
   static const double again_loads[] = {0.5, -1, -1, 0.5, -1, -1, 0.5};
   assert_windows(again, again_loads, 7);
@@ -286,10 +291,11 @@ static void windows_under_two_ticks_become_part_of_the_next(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * /proc/stat that is not about these cores, or not there
+ * /proc/stat that describes other cores, or is missing
  */
 
-static void renumbered_rows_withhold_the_source_and_say_so_once(void **state) {
+static void
+renumbered_rows_withhold_the_source_and_are_reported_once(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -311,7 +317,7 @@ static void renumbered_rows_withhold_the_source_and_say_so_once(void **state) {
   play_end(&play);
 }
 
-static void a_row_that_cannot_be_read_costs_its_core_alone(void **state) {
+static void a_malformed_row_affects_only_its_core(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 3);
@@ -329,9 +335,9 @@ static void a_row_that_cannot_be_read_costs_its_core_alone(void **state) {
   play_end(&play);
 }
 
-/* Then they agree, and belong to the container all the same. */
+/* Then both files agree, but describe the container. */
 static void
-lxcfs_under_both_files_withholds_the_source_and_says_so_once(void **state) {
+lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -347,7 +353,7 @@ lxcfs_under_both_files_withholds_the_source_and_says_so_once(void **state) {
   play_end(&play);
 }
 
-static void renumbered_rows_leave_hardware_sources_alone(void **state) {
+static void renumbered_rows_do_not_affect_hardware_sources(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.6);
@@ -360,7 +366,8 @@ static void renumbered_rows_leave_hardware_sources_alone(void **state) {
   play_end(&play);
 }
 
-static void a_file_that_is_cut_has_no_values_until_it_is_whole(void **state) {
+static void
+a_file_that_is_cut_off_gives_no_load_until_it_is_whole(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -378,7 +385,7 @@ static void a_file_that_is_cut_has_no_values_until_it_is_whole(void **state) {
   play_end(&play);
 }
 
-static void a_missing_file_is_said_once_and_waited_for(void **state) {
+static void a_missing_file_is_reported_once_and_waited_for(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -431,10 +438,10 @@ static void a_machine_without_cores_gets_no_engine(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Which cores
+ * Cores
  */
 
-static void cores_of_256_each_have_their_own_load(void **state) {
+static void each_of_256_cores_has_its_own_load(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 256);
@@ -458,14 +465,14 @@ static void cores_are_listed_in_rising_order(void **state) {
     fake_machine_online(play.fake, core, true);
   play_seconds(&play, 1);
   size_t len;
-  const struct engine_core *cores = engine_cores(play.engine, &len);
+  const struct core *cores = engine_cores(play.engine, &len);
   assert_int_equal(len, 64);
   for (size_t i = 0; i < len; i++)
-    assert_int_equal(cores[i].core, i);
+    assert_int_equal(cores[i].number, i);
   play_end(&play);
 }
 
-static void only_selected_cores_are_looked_at(void **state) {
+static void only_selected_cores_are_measured(void **state) {
   (void)state;
   struct play play;
   struct core_set set;
@@ -518,7 +525,7 @@ static void a_source_of_another_sysroot_opens_no_counter(void **state) {
   play_end(&play);
 }
 
-/* A proof would measure this kernel, and not that tree of files. */
+/* A proof would measure this kernel instead of that tree of files. */
 static void figures_of_another_sysroot_stay_unproven(void **state) {
   (void)state;
   struct play play;
@@ -549,38 +556,39 @@ static void tick_sampled_idle_time_is_flagged(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(load_is_what_idle_time_leaves_of_wall_time),
+      cmocka_unit_test(load_is_wall_time_less_idle_time),
       cmocka_unit_test(work_that_evades_the_tick_is_seen),
-      cmocka_unit_test(work_that_runs_at_the_tick_is_not_overrated),
+      cmocka_unit_test(work_that_runs_at_the_tick_is_not_overestimated),
       cmocka_unit_test(waiting_for_a_disk_is_idle),
-      cmocka_unit_test(the_first_sample_alone_says_nothing),
+      cmocka_unit_test(one_sample_gives_no_load),
       cmocka_unit_test(a_gap_is_one_long_window),
       cmocka_unit_test(many_short_windows_add_up_to_the_same),
-      cmocka_unit_test(no_time_between_two_samples_is_no_value),
-      cmocka_unit_test(idle_time_that_steps_back_is_held),
-      cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_no_load),
+      cmocka_unit_test(two_samples_at_the_same_time_give_no_load),
+      cmocka_unit_test(idle_time_that_steps_back_a_little_is_held),
+      cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_not_load),
       cmocka_unit_test(rounding_is_clamped),
-      cmocka_unit_test(what_is_further_out_is_no_value_but_an_error),
+      cmocka_unit_test(a_load_far_outside_0_to_1_is_counted_as_an_error),
       cmocka_unit_test(a_step_back_of_50_ms_is_held_and_a_larger_one_refused),
       cmocka_unit_test(
-          idle_time_misread_once_is_no_value_and_the_next_window_has_it),
+          a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it),
       cmocka_unit_test(a_base_that_was_misread_is_given_up_after_three_windows),
       cmocka_unit_test(
           until_idle_time_has_passed_its_old_base_there_is_no_value),
-      cmocka_unit_test(columns_wrong_in_three_windows_have_begun_anew),
+      cmocka_unit_test(columns_wrong_in_three_windows_are_taken_as_reset),
       cmocka_unit_test(windows_under_two_ticks_become_part_of_the_next),
-      cmocka_unit_test(renumbered_rows_withhold_the_source_and_say_so_once),
-      cmocka_unit_test(a_row_that_cannot_be_read_costs_its_core_alone),
       cmocka_unit_test(
-          lxcfs_under_both_files_withholds_the_source_and_says_so_once),
-      cmocka_unit_test(renumbered_rows_leave_hardware_sources_alone),
-      cmocka_unit_test(a_file_that_is_cut_has_no_values_until_it_is_whole),
-      cmocka_unit_test(a_missing_file_is_said_once_and_waited_for),
+          renumbered_rows_withhold_the_source_and_are_reported_once),
+      cmocka_unit_test(a_malformed_row_affects_only_its_core),
+      cmocka_unit_test(
+          lxcfs_under_both_files_withholds_the_source_and_is_reported_once),
+      cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
+      cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),
+      cmocka_unit_test(a_missing_file_is_reported_once_and_waited_for),
       cmocka_unit_test(a_machine_without_any_source_gets_an_engine_that_waits),
       cmocka_unit_test(a_machine_without_cores_gets_no_engine),
-      cmocka_unit_test(cores_of_256_each_have_their_own_load),
+      cmocka_unit_test(each_of_256_cores_has_its_own_load),
       cmocka_unit_test(cores_are_listed_in_rising_order),
-      cmocka_unit_test(only_selected_cores_are_looked_at),
+      cmocka_unit_test(only_selected_cores_are_measured),
       cmocka_unit_test(
           selected_cores_that_are_absent_are_waited_for_with_one_warning),
       cmocka_unit_test(a_source_of_another_sysroot_opens_no_counter),

@@ -1,5 +1,5 @@
-/* PMUs that serve some cores only, that are taken by guests of this host, and
- * that cannot be opened for a while. */
+/* PMUs that serve only some cores, that guests of this host need, or that
+ * cannot be opened for a while. */
 #include "unit.h"
 
 #include "play.h"
@@ -11,7 +11,8 @@
 
 #define DEVICES "/sys/bus/event_source/devices/"
 
-/* Proofs open their counter and end at once: there is nothing to measure. */
+/* Proofs open their counter and end at once, because nothing can be measured.
+ */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,
@@ -26,7 +27,7 @@ static void fail_open(struct play *play, uint32_t type, uint64_t config,
  * Opens that fail
  */
 
-static void one_failed_open_of_a_proof_is_not_for_life(void **state) {
+static void a_failed_open_during_a_proof_is_retried(void **state) {
   (void)state;
   static const int errors[] = {ENODEV, EOPNOTSUPP, EBUSY, ENOMEM, EACCES};
   for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
@@ -48,8 +49,7 @@ static void one_failed_open_of_a_proof_is_not_for_life(void **state) {
   }
 }
 
-static void
-a_counter_that_does_not_exist_is_not_looked_for_again(void **state) {
+static void a_counter_that_does_not_exist_is_not_tried_again(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -86,6 +86,85 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
+ * A TSC that cannot be measured
+ */
+
+/* Without a steady TSC, counters are divided by time-enabled times the rate
+ * that the TSC had when it was measured. */
+static void start_unsteady(struct play *play) {
+  play_start_mperf(play, 2, 0.5);
+  fake_machine_file(
+      play->fake,
+      "/sys/devices/system/clocksource/clocksource0/current_clocksource",
+      "hpet\n");
+  play->fake->perf_read_ns = FAKE_MS; /* so that the TSC moves between reads */
+}
+
+static void
+the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it(void **state) {
+  (void)state;
+  struct play play;
+  start_unsteady(&play);
+  fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_TSC, -1)->core =
+      1;
+  play_open(&play);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 2; core++) {
+    assert_int_equal(play_source(&play, core), SOURCE_MPERF);
+    assert_near(play_load(&play, core), 0.5, PLAY_EXACT);
+  }
+  play_end(&play);
+}
+
+static void
+a_source_whose_tsc_could_not_be_measured_serves_when_it_can(void **state) {
+  (void)state;
+  static const int errors[] = {ENODEV, EACCES, EMFILE};
+  for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++) {
+    struct play play;
+    start_unsteady(&play);
+    play.options.cancel = &cancelled;
+    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, errors[i]);
+    play_open(&play);
+    engine_prove(play.engine);
+    play_seconds(&play, 5);
+    assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+    assert_non_null(
+        strstr(engine_source_reason(play.engine, SOURCE_MPERF), "msr/tsc"));
+    fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, 0);
+    play_seconds(&play, 70);
+    assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
+    assert_near(play_load(&play, 1), 0.5, PLAY_EXACT);
+    assert_string_equal(engine_source_reason(play.engine, SOURCE_MPERF), "");
+    play_end(&play);
+  }
+}
+
+static void guests(struct play *play, const char *count) {
+  fake_machine_file(play->fake, "/sys/module/kvm_amd/refcnt", count);
+}
+
+static void
+a_source_whose_tsc_is_measured_late_still_yields_to_guests(void **state) {
+  (void)state;
+  struct play play;
+  start_unsteady(&play);
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, false);
+  fake_machine_remove(play.fake, DEVICES "msr/events/mperf");
+  fake_machine_ref_cycles(play.fake, PLAY_TSC_HZ);
+  guests(&play, "1\n");
+  fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, ENODEV);
+  play_open(&play);
+  fail_open(&play, FAKE_MSR_TYPE, FAKE_MSR_TSC, 0);
+  play_seconds(&play, 70);
+  assert_int_equal(play_source(&play, 0), SOURCE_IDLE);
+  guests(&play, "0\n");
+  play_seconds(&play, 6);
+  assert_int_equal(play_source(&play, 0), SOURCE_REF_CYCLES);
+  play_end(&play);
+}
+
+/* ---------------------------------------------------------------------------
  * Cores of several kinds
  */
 
@@ -102,7 +181,7 @@ static void add_event(struct play *play, const char *cpus) {
   fake_machine_load(play->fake, 0.3);
 }
 
-static void an_event_serves_the_cores_of_its_pmu_alone(void **state) {
+static void an_event_serves_only_the_cores_of_its_pmu(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 4);
@@ -118,11 +197,15 @@ static void an_event_serves_the_cores_of_its_pmu_alone(void **state) {
   play_end(&play);
 }
 
-static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
-  (void)state;
+static bool may_use_two_cores(void) {
   cpu_set_t allowed;
   sched_getaffinity(0, sizeof allowed, &allowed);
-  if (!CPU_ISSET(0, &allowed) || !CPU_ISSET(1, &allowed)) {
+  return CPU_ISSET(0, &allowed) && CPU_ISSET(1, &allowed);
+}
+
+static void an_event_is_proven_on_a_core_of_its_pmu(void **state) {
+  (void)state;
+  if (!may_use_two_cores()) {
     print_message("skipped: this process may not use cores 0 and 1\n");
     skip();
   }
@@ -168,8 +251,52 @@ static void start_hybrid(struct play *play, const char *atoms) {
   }
 }
 
+/* Only core 0 is measured, so that on core 1 only a proof opens counters. */
+static void mperf_of_a_hybrid_is_proven_on_each_kind_of_core(void **state) {
+  (void)state;
+  if (!may_use_two_cores()) {
+    print_message("skipped: this process may not use cores 0 and 1\n");
+    skip();
+  }
+  struct core_set measured;
+  core_set_parse(&measured, "0");
+  struct play play;
+  play_start_mperf(&play, 2, 0.5);
+  fake_machine_file(play.fake, DEVICES "cpu_core/type", "4\n");
+  fake_machine_file(play.fake, DEVICES "cpu_core/cpus", "0\n");
+  fake_machine_file(play.fake, DEVICES "cpu_atom/type", "10\n");
+  fake_machine_file(play.fake, DEVICES "cpu_atom/cpus", "1\n");
+  fake_machine_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF,
+                       FAKE_PER_UNHALTED, PLAY_TSC_HZ)
+      ->core = 1;
+  play.options.cores = &measured;
+  play.options.cancel = &cancelled;
+  play_open(&play);
+  engine_prove(play.engine);
+  assert_true(
+      fake_machine_find_counter(play.fake, FAKE_MSR_TYPE, FAKE_MSR_MPERF, 1)
+          ->opens > 0);
+  play_end(&play);
+}
+
 static void
-a_core_that_comes_is_served_by_the_pmu_that_then_has_it(void **state) {
+mperf_that_is_refuted_on_one_kind_of_core_serves_the_other(void **state) {
+  (void)state;
+  struct play play;
+  start_hybrid(&play, "2-3\n");
+  fake_machine_msr(play.fake, PLAY_TSC_HZ, true);
+  play_open(&play);
+  play_seconds(&play, 2);
+  assert_int_equal(play_source(&play, 3), SOURCE_MPERF);
+  play_proof_on(&play, SOURCE_MPERF, 3, PROOF_REFUTED);
+  play_seconds(&play, 2);
+  for (int core = 0; core < 4; core++)
+    assert_int_equal(play_source(&play, core),
+                     core < 2 ? SOURCE_MPERF : SOURCE_REF_CYCLES);
+  play_end(&play);
+}
+
+static void a_core_that_comes_is_served_by_its_present_pmu(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2\n");
@@ -196,7 +323,7 @@ static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
     play_open(&play);
     play_seconds(&play, 3);
     for (int core = 0; core < 4; core++) {
-      const struct core_total *total = &play_core(&play, core)->total;
+      const struct core_totals *total = &play_core(&play, core)->total;
       assert_near(total->instructions / total->cycles, 2, PLAY_EXACT);
     }
     assert_int_equal(fake_journal_count(&play.journal, "instructions", NULL),
@@ -209,11 +336,7 @@ static void each_kind_of_core_has_its_own_instructions_per_cycle(void **state) {
  * Guests of this host
  */
 
-static void guests(struct play *play, const char *count) {
-  fake_machine_file(play->fake, "/sys/module/kvm_amd/refcnt", count);
-}
-
-static void a_counter_in_use_is_given_up_when_a_guest_comes(void **state) {
+static void a_counter_in_use_is_given_up_when_a_guest_starts(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -234,7 +357,7 @@ static void a_counter_in_use_is_given_up_when_a_guest_comes(void **state) {
   play_end(&play);
 }
 
-static void a_counter_that_was_named_stays_when_a_guest_comes(void **state) {
+static void a_named_counter_stays_when_a_guest_starts(void **state) {
   (void)state;
   struct play play;
   play_start_ref_cycles(&play, 2, 0.5);
@@ -247,7 +370,8 @@ static void a_counter_that_was_named_stays_when_a_guest_comes(void **state) {
   play_end(&play);
 }
 
-/* Such counters neither keep a guest from starting nor take its PMU. */
+/* Counters that exclude guests neither keep a guest from starting nor take its
+ * PMU. */
 static void instructions_are_not_counted_in_guests(void **state) {
   (void)state;
   struct play play;
@@ -261,15 +385,24 @@ static void instructions_are_not_counted_in_guests(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_failed_open_of_a_proof_is_not_for_life),
-      cmocka_unit_test(a_counter_that_does_not_exist_is_not_looked_for_again),
+      cmocka_unit_test(a_failed_open_during_a_proof_is_retried),
+      cmocka_unit_test(a_counter_that_does_not_exist_is_not_tried_again),
       cmocka_unit_test(instructions_that_cannot_be_opened_are_tried_again),
-      cmocka_unit_test(an_event_serves_the_cores_of_its_pmu_alone),
+      cmocka_unit_test(
+          the_rate_of_the_tsc_is_measured_on_any_core_that_allows_it),
+      cmocka_unit_test(
+          a_source_whose_tsc_could_not_be_measured_serves_when_it_can),
+      cmocka_unit_test(
+          a_source_whose_tsc_is_measured_late_still_yields_to_guests),
+      cmocka_unit_test(mperf_of_a_hybrid_is_proven_on_each_kind_of_core),
+      cmocka_unit_test(
+          mperf_that_is_refuted_on_one_kind_of_core_serves_the_other),
+      cmocka_unit_test(an_event_serves_only_the_cores_of_its_pmu),
       cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
-      cmocka_unit_test(a_core_that_comes_is_served_by_the_pmu_that_then_has_it),
+      cmocka_unit_test(a_core_that_comes_is_served_by_its_present_pmu),
       cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
-      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_comes),
-      cmocka_unit_test(a_counter_that_was_named_stays_when_a_guest_comes),
+      cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_starts),
+      cmocka_unit_test(a_named_counter_stays_when_a_guest_starts),
       cmocka_unit_test(instructions_are_not_counted_in_guests),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

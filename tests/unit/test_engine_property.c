@@ -1,6 +1,6 @@
-/* A million seconds of played machines with whatever can go wrong: no load may
- * leave the bounds of what the model of the machine knows. The seed is printed;
- * PERCORE_TEST_SEED plays it again. */
+/* Plays machines with random faults for a million seconds. No load may leave
+ * the bounds that follow from the model of the machine. The test prints its
+ * seed; PERCORE_TEST_SEED repeats a run. */
 #include "unit.h"
 
 #include "play.h"
@@ -14,14 +14,14 @@
 #define LIFE_SECONDS 5000.0
 #define CORES_MAX_PLAYED 4
 
-/* How far columns may be wrong together: each is cut to 10 ms. */
+/* The error of three columns together: each is truncated to 10 ms. */
 #define TWO_COLUMNS_NS 20e6
 #define STEP_BACK_NS 50e6
 #define THREE_COLUMNS_NS 30e6
 #define COUNTER_RESOLUTION 0.005
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* After a fault this many samples may be without a value. */
+/* This many samples after a fault may have no value. */
 #define RECOVERY_SAMPLES 5
 
 static uint64_t random_state;
@@ -46,18 +46,18 @@ static bool once_in(double times) { return uniform(0, times) < 1; }
 struct moment {
   uint64_t time_ns;
   double ran_ns, stolen_ns, woken_ns;
-  double misread_ns; /* of the idle column at this sample alone */
+  double misread_ns; /* error of the idle column at this sample only */
 };
 
 #define MOMENTS 64
 
 struct model {
-  struct moment moment[MOMENTS]; /* a ring */
+  struct moment moment[MOMENTS]; /* a ring buffer */
   int last;
   uint64_t base_ns; /* when the last window of the columns ended */
-  double offset_ns; /* of the engine's idle base there: a misread that it took,
-                       or what is left of one that it holds */
-  double begin_offset_ns; /* and where that window began */
+  double offset_ns; /* error of the engine's idle base there: a misread that it
+                       accepted, or the rest of a step back that it holds */
+  double begin_offset_ns; /* the same where that window began */
   int calm;               /* samples since the last fault */
 };
 
@@ -103,7 +103,7 @@ static void next_moment(struct life *life) {
 }
 
 /* ---------------------------------------------------------------------------
- * What the cores do, and what goes wrong
+ * Loads and faults
  */
 
 static void change_loads(struct life *life) {
@@ -128,7 +128,8 @@ static void fault_all(struct life *life) {
     fault(life, i);
 }
 
-/* Idle and iowait were read apart: the sum is wrong in this one sample. */
+/* Idle and iowait change between their reads: the sum is wrong in one sample.
+ */
 static void misread(struct life *life, int core) {
   static const double most_ns[] = {50e6, 1e9, 100e9};
   double ns = uniform(0, most_ns[random_next() % 3]);
@@ -140,10 +141,10 @@ static void misread(struct life *life, int core) {
 static void go_or_come(struct life *life, int core) {
   struct fake_machine *fake = life->play.fake;
   bool online = fake->cores[core].online;
-  if (core == 0) /* as on most machines, it cannot go */
+  if (core == 0) /* core 0 cannot go on most machines */
     return;
   fake_machine_online(fake, core, !online);
-  if (online && once_in(2)) { /* and is back before anyone looks */
+  if (online && once_in(2)) { /* it returns before the next sample */
     pass(life, 1000000);
     fake_machine_online(fake, core, true);
   }
@@ -186,7 +187,7 @@ static void columns_fail(struct life *life, int core) {
     core_set_add(&fake->stat_hidden, core);
     life->no_columns = true;
     break;
-  case 2: /* begin anew */
+  case 2: /* the columns are reset */
     for (int i = 0; i < 10; i++)
       fake->cores[core].column_ns[i] -= uniform(200e9, 1000e9);
     break;
@@ -204,7 +205,8 @@ static void columns_recover(struct life *life) {
   life->no_columns = false;
 }
 
-/* Returns whether the sample that follows is late: the machine stood still. */
+/* Pauses the machine. Returns whether it did, so that the next sample is late.
+ */
 static bool stand_still(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (life->model[i].calm <= RECOVERY_SAMPLES)
@@ -215,8 +217,8 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* Counters that open and then stand still, and columns that are not there, give
- * no value for as long. */
+/* Counters that stand still and missing columns give no value while they last.
+ */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
     fault_all(life);
@@ -249,7 +251,7 @@ static bool go_wrong(struct life *life) {
  * The property
  */
 
-/* How much further the idle columns came. */
+/* By how much the idle columns should have risen. */
 static double idle_ns(const struct life *life, const struct moment *from,
                       const struct moment *to) {
   double woken_ns =
@@ -258,13 +260,13 @@ static double idle_ns(const struct life *life, const struct moment *from,
          (to->stolen_ns - from->stolen_ns) - woken_ns;
 }
 
-/* A window of the columns that the engine took: where it began, and how wrong
- * the idle column was at both ends. A misread that is further out than the
- * window is long must not have been taken, and excuses nothing. */
+/* Follows a window of columns that the engine accepted: where it began, and the
+ * error of the idle column at both ends. A misread larger than the window must
+ * have been refused, and is no excuse. */
 static void take_columns(struct life *life, int core) {
   struct model *model = &life->model[core];
-  const struct core_total *from = &life->play.before[core];
-  const struct core_total *to = &play_core(&life->play, core)->total;
+  const struct core_totals *from = &life->play.before[core];
+  const struct core_totals *to = &play_core(&life->play, core)->total;
   const struct moment *end = &model->moment[model->last];
   double wall_ns = to->stat_wall - from->stat_wall;
   const struct moment *begin =
@@ -298,8 +300,8 @@ static void check_bounds(const struct life *life, int core, double load,
 static void check_window(struct life *life, int core) {
   const struct play *play = &life->play;
   struct model *model = &life->model[core];
-  const struct core_total *from = &play->before[core];
-  const struct core_total *to = &play_core(play, core)->total;
+  const struct core_totals *from = &play->before[core];
+  const struct core_totals *to = &play_core(play, core)->total;
   const struct moment *end = &model->moment[model->last];
   const struct moment *begin =
       moment_at(model, end->time_ns - (uint64_t)(to->wall - from->wall));
@@ -331,7 +333,7 @@ static void check_window(struct life *life, int core) {
 
 static void check_core(struct life *life, int core, enum source before) {
   const struct play *play = &life->play;
-  const struct engine_core *state = play_core(play, core);
+  const struct core *state = play_core(play, core);
   struct model *model = &life->model[core];
   if (state == NULL || !state->online)
     return;
@@ -354,7 +356,7 @@ static void check_core(struct life *life, int core, enum source before) {
 }
 
 /* ---------------------------------------------------------------------------
- * A life
+ * One run
  */
 
 static void sample(struct life *life) {
@@ -378,7 +380,7 @@ static void sample(struct life *life) {
   for (int i = 0; i < life->cores; i++) {
     struct model *model = &life->model[i];
     play->fake->cores[i].column_ns[3] -= model->moment[model->last].misread_ns;
-    if (late) /* dropped, and the base of the next window all the same */
+    if (late) /* the sample was dropped, but the next window begins here */
       model->base_ns = play->fake->monotonic_ns;
     check_core(life, i, before[i]);
     model->calm++;
@@ -413,7 +415,7 @@ static void start(struct life *life) {
   play_open(play);
 }
 
-/* A life of short windows is a short life: it has as many of them. */
+/* Runs with short windows are shorter, so that each has as many windows. */
 static double live(uint64_t *windows) {
   static struct life life;
   start(&life);
@@ -426,7 +428,7 @@ static double live(uint64_t *windows) {
 }
 
 static void
-no_load_of_a_million_seconds_leaves_the_bounds_of_the_model(void **state) {
+in_a_million_seconds_no_load_leaves_the_bounds_of_the_model(void **state) {
   (void)state;
   const char *given = getenv("PERCORE_TEST_SEED");
   uint64_t seed = given != NULL ? strtoull(given, NULL, 0)
@@ -445,7 +447,7 @@ no_load_of_a_million_seconds_leaves_the_bounds_of_the_model(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(
-          no_load_of_a_million_seconds_leaves_the_bounds_of_the_model),
+          in_a_million_seconds_no_load_leaves_the_bounds_of_the_model),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,5 @@
-/* Steal, and how the kernel accounts for it and for interrupts. Kernels before
- * `idle_stealtime` have time that was stolen while a core woke in idle and in
- * steal; later ones have it in steal alone. */
+/* Steal and interrupts as old and new kernels account for them; cycles/engine.h
+ * describes both. */
 #include "unit.h"
 
 #include "cycles/btf.h"
@@ -9,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Two cores that run for 19 %; core 1 loses 6 % to the hypervisor while it runs
- * and 20 % while it wakes. */
+/* Two cores that run for 19 %. The hypervisor takes 6 % from core 1 while it
+ * runs, and 20 % while it wakes. */
 static void start(struct play *play, bool steal_apart) {
   play_start(play, 2);
   fake_machine_hypervisor(play->fake);
@@ -26,13 +25,13 @@ static double low(const struct play *play, int core) {
   return engine_load_low(&play->before[core], &play_core(play, core)->total);
 }
 
-static void time_stolen_while_waking_is_not_taken_off_twice(void **state) {
+static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
   (void)state;
   struct play play;
   start(&play, false);
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  /* 1 - idle; stolen running time cannot be told from running. */
+  /* 1 - idle: stolen running time cannot be separated from running time. */
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
   assert_near(play_load(&play, 0), 0.19, PLAY_SECOND_ERROR / 10);
   assert_int_equal(play_counts(&play)->errors, 0);
@@ -59,7 +58,7 @@ static void work_is_between_the_lower_bound_and_the_load(void **state) {
     }
 }
 
-static void kernels_with_idle_stealtime_have_steal_taken_off(void **state) {
+static void steal_is_subtracted_on_kernels_with_idle_stealtime(void **state) {
   (void)state;
   struct play play;
   start(&play, true);
@@ -70,7 +69,7 @@ static void kernels_with_idle_stealtime_have_steal_taken_off(void **state) {
   play_end(&play);
 }
 
-static void of_a_counter_the_lower_bound_is_the_load(void **state) {
+static void the_lower_bound_of_a_counter_is_its_load(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.3);
@@ -92,18 +91,18 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   play_start(&play, 1);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
   play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* booked late */
+  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* added late */
   play_sample(&play, FAKE_SECOND);
-  const struct core_total *total = &play_core(&play, 0)->total;
+  const struct core_totals *total = &play_core(&play, 0)->total;
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
   assert_near(play_load(&play, 0), 1, 0);
   assert_near(low(&play, 0), 0, 0);
   play_end(&play);
 }
 
-/* One second in ten has 8 ticks of steal booked while the core was idle. */
+/* In one second of ten, 8 ticks of steal are added while the core is idle. */
 static void
-a_second_that_is_dropped_leaves_the_interval_its_load(void **state) {
+a_discarded_second_does_not_cost_the_interval_its_load(void **state) {
   (void)state;
   for (int steal_apart = 0; steal_apart < 2; steal_apart++) {
     struct figures_play it = {0};
@@ -141,9 +140,9 @@ static double hidden(double steal, double woken, double seen) {
   return value;
 }
 
-static void what_lies_between_the_bounds_is_not_hidden(void **state) {
+static void work_between_the_bounds_is_not_hidden(void **state) {
   (void)state;
-  /* The load is 0.25, its lower bound 0.15. */
+  /* The load is 0.25, and its lower bound is 0.15. */
   assert_near(hidden(0.06, 0.04, 0.20), 0, 0);
   assert_near(hidden(0.06, 0.04, 0.16), 0, 0);
   assert_near(hidden(0.06, 0.04, 0.05), 0.10, 5e-3);
@@ -154,7 +153,7 @@ static void what_lies_between_the_bounds_is_not_hidden(void **state) {
  * BTF
  */
 
-static void without_btf_idle_is_taken_for_the_old_kind(void **state) {
+static void without_btf_the_kernel_counts_as_old(void **state) {
   (void)state;
   static const char cut[] = "\x9f\xeb\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                             "\xff\xff\xff\xff\0idle_stealtime";
@@ -165,7 +164,7 @@ static void without_btf_idle_is_taken_for_the_old_kind(void **state) {
       fake_machine_fail(play.fake, "/sys/kernel/btf/vmlinux", EACCES);
     if (kind == 2)
       fake_machine_file(play.fake, "/sys/kernel/btf/vmlinux", "no BTF");
-    if (kind == 3) /* says that it has 4 GiB of strings */
+    if (kind == 3) /* claims 4 GiB of strings */
       fake_machine_bytes(play.fake, "/sys/kernel/btf/vmlinux", cut, sizeof cut);
     play_open(&play);
     play_sample(&play, 10 * FAKE_SECOND);
@@ -174,7 +173,7 @@ static void without_btf_idle_is_taken_for_the_old_kind(void **state) {
   }
 }
 
-static void a_member_is_found_by_its_whole_name_alone(void **state) {
+static void a_member_is_found_only_by_its_whole_name(void **state) {
   (void)state;
   static const char *const names[] = {"idle", "idle_stealtime", "stealtime",
                                       "idle_", "last"};
@@ -190,7 +189,7 @@ static void a_member_is_found_by_its_whole_name_alone(void **state) {
   fake_machine_free(fake);
 }
 
-static void btf_that_is_cut_anywhere_tells_nothing_false(void **state) {
+static void btf_that_is_cut_off_anywhere_yields_no_false_answer(void **state) {
   (void)state;
   static const char *const names[] = {"idle_stealtime"};
   static const char whole[] = "\x9f\xeb\x01\0\x18\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
@@ -209,7 +208,7 @@ static void btf_that_is_cut_anywhere_tells_nothing_false(void **state) {
  */
 
 static void
-a_kernel_that_counts_softirq_as_idle_is_flagged_and_said_once(void **state) {
+a_kernel_that_counts_softirq_as_idle_is_reported_once(void **state) {
   (void)state;
   static const struct {
     const char *members;
@@ -220,7 +219,8 @@ a_kernel_that_counts_softirq_as_idle_is_flagged_and_said_once(void **state) {
       {"prev_irq_time", 0, false},
       {"idle_dyntick", 0, true},
       {"idle_dyntick", 0.1, true},
-      {"idle_dyntick prev_irq_time", 0, true}, /* switched off at boot */
+      {"idle_dyntick prev_irq_time", 0,
+       true}, /* interrupt time is switched off at boot */
       {"idle_dyntick prev_irq_time", 0.1, false},
   };
   for (size_t i = 0; i < sizeof kernels / sizeof kernels[0]; i++) {
@@ -238,7 +238,7 @@ a_kernel_that_counts_softirq_as_idle_is_flagged_and_said_once(void **state) {
   }
 }
 
-static void nothing_is_said_of_softirq_where_counters_serve(void **state) {
+static void softirqs_are_not_reported_if_counters_serve(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -251,19 +251,18 @@ static void nothing_is_said_of_softirq_where_counters_serve(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(time_stolen_while_waking_is_not_taken_off_twice),
+      cmocka_unit_test(time_stolen_while_waking_is_not_subtracted_twice),
       cmocka_unit_test(work_is_between_the_lower_bound_and_the_load),
-      cmocka_unit_test(kernels_with_idle_stealtime_have_steal_taken_off),
-      cmocka_unit_test(of_a_counter_the_lower_bound_is_the_load),
+      cmocka_unit_test(steal_is_subtracted_on_kernels_with_idle_stealtime),
+      cmocka_unit_test(the_lower_bound_of_a_counter_is_its_load),
       cmocka_unit_test(steal_of_a_window_is_at_most_its_wall_time),
-      cmocka_unit_test(a_second_that_is_dropped_leaves_the_interval_its_load),
-      cmocka_unit_test(what_lies_between_the_bounds_is_not_hidden),
-      cmocka_unit_test(without_btf_idle_is_taken_for_the_old_kind),
-      cmocka_unit_test(a_member_is_found_by_its_whole_name_alone),
-      cmocka_unit_test(btf_that_is_cut_anywhere_tells_nothing_false),
-      cmocka_unit_test(
-          a_kernel_that_counts_softirq_as_idle_is_flagged_and_said_once),
-      cmocka_unit_test(nothing_is_said_of_softirq_where_counters_serve),
+      cmocka_unit_test(a_discarded_second_does_not_cost_the_interval_its_load),
+      cmocka_unit_test(work_between_the_bounds_is_not_hidden),
+      cmocka_unit_test(without_btf_the_kernel_counts_as_old),
+      cmocka_unit_test(a_member_is_found_only_by_its_whole_name),
+      cmocka_unit_test(btf_that_is_cut_off_anywhere_yields_no_false_answer),
+      cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_reported_once),
+      cmocka_unit_test(softirqs_are_not_reported_if_counters_serve),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Time in which the machine was not there: suspend, a paused VM; and time in
- * which only the sampling was late, which is no such thing. */
+/* Times when the machine did not run (suspend, a paused VM), and times when
+ * only the sample was late. */
 #include "unit.h"
 
 #include "play.h"
@@ -29,7 +29,7 @@ static void a_suspend_discards_the_window_of_every_core(void **state) {
   play_end(&play);
 }
 
-static void after_a_suspend_counters_are_opened_anew(void **state) {
+static void after_a_suspend_counters_are_reopened(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -61,7 +61,7 @@ static void a_suspend_discards_windows_of_the_source_idle_too(void **state) {
   play_end(&play);
 }
 
-static void each_suspend_is_seen_once(void **state) {
+static void each_suspend_is_noticed_once(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -75,8 +75,8 @@ static void each_suspend_is_seen_once(void **state) {
   play_end(&play);
 }
 
-/* Three clocks cannot be read at one time. */
-static void the_scatter_of_the_clocks_is_no_suspend(void **state) {
+/* Three clocks cannot be read at the same time. */
+static void the_scatter_of_the_clocks_is_not_a_suspend(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -92,8 +92,8 @@ static void the_scatter_of_the_clocks_is_no_suspend(void **state) {
   play_end(&play);
 }
 
-/* The sampling thread loses its core right before or after it looks at
- * BOOTTIME. */
+/* The sampling thread loses its core right before or after it reads BOOTTIME.
+ */
 static uint64_t before_boottime_ns, after_boottime_ns;
 static uint64_t (*even_clock)(void *context, clockid_t clock);
 
@@ -106,7 +106,7 @@ static uint64_t uneven_clock(void *context, clockid_t clock) {
   return now_ns;
 }
 
-static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
+static void a_slow_read_of_the_clocks_is_not_a_suspend(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -124,7 +124,7 @@ static void a_slow_look_at_the_clocks_is_no_suspend(void **state) {
   play_end(&play);
 }
 
-static void a_suspend_before_the_start_is_nobodys_business(void **state) {
+static void a_suspend_before_the_start_does_not_matter(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -137,7 +137,7 @@ static void a_suspend_before_the_start_is_nobodys_business(void **state) {
   play_end(&play);
 }
 
-static void a_clock_that_is_set_is_no_suspend(void **state) {
+static void setting_a_clock_is_not_a_suspend(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -153,7 +153,7 @@ static void a_clock_that_is_set_is_no_suspend(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Late
+ * Late samples
  */
 
 static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
@@ -186,7 +186,7 @@ static void the_same_holds_for_the_source_idle(void **state) {
   play_end(&play);
 }
 
-/* Whoever was late, the cores were at work: nothing is lost. */
+/* The cores ran although the sample was late, so nothing is lost. */
 static void a_late_sample_integrates_what_the_cores_did(void **state) {
   (void)state;
   struct play play;
@@ -199,8 +199,9 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
   play_end(&play);
 }
 
-/* It was off for a while (its own group stood still), and the others ran. */
-static void one_core_that_stood_still_is_no_pause_of_the_machine(void **state) {
+/* The group of one core stood still while the others ran. */
+static void
+one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -215,16 +216,16 @@ static void one_core_that_stood_still_is_no_pause_of_the_machine(void **state) {
   play_end(&play);
 }
 
-static void nothing_of_a_pause_gets_into_the_totals(void **state) {
+static void a_pause_does_not_enter_the_totals(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
   play_open(&play);
   play_seconds(&play, 2);
-  struct core_total before = play_core(&play, 0)->total;
+  struct core_totals before = play_core(&play, 0)->total;
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
-  const struct core_total *after = &play_core(&play, 0)->total;
+  const struct core_totals *after = &play_core(&play, 0)->total;
   assert_near(after->wall, before.wall, 0);
   assert_near(after->unhalted, before.unhalted, 0);
   assert_near(after->stat_wall, before.stat_wall, 0);
@@ -237,18 +238,18 @@ static void nothing_of_a_pause_gets_into_the_totals(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_suspend_discards_the_window_of_every_core),
-      cmocka_unit_test(after_a_suspend_counters_are_opened_anew),
+      cmocka_unit_test(after_a_suspend_counters_are_reopened),
       cmocka_unit_test(a_suspend_discards_windows_of_the_source_idle_too),
-      cmocka_unit_test(each_suspend_is_seen_once),
-      cmocka_unit_test(the_scatter_of_the_clocks_is_no_suspend),
-      cmocka_unit_test(a_slow_look_at_the_clocks_is_no_suspend),
-      cmocka_unit_test(a_suspend_before_the_start_is_nobodys_business),
-      cmocka_unit_test(a_clock_that_is_set_is_no_suspend),
+      cmocka_unit_test(each_suspend_is_noticed_once),
+      cmocka_unit_test(the_scatter_of_the_clocks_is_not_a_suspend),
+      cmocka_unit_test(a_slow_read_of_the_clocks_is_not_a_suspend),
+      cmocka_unit_test(a_suspend_before_the_start_does_not_matter),
+      cmocka_unit_test(setting_a_clock_is_not_a_suspend),
       cmocka_unit_test(a_window_in_which_the_vm_was_paused_is_discarded),
       cmocka_unit_test(the_same_holds_for_the_source_idle),
       cmocka_unit_test(a_late_sample_integrates_what_the_cores_did),
-      cmocka_unit_test(one_core_that_stood_still_is_no_pause_of_the_machine),
-      cmocka_unit_test(nothing_of_a_pause_gets_into_the_totals),
+      cmocka_unit_test(one_core_that_stood_still_is_not_a_pause_of_the_machine),
+      cmocka_unit_test(a_pause_does_not_enter_the_totals),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* From totals to loads and load averages. */
+/* Loads and load averages, computed from totals. */
 #include "figures_play.h"
 
 #define WINDOW_S (60.0 / 13)
@@ -30,7 +30,7 @@ an_interval_has_its_mean_and_the_extremes_of_its_windows(void **state) {
 
   it.play.fake->cores[1].load = 0.5;
   figures_play_sample(&it, FAKE_SECOND);
-  snapshot = figures_play_interval(&it); /* nothing is left of the one before */
+  snapshot = figures_play_interval(&it); /* the last interval has no effect */
   assert_near(snapshot->cores[1].busy, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_min, 0.5, PLAY_EXACT);
   assert_near(snapshot->cores[1].busy_max, 0.5, PLAY_EXACT);
@@ -38,7 +38,7 @@ an_interval_has_its_mean_and_the_extremes_of_its_windows(void **state) {
   figures_play_end(&it);
 }
 
-static void the_first_interval_is_not_known(void **state) {
+static void the_load_of_the_first_interval_is_unknown(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 1, 0.5);
@@ -57,7 +57,7 @@ static void the_first_interval_is_not_known(void **state) {
   figures_play_end(&it);
 }
 
-static void an_interval_with_a_discarded_window_is_not_known(void **state) {
+static void an_interval_with_a_discarded_window_has_no_load(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.5);
@@ -110,7 +110,7 @@ static void an_offline_core_has_no_figures(void **state) {
  */
 
 static void
-a_steady_load_shows_in_every_period_from_the_first_window(void **state) {
+every_average_shows_a_steady_load_from_the_first_window_on(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.8);
@@ -132,7 +132,7 @@ a_steady_load_shows_in_every_period_from_the_first_window(void **state) {
   figures_play_end(&it);
 }
 
-static void periods_are_1_5_and_15_minutes_unless_told(void **state) {
+static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
@@ -147,12 +147,12 @@ static void periods_are_1_5_and_15_minutes_unless_told(void **state) {
   figures_play_end(&it);
 }
 
-/* After T seconds at 1 behind T0 at 0, as the integral has it. */
+/* The average after T0 seconds at 0 and T seconds at 1, from the integral. */
 static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }
 
-static void a_step_is_answered_as_the_closed_form_has_it(void **state) {
+static void a_step_is_followed_as_in_the_closed_form(void **state) {
   (void)state;
   static const double periods[] = {60, 300, 900};
   struct figures_play it;
@@ -188,7 +188,7 @@ static void a_gap_enters_the_averages_once_with_its_length(void **state) {
   figures_play_end(&it);
 }
 
-static void a_discarded_window_leaves_the_averages_as_they_were(void **state) {
+static void a_discarded_window_does_not_change_the_averages(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.25);
@@ -211,7 +211,7 @@ static void a_discarded_window_leaves_the_averages_as_they_were(void **state) {
 }
 
 static void
-a_core_that_was_away_for_longer_than_a_period_starts_anew(void **state) {
+the_average_of_a_core_away_longer_than_its_period_restarts(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0);
@@ -230,8 +230,7 @@ a_core_that_was_away_for_longer_than_a_period_starts_anew(void **state) {
   figures_play_end(&it);
 }
 
-static void
-the_host_has_an_average_when_every_online_core_has_one(void **state) {
+static void the_host_has_an_average_if_every_online_core_has_one(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 4, 0.5);
@@ -299,7 +298,7 @@ static void the_run_queue_starts_from_the_kernels_averages(void **state) {
   figures_play_end(&it);
 }
 
-static void without_them_it_starts_from_nothing(void **state) {
+static void without_them_the_run_queue_starts_unknown(void **state) {
   (void)state;
   static const char *const bad[] = {"",          "junk\n",   "0.5 10\n",
                                     "nan 1 1\n", "-1 0 0\n", "inf 0 0\n"};
@@ -336,7 +335,7 @@ static double run_queue_of(int running, int blocked, bool count_blocked) {
   return average;
 }
 
-static void the_run_queue_is_averaged_as_loads_are(void **state) {
+static void the_run_queue_is_averaged_like_loads(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
@@ -361,13 +360,13 @@ static void our_own_thread_is_not_in_the_run_queue(void **state) {
   assert_near(run_queue_of(0, 3, true), 3, PLAY_EXACT);
 }
 
-static void blocked_processes_count_where_that_is_wanted(void **state) {
+static void blocked_processes_count_if_configured(void **state) {
   (void)state;
   assert_near(run_queue_of(3, 4, true), 6, PLAY_EXACT);
   assert_near(run_queue_of(3, 4, false), 2, PLAY_EXACT);
 }
 
-static void the_run_queue_may_be_left_out(void **state) {
+static void the_run_queue_can_be_left_out(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
@@ -401,7 +400,7 @@ static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
   assert_near(snapshot->cores[1].sibling_busy, 0.3, PLAY_EXACT);
   assert_near(snapshot->cores[2].sibling_busy, 0.2, PLAY_EXACT);
   assert_near(snapshot->cores[3].sibling_busy, 0.5, PLAY_EXACT);
-  assert_nan(snapshot->cores[4].sibling_busy); /* the map makes no sense */
+  assert_nan(snapshot->cores[4].sibling_busy); /* the map is broken */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
@@ -411,25 +410,25 @@ int main(void) {
       cmocka_unit_test(each_core_knows_the_load_of_its_busiest_sibling),
       cmocka_unit_test(
           an_interval_has_its_mean_and_the_extremes_of_its_windows),
-      cmocka_unit_test(the_first_interval_is_not_known),
-      cmocka_unit_test(an_interval_with_a_discarded_window_is_not_known),
+      cmocka_unit_test(the_load_of_the_first_interval_is_unknown),
+      cmocka_unit_test(an_interval_with_a_discarded_window_has_no_load),
       cmocka_unit_test(an_offline_core_has_no_figures),
       cmocka_unit_test(
-          a_steady_load_shows_in_every_period_from_the_first_window),
-      cmocka_unit_test(periods_are_1_5_and_15_minutes_unless_told),
-      cmocka_unit_test(a_step_is_answered_as_the_closed_form_has_it),
+          every_average_shows_a_steady_load_from_the_first_window_on),
+      cmocka_unit_test(periods_are_1_5_and_15_minutes_by_default),
+      cmocka_unit_test(a_step_is_followed_as_in_the_closed_form),
       cmocka_unit_test(a_gap_enters_the_averages_once_with_its_length),
-      cmocka_unit_test(a_discarded_window_leaves_the_averages_as_they_were),
+      cmocka_unit_test(a_discarded_window_does_not_change_the_averages),
       cmocka_unit_test(
-          a_core_that_was_away_for_longer_than_a_period_starts_anew),
-      cmocka_unit_test(the_host_has_an_average_when_every_online_core_has_one),
+          the_average_of_a_core_away_longer_than_its_period_restarts),
+      cmocka_unit_test(the_host_has_an_average_if_every_online_core_has_one),
       cmocka_unit_test(a_host_without_selected_cores_online_has_no_average),
       cmocka_unit_test(the_run_queue_starts_from_the_kernels_averages),
-      cmocka_unit_test(without_them_it_starts_from_nothing),
-      cmocka_unit_test(the_run_queue_is_averaged_as_loads_are),
+      cmocka_unit_test(without_them_the_run_queue_starts_unknown),
+      cmocka_unit_test(the_run_queue_is_averaged_like_loads),
       cmocka_unit_test(our_own_thread_is_not_in_the_run_queue),
-      cmocka_unit_test(blocked_processes_count_where_that_is_wanted),
-      cmocka_unit_test(the_run_queue_may_be_left_out),
+      cmocka_unit_test(blocked_processes_count_if_configured),
+      cmocka_unit_test(the_run_queue_can_be_left_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

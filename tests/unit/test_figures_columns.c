@@ -1,4 +1,4 @@
-/* What stands beside the loads: columns of /proc/stat, counters, C-states. */
+/* Figures other than loads: columns of /proc/stat, counters, C-states. */
 #include "figures_play.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
  * Columns
  */
 
-static void hidden_is_what_the_busy_columns_did_not_see(void **state) {
+static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 3, 0.5);
@@ -32,7 +32,7 @@ static void hidden_is_what_the_busy_columns_did_not_see(void **state) {
   figures_play_end(&it);
 }
 
-static void steal_is_its_share_of_wall_time(void **state) {
+static void steal_is_a_share_of_wall_time(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.3);
@@ -48,13 +48,13 @@ static void steal_is_its_share_of_wall_time(void **state) {
   assert_near(snapshot->cores[1].steal, 0.4, 1e-3);
   assert_near(snapshot->host.steal, 0.2, 1e-3);
   assert_near(snapshot->cores[1].busy, 0.3, 1e-3);
-  assert_near(snapshot->cores[1].unaccounted, 0, 1e-3); /* a column, too */
+  assert_near(snapshot->cores[1].unaccounted, 0,
+              1e-3); /* steal is a column, too */
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
 
-static void
-tick_sampled_idle_time_hides_nothing_that_could_be_told(void **state) {
+static void with_tick_sampled_idle_time_hidden_work_is_unknown(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.5);
@@ -73,7 +73,7 @@ tick_sampled_idle_time_hides_nothing_that_could_be_told(void **state) {
   figures_play_end(&it);
 }
 
-static void renumbered_rows_withhold_what_comes_from_them_alone(void **state) {
+static void renumbered_rows_withhold_only_figures_of_proc_stat(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.5);
@@ -129,7 +129,7 @@ static void the_source_idle_has_no_frequency(void **state) {
 }
 
 static void
-instructions_per_cycle_tell_how_long_they_were_counted(void **state) {
+instructions_per_cycle_come_with_the_time_they_were_counted(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.5);
@@ -154,15 +154,15 @@ instructions_per_cycle_tell_how_long_they_were_counted(void **state) {
   figures_play_sample(&it, FAKE_SECOND);
   snapshot = figures_play_interval(&it);
   assert_near(snapshot->cores[0].ipc, 1.5, PLAY_EXACT);
-  assert_nan(snapshot->cores[1].ipc); /* it was away in this interval */
+  assert_nan(snapshot->cores[1].ipc); /* the core was away in this interval */
   assert_nan(snapshot->cores[1].ipc_running);
   assert_nan(snapshot->cores[1].frequency_hz);
   snapshot_free(snapshot);
   figures_play_end(&it);
 }
 
-/* Its counters were never scheduled in, or the core never ran. */
-static void no_cycles_are_no_instructions_per_cycle(void **state) {
+/* The counters were never scheduled in, or the core never ran. */
+static void without_cycles_instructions_per_cycle_are_unknown(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 1, 0);
@@ -201,7 +201,7 @@ static void residency_is_a_share_of_the_interval(void **state) {
   figures_play_end(&it);
 }
 
-static void c_states_are_left_out_unless_wanted(void **state) {
+static void c_states_are_not_read_unless_wanted(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 1, 0.3);
@@ -215,10 +215,10 @@ static void c_states_are_left_out_unless_wanted(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * About itself
+ * The sampler itself
  */
 
-static void a_snapshot_tells_which_source_serves_how_many_cores(void **state) {
+static void a_snapshot_counts_the_cores_of_each_source(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 8, 0.5);
@@ -284,8 +284,7 @@ static void no_snapshot_of_256_cores_holds_a_figure_out_of_range(void **state) {
   figures_play_end(&it);
 }
 
-static void
-what_the_tick_saw_is_in_shares_of_wall_time_without_overlap(void **state) {
+static void times_seen_by_the_tick_are_shares_without_overlap(void **state) {
   (void)state;
   static const double shares[2][TIMES] = {
       {0.10, 0.05, 0.15, 0.01, 0.04, 0.25, 0.06}, {0, 0, 0, 0, 0.4, 0, 0}};
@@ -313,8 +312,7 @@ what_the_tick_saw_is_in_shares_of_wall_time_without_overlap(void **state) {
   figures_play_end(&it);
 }
 
-static void
-switches_and_waiting_tasks_come_from_schedstat_where_it_exists(void **state) {
+static void switches_and_waiting_tasks_come_from_schedstat(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.3);
@@ -340,7 +338,7 @@ switches_and_waiting_tasks_come_from_schedstat_where_it_exists(void **state) {
   figures_play_end(&it);
 }
 
-static void throttles_are_counted_where_the_machine_does(void **state) {
+static void throttles_are_reported_if_the_machine_counts_them(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.3);
@@ -359,8 +357,8 @@ static void throttles_are_counted_where_the_machine_does(void **state) {
   figures_play_end(&it);
 }
 
-static void system_management_interrupts_are_counted_in_the_group_of_the_load(
-    void **state) {
+static void
+management_interrupts_are_counted_in_the_group_of_the_load(void **state) {
   (void)state;
   for (int with_event = 0; with_event < 2; with_event++) {
     struct figures_play it;
@@ -380,14 +378,14 @@ static void system_management_interrupts_are_counted_in_the_group_of_the_load(
       assert_near(snapshot->cores[0].smi, 20, 0.5);
     else
       assert_nan(snapshot->cores[0].smi);
-    assert_nan(snapshot->cores[1].smi); /* of source idle */
+    assert_nan(snapshot->cores[1].smi); /* the core uses the source idle */
     snapshot_free(snapshot);
     figures_play_end(&it);
   }
 }
 
-/* arm64 has no flag that says so. */
-static void stolen_time_alone_tells_of_a_hypervisor(void **state) {
+/* arm64 has no flag for a hypervisor. */
+static void stolen_time_reveals_a_hypervisor(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0.3);
@@ -404,25 +402,24 @@ static void stolen_time_alone_tells_of_a_hypervisor(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(switches_and_waiting_tasks_come_from_schedstat),
+      cmocka_unit_test(throttles_are_reported_if_the_machine_counts_them),
       cmocka_unit_test(
-          switches_and_waiting_tasks_come_from_schedstat_where_it_exists),
-      cmocka_unit_test(throttles_are_counted_where_the_machine_does),
-      cmocka_unit_test(
-          system_management_interrupts_are_counted_in_the_group_of_the_load),
-      cmocka_unit_test(
-          what_the_tick_saw_is_in_shares_of_wall_time_without_overlap),
-      cmocka_unit_test(stolen_time_alone_tells_of_a_hypervisor),
-      cmocka_unit_test(hidden_is_what_the_busy_columns_did_not_see),
-      cmocka_unit_test(steal_is_its_share_of_wall_time),
-      cmocka_unit_test(tick_sampled_idle_time_hides_nothing_that_could_be_told),
-      cmocka_unit_test(renumbered_rows_withhold_what_comes_from_them_alone),
+          management_interrupts_are_counted_in_the_group_of_the_load),
+      cmocka_unit_test(times_seen_by_the_tick_are_shares_without_overlap),
+      cmocka_unit_test(stolen_time_reveals_a_hypervisor),
+      cmocka_unit_test(hidden_is_load_that_the_busy_columns_did_not_see),
+      cmocka_unit_test(steal_is_a_share_of_wall_time),
+      cmocka_unit_test(with_tick_sampled_idle_time_hidden_work_is_unknown),
+      cmocka_unit_test(renumbered_rows_withhold_only_figures_of_proc_stat),
       cmocka_unit_test(the_busy_frequency_is_base_times_boost),
       cmocka_unit_test(the_source_idle_has_no_frequency),
-      cmocka_unit_test(instructions_per_cycle_tell_how_long_they_were_counted),
-      cmocka_unit_test(no_cycles_are_no_instructions_per_cycle),
+      cmocka_unit_test(
+          instructions_per_cycle_come_with_the_time_they_were_counted),
+      cmocka_unit_test(without_cycles_instructions_per_cycle_are_unknown),
       cmocka_unit_test(residency_is_a_share_of_the_interval),
-      cmocka_unit_test(c_states_are_left_out_unless_wanted),
-      cmocka_unit_test(a_snapshot_tells_which_source_serves_how_many_cores),
+      cmocka_unit_test(c_states_are_not_read_unless_wanted),
+      cmocka_unit_test(a_snapshot_counts_the_cores_of_each_source),
       cmocka_unit_test(cores_without_value_are_counted),
       cmocka_unit_test(no_snapshot_of_256_cores_holds_a_figure_out_of_range),
   };

@@ -1,6 +1,5 @@
-/* The public calls for schedulers, on this very machine. What the loads are
- * depends on who else works here; what is checked is all the rest. Then on a
- * machine made of memory. */
+/* The public calls for schedulers: first on this machine, where loads depend on
+ * other work and are not checked, then on a fake machine. */
 #include "unit.h"
 
 #include "cycles/load.h"
@@ -30,7 +29,7 @@ static bool is_load(double load) {
   return load == -1 || (load >= 0 && load <= 1);
 }
 
-/* All tests share one handle: to open it means to prove the sources. */
+/* All tests share one handle, because opening it proves the sources. */
 static struct percore_load *shared;
 static cpu_set_t affinity_before;
 
@@ -53,7 +52,7 @@ static int close_shared(void **state) {
 
 static void need_a_source(void) {
   if (shared == NULL)
-    skip(); /* open_shared has said why */
+    skip(); /* open_shared has printed the reason */
 }
 
 static void every_online_core_gets_a_load_with_a_source(void **state) {
@@ -88,7 +87,8 @@ static void cores_that_do_not_exist_have_no_load(void **state) {
   assert_near(percore_load_get(shared, count), -1, 0);
 }
 
-static void a_siblings_load_is_that_of_another_core_or_none(void **state) {
+static void
+the_load_of_a_sibling_is_that_of_another_core_or_unknown(void **state) {
   (void)state;
   need_a_source();
   work_for(50000000);
@@ -104,7 +104,7 @@ static void a_siblings_load_is_that_of_another_core_or_none(void **state) {
   }
 }
 
-static void in_its_first_window_no_core_has_a_load(void **state) {
+static void before_its_first_window_ends_no_core_has_a_load(void **state) {
   (void)state;
   need_a_source();
   struct percore_load *load = NULL;
@@ -114,7 +114,7 @@ static void in_its_first_window_no_core_has_a_load(void **state) {
   percore_load_close(load);
 }
 
-static void the_callers_affinity_is_as_it_was(void **state) {
+static void the_affinity_of_the_caller_does_not_change(void **state) {
   (void)state;
   need_a_source();
   cpu_set_t now;
@@ -130,7 +130,7 @@ static int open_descriptors(void) {
   return count;
 }
 
-static void closing_gives_all_descriptors_back(void **state) {
+static void closing_frees_all_descriptors(void **state) {
   (void)state;
   need_a_source();
   int before = open_descriptors();
@@ -181,7 +181,7 @@ static void every_core_with_a_load_has_a_proof(void **state) {
   assert_string_equal(percore_load_proof(shared, -1), "pending");
 }
 
-static void options_that_make_no_sense_are_refused(void **state) {
+static void invalid_options_are_refused(void **state) {
   (void)state;
   static const struct percore_load_options bad[] = {
       {.size = 0},
@@ -219,7 +219,7 @@ static void options_choose_source_and_cores(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * A machine made of memory
+ * A fake machine
  */
 
 static struct percore_load *open_fake(struct fake_machine *fake,
@@ -236,7 +236,7 @@ static struct percore_load *open_fake(struct fake_machine *fake,
   return load;
 }
 
-static void the_frequency_is_that_while_not_halted(void **state) {
+static void the_frequency_is_that_of_unhalted_time(void **state) {
   (void)state;
   for (int frequency = 0; frequency < 2; frequency++) {
     struct fake_machine *fake = fake_machine_new(1);
@@ -253,7 +253,7 @@ static void the_frequency_is_that_while_not_halted(void **state) {
   }
 }
 
-/* The clock of this machine stands still, so that no proof can be run. */
+/* The clock of the fake machine stands still, so that no proof can be run. */
 static void a_proof_that_could_not_be_run_is_repeated_by_updates(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(1);
@@ -275,15 +275,16 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_online_core_gets_a_load_with_a_source),
       cmocka_unit_test(cores_that_do_not_exist_have_no_load),
-      cmocka_unit_test(a_siblings_load_is_that_of_another_core_or_none),
-      cmocka_unit_test(in_its_first_window_no_core_has_a_load),
-      cmocka_unit_test(the_callers_affinity_is_as_it_was),
-      cmocka_unit_test(closing_gives_all_descriptors_back),
+      cmocka_unit_test(
+          the_load_of_a_sibling_is_that_of_another_core_or_unknown),
+      cmocka_unit_test(before_its_first_window_ends_no_core_has_a_load),
+      cmocka_unit_test(the_affinity_of_the_caller_does_not_change),
+      cmocka_unit_test(closing_frees_all_descriptors),
       cmocka_unit_test(many_threads_may_update_and_get_at_once),
       cmocka_unit_test(every_core_with_a_load_has_a_proof),
-      cmocka_unit_test(options_that_make_no_sense_are_refused),
+      cmocka_unit_test(invalid_options_are_refused),
       cmocka_unit_test(options_choose_source_and_cores),
-      cmocka_unit_test(the_frequency_is_that_while_not_halted),
+      cmocka_unit_test(the_frequency_is_that_of_unhalted_time),
       cmocka_unit_test(a_proof_that_could_not_be_run_is_repeated_by_updates),
   };
   return cmocka_run_group_tests(tests, open_shared, close_shared);

@@ -1,11 +1,11 @@
-/* Which windows percore_load_update publishes, on a machine whose time the test
- * moves. */
+/* Which windows percore_load_update publishes, on a machine whose clock the
+ * test advances. */
 #include "unit.h"
 
 #include "cycles/load.h"
 #include "play.h"
 
-/* Core 1 is isolated, so that it has the source idle whatever core 0 has. */
+/* Core 1 is isolated, so that it uses the source idle whatever core 0 uses. */
 static struct percore_load *start(struct play *play, bool mperf,
                                   uint64_t shortest_ns) {
   struct percore_load *load = NULL;
@@ -16,9 +16,9 @@ static struct percore_load *start(struct play *play, bool mperf,
   fake_machine_load(play->fake, 0.02);
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
   play_open(play);
-  engine_prove(play->engine); /* no proof reads beside the test */
+  engine_prove(play->engine); /* so that no proof reads during the test */
   assert_int_equal(load_open(&load, play->engine, shortest_ns), 0);
-  play->engine = NULL; /* it belongs to load now */
+  play->engine = NULL; /* load owns it now */
   return load;
 }
 
@@ -33,8 +33,7 @@ static void update_after(struct play *play, struct percore_load *load,
   assert_int_equal(percore_load_update(load), 0);
 }
 
-static void
-a_call_right_after_another_leaves_the_loads_as_they_are(void **state) {
+static void a_call_right_after_another_does_not_change_the_loads(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, false, 0);
@@ -49,8 +48,8 @@ a_call_right_after_another_leaves_the_loads_as_they_are(void **state) {
   end(&play, load);
 }
 
-/* Two schedulers with one handle, each of which updates every 200 ms. */
-static void two_callers_never_see_each_others_slivers(void **state) {
+/* Two schedulers share one handle, and each updates every 200 ms. */
+static void two_callers_never_shorten_each_others_windows(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, false, 0);
@@ -63,7 +62,8 @@ static void two_callers_never_see_each_others_slivers(void **state) {
   end(&play, load);
 }
 
-static void counters_have_windows_of_10_ms_and_idle_of_200(void **state) {
+static void
+windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, true, 0);
@@ -127,7 +127,7 @@ static void a_window_has_an_age(void **state) {
   end(&play, load);
 }
 
-static void the_lower_bound_takes_all_steal_off(void **state) {
+static void the_lower_bound_subtracts_all_steal(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, true, 0);
@@ -135,7 +135,7 @@ static void the_lower_bound_takes_all_steal_off(void **state) {
   fake_machine_load(play.fake, 0.5);
   play.fake->cores[0].steal = play.fake->cores[1].steal = 0.2;
   update_after(&play, load, 10 * FAKE_SECOND);
-  assert_near(percore_load_get(load, 0), 0.5, PLAY_EXACT); /* mperf */
+  assert_near(percore_load_get(load, 0), 0.5, PLAY_EXACT); /* by mperf */
   assert_near(percore_load_get_low(load, 0), 0.5, PLAY_EXACT);
   assert_near(percore_load_get(load, 1), 0.7, PLAY_SECOND_ERROR / 10);
   assert_near(percore_load_get_low(load, 1), 0.5, PLAY_SECOND_ERROR / 10);
@@ -143,7 +143,7 @@ static void the_lower_bound_takes_all_steal_off(void **state) {
   end(&play, load);
 }
 
-static void a_core_that_goes_loses_its_load_at_the_next_window(void **state) {
+static void a_core_that_goes_loses_its_load_at_the_next_update(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, true, 0);
@@ -161,14 +161,15 @@ static void a_core_that_goes_loses_its_load_at_the_next_window(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_call_right_after_another_leaves_the_loads_as_they_are),
-      cmocka_unit_test(two_callers_never_see_each_others_slivers),
-      cmocka_unit_test(counters_have_windows_of_10_ms_and_idle_of_200),
+      cmocka_unit_test(a_call_right_after_another_does_not_change_the_loads),
+      cmocka_unit_test(two_callers_never_shorten_each_others_windows),
+      cmocka_unit_test(
+          windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle),
       cmocka_unit_test(a_handle_may_have_another_shortest_window),
       cmocka_unit_test(a_call_that_comes_too_early_reads_nothing),
       cmocka_unit_test(a_window_has_an_age),
-      cmocka_unit_test(the_lower_bound_takes_all_steal_off),
-      cmocka_unit_test(a_core_that_goes_loses_its_load_at_the_next_window),
+      cmocka_unit_test(the_lower_bound_subtracts_all_steal),
+      cmocka_unit_test(a_core_that_goes_loses_its_load_at_the_next_update),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

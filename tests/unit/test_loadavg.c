@@ -19,14 +19,15 @@ static void the_interval_is_a_thirteenth_of_a_minute(void **state) {
   assert_near((double)LOADAVG_INTERVAL_NS / 1e9, window_s, 1e-9);
 }
 
-static void before_the_first_window_nothing_is_known(void **state) {
+static void before_the_first_window_the_average_is_unknown(void **state) {
   (void)state;
   struct loadavg average;
   loadavg_reset(&average);
   assert_nan(loadavg_get(&average));
 }
 
-static void a_steady_load_shows_from_the_first_window_on(void **state) {
+static void
+a_steady_load_is_the_average_from_the_first_window_on(void **state) {
   (void)state;
   static const double period_s[] = {1, 10, 60, 300, 900, 3600};
   for (size_t i = 0; i < sizeof period_s / sizeof period_s[0]; i++)
@@ -35,7 +36,7 @@ static void a_steady_load_shows_from_the_first_window_on(void **state) {
 }
 
 /* One window moves an average by 1 - exp(-dt/period) of the difference. In
- * fixed point with 11 bits, what remains is the well-known factors. */
+ * fixed point with 11 bits the remaining share is one of the known factors. */
 static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
   (void)state;
   static const struct {
@@ -51,7 +52,7 @@ static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
   }
 }
 
-static void a_step_is_answered_by_the_exponential(void **state) {
+static void a_step_is_followed_exponentially(void **state) {
   (void)state;
   struct loadavg average;
   loadavg_start(&average, 0);
@@ -63,8 +64,8 @@ static void a_step_is_answered_by_the_exponential(void **state) {
 }
 
 /* With a history of only T seconds the average is the integral of the load
- * under exp(-age/period), over the integral of that weight alone. */
-static void a_short_history_is_weighted_as_far_as_it_goes(void **state) {
+ * weighted by exp(-age/period), divided by the integral of that weight. */
+static void a_short_history_is_weighted_by_its_length(void **state) {
   (void)state;
   const double period_s = 900, first_s = 40, second_s = 70;
   struct loadavg average;
@@ -78,7 +79,7 @@ static void a_short_history_is_weighted_as_far_as_it_goes(void **state) {
               1e-12);
 }
 
-static void how_a_time_is_cut_into_windows_does_not_matter(void **state) {
+static void the_division_of_time_into_windows_does_not_matter(void **state) {
   (void)state;
   struct loadavg whole, cut;
   loadavg_start(&whole, 0.1);
@@ -97,7 +98,7 @@ static void a_gap_enters_once_with_its_own_length(void **state) {
   assert_near(loadavg_get(&average), 1 - exp(-10), 1e-12);
 }
 
-static void a_very_long_gap_leaves_its_own_value_alone(void **state) {
+static void after_a_very_long_gap_only_its_value_counts(void **state) {
   (void)state;
   struct loadavg average;
   loadavg_start(&average, 0.3);
@@ -113,7 +114,7 @@ static void a_very_short_window_does_not_drown_in_rounding(void **state) {
   assert_near(loadavg_get(&average), 0.4, 1e-12);
 }
 
-static void windows_without_length_or_value_change_nothing(void **state) {
+static void windows_without_length_or_value_are_ignored(void **state) {
   (void)state;
   struct loadavg average;
   loadavg_reset(&average);
@@ -131,7 +132,7 @@ static void windows_without_length_or_value_change_nothing(void **state) {
   assert_nan(loadavg_get(&average));
 }
 
-static void a_start_value_counts_as_if_it_had_always_been_so(void **state) {
+static void a_start_value_counts_as_if_it_had_always_held(void **state) {
   (void)state;
   struct loadavg average;
   loadavg_start(&average, 3);
@@ -140,7 +141,8 @@ static void a_start_value_counts_as_if_it_had_always_been_so(void **state) {
   assert_near(loadavg_get(&average), 1 + 2 * exp(-1), 1e-12);
 }
 
-static void the_kernels_three_values_are_met_exactly(void **state) {
+static void
+at_60_300_and_900_seconds_the_kernels_values_are_returned(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};
   assert_near(loadavg_interpolate(kernel, 60), 0.5, 1e-12);
@@ -148,15 +150,16 @@ static void the_kernels_three_values_are_met_exactly(void **state) {
   assert_near(loadavg_interpolate(kernel, 900), 3, 1e-12);
 }
 
-static void between_them_the_logarithm_of_the_period_decides(void **state) {
+static void
+between_them_the_value_is_interpolated_over_the_logarithm(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};
   assert_near(loadavg_interpolate(kernel, sqrt(60.0 * 300)), 5.25, 1e-12);
   assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
 }
 
-/* A line drawn on through 0.5 and 10 would be at -10.07 at 10 s. */
-static void outside_them_the_end_value_holds(void **state) {
+/* A line extended through 0.5 and 10 would reach -10.07 at 10 s. */
+static void outside_them_the_end_value_is_returned(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};
   assert_near(loadavg_interpolate(kernel, 10), 0.5, 0);
@@ -168,20 +171,22 @@ static void outside_them_the_end_value_holds(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_interval_is_a_thirteenth_of_a_minute),
-      cmocka_unit_test(before_the_first_window_nothing_is_known),
-      cmocka_unit_test(a_steady_load_shows_from_the_first_window_on),
+      cmocka_unit_test(before_the_first_window_the_average_is_unknown),
+      cmocka_unit_test(a_steady_load_is_the_average_from_the_first_window_on),
       cmocka_unit_test(one_window_keeps_1896_2017_and_2038_of_2048),
-      cmocka_unit_test(a_step_is_answered_by_the_exponential),
-      cmocka_unit_test(a_short_history_is_weighted_as_far_as_it_goes),
-      cmocka_unit_test(how_a_time_is_cut_into_windows_does_not_matter),
+      cmocka_unit_test(a_step_is_followed_exponentially),
+      cmocka_unit_test(a_short_history_is_weighted_by_its_length),
+      cmocka_unit_test(the_division_of_time_into_windows_does_not_matter),
       cmocka_unit_test(a_gap_enters_once_with_its_own_length),
-      cmocka_unit_test(a_very_long_gap_leaves_its_own_value_alone),
+      cmocka_unit_test(after_a_very_long_gap_only_its_value_counts),
       cmocka_unit_test(a_very_short_window_does_not_drown_in_rounding),
-      cmocka_unit_test(windows_without_length_or_value_change_nothing),
-      cmocka_unit_test(a_start_value_counts_as_if_it_had_always_been_so),
-      cmocka_unit_test(the_kernels_three_values_are_met_exactly),
-      cmocka_unit_test(between_them_the_logarithm_of_the_period_decides),
-      cmocka_unit_test(outside_them_the_end_value_holds),
+      cmocka_unit_test(windows_without_length_or_value_are_ignored),
+      cmocka_unit_test(a_start_value_counts_as_if_it_had_always_held),
+      cmocka_unit_test(
+          at_60_300_and_900_seconds_the_kernels_values_are_returned),
+      cmocka_unit_test(
+          between_them_the_value_is_interpolated_over_the_logarithm),
+      cmocka_unit_test(outside_them_the_end_value_is_returned),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,7 +47,7 @@ static const char *full(const struct fixture *fixture, const char *path) {
   return text;
 }
 
-static void a_file_is_read_whole_and_ended_with_a_nul(void **state) {
+static void a_file_is_read_whole_and_terminated_with_nul(void **state) {
   const struct fixture *fixture = *state;
   char buffer[64];
   temp_tree_write(&fixture->tree, "/proc/some/file", "0-3,8\n");
@@ -58,7 +58,7 @@ static void a_file_is_read_whole_and_ended_with_a_nul(void **state) {
   assert_string_equal(buffer, "");
 }
 
-static void a_file_fits_up_to_the_last_byte_but_one(void **state) {
+static void a_file_may_fill_all_but_the_last_byte(void **state) {
   const struct fixture *fixture = *state;
   char buffer[8];
   temp_tree_write(&fixture->tree, "/seven", "1234567");
@@ -71,7 +71,7 @@ static void a_file_fits_up_to_the_last_byte_but_one(void **state) {
   assert_int_equal(read_file(fixture, "/seven", buffer, 0), -EFBIG);
 }
 
-static void nothing_is_written_behind_the_buffer(void **state) {
+static void nothing_is_written_past_the_buffer(void **state) {
   const struct fixture *fixture = *state;
   char buffer[16];
   temp_tree_write(&fixture->tree, "/long", "0123456789012345678901234567890");
@@ -88,16 +88,16 @@ static void a_huge_file_is_refused(void **state) {
   assert_int_equal(read_file(fixture, "/huge", buffer, sizeof buffer), -EFBIG);
 }
 
-static void what_is_missing_is_enoent(void **state) {
+static void a_missing_file_is_enoent(void **state) {
   const struct fixture *fixture = *state;
   char buffer[8];
   assert_int_equal(read_file(fixture, "/none", buffer, 8), -ENOENT);
   assert_int_equal(read_file(fixture, "/no/folder", buffer, 8), -ENOENT);
 }
 
-/* A reader of a FIFO would wait for ever for somebody to write. */
+/* A reader of a FIFO would wait for a writer for ever. */
 static void
-what_is_no_regular_file_is_refused_and_never_waited_for(void **state) {
+a_file_that_is_not_regular_is_refused_without_waiting(void **state) {
   const struct fixture *fixture = *state;
   char buffer[8];
   assert_int_equal(mkfifo(full(fixture, "/fifo"), 0600), 0);
@@ -116,7 +116,7 @@ what_is_no_regular_file_is_refused_and_never_waited_for(void **state) {
   close(fd);
 }
 
-static void a_path_too_long_is_refused(void **state) {
+static void a_path_that_is_too_long_is_refused(void **state) {
   const struct fixture *fixture = *state;
   static char path[2 * PATH_MAX];
   char buffer[8];
@@ -134,7 +134,7 @@ static int open_descriptors(void) {
   return count;
 }
 
-static void nothing_stays_open(void **state) {
+static void no_descriptor_stays_open(void **state) {
   const struct fixture *fixture = *state;
   char buffer[8];
   int before = open_descriptors();
@@ -148,7 +148,7 @@ static void nothing_stays_open(void **state) {
   assert_int_equal(open_descriptors(), before);
 }
 
-static void a_sysroot_may_end_with_slashes_or_be_none(void **state) {
+static void a_sysroot_may_end_with_slashes_or_be_null(void **state) {
   const struct fixture *fixture = *state;
   char buffer[64], root[128];
   temp_tree_write(&fixture->tree, "/proc/stat", "cpu0 1 2 3 4\n");
@@ -195,7 +195,7 @@ static void a_folder_lists_its_names(void **state) {
                    -ENOENT);
 }
 
-static void numbers_are_decimal_with_blanks_around(void **state) {
+static void numbers_are_decimal_with_blanks_around_them(void **state) {
   const struct fixture *fixture = *state;
   static const struct {
     const char *text;
@@ -297,17 +297,17 @@ static void no_core_changes_while_nothing_happens(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
-      TEST(a_file_is_read_whole_and_ended_with_a_nul),
-      TEST(a_file_fits_up_to_the_last_byte_but_one),
-      TEST(nothing_is_written_behind_the_buffer),
+      TEST(a_file_is_read_whole_and_terminated_with_nul),
+      TEST(a_file_may_fill_all_but_the_last_byte),
+      TEST(nothing_is_written_past_the_buffer),
       TEST(a_huge_file_is_refused),
-      TEST(what_is_missing_is_enoent),
-      TEST(what_is_no_regular_file_is_refused_and_never_waited_for),
-      TEST(a_path_too_long_is_refused),
-      TEST(nothing_stays_open),
-      TEST(a_sysroot_may_end_with_slashes_or_be_none),
+      TEST(a_missing_file_is_enoent),
+      TEST(a_file_that_is_not_regular_is_refused_without_waiting),
+      TEST(a_path_that_is_too_long_is_refused),
+      TEST(no_descriptor_stays_open),
+      TEST(a_sysroot_may_end_with_slashes_or_be_null),
       TEST(a_folder_lists_its_names),
-      TEST(numbers_are_decimal_with_blanks_around),
+      TEST(numbers_are_decimal_with_blanks_around_them),
       TEST(a_number_in_a_file_without_end_is_refused),
       TEST(core_lists_are_read_from_files),
       TEST(the_longest_core_list_fits),

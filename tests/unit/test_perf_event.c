@@ -44,7 +44,7 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
   assert_int_equal(event.config2, config2);
 }
 
-/* Refused with this errno, in a sentence that holds the word. */
+/* The text is refused with this errno and a reason that contains the word. */
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
@@ -63,23 +63,23 @@ static void a_name_is_looked_up_in_the_events_of_its_pmu(void **state) {
   check(*state, "cpu/with-flag/", 4, 0x200005, 0, 0);
 }
 
-static void terms_are_placed_where_the_format_says(void **state) {
+static void terms_are_placed_as_the_format_says(void **state) {
   check(*state, "cpu/event=0x3c,umask=1/", 4, 0x13c, 0, 0);
   check(*state, "cpu/ldlat=0x1234/", 4, 0, 0x1234, 0);
   check(*state, "cpu/late=9/", 4, 0, 0, UINT64_C(9) << 60);
   check(*state, "cpu/any/", 4, 1 << 21, 0, 0);
 }
 
-static void a_field_in_two_pieces_is_filled_from_below(void **state) {
+static void a_field_in_two_pieces_is_filled_from_its_lowest_bit(void **state) {
   check(*state, "cpu/event=0xabc/", 4, UINT64_C(0xa000000bc), 0, 0);
 }
 
-static void a_later_term_replaces_what_an_event_set(void **state) {
+static void a_later_term_replaces_a_value_of_the_event(void **state) {
   check(*state, "cpu/mem-loads,ldlat=100/", 4, 0x1cd, 100, 0);
   check(*state, "cpu/event=0xff,event=0x01/", 4, 1, 0, 0);
 }
 
-static void config_words_can_be_given_whole(void **state) {
+static void whole_config_words_can_be_given(void **state) {
   check(*state, "cpu/config=0xffffffffffffffff,config1=2,config2=3/", 4,
         UINT64_MAX, 2, 3);
 }
@@ -91,7 +91,7 @@ static void raw_numbers_are_of_the_raw_type(void **state) {
   check(*state, "rffffffffffffffff", PERF_TYPE_RAW, UINT64_MAX, 0, 0);
 }
 
-static void what_is_no_event_is_refused(void **state) {
+static void text_that_is_not_an_event_is_refused(void **state) {
   static const char *const bad[] = {
       "",      "r",     "0x",  "cycles", "r1g",
       "1a8",   "0x1z8", "r-1", "r 1",    "r+1",
@@ -103,11 +103,11 @@ static void what_is_no_event_is_refused(void **state) {
     refused(*state, bad[i], EINVAL, bad[i]);
 }
 
-static void a_pmu_that_is_not_there_is_named(void **state) {
+static void the_message_names_a_missing_pmu(void **state) {
   refused(*state, "armv8_pmuv3_0/cnt_cycles/", ENOENT, "armv8_pmuv3_0");
 }
 
-static void a_term_that_is_not_there_is_named(void **state) {
+static void the_message_names_a_missing_term(void **state) {
   refused(*state, "cpu/no-such/", ENOENT, "no-such");
   refused(*state, "cpu/event=1,colour=3/", ENOENT, "colour");
   refused(*state, "msr/pperf/", ENOENT, "pperf");
@@ -119,7 +119,7 @@ static void a_value_that_is_too_wide_is_refused(void **state) {
   refused(*state, "cpu/event=0x1000/", ERANGE, "event");
 }
 
-static void a_value_that_is_no_number_is_refused(void **state) {
+static void a_value_that_is_not_a_number_is_refused(void **state) {
   refused(*state, "cpu/event=x/", EINVAL, "event");
   refused(*state, "cpu/event=/", EINVAL, "event");
   refused(*state, "cpu/event=-1/", EINVAL, "event");
@@ -127,7 +127,7 @@ static void a_value_that_is_no_number_is_refused(void **state) {
   refused(*state, "cpu/open/", EINVAL, "event");
 }
 
-static void what_is_not_of_the_form_pmu_event_is_refused(void **state) {
+static void text_not_of_the_form_pmu_event_is_refused(void **state) {
   static const char *const bad[] = {
       "/",          "cpu/",      "cpu//",   "/cpu-cycles/",     "cpu/a/b/",
       "cpu/,/",     "cpu/any,/", "cpu/=1/", "cpu/cpu-cycles/u", "cpu /any/",
@@ -157,7 +157,7 @@ static void no_name_leads_out_of_the_folder(void **state) {
   refused(fake, "cpu/../../secret/", EINVAL, "");
 }
 
-static void a_pmu_type_that_is_no_number_is_refused(void **state) {
+static void a_pmu_type_that_is_not_a_number_is_refused(void **state) {
   static const char *const types[] = {"x\n", "-1\n", "4294967296\n", "4 4\n",
                                       "0x4\n"};
   struct fake_machine *fake = *state;
@@ -169,7 +169,7 @@ static void a_pmu_type_that_is_no_number_is_refused(void **state) {
   refused(fake, "cpu/any/", ENOENT, "cpu");
 }
 
-static void a_format_that_is_not_understood_is_refused(void **state) {
+static void an_unknown_format_is_refused(void **state) {
   static const char *const formats[] = {
       "config:64\n",
       "config:0-64\n",
@@ -192,8 +192,8 @@ static void a_format_that_is_not_understood_is_refused(void **state) {
   }
 }
 
-/* An events file naming another event, or itself, must not go round. */
-static void an_event_made_of_events_is_refused(void **state) {
+/* An events file that names another event, or itself, must not cause a loop. */
+static void an_event_that_refers_to_events_is_refused(void **state) {
   struct fake_machine *fake = *state;
   fake_machine_file(fake, DEVICES "cpu/events/self", "self\n");
   fake_machine_file(fake, DEVICES "cpu/events/ping", "pong\n");
@@ -202,7 +202,7 @@ static void an_event_made_of_events_is_refused(void **state) {
   refused(fake, "cpu/ping/", ENOENT, "pong");
 }
 
-static void texts_of_any_length_are_survived(void **state) {
+static void text_of_any_length_is_harmless(void **state) {
   struct fake_machine *fake = *state;
   static char text[9000];
   struct perf_event event;
@@ -234,7 +234,7 @@ static const struct perf_event mperf_group[] = {
     {.type = FAKE_MSR_TYPE, .config = FAKE_MSR_APERF},
 };
 
-static void one_read_gives_the_whole_group(void **state) {
+static void one_read_returns_the_whole_group(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -254,7 +254,7 @@ static void one_read_gives_the_whole_group(void **state) {
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
 }
 
-/* msr refuses them, and a guest's PMU may not start where others set them. */
+/* The msr PMU refuses exclude bits. */
 static void events_are_opened_without_exclude_bits(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;
@@ -269,8 +269,7 @@ static void events_are_opened_without_exclude_bits(void **state) {
   perf_group_close(&group, &fake->machine);
 }
 
-static void
-a_group_that_cannot_be_opened_whole_leaves_nothing_open(void **state) {
+static void a_group_that_cannot_be_opened_leaves_nothing_open(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   fake_machine_find_counter(fake, FAKE_MSR_TYPE, FAKE_MSR_APERF, -1)
@@ -280,10 +279,10 @@ a_group_that_cannot_be_opened_whole_leaves_nothing_open(void **state) {
       -EACCES);
   assert_int_equal(fake_machine_descriptors(fake, -1), 0);
   assert_int_equal(group.events_len, 0);
-  perf_group_close(&group, &fake->machine); /* nothing to do, and no harm */
+  perf_group_close(&group, &fake->machine); /* harmless */
 }
 
-static void a_core_that_is_offline_is_said_so(void **state) {
+static void opening_on_an_offline_core_returns_enodev(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   fake_machine_online(fake, 1, false);
@@ -319,7 +318,7 @@ static void a_pinned_group_without_its_counters_is_busy(void **state) {
   perf_group_close(&group, &fake->machine);
 }
 
-static void an_error_of_the_read_is_passed_on(void **state) {
+static void an_error_of_the_read_is_returned(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -329,7 +328,7 @@ static void an_error_of_the_read_is_passed_on(void **state) {
   perf_group_close(&group, &fake->machine);
 }
 
-/* A perf_read that answers with these words. */
+/* A perf_read that returns these words. */
 static struct {
   uint64_t word[8];
   size_t size;
@@ -344,7 +343,7 @@ static ssize_t answer_read(void *context, int fd, void *buffer, size_t size) {
   return (ssize_t)answer.size;
 }
 
-static void a_read_of_another_shape_is_stale(void **state) {
+static void a_read_of_another_size_is_stale(void **state) {
   struct fake_machine *fake = *state;
   struct perf_group group;
   struct perf_reading reading;
@@ -373,30 +372,30 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(a_name_is_looked_up_in_the_events_of_its_pmu),
-      TEST(terms_are_placed_where_the_format_says),
-      TEST(a_field_in_two_pieces_is_filled_from_below),
-      TEST(a_later_term_replaces_what_an_event_set),
-      TEST(config_words_can_be_given_whole),
+      TEST(terms_are_placed_as_the_format_says),
+      TEST(a_field_in_two_pieces_is_filled_from_its_lowest_bit),
+      TEST(a_later_term_replaces_a_value_of_the_event),
+      TEST(whole_config_words_can_be_given),
       TEST(raw_numbers_are_of_the_raw_type),
-      TEST(what_is_no_event_is_refused),
-      TEST(a_pmu_that_is_not_there_is_named),
-      TEST(a_term_that_is_not_there_is_named),
+      TEST(text_that_is_not_an_event_is_refused),
+      TEST(the_message_names_a_missing_pmu),
+      TEST(the_message_names_a_missing_term),
       TEST(a_value_that_is_too_wide_is_refused),
-      TEST(a_value_that_is_no_number_is_refused),
-      TEST(what_is_not_of_the_form_pmu_event_is_refused),
+      TEST(a_value_that_is_not_a_number_is_refused),
+      TEST(text_not_of_the_form_pmu_event_is_refused),
       TEST(no_name_leads_out_of_the_folder),
-      TEST(a_pmu_type_that_is_no_number_is_refused),
-      TEST(a_format_that_is_not_understood_is_refused),
-      TEST(an_event_made_of_events_is_refused),
-      TEST(texts_of_any_length_are_survived),
-      TEST(one_read_gives_the_whole_group),
+      TEST(a_pmu_type_that_is_not_a_number_is_refused),
+      TEST(an_unknown_format_is_refused),
+      TEST(an_event_that_refers_to_events_is_refused),
+      TEST(text_of_any_length_is_harmless),
+      TEST(one_read_returns_the_whole_group),
       TEST(events_are_opened_without_exclude_bits),
-      TEST(a_group_that_cannot_be_opened_whole_leaves_nothing_open),
-      TEST(a_core_that_is_offline_is_said_so),
+      TEST(a_group_that_cannot_be_opened_leaves_nothing_open),
+      TEST(opening_on_an_offline_core_returns_enodev),
       TEST(a_dissolved_group_is_stale),
       TEST(a_pinned_group_without_its_counters_is_busy),
-      TEST(an_error_of_the_read_is_passed_on),
-      TEST(a_read_of_another_shape_is_stale),
+      TEST(an_error_of_the_read_is_returned),
+      TEST(a_read_of_another_size_is_stale),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

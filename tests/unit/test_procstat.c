@@ -10,7 +10,7 @@
 
 #define TICK UINT64_C(10000000)
 
-/* Parses a copy: the parser may write into its text. */
+/* Parses a copy, because the parser may write into its text. */
 static int parse(struct procstat *stat, const char *text) {
   char *copy = strdup(text);
   int status = procstat_parse(stat, copy, TICK);
@@ -52,8 +52,7 @@ static void every_row_has_its_ten_columns(void **state) {
   procstat_free(&stat);
 }
 
-static void
-a_row_that_cannot_be_read_is_told_from_one_that_is_absent(void **state) {
+static void a_malformed_row_is_distinguished_from_an_absent_row(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
@@ -90,7 +89,7 @@ static void busy_and_idle_are_sums_of_columns(void **state) {
   assert_int_equal(procstat_guest_ns(&row), 99);
 }
 
-static void the_sum_row_and_other_lines_are_no_core(void **state) {
+static void the_sum_row_and_other_lines_are_not_cores(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu  1 2 3 4 5 6 7 8\n"
@@ -107,7 +106,7 @@ static void the_sum_row_and_other_lines_are_no_core(void **state) {
   procstat_free(&stat);
 }
 
-static void a_row_belongs_to_its_number_and_not_to_its_line(void **state) {
+static void rows_are_identified_by_core_number_and_not_by_line(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu9 9 0 0 90\nctxt 1\ncpu2 2 0 0 20\n"
@@ -122,7 +121,7 @@ static void a_row_belongs_to_its_number_and_not_to_its_line(void **state) {
   procstat_free(&stat);
 }
 
-static void a_core_that_went_away_has_no_row_left(void **state) {
+static void a_core_that_has_gone_has_no_row(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, usual), 0);
@@ -144,7 +143,7 @@ static void columns_that_old_kernels_lack_are_zero(void **state) {
   procstat_free(&stat);
 }
 
-static void columns_of_a_future_kernel_are_passed_over(void **state) {
+static void columns_of_a_future_kernel_are_ignored(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8 9 10 11 12 later\n"), 0);
@@ -152,7 +151,7 @@ static void columns_of_a_future_kernel_are_passed_over(void **state) {
   procstat_free(&stat);
 }
 
-static void a_row_with_fewer_than_four_columns_is_cut(void **state) {
+static void a_row_with_fewer_than_four_columns_is_not_used(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0\ncpu1 \ncpu2 1\ncpu3 1 2 3\n"), -EINVAL);
@@ -160,7 +159,7 @@ static void a_row_with_fewer_than_four_columns_is_cut(void **state) {
   procstat_free(&stat);
 }
 
-static void a_row_with_anything_but_numbers_is_not_taken(void **state) {
+static void a_row_with_anything_but_numbers_is_not_used(void **state) {
   (void)state;
   static const char *const bad[] = {
       "cpu0 1 2 x 4 5 6 7 8\n",   "cpu0 1 2 3 4 five 6 7 8\n",
@@ -176,13 +175,13 @@ static void a_row_with_anything_but_numbers_is_not_taken(void **state) {
   }
 }
 
-static void a_number_beyond_64_bits_spoils_its_row_alone(void **state) {
+static void a_number_beyond_64_bits_invalidates_only_its_row(void **state) {
   (void)state;
   static const char *const huge[] = {
       "cpu0 1 2 3 18446744073709551616 5 6 7 8\n",
       "cpu0 1 2 3 4 18446744073709551616 6 7 8\n",
       "cpu0 1 2 3 4 5 6 7 99999999999999999999999999\n",
-      /* fits in 64 bits as ticks, and not as nanoseconds */
+      /* fits in 64 bits as ticks, but not as nanoseconds */
       "cpu0 1 2 3 4 5 6 7 1844674407371\n",
   };
   for (size_t i = 0; i < sizeof huge / sizeof huge[0]; i++) {
@@ -206,7 +205,7 @@ static void the_largest_time_that_fits_is_kept(void **state) {
   procstat_free(&stat);
 }
 
-static void core_numbers_that_cannot_be_are_passed_over(void **state) {
+static void impossible_core_numbers_are_ignored(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu8192 1 2 3 4 5 6 7 8\n"
@@ -220,7 +219,7 @@ static void core_numbers_that_cannot_be_are_passed_over(void **state) {
 }
 
 /* "cpu1 1 2 3 48" may have been "cpu1 1 2 3 4812 ...". */
-static void a_last_line_without_its_end_is_not_taken(void **state) {
+static void a_last_line_without_newline_is_not_used(void **state) {
   (void)state;
   struct procstat stat = {0};
   assert_int_equal(parse(&stat, "cpu0 1 2 3 4 5 6 7 8\n"
@@ -231,7 +230,7 @@ static void a_last_line_without_its_end_is_not_taken(void **state) {
   procstat_free(&stat);
 }
 
-static void a_file_cut_anywhere_gives_whole_rows_or_none(void **state) {
+static void a_file_cut_off_anywhere_yields_only_whole_rows(void **state) {
   (void)state;
   struct procstat whole = {0};
   assert_int_equal(parse(&whole, usual), 0);
@@ -267,7 +266,7 @@ static void a_file_without_any_core_is_refused(void **state) {
  * Reading
  */
 
-static void the_time_of_a_read_lies_in_its_middle(void **state) {
+static void the_time_stamp_of_a_read_is_its_middle(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(2);
   struct procstat stat = {0};
@@ -313,7 +312,7 @@ static void ticks_of_the_file_are_hundredths_of_a_second(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_missing_file_is_its_errno_and_may_come_back(void **state) {
+static void a_missing_file_returns_its_errno_and_may_come_back(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(1);
   struct procstat stat = {0};
@@ -330,7 +329,7 @@ static void a_missing_file_is_its_errno_and_may_come_back(void **state) {
   fake_machine_free(fake);
 }
 
-/* 256 cores and a line of interrupts as long as on such a machine. */
+/* 256 cores and a line of interrupts as long as on a real machine. */
 static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(256);
@@ -360,27 +359,26 @@ static void a_file_of_256_cores_and_half_a_megabyte_is_read(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_row_has_its_ten_columns),
-      cmocka_unit_test(
-          a_row_that_cannot_be_read_is_told_from_one_that_is_absent),
+      cmocka_unit_test(a_malformed_row_is_distinguished_from_an_absent_row),
       cmocka_unit_test(running_and_blocked_processes_are_found),
       cmocka_unit_test(busy_and_idle_are_sums_of_columns),
-      cmocka_unit_test(the_sum_row_and_other_lines_are_no_core),
-      cmocka_unit_test(a_row_belongs_to_its_number_and_not_to_its_line),
-      cmocka_unit_test(a_core_that_went_away_has_no_row_left),
+      cmocka_unit_test(the_sum_row_and_other_lines_are_not_cores),
+      cmocka_unit_test(rows_are_identified_by_core_number_and_not_by_line),
+      cmocka_unit_test(a_core_that_has_gone_has_no_row),
       cmocka_unit_test(columns_that_old_kernels_lack_are_zero),
-      cmocka_unit_test(columns_of_a_future_kernel_are_passed_over),
-      cmocka_unit_test(a_row_with_fewer_than_four_columns_is_cut),
-      cmocka_unit_test(a_row_with_anything_but_numbers_is_not_taken),
-      cmocka_unit_test(a_number_beyond_64_bits_spoils_its_row_alone),
+      cmocka_unit_test(columns_of_a_future_kernel_are_ignored),
+      cmocka_unit_test(a_row_with_fewer_than_four_columns_is_not_used),
+      cmocka_unit_test(a_row_with_anything_but_numbers_is_not_used),
+      cmocka_unit_test(a_number_beyond_64_bits_invalidates_only_its_row),
       cmocka_unit_test(the_largest_time_that_fits_is_kept),
-      cmocka_unit_test(core_numbers_that_cannot_be_are_passed_over),
-      cmocka_unit_test(a_last_line_without_its_end_is_not_taken),
-      cmocka_unit_test(a_file_cut_anywhere_gives_whole_rows_or_none),
+      cmocka_unit_test(impossible_core_numbers_are_ignored),
+      cmocka_unit_test(a_last_line_without_newline_is_not_used),
+      cmocka_unit_test(a_file_cut_off_anywhere_yields_only_whole_rows),
       cmocka_unit_test(a_file_without_any_core_is_refused),
-      cmocka_unit_test(the_time_of_a_read_lies_in_its_middle),
+      cmocka_unit_test(the_time_stamp_of_a_read_is_its_middle),
       cmocka_unit_test(a_read_of_more_than_2_ms_is_repeated_once),
       cmocka_unit_test(ticks_of_the_file_are_hundredths_of_a_second),
-      cmocka_unit_test(a_missing_file_is_its_errno_and_may_come_back),
+      cmocka_unit_test(a_missing_file_returns_its_errno_and_may_come_back),
       cmocka_unit_test(a_file_of_256_cores_and_half_a_megabyte_is_read),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

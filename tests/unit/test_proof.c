@@ -30,8 +30,8 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
     assert_int_equal(proof_judge_spin(spins[i].load, 1), spins[i].half);
 }
 
-/* A source that could not be read has not been tried. */
-static void a_reading_that_is_not_known_says_nothing(void **state) {
+/* A source that could not be read was not tried. */
+static void an_unknown_reading_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_spin(NAN, 1), PROOF_HALF_NOT_RUN);
   assert_int_equal(proof_judge_idle(NAN, 40 * MS, 45 * MS), PROOF_HALF_NOT_RUN);
@@ -47,8 +47,8 @@ static void idling_counts_from_30_ms(void **state) {
   assert_int_equal(proof_judge_idle(0.01, 40 * MS, 0), PROOF_HALF_NOT_RUN);
 }
 
-/* As CPU_CYCLES of a cortex-a57 in WFI, or MPERF of the physical core. */
-static void a_counter_that_goes_on_while_idle_fails(void **state) {
+/* Like CPU_CYCLES of a Cortex-A57 in WFI, or MPERF of the physical core. */
+static void a_counter_that_continues_while_idle_fails(void **state) {
   (void)state;
   assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
   assert_int_equal(proof_judge_idle(0.9, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
@@ -63,8 +63,7 @@ the_load_must_fall_by_at_least_half_of_the_idle_share(void **state) {
   assert_int_equal(proof_judge_idle(0.51, 60 * MS, 50 * MS), PROOF_HALF_FAILED);
 }
 
-static void
-both_halves_prove_one_failure_refutes_and_the_rest_is_open(void **state) {
+static void two_passed_halves_prove_and_one_failed_half_refutes(void **state) {
   (void)state;
   static const enum proof verdicts[3][3] = {
       /* idle: not run, passed, failed; by spin */
@@ -83,14 +82,14 @@ static void idle_time_that_shows_the_hidden_work_is_proven(void **state) {
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.51), PROOF_PROVEN);
 }
 
-static void idle_time_that_does_not_is_tick_sampled(void **state) {
+static void idle_time_that_does_not_show_it_is_tick_sampled(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.01), PROOF_TICK_SAMPLED);
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.5), PROOF_TICK_SAMPLED);
 }
 
-/* The columns saw the work: this probe did not evade the tick, so that a kernel
- * that samples by the tick would look right, too. */
+/* The columns saw the work, so the probe did not evade the tick, and a kernel
+ * that samples by the tick would also look right. */
 static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);
@@ -140,14 +139,13 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_spin_counts_from_95_percent_of_the_core),
       cmocka_unit_test(a_spinning_core_must_read_97_to_102_percent),
-      cmocka_unit_test(a_reading_that_is_not_known_says_nothing),
+      cmocka_unit_test(an_unknown_reading_proves_nothing),
       cmocka_unit_test(idling_counts_from_30_ms),
-      cmocka_unit_test(a_counter_that_goes_on_while_idle_fails),
+      cmocka_unit_test(a_counter_that_continues_while_idle_fails),
       cmocka_unit_test(the_load_must_fall_by_at_least_half_of_the_idle_share),
-      cmocka_unit_test(
-          both_halves_prove_one_failure_refutes_and_the_rest_is_open),
+      cmocka_unit_test(two_passed_halves_prove_and_one_failed_half_refutes),
       cmocka_unit_test(idle_time_that_shows_the_hidden_work_is_proven),
-      cmocka_unit_test(idle_time_that_does_not_is_tick_sampled),
+      cmocka_unit_test(idle_time_that_does_not_show_it_is_tick_sampled),
       cmocka_unit_test(a_probe_that_the_tick_saw_proves_nothing),
       cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
       cmocka_unit_test(a_probe_without_figures_proves_nothing),

@@ -1,6 +1,5 @@
-/* The sampling thread, on a machine whose clock runs as fast as it is looked
- * at: every look takes 2 ms, and no deadline is ever in the future of the real
- * clock that the thread sleeps by. */
+/* The sampling thread, on a machine whose clock advances by 2 ms at every read.
+ * The real clock, by which the thread sleeps, is ahead of every deadline. */
 #include "unit.h"
 
 #include "cycles/sampler.h"
@@ -18,7 +17,7 @@
 static struct fake_machine *fake;
 static uint64_t (*fake_clock)(void *context, clockid_t clock);
 static atomic_long looks;
-/* CLOCK_REALTIME beyond which the thread waits for the test. */
+/* When this clock reads later, the thread waits for the test. */
 static atomic_ullong limit_ns;
 
 static _Thread_local long own_looks;
@@ -70,7 +69,7 @@ static struct snapshot *wait_for_one(struct sampler *sampler) {
 
 static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   (void)state;
-  /* No more than are kept for who is late. */
+  /* No more than are kept for a late consumer. */
   const uint64_t ahead_ns = SAMPLER_QUEUE / 2 * INTERVAL_NS;
   atomic_store(&limit_ns, fake->monotonic_ns +
                               (uint64_t)fake->realtime_offset_ns + ahead_ns);
@@ -81,7 +80,7 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
     atomic_store(&limit_ns, snapshot->time_ns + ahead_ns);
     assert_int_equal(snapshot->interval_ns, INTERVAL_NS);
     assert_true(snapshot->time_ns > last_ns);
-    /* more than 1 % late (5 ms) it may be stamped with the true time */
+    /* if it is more than 1 % (5 ms) late, it may have the true time */
     assert_true(snapshot->time_ns % INTERVAL_NS < 20 * LOOK_NS);
     if (last_ns != 0)
       assert_int_equal(snapshot->time_ns / INTERVAL_NS,
@@ -93,7 +92,7 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   sampler_stop(sampler);
 }
 
-static void snapshots_hold_loads_and_what_the_sampling_cost(void **state) {
+static void snapshots_contain_loads_and_the_cost_of_sampling(void **state) {
   (void)state;
   struct sampler *sampler = start();
   snapshot_free(wait_for_one(sampler));
@@ -110,7 +109,7 @@ static void snapshots_hold_loads_and_what_the_sampling_cost(void **state) {
   sampler_stop(sampler);
 }
 
-static void who_is_late_loses_the_oldest_and_is_told_how_many(void **state) {
+static void a_late_consumer_loses_the_oldest_and_learns_how_many(void **state) {
   (void)state;
   struct sampler *sampler = start();
   long enough = (long)(3 * SAMPLER_QUEUE * INTERVAL_NS / LOOK_NS);
@@ -131,7 +130,7 @@ static void who_is_late_loses_the_oldest_and_is_told_how_many(void **state) {
   sampler_stop(sampler);
 }
 
-/* The thread of a proof looks at the clock once before it reads. */
+/* The thread of a proof reads the clock once before it reads anything else. */
 static atomic_int proofs;
 static atomic_bool proof_may_end;
 static ssize_t (*fake_read_file)(void *, const char *, char *, size_t);
@@ -146,9 +145,9 @@ static ssize_t read_but_hold_up_proofs(void *context, const char *path,
   return -EIO;
 }
 
-static void no_snapshot_waits_for_a_proof_that_is_tried_again(void **state) {
+static void no_snapshot_waits_for_a_repeated_proof(void **state) {
   (void)state;
-  own_looks = 2; /* this thread proves nothing */
+  own_looks = 2; /* this thread runs no proof */
   fake_read_file = fake->machine.read_file;
   fake->machine.read_file = read_but_hold_up_proofs;
   struct sampler *sampler = NULL;
@@ -173,7 +172,7 @@ static void no_snapshot_waits_for_a_proof_that_is_tried_again(void **state) {
   assert_int_equal(atomic_load(&proofs), 2);
 }
 
-static void stopping_frees_what_nobody_took(void **state) {
+static void stopping_frees_snapshots_that_were_not_taken(void **state) {
   (void)state;
   struct sampler *sampler = start();
   while (atomic_load(&looks) < (long)(4 * INTERVAL_NS / LOOK_NS))
@@ -184,7 +183,7 @@ static void stopping_frees_what_nobody_took(void **state) {
 
 static void taking_never_waits(void **state) {
   (void)state;
-  /* As long as the thread has no time to pass, nothing can come. */
+  /* As long as no time passes for the thread, no snapshot can come. */
   fake->clock_step_ns = 0;
   struct sampler *sampler = start();
   assert_null(sampler_take(sampler));
@@ -204,7 +203,7 @@ static void a_machine_without_cores_starts_no_thread(void **state) {
   fake_machine_free(empty);
 }
 
-static void the_callers_signal_mask_is_as_it_was(void **state) {
+static void the_signal_mask_of_the_caller_does_not_change(void **state) {
   (void)state;
   sigset_t before, after;
   pthread_sigmask(SIG_SETMASK, NULL, &before);
@@ -219,13 +218,13 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
   const struct CMUnitTest tests[] = {
       TEST(snapshots_come_at_each_multiple_of_the_interval),
-      TEST(snapshots_hold_loads_and_what_the_sampling_cost),
-      TEST(who_is_late_loses_the_oldest_and_is_told_how_many),
-      TEST(no_snapshot_waits_for_a_proof_that_is_tried_again),
-      TEST(stopping_frees_what_nobody_took),
+      TEST(snapshots_contain_loads_and_the_cost_of_sampling),
+      TEST(a_late_consumer_loses_the_oldest_and_learns_how_many),
+      TEST(no_snapshot_waits_for_a_repeated_proof),
+      TEST(stopping_frees_snapshots_that_were_not_taken),
       TEST(taking_never_waits),
       TEST(a_machine_without_cores_starts_no_thread),
-      TEST(the_callers_signal_mask_is_as_it_was),
+      TEST(the_signal_mask_of_the_caller_does_not_change),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The thread and the queue that every sampler has. */
+/* The thread and the queue of a sampler. */
 #include "unit.h"
 
 #include "cycles/sampling_thread.h"
@@ -9,7 +9,7 @@ enum { ROOM = 3, SNAPSHOTS = 5 };
 
 static int snapshots[SNAPSHOTS];
 
-static void a_full_queue_gives_up_the_oldest_and_says_how_many(void **state) {
+static void a_full_queue_drops_the_oldest_and_counts_it(void **state) {
   (void)state;
   struct sampling_thread sampling;
   sampling_thread_init(&sampling, ROOM);
@@ -25,12 +25,12 @@ static void a_full_queue_gives_up_the_oldest_and_says_how_many(void **state) {
   sampling_thread_destroy(&sampling);
 }
 
-static void waiting_ends_with_a_snapshot_or_in_time(void **state) {
+static void waiting_ends_with_a_snapshot_or_at_its_deadline(void **state) {
   (void)state;
   struct sampling_thread sampling;
   uint64_t dropped;
   sampling_thread_init(&sampling, ROOM);
-  assert_null(sampling_thread_wait(&sampling, 1)); /* long past */
+  assert_null(sampling_thread_wait(&sampling, 1)); /* a time long past */
   sampling_thread_put(&sampling, &snapshots[0], &dropped);
   assert_ptr_equal(sampling_thread_wait(&sampling, 1), &snapshots[0]);
   sampling_thread_destroy(&sampling);
@@ -53,7 +53,7 @@ static void *sleep_for_ever(void *argument) {
   return NULL;
 }
 
-static void a_thread_that_sleeps_is_woken_to_stop(void **state) {
+static void a_sleeping_thread_is_woken_to_stop(void **state) {
   (void)state;
   struct sleeper sleeper = {.slept_on = true, .takes_signals = true};
   sampling_thread_init(&sleeper.sampling, ROOM);
@@ -68,9 +68,9 @@ static void a_thread_that_sleeps_is_woken_to_stop(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_full_queue_gives_up_the_oldest_and_says_how_many),
-      cmocka_unit_test(waiting_ends_with_a_snapshot_or_in_time),
-      cmocka_unit_test(a_thread_that_sleeps_is_woken_to_stop),
+      cmocka_unit_test(a_full_queue_drops_the_oldest_and_counts_it),
+      cmocka_unit_test(waiting_ends_with_a_snapshot_or_at_its_deadline),
+      cmocka_unit_test(a_sleeping_thread_is_woken_to_stop),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

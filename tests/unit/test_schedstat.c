@@ -40,7 +40,7 @@ static void another_version_is_refused(void **state) {
   schedstat_free(&stat);
 }
 
-static void a_row_that_is_cut_or_makes_no_sense_is_not_taken(void **state) {
+static void a_malformed_row_is_ignored(void **state) {
   (void)state;
   static const char *const texts[] = {
       "",
@@ -57,7 +57,7 @@ static void a_row_that_is_cut_or_makes_no_sense_is_not_taken(void **state) {
   schedstat_free(&stat);
 }
 
-static void a_kernel_without_it_is_told(void **state) {
+static void a_missing_file_is_an_error(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(1);
   struct schedstat stat = {0};
@@ -70,8 +70,8 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_core_has_its_run_time_wait_time_and_switches),
       cmocka_unit_test(another_version_is_refused),
-      cmocka_unit_test(a_row_that_is_cut_or_makes_no_sense_is_not_taken),
-      cmocka_unit_test(a_kernel_without_it_is_told),
+      cmocka_unit_test(a_malformed_row_is_ignored),
+      cmocka_unit_test(a_missing_file_is_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

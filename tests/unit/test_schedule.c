@@ -10,15 +10,14 @@
 #define INTERVAL (10 * SECOND)
 #define SAMPLE (LOADAVG_INTERVAL_NS / 4)
 
-/* A sampler that is woken exactly when it asked to be, on two clocks that the
- * test can move. */
+/* A sampler that wakes exactly on time, on two clocks that the test can set. */
 struct play {
   struct schedule schedule;
   uint64_t monotonic_ns, realtime_ns;
   uint64_t stamps[16384];
   size_t stamps_len;
   int samples, load_averages;
-  struct schedule_due due; /* the last */
+  struct schedule_due due; /* of the last snapshot */
 };
 
 static void start(struct play *play, uint64_t monotonic_ns,
@@ -50,7 +49,7 @@ static uint64_t wait_of(const struct play *play) {
                           play->realtime_ns);
 }
 
-/* For a time, each wake late by `late_ns`. */
+/* Runs for a time; each wake is late by late_ns. */
 static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
   uint64_t end_ns = play->monotonic_ns + ns;
   for (;;) {
@@ -87,7 +86,7 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
 }
 
-/* What is left of an interval at the start may be too short for a load. */
+/* The rest of an interval at the start may be too short for a load. */
 static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   (void)state;
   for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
@@ -101,8 +100,9 @@ static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   }
 }
 
-/* Wakes up to 1 % of the interval late neither lose nor move a grid point. */
-static void a_little_jitter_moves_no_stamp(void **state) {
+/* Wakes that are late by up to 1 % of the interval neither lose nor move a
+ * stamp. */
+static void a_little_jitter_does_not_change_the_stamps(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000000 * SECOND + 1);
@@ -115,7 +115,8 @@ static void a_little_jitter_moves_no_stamp(void **state) {
     assert_int_equal(play.stamps[i], (1700000010 + 10 * i) * SECOND);
 }
 
-static void more_than_1_percent_late_gets_the_true_time(void **state) {
+static void
+a_snapshot_more_than_1_percent_late_has_the_true_time(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
@@ -128,7 +129,8 @@ static void more_than_1_percent_late_gets_the_true_time(void **state) {
   assert_int_equal(last_stamp(&play), 1700000020 * SECOND);
 }
 
-static void lateness_below_nine_tenths_leaves_out_no_interval(void **state) {
+static void
+lateness_below_nine_tenths_of_an_interval_skips_no_interval(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000000 * SECOND);
@@ -142,20 +144,21 @@ static void lateness_below_nine_tenths_leaves_out_no_interval(void **state) {
                      play.stamps[i - 1] / INTERVAL + 1);
 }
 
-static void nearly_an_interval_late_stands_for_the_next_one_too(void **state) {
+static void
+a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
   assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
   run(&play, 2 * SECOND, 0);
-  assert_int_equal(play.stamps_len, 1); /* none of a sliver of time */
+  assert_int_equal(play.stamps_len, 1); /* no snapshot of a very short window */
   run(&play, 10 * SECOND, 0);
   assert_int_equal(play.stamps_len, 2);
   assert_int_equal(last_stamp(&play), 1700000030 * SECOND);
 }
 
-static void intervals_slept_over_give_one_snapshot(void **state) {
+static void intervals_slept_through_yield_one_snapshot(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
@@ -170,7 +173,7 @@ static void intervals_slept_over_give_one_snapshot(void **state) {
   assert_int_equal(last_stamp(&play), 1700000050 * SECOND);
 }
 
-static void a_clock_set_forward_goes_on_at_the_new_multiples(void **state) {
+static void after_a_clock_is_set_forward_the_new_multiples_hold(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
@@ -185,7 +188,7 @@ static void a_clock_set_forward_goes_on_at_the_new_multiples(void **state) {
     assert_int_equal(play.stamps[i] % INTERVAL, 0);
 }
 
-static void a_clock_set_forward_is_no_lateness(void **state) {
+static void setting_a_clock_forward_is_not_lateness(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
@@ -198,7 +201,7 @@ static void a_clock_set_forward_is_no_lateness(void **state) {
   }
 }
 
-static void a_clock_set_back_far_goes_on_at_the_new_multiples(void **state) {
+static void after_a_clock_is_set_far_back_the_new_multiples_hold(void **state) {
   (void)state;
   struct play play;
   static const uint64_t back_s[] = {25, 40, 200, 3600, 1000000};
@@ -216,8 +219,8 @@ static void a_clock_set_back_far_goes_on_at_the_new_multiples(void **state) {
   }
 }
 
-/* By less than an interval: the time of the last stamp comes again. */
-static void a_clock_set_back_a_little_gives_no_stamp_twice(void **state) {
+/* Set back by less than an interval, the clock shows the last stamp again. */
+static void a_clock_set_back_a_little_repeats_no_stamp(void **state) {
   (void)state;
   static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
   for (size_t n = 0; n < sizeof back_ms / sizeof back_ms[0]; n++)
@@ -235,7 +238,7 @@ static void a_clock_set_back_a_little_gives_no_stamp_twice(void **state) {
     }
 }
 
-static void a_clock_that_is_slewed_loses_and_doubles_nothing(void **state) {
+static void a_slewed_clock_neither_loses_nor_repeats_a_stamp(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000005 * SECOND);
@@ -271,7 +274,7 @@ static void lateness_does_not_add_up(void **state) {
   assert_int_equal(play.schedule.next_sample_ns % SAMPLE, 0);
 }
 
-static void deadlines_close_together_are_one_sample(void **state) {
+static void deadlines_close_together_share_one_sample(void **state) {
   (void)state;
   struct play play;
   start(&play, 0, 1700000000 * SECOND + 1);
@@ -282,8 +285,8 @@ static void deadlines_close_together_are_one_sample(void **state) {
   assert_int_equal(take(&play).what, 0);
 }
 
-/* Early by up to a millisecond is on time for a sample; a snapshot would carry
- * the stamp of a time that has not come. */
+/* A sample may be a millisecond early. A snapshot may not, because its stamp
+ * would be in the future. */
 static void a_snapshot_never_comes_before_its_stamp(void **state) {
   (void)state;
   struct play play;
@@ -340,7 +343,7 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
   assert_int_equal(wait_of(&play), 0);
 }
 
-/* A clock that was set is noticed then. */
+/* The sample then notices a clock that was set. */
 static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   (void)state;
   struct schedule schedule;
@@ -348,7 +351,7 @@ static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
 }
 
-/* Whoever sleeps as long as told and takes what is due never spins. */
+/* A sampler that sleeps as told and takes what is due never spins. */
 static void every_wait_makes_progress(void **state) {
   (void)state;
   static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,
@@ -373,19 +376,21 @@ int main(void) {
       cmocka_unit_test(snapshots_are_stamped_with_each_multiple_in_turn),
       cmocka_unit_test(a_start_on_the_grid_waits_for_the_next_multiple),
       cmocka_unit_test(the_first_snapshot_covers_at_least_half_an_interval),
-      cmocka_unit_test(a_little_jitter_moves_no_stamp),
-      cmocka_unit_test(more_than_1_percent_late_gets_the_true_time),
-      cmocka_unit_test(lateness_below_nine_tenths_leaves_out_no_interval),
-      cmocka_unit_test(nearly_an_interval_late_stands_for_the_next_one_too),
-      cmocka_unit_test(intervals_slept_over_give_one_snapshot),
-      cmocka_unit_test(a_clock_set_forward_goes_on_at_the_new_multiples),
-      cmocka_unit_test(a_clock_set_forward_is_no_lateness),
-      cmocka_unit_test(a_clock_set_back_far_goes_on_at_the_new_multiples),
-      cmocka_unit_test(a_clock_set_back_a_little_gives_no_stamp_twice),
-      cmocka_unit_test(a_clock_that_is_slewed_loses_and_doubles_nothing),
+      cmocka_unit_test(a_little_jitter_does_not_change_the_stamps),
+      cmocka_unit_test(a_snapshot_more_than_1_percent_late_has_the_true_time),
+      cmocka_unit_test(
+          lateness_below_nine_tenths_of_an_interval_skips_no_interval),
+      cmocka_unit_test(
+          a_snapshot_nearly_an_interval_late_also_serves_as_the_next),
+      cmocka_unit_test(intervals_slept_through_yield_one_snapshot),
+      cmocka_unit_test(after_a_clock_is_set_forward_the_new_multiples_hold),
+      cmocka_unit_test(setting_a_clock_forward_is_not_lateness),
+      cmocka_unit_test(after_a_clock_is_set_far_back_the_new_multiples_hold),
+      cmocka_unit_test(a_clock_set_back_a_little_repeats_no_stamp),
+      cmocka_unit_test(a_slewed_clock_neither_loses_nor_repeats_a_stamp),
       cmocka_unit_test(samples_keep_their_rhythm_on_the_monotonic_clock),
       cmocka_unit_test(lateness_does_not_add_up),
-      cmocka_unit_test(deadlines_close_together_are_one_sample),
+      cmocka_unit_test(deadlines_close_together_share_one_sample),
       cmocka_unit_test(a_snapshot_never_comes_before_its_stamp),
       cmocka_unit_test(late_means_more_than_three_sample_intervals),
       cmocka_unit_test(on_time_is_not_late),

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-static void a_source_is_called_the_same_in_and_out(void **state) {
+static void a_source_is_parsed_from_the_name_that_is_printed(void **state) {
   (void)state;
   static const struct {
     enum source source;
@@ -36,7 +36,7 @@ static void every_source_and_proof_has_a_name_of_its_own(void **state) {
       assert_string_not_equal(proof_name(a), proof_name(b));
 }
 
-static void none_cannot_be_configured(void **state) {
+static void the_source_none_cannot_be_configured(void **state) {
   (void)state;
   enum source source;
   static const char *const bad[] = {"none",   "",      "ref_cycles", "mper",
@@ -70,14 +70,14 @@ static void isolated_cores_are_idle_hardware_or_skip(void **state) {
   assert_int_equal(isolated_cores_parse(&isolated, "auto"), -EINVAL);
 }
 
-static void numbers_out_of_range_have_a_name_that_can_be_printed(void **state) {
+static void numbers_out_of_range_have_a_printable_name(void **state) {
   (void)state;
   assert_non_null(source_name(SOURCES));
   assert_non_null(source_name(99));
   assert_non_null(proof_name(99));
 }
 
-static void a_journal_gets_whole_lines_with_their_level(void **state) {
+static void a_journal_receives_whole_lines_with_their_level(void **state) {
   (void)state;
   struct fake_journal journal;
   fake_journal_open(&journal);
@@ -87,7 +87,7 @@ static void a_journal_gets_whole_lines_with_their_level(void **state) {
   assert_string_equal(journal.line[0].text, "core 7 is gone");
 }
 
-static void a_journal_without_a_writer_drops_all(void **state) {
+static void a_journal_without_a_writer_drops_all_lines(void **state) {
   (void)state;
   const struct journal journal = {0};
   journal_say(&journal, JOURNAL_ERROR, "%s", "nobody hears this");
@@ -105,14 +105,14 @@ static void a_line_too_long_is_cut(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_source_is_called_the_same_in_and_out),
+      cmocka_unit_test(a_source_is_parsed_from_the_name_that_is_printed),
       cmocka_unit_test(every_source_and_proof_has_a_name_of_its_own),
-      cmocka_unit_test(none_cannot_be_configured),
+      cmocka_unit_test(the_source_none_cannot_be_configured),
       cmocka_unit_test(denominators_are_auto_tsc_and_time_enabled),
       cmocka_unit_test(isolated_cores_are_idle_hardware_or_skip),
-      cmocka_unit_test(numbers_out_of_range_have_a_name_that_can_be_printed),
-      cmocka_unit_test(a_journal_gets_whole_lines_with_their_level),
-      cmocka_unit_test(a_journal_without_a_writer_drops_all),
+      cmocka_unit_test(numbers_out_of_range_have_a_printable_name),
+      cmocka_unit_test(a_journal_receives_whole_lines_with_their_level),
+      cmocka_unit_test(a_journal_without_a_writer_drops_all_lines),
       cmocka_unit_test(a_line_too_long_is_cut),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

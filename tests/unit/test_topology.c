@@ -30,7 +30,7 @@ static int read_fixture(struct topology *topology, const char *name) {
   return status;
 }
 
-static void one_core_is_a_whole_machine(void **state) {
+static void a_machine_may_have_a_single_core(void **state) {
   (void)state;
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "one-core"), 0);
@@ -59,7 +59,7 @@ static void two_threads_of_one_core_are_siblings(void **state) {
   topology_free(&topology);
 }
 
-static void without_sysfs_the_cores_are_those_of_proc_stat(void **state) {
+static void without_sysfs_the_cores_come_from_proc_stat(void **state) {
   (void)state;
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "proc-only"), 0);
@@ -76,11 +76,11 @@ static void without_sysfs_the_cores_are_those_of_proc_stat(void **state) {
   topology_free(&topology);
 }
 
-static void files_that_were_cut_leave_things_unknown(void **state) {
+static void files_that_are_cut_off_leave_their_part_unknown(void **state) {
   (void)state;
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "cut"), 0);
-  assert_set(&topology.online, "0"); /* the one whole row of /proc/stat */
+  assert_set(&topology.online, "0"); /* the only whole row of /proc/stat */
   assert_int_equal(topology.package[0], -1);
   assert_int_equal(topology.node[0], -1);
   assert_int_equal(topology.sibling[0], -1);
@@ -99,7 +99,8 @@ static void an_empty_tree_has_no_cores(void **state) {
   temp_tree_remove(&tree);
 }
 
-/* 2 packages, 4 nodes, 2 threads a core: core c and c + half are siblings. */
+/* 2 packages, 4 nodes, 2 threads per core: cores c and c + half are siblings.
+ */
 static void write_server(const struct temp_tree *tree, int cores) {
   char path[128], text[64];
   int half = cores / 2, node_cores = cores / 8;
@@ -145,8 +146,7 @@ static void check_server(int cores) {
   temp_tree_remove(&tree);
 }
 
-static void
-servers_of_64_and_256_cores_fall_into_nodes_and_packages(void **state) {
+static void servers_of_64_and_256_cores_have_nodes_and_packages(void **state) {
   (void)state;
   check_server(64);
   check_server(256);
@@ -156,7 +156,7 @@ servers_of_64_and_256_cores_fall_into_nodes_and_packages(void **state) {
  * Files in memory
  */
 
-static void an_offline_core_is_possible_but_belongs_nowhere(void **state) {
+static void an_offline_core_is_possible_and_belongs_to_no_node(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(4);
   struct topology topology;
@@ -172,7 +172,7 @@ static void an_offline_core_is_possible_but_belongs_nowhere(void **state) {
   fake_machine_free(fake);
 }
 
-static void hotplug_is_seen_by_a_refresh(void **state) {
+static void a_refresh_notices_hotplug(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(4);
   struct topology topology;
@@ -236,7 +236,7 @@ static void isolcpus_and_nohz_full_are_both_isolated(void **state) {
   fake_machine_free(fake);
 }
 
-static void siblings_go_round_all_threads_of_a_core(void **state) {
+static void siblings_form_a_ring_over_all_threads_of_a_core(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   struct topology topology;
@@ -253,7 +253,7 @@ static void siblings_go_round_all_threads_of_a_core(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_sibling_that_cannot_be_is_none(void **state) {
+static void an_impossible_sibling_is_ignored(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
@@ -265,7 +265,7 @@ static void a_sibling_that_cannot_be_is_none(void **state) {
   fake_machine_free(fake);
 }
 
-static void folders_that_only_look_like_nodes_are_passed_over(void **state) {
+static void folders_that_only_look_like_nodes_are_ignored(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
@@ -286,7 +286,7 @@ static void folders_that_only_look_like_nodes_are_passed_over(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_node_may_have_no_cores_or_cores_not_known(void **state) {
+static void a_node_may_have_no_cores_or_unknown_cores(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
@@ -301,7 +301,7 @@ static void a_node_may_have_no_cores_or_cores_not_known(void **state) {
   fake_machine_free(fake);
 }
 
-static void package_numbers_that_cannot_be_are_unknown(void **state) {
+static void impossible_package_numbers_are_unknown(void **state) {
   (void)state;
   static const char *const bad[] = {"-1\n", "x\n", "", "4294967296\n"};
   struct fake_machine *fake = fake_machine_new(1);
@@ -323,7 +323,8 @@ static bool tsc_steady(struct fake_machine *fake) {
   return steady;
 }
 
-static void a_tsc_is_steady_only_with_all_three_signs(void **state) {
+static void
+a_tsc_is_steady_only_if_clocksource_and_both_flags_say_so(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(1);
   const char *clocksource =
@@ -352,7 +353,7 @@ static void a_tsc_is_steady_only_with_all_three_signs(void **state) {
   fake_machine_free(fake);
 }
 
-static void only_the_flag_itself_says_hypervisor(void **state) {
+static void only_the_whole_word_hypervisor_is_the_flag(void **state) {
   (void)state;
   static const struct {
     const char *cpuinfo;
@@ -421,7 +422,7 @@ static void every_single_missing_file_leaves_the_rest_known(void **state) {
   }
 }
 
-static void freeing_twice_or_nothing_does_no_harm(void **state) {
+static void freeing_twice_is_harmless(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(2);
   struct topology topology;
@@ -433,27 +434,27 @@ static void freeing_twice_or_nothing_does_no_harm(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(one_core_is_a_whole_machine),
+      cmocka_unit_test(a_machine_may_have_a_single_core),
       cmocka_unit_test(two_threads_of_one_core_are_siblings),
-      cmocka_unit_test(without_sysfs_the_cores_are_those_of_proc_stat),
-      cmocka_unit_test(files_that_were_cut_leave_things_unknown),
+      cmocka_unit_test(without_sysfs_the_cores_come_from_proc_stat),
+      cmocka_unit_test(files_that_are_cut_off_leave_their_part_unknown),
       cmocka_unit_test(an_empty_tree_has_no_cores),
-      cmocka_unit_test(
-          servers_of_64_and_256_cores_fall_into_nodes_and_packages),
-      cmocka_unit_test(an_offline_core_is_possible_but_belongs_nowhere),
-      cmocka_unit_test(hotplug_is_seen_by_a_refresh),
+      cmocka_unit_test(servers_of_64_and_256_cores_have_nodes_and_packages),
+      cmocka_unit_test(an_offline_core_is_possible_and_belongs_to_no_node),
+      cmocka_unit_test(a_refresh_notices_hotplug),
       cmocka_unit_test(a_core_beyond_the_possible_ones_makes_room),
       cmocka_unit_test(isolcpus_and_nohz_full_are_both_isolated),
-      cmocka_unit_test(siblings_go_round_all_threads_of_a_core),
-      cmocka_unit_test(a_sibling_that_cannot_be_is_none),
-      cmocka_unit_test(folders_that_only_look_like_nodes_are_passed_over),
-      cmocka_unit_test(a_node_may_have_no_cores_or_cores_not_known),
-      cmocka_unit_test(package_numbers_that_cannot_be_are_unknown),
-      cmocka_unit_test(a_tsc_is_steady_only_with_all_three_signs),
-      cmocka_unit_test(only_the_flag_itself_says_hypervisor),
+      cmocka_unit_test(siblings_form_a_ring_over_all_threads_of_a_core),
+      cmocka_unit_test(an_impossible_sibling_is_ignored),
+      cmocka_unit_test(folders_that_only_look_like_nodes_are_ignored),
+      cmocka_unit_test(a_node_may_have_no_cores_or_unknown_cores),
+      cmocka_unit_test(impossible_package_numbers_are_unknown),
+      cmocka_unit_test(
+          a_tsc_is_steady_only_if_clocksource_and_both_flags_say_so),
+      cmocka_unit_test(only_the_whole_word_hypervisor_is_the_flag),
       cmocka_unit_test(the_flags_are_found_in_a_cpuinfo_of_any_length),
       cmocka_unit_test(every_single_missing_file_leaves_the_rest_known),
-      cmocka_unit_test(freeing_twice_or_nothing_does_no_harm),
+      cmocka_unit_test(freeing_twice_is_harmless),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,12 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Proofs that could not be run are tried again after so long, and later. */
+/* A proof that could not be run is tried again after this long, and ever more
+ * rarely. */
 #define PROOF_RETRY_FIRST_NS (UINT64_C(60) * 1000000000)
 #define PROOF_RETRY_MAX_NS (UINT64_C(900) * 1000000000)
 
 /* A core on which a thread of ours may run for a moment: online, allowed to
- * this process, neither isolated nor without tick. -1: there is none. */
+ * this process, and not isolated. -1: no such core. */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
@@ -37,10 +38,10 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-/* A proof under way. It has a candidate of its own, since the engine goes on
- * sampling beside it. */
+/* A proof under way. It has a copy of the candidate, because the engine goes on
+ * sampling meanwhile. */
 struct proof_run {
-  int index; /* of the candidate */
+  struct candidate *proven;
   struct candidate candidate;
   const struct machine *machine;
   struct perf_group group;
@@ -61,8 +62,8 @@ static int read_for_proof(void *context, double *unhalted_ns, double *wall_ns) {
     status = candidate_window(&run->candidate, &run->last, &reading, &window);
     if (status != 0)
       return status;
-    run->unhalted_ns += window.load * window.progress_ns;
-    run->wall_ns += window.progress_ns;
+    run->unhalted_ns += window.unhalted_ns;
+    run->wall_ns += window.wall_ns;
   }
   run->started = true;
   run->last = reading;
@@ -76,11 +77,11 @@ static void conclude(struct engine *engine, struct candidate *candidate,
   bool news = candidate->proof != proof;
   candidate->proof = proof;
   if (!candidate->available) {
-    journal_say(&engine->options.journal,
-                engine->options.source == candidate->source ? JOURNAL_WARNING
-                                                            : JOURNAL_INFO,
-                "source %s is unavailable: %s", source_name(candidate->source),
-                why);
+    engine_say(engine,
+               engine->options.source == candidate->source ? JOURNAL_WARNING
+                                                           : JOURNAL_INFO,
+               "source %s is unavailable: %s", source_name(candidate->source),
+               why);
     snprintf(candidate->reason, sizeof(candidate->reason), "%s", why);
     return;
   }
@@ -88,46 +89,46 @@ static void conclude(struct engine *engine, struct candidate *candidate,
   if (!news || proof == PROOF_PENDING)
     return;
   if (proof == PROOF_PROVEN)
-    journal_say(&engine->options.journal, JOURNAL_INFO, "source %s is proven",
-                source_name(candidate->source));
+    engine_say(engine, JOURNAL_INFO, "source %s is proven",
+               source_name(candidate->source));
   else
-    journal_say(&engine->options.journal,
-                proof == PROOF_UNPROVEN ? JOURNAL_NOTICE : JOURNAL_WARNING,
-                "source %s is %s: %s", source_name(candidate->source),
-                proof_name(proof), why);
+    engine_say(engine,
+               proof == PROOF_UNPROVEN ? JOURNAL_NOTICE : JOURNAL_WARNING,
+               "source %s is %s: %s", source_name(candidate->source),
+               proof_name(proof), why);
 }
 
-/* When to try again, should this not prove it. */
-static void set_next_try(struct engine *engine, int index) {
-  uint64_t *wait_ns = &engine->prove_wait_ns[index];
-  *wait_ns = *wait_ns == 0 ? PROOF_RETRY_FIRST_NS : *wait_ns * 2;
-  if (*wait_ns > PROOF_RETRY_MAX_NS)
-    *wait_ns = PROOF_RETRY_MAX_NS;
-  engine->prove_at_ns[index] = engine_clock(engine, CLOCK_MONOTONIC) + *wait_ns;
+/* Postpones the next try, in case this one does not prove the source. */
+static void set_next_try(const struct engine *engine,
+                         struct candidate *candidate) {
+  backoff_extend(&candidate->proof_backoff,
+                 engine_clock(engine, CLOCK_MONOTONIC), PROOF_RETRY_FIRST_NS,
+                 PROOF_RETRY_MAX_NS);
 }
 
-/* Opens what is to be proven and starts the probe. False with a reason. */
+/* Opens the counter and starts the probe. On failure returns false with the
+ * reason in why[]. */
 static bool start_probe(struct engine *engine, struct candidate *candidate,
                         struct proof_run *run, char *why, size_t why_size) {
-  int core = proof_core(engine, candidate, engine->prove_tries[run->index]++);
+  int core = proof_core(engine, candidate, candidate->proof_tries++);
   bool idle = candidate->source == SOURCE_IDLE;
   if (!engine->options.hardware) {
-    snprintf(why, why_size,
-             "figures of another SysRoot cannot be put to the proof");
+    snprintf(why, why_size, "figures of another SysRoot cannot be proven");
     return false;
   }
   if (core < 0) {
-    snprintf(why, why_size,
-             "there is no core that this process may use for the proof");
+    snprintf(
+        why, why_size,
+        "this process may use none of the cores on which it could be proven");
     return false;
   }
   int status =
       idle ? 0
            : candidate_open(candidate, &run->group, run->machine, core, false);
   if (status != 0) {
-    candidate_explain(why, why_size, status);
-    /* Rights may be given, cores come back and guests end; a counter that does
-     * not exist will not appear. */
+    perf_explain(why, why_size, status);
+    /* Rights may be granted, cores return and guests end, but a counter that
+     * does not exist will not appear. */
     candidate->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
@@ -137,74 +138,68 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
                                                       : &engine->closing);
   if (status == 0)
     return true;
-  snprintf(why, why_size, "no thread for the proof: %s", strerror(-status));
+  snprintf(why, why_size, "the thread of the proof could not be started: %s",
+           strerror(-status));
   perf_group_close(&run->group, run->machine);
   return false;
 }
 
-/* Begins a proof; what cannot even begin is unproven at once. */
-static void begin(struct engine *engine, int index) {
-  struct candidate *candidate = &engine->candidates[index];
-  char why[PROOF_WHY_MAX] = "";
+/* Begins a proof. A source whose proof cannot begin is unproven at once. */
+static void begin(struct engine *engine, struct candidate *candidate) {
+  char why[PROOF_WHY_MAX] = "out of memory";
   struct proof_run *run = calloc(1, sizeof(*run));
   if (run != NULL) {
-    run->index = index;
-    run->candidate = *candidate;
-    run->machine = engine->options.machine;
+    *run = (struct proof_run){.proven = candidate,
+                              .candidate = *candidate,
+                              .machine = engine->options.machine};
     if (start_probe(engine, candidate, run, why, sizeof(why))) {
       engine->proof_run = run;
       return;
     }
     free(run);
-  } else {
-    snprintf(why, sizeof(why), "no memory for the proof");
   }
   conclude(engine, candidate, PROOF_UNPROVEN, why);
-  set_next_try(engine, index);
+  set_next_try(engine, candidate);
 }
 
-/* Waits for the proof under way. If the source was judged anew or its TSC
- * changed its rate meanwhile, the proof is of what it was, and says nothing. */
+/* Waits for the proof under way. If the source was judged again or its TSC
+ * changed its rate meanwhile, the proof is out of date and is ignored. */
 static void end(struct engine *engine) {
   struct proof_run *run = engine->proof_run;
-  struct candidate *candidate = &engine->candidates[run->index];
+  struct candidate *candidate = run->proven;
   char why[PROOF_WHY_MAX];
   enum proof proof = probe_end(run->probe, why);
   perf_group_close(&run->group, run->machine);
   if (candidate->available && candidate->proof == run->candidate.proof &&
       candidate->tsc_per_ns == run->candidate.tsc_per_ns)
     conclude(engine, candidate, proof, why);
-  set_next_try(engine, run->index);
+  set_next_try(engine, candidate);
   engine->proof_run = NULL;
   free(run);
 }
 
-static bool is_due(const struct engine *engine, int index) {
-  const struct candidate *candidate = &engine->candidates[index];
+static bool is_due(const struct engine *engine,
+                   const struct candidate *candidate) {
   if (!candidate->available)
     return false;
   if (candidate->proof == PROOF_PENDING)
     return true;
   return candidate->proof == PROOF_UNPROVEN && engine->options.hardware &&
-         engine->time_ns >= engine->prove_at_ns[index];
-}
-
-static int next_due(const struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++)
-    if (is_due(engine, i))
-      return i;
-  return -1;
+         engine->time_ns >= candidate->proof_backoff.until_ns;
 }
 
 bool engine_proof_due(const struct engine *engine) {
-  return next_due(engine) >= 0;
+  for (int i = 0; i < engine->candidates_len; i++)
+    if (is_due(engine, &engine->candidates[i]))
+      return true;
+  return false;
 }
 
 void engine_prove(struct engine *engine) {
   engine_prove_end(engine);
   for (int i = 0; i < engine->candidates_len; i++) {
-    if (is_due(engine, i))
-      begin(engine, i);
+    if (is_due(engine, &engine->candidates[i]))
+      begin(engine, &engine->candidates[i]);
     engine_prove_end(engine);
   }
 }
@@ -212,9 +207,11 @@ void engine_prove(struct engine *engine) {
 void engine_prove_aside(struct engine *engine) {
   if (engine->proof_run != NULL && probe_ended(engine->proof_run->probe))
     end(engine);
-  int index = next_due(engine);
-  if (engine->proof_run == NULL && index >= 0)
-    begin(engine, index);
+  for (int i = 0; i < engine->candidates_len && engine->proof_run == NULL; i++)
+    if (is_due(engine, &engine->candidates[i])) {
+      begin(engine, &engine->candidates[i]);
+      break;
+    }
 }
 
 void engine_prove_end(struct engine *engine) {

@@ -1,0 +1,88 @@
+/* Cores that come and go, and the cores that must not be disturbed. */
+#include "engine_private.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How often isolated cores are read again. */
+#define ISOLATED_INTERVAL_NS (UINT64_C(60) * 1000000000)
+
+static bool is_wanted(const struct engine *engine, int core) {
+  return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
+}
+
+/* Adds a core unless it was seen before. */
+static int add_core(struct engine *engine, int number) {
+  size_t len = engine->cores_len, at = 0;
+  while (at < len && engine->cores[at].number < number)
+    at++;
+  if (at < len && engine->cores[at].number == number)
+    return 0;
+  struct core *cores = realloc(engine->cores, (len + 1) * sizeof(*cores));
+  if (cores == NULL)
+    return -ENOMEM;
+  engine->cores = cores;
+  memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
+  cores[at] = (struct core){.number = number,
+                            .source = SOURCE_NONE,
+                            .candidate = -1,
+                            .announced = -1};
+  engine->cores_len++;
+  return 0;
+}
+
+/* Partitions may be created and dissolved at any time. */
+void engine_find_isolated(struct engine *engine) {
+  topology_read_isolated(&engine->topology, engine->options.machine);
+  core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
+  for (size_t i = 0; i < engine->cores_len; i++)
+    engine->cores[i].isolated =
+        core_set_has(&engine->topology.isolated, engine->cores[i].number);
+  engine->isolated_at_ns = engine->time_ns + ISOLATED_INTERVAL_NS;
+}
+
+/* A core that is new begins, a core that has gone is closed, and a core that
+ * was away in between is closed and begins anew. */
+int engine_apply_online(struct engine *engine, const struct core_set *changed) {
+  const struct core_set *online = &engine->topology.online;
+  candidates_find_cores(engine->candidates, engine->candidates_len,
+                        engine->options.machine);
+  core_set_for_each(core, online) {
+    int status = is_wanted(engine, core) ? add_core(engine, core) : 0;
+    if (status != 0)
+      return status;
+  }
+  for (size_t i = 0; i < engine->cores_len; i++) {
+    struct core *core = &engine->cores[i];
+    bool is_online = core_set_has(online, core->number);
+    if (core->online != is_online || core_set_has(changed, core->number)) {
+      engine->counts.windows_discarded += core->online;
+      engine->counts.reopens += is_online;
+      core_restart(engine, core);
+    }
+    core->online = is_online;
+  }
+  engine_find_isolated(engine);
+  return 0;
+}
+
+int engine_find_hotplug(struct engine *engine) {
+  const struct machine *machine = engine->options.machine;
+  struct core_set changed, online;
+  core_set_clear(&changed);
+  if (machine->changed_cores != NULL &&
+      machine->changed_cores(machine->context, &changed) == -ENOBUFS)
+    memset(&changed, 0xff, sizeof(changed));
+  bool known = machine_read_core_set(machine, "/sys/devices/system/cpu/online",
+                                     &online) == 0 &&
+               core_set_next(&online, -1) >= 0;
+  if (known && core_set_equal(&online, &engine->topology.online) &&
+      core_set_next(&changed, -1) < 0)
+    return 0;
+  int status = topology_refresh(&engine->topology, machine);
+  if (status == 0)
+    return engine_apply_online(engine, &changed);
+  /* If the list of cores cannot be read in any way, all stays as it was. */
+  return known ? status : 0;
+}

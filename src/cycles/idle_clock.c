@@ -1,0 +1,253 @@
+#include "idle_clock.h"
+
+#include "cpuidle.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CORES_POSSIBLE "/sys/devices/system/cpu/possible"
+
+/* Reads whose bracket was too wide are repeated. */
+#define READ_TRIES 5
+
+/* How often a core whose word stands still is asked whether it halted. */
+#define WATCH_INTERVAL_NS UINT64_C(5000000000)
+
+/* The driver counts a halt when it ends. Of two, the second began after the
+ * count was read first. */
+#define HALTS_TO_BE_SURE 2
+
+struct core_clock {
+  bool known; /* the members below */
+  int64_t word;
+  uint64_t halted_ns;
+  uint64_t watch_at_ns; /* 0: `halts` is not known */
+  uint64_t halts;       /* of the idle driver, since the word stands still */
+};
+
+struct idle_clock {
+  const struct machine *machine;
+  bool pinned;
+  int possible_len;
+  int16_t places[CORES_MAX]; /* of possible cores in words[] */
+  struct core_set possible;
+  int64_t offset_ns;        /* of this time namespace */
+  uint64_t time_ns;         /* of the last read; 0: none */
+  int64_t words[CORES_MAX]; /* of possible cores, in rising numbers */
+  struct core_clock cores[CORES_MAX];
+};
+
+/* ---------------------------------------------------------------------------
+ * Opening
+ */
+
+/* A time namespace shifts CLOCK_MONOTONIC for this process, not for the kernel.
+ * "monotonic  -86400  500000000" */
+static int64_t time_namespace_offset(const struct machine *machine) {
+  char text[256];
+  long long seconds, nanoseconds;
+  if (machine->read_file(machine->context, "/proc/self/timens_offsets", text,
+                         sizeof(text)) <= 0)
+    return 0; /* a kernel without time namespaces */
+  const char *line = strstr(text, "monotonic");
+  if (line == NULL ||
+      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
+    return 0;
+  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
+}
+
+/* State 0 polls on x86. Elsewhere it polls if the idle driver names it so, and
+ * without a driver, where the kernel calls 0 what it does instead of halting.
+ */
+bool idle_clock_state0_polls(const struct machine *machine) {
+  struct core_set possible;
+  struct cpuidle cpuidle;
+  if (machine_read_core_set(machine, CORES_POSSIBLE, &possible) != 0)
+    return true;
+  core_set_for_each(core, &possible) {
+    if (cpuidle_read(&cpuidle, machine, core) > 0)
+      return cpuidle.state[0].poll;
+  }
+  return true;
+}
+
+static int find_cores(struct idle_clock *clock, char *why, size_t why_size) {
+  int status =
+      machine_read_core_set(clock->machine, CORES_POSSIBLE, &clock->possible);
+  core_set_for_each(core, &clock->possible) {
+    clock->places[core] = (int16_t)clock->possible_len++;
+  }
+  if (status == 0 && clock->possible_len > 0)
+    return 0;
+  snprintf(why, why_size, CORES_POSSIBLE ": %s",
+           strerror(status != 0 ? -status : EINVAL));
+  return status != 0 ? status : -EINVAL;
+}
+
+static int open_or_load(struct idle_clock *clock, bool load, char *why,
+                        size_t why_size) {
+  const struct machine *machine = clock->machine;
+  if (machine->idle_clock_open == NULL) {
+    snprintf(why, why_size, "this machine has none");
+    return -ENOSYS;
+  }
+  int status = machine->idle_clock_open(machine->context, why, why_size);
+  clock->pinned = status == 0;
+  if (status != -ENOENT || !load)
+    return status;
+  return machine->idle_clock_load(
+      machine->context, idle_clock_state0_polls(machine), why, why_size);
+}
+
+int idle_clock_open(struct idle_clock **result, const struct machine *machine,
+                    bool load, char *why, size_t why_size) {
+  struct idle_clock *clock = calloc(1, sizeof(*clock));
+  if (clock == NULL) {
+    snprintf(why, why_size, "no memory for it");
+    return -ENOMEM;
+  }
+  clock->machine = machine;
+  clock->offset_ns = time_namespace_offset(machine);
+  int status = find_cores(clock, why, why_size);
+  if (status == 0)
+    status = open_or_load(clock, load, why, why_size);
+  if (status != 0) {
+    free(clock);
+    return status;
+  }
+  *result = clock;
+  return 0;
+}
+
+void idle_clock_close(struct idle_clock *clock) {
+  if (clock == NULL)
+    return;
+  clock->machine->idle_clock_close(clock->machine->context);
+  free(clock);
+}
+
+bool idle_clock_is_pinned(const struct idle_clock *clock) {
+  return clock->pinned;
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+static uint64_t now(const struct idle_clock *clock) {
+  return clock->machine->clock_ns(clock->machine->context, CLOCK_MONOTONIC);
+}
+
+/* One look at all words, with the time after it. */
+static int read_words(struct idle_clock *clock) {
+  const struct machine *machine = clock->machine;
+  for (int i = 0; i < READ_TRIES; i++) {
+    uint64_t before_ns = now(clock);
+    int len = machine->idle_clock_read(machine->context, clock->words);
+    uint64_t after_ns = now(clock);
+    if (len < 0)
+      return len;
+    /* Words that cannot be told apart by core are of no use. */
+    if (len != clock->possible_len)
+      return -EINVAL;
+    clock->time_ns = after_ns;
+    if (after_ns - before_ns <= IDLE_CLOCK_BRACKET_NS)
+      return 0;
+  }
+  return -EAGAIN;
+}
+
+void idle_clock_restart(struct idle_clock *clock, int core) {
+  clock->cores[core] = (struct core_clock){0};
+}
+
+/* Halts that the idle driver counted. False: it counts none. */
+static bool count_halts(const struct idle_clock *clock, int core,
+                        uint64_t *halts) {
+  struct cpuidle cpuidle;
+  *halts = 0;
+  if (cpuidle_read(&cpuidle, clock->machine, core) == 0)
+    return false;
+  for (int i = 0; i < cpuidle.states_len; i++)
+    if (!cpuidle.state[i].poll)
+      *halts += cpuidle.state[i].entries;
+  return true;
+}
+
+/* Whether the core has halted although its word stands still. A core that halts
+ * for long or works for long does not move its word either. */
+static bool halted_unseen(struct idle_clock *clock, int core) {
+  struct core_clock *state = &clock->cores[core];
+  const int64_t *word = &clock->words[clock->places[core]];
+  uint64_t halts;
+  if (*word != state->word) {
+    state->watch_at_ns = 0;
+    return false;
+  }
+  if (clock->time_ns < state->watch_at_ns || !count_halts(clock, core, &halts))
+    return false;
+  if (state->watch_at_ns == 0)
+    state->halts = halts;
+  state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
+  if (halts - state->halts < HALTS_TO_BE_SURE)
+    return false;
+  /* The word may have moved after it was read and before `halts` was. */
+  return read_words(clock) == 0 && *word == state->word;
+}
+
+int idle_clock_read(struct idle_clock *clock) {
+  int status = read_words(clock);
+  core_set_for_each(core, &clock->possible) {
+    if (status == 0 && clock->cores[core].known && halted_unseen(clock, core))
+      status = -ENOLINK;
+  }
+  if (status != 0)
+    clock->time_ns = 0;
+  return status;
+}
+
+/* Time halted at clock->time_ns. */
+static int halted_at(const struct idle_clock *clock, int64_t word,
+                     uint64_t *halted_ns) {
+  int64_t now_ns = (int64_t)clock->time_ns - clock->offset_ns;
+  int64_t halted = word;
+  /* Wraps for words that no clock can hold; they are out of range after it. */
+  if (word < 0)
+    halted = (int64_t)((uint64_t)word + (uint64_t)now_ns);
+  if (halted < -(int64_t)IDLE_CLOCK_BRACKET_NS || halted > now_ns)
+    return -ERANGE;
+  *halted_ns = halted > 0 ? (uint64_t)halted : 0;
+  return 0;
+}
+
+int idle_clock_core(struct idle_clock *clock, int core,
+                    struct idle_clock_reading *reading) {
+  const struct machine *machine = clock->machine;
+  struct core_clock *state = &clock->cores[core];
+  if (!core_set_has(&clock->possible, core) || clock->time_ns == 0)
+    return -ENODATA;
+  const int64_t *word = &clock->words[clock->places[core]];
+  if (*word == 0) {
+    machine->idle_clock_start(machine->context, core);
+    return -ENODATA;
+  }
+  uint64_t halted_ns;
+  int status = halted_at(clock, *word, &halted_ns);
+  if (status == 0 && state->known && halted_ns < state->halted_ns) {
+    /* A core that woke while the words were read seemed halted to the end. */
+    if (state->halted_ns - halted_ns > 2 * IDLE_CLOCK_BRACKET_NS)
+      status = -ERANGE;
+    halted_ns = state->halted_ns;
+  }
+  if (status != 0) {
+    idle_clock_restart(clock, core);
+    return status;
+  }
+  state->known = true;
+  state->word = *word;
+  state->halted_ns = halted_ns;
+  *reading = (struct idle_clock_reading){clock->time_ns, halted_ns};
+  return 0;
+}

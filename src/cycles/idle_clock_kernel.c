@@ -1,0 +1,403 @@
+#include "idle_clock_kernel.h"
+
+#include "core_set.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/bpf.h>
+#include <linux/capability.h>
+#include <linux/magic.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#ifdef PERCORE_BPF
+#include "cycles/idle_clock.lskel.h"
+#endif
+
+#ifndef CAP_PERFMON /* older headers */
+#define CAP_PERFMON 38
+#define CAP_BPF 39
+#endif
+
+#define MAP_NAME "idle_clock"
+
+/* The tracepoint at which halts begin, then those of interrupts, which end
+ * them. Each is named: a pattern would match tracepoints that run for every
+ * packet. Hyper-V's vectors have no tracepoint, but most of them run hrtimers.
+ */
+static const char *const hooks[] = {
+    "cpu_idle",
+    "irq_handler_entry",
+    "softirq_entry",
+    "hrtimer_expire_entry",
+#if defined(__x86_64__)
+    "local_timer_entry",
+    "reschedule_entry",
+    "call_function_entry",
+    "call_function_single_entry",
+    "irq_work_entry",
+    "x86_platform_ipi_entry",
+    "spurious_apic_entry",
+    "error_apic_entry",
+    "thermal_apic_entry",
+    "threshold_apic_entry",
+    "deferred_error_apic_entry",
+#elif defined(__aarch64__) || defined(__arm__)
+    "ipi_entry",
+#endif
+};
+#define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
+#define HOOK_HALT 0
+#define HOOK_SOFTIRQ 2 /* this one and those before it are indispensable */
+_Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= IDLE_CLOCK_HOOKS_MAX,
+               "links[] has no room for all hooks");
+
+static int explain(char *why, size_t why_size, int status, const char *format,
+                   ...) __attribute__((format(printf, 4, 5)));
+
+static int explain(char *why, size_t why_size, int status, const char *format,
+                   ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(why, why_size, format, arguments);
+  va_end(arguments);
+  return status;
+}
+
+static int bpf(enum bpf_cmd command, union bpf_attr *attr) {
+  long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
+  return result < 0 ? -errno : (int)result;
+}
+
+static void close_fd(int *fd) {
+  if (*fd >= 0)
+    close(*fd);
+  *fd = -1;
+}
+
+void idle_clock_kernel_init(struct idle_clock_kernel *clock) {
+  *clock = (struct idle_clock_kernel){.map = -1, .start = -1};
+  memset(clock->links, -1, sizeof(clock->links));
+}
+
+void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
+  close_fd(&clock->map);
+  close_fd(&clock->start);
+  for (int i = 0; i < IDLE_CLOCK_HOOKS_MAX; i++)
+    close_fd(&clock->links[i]);
+}
+
+/* ---------------------------------------------------------------------------
+ * Loading
+ */
+
+#ifdef PERCORE_BPF
+/* The kernel's own answer to a process with too few of them is EINVAL. */
+static bool may_load(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+  if (syscall(SYS_capget, &header, data) != 0)
+    return false;
+  uint64_t effective = (uint64_t)data[1].effective << 32 | data[0].effective;
+  uint64_t wanted = UINT64_C(1) << CAP_BPF | UINT64_C(1) << CAP_PERFMON;
+  return (effective >> CAP_SYS_ADMIN & 1) != 0 ||
+         (effective & wanted) == wanted;
+}
+
+static int attach(int *link, const char *hook, int program) {
+  union bpf_attr attr = {0};
+  attr.raw_tracepoint.name = (uintptr_t)hook;
+  attr.raw_tracepoint.prog_fd = (uint32_t)program;
+  *link = bpf(BPF_RAW_TRACEPOINT_OPEN, &attr);
+  return *link < 0 ? *link : 0;
+}
+
+/* Halts begin to be seen last, when every end of a halt is seen. */
+static int attach_all(struct idle_clock_kernel *clock, int on_idle,
+                      int on_interrupt, char *why, size_t why_size) {
+  for (int i = HOOKS - 1; i >= 0; i--) {
+    int status = attach(&clock->links[i], hooks[i],
+                        i == HOOK_HALT ? on_idle : on_interrupt);
+    if (status != 0 && (status != -ENOENT || i <= HOOK_SOFTIRQ))
+      return explain(why, why_size, status,
+                     "tracepoint %s cannot be attached to: %s", hooks[i],
+                     strerror(-status));
+  }
+  return 0;
+}
+
+int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
+                           char *why, size_t why_size) {
+  idle_clock_kernel_init(clock);
+  if (!may_load())
+    return explain(why, why_size, -EPERM,
+                   "loading it needs CAP_BPF and CAP_PERFMON; or root pins it "
+                   "(percore clock --pin)");
+  errno = 0;
+  struct idle_clock_bpf *loaded = idle_clock_bpf__open_and_load();
+  if (loaded == NULL) {
+    int status = errno != 0 ? -errno : -ENOMEM;
+    return explain(why, why_size, status,
+                   "the kernel does not load it: %s (Linux 5.14 or later with "
+                   "CONFIG_BPF_SYSCALL does)",
+                   strerror(-status));
+  }
+  clock->map = fcntl(loaded->maps.idle_clock.map_fd, F_DUPFD_CLOEXEC, 3);
+  clock->start = fcntl(loaded->progs.on_start.prog_fd, F_DUPFD_CLOEXEC, 3);
+  int status = 0;
+  if (clock->map < 0 || clock->start < 0)
+    status = explain(why, why_size, -EMFILE, "no descriptor for it: %s",
+                     strerror(errno));
+  if (status == 0)
+    status =
+        attach_all(clock,
+                   state0_polls ? loaded->progs.on_idle.prog_fd
+                                : loaded->progs.on_idle_without_poll.prog_fd,
+                   loaded->progs.on_interrupt.prog_fd, why, why_size);
+  idle_clock_bpf__destroy(loaded);
+  if (status != 0)
+    idle_clock_kernel_close(clock);
+  return status;
+}
+#else
+int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
+                           char *why, size_t why_size) {
+  (void)state0_polls;
+  idle_clock_kernel_init(clock);
+  return explain(why, why_size, -ENOSYS,
+                 "percore was built without it (clang, bpftool and libbpf-dev "
+                 "were missing, or --disable-bpf)");
+}
+#endif
+
+/* ---------------------------------------------------------------------------
+ * Pins
+ */
+
+static void pin_path(char path[PATH_MAX], const char *folder,
+                     const char *name) {
+  snprintf(path, PATH_MAX, "%s/%s", folder, name);
+}
+
+static bool only_root_writes(const struct stat *file) {
+  return file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* Anyone can make a folder and a map; a bpffs that belongs to root can only be
+ * mounted by root. */
+static int check_folder(const char *folder, char *why, size_t why_size) {
+  struct statfs kind;
+  struct stat file;
+  if (lstat(folder, &file) != 0 || statfs(folder, &kind) != 0)
+    return explain(why, why_size, -errno, "no clock is pinned in %s: %s",
+                   folder, strerror(errno));
+  if (kind.f_type != BPF_FS_MAGIC)
+    return explain(why, why_size, -ENOENT,
+                   "no clock is pinned in %s: no bpffs is mounted there",
+                   folder);
+  if (!S_ISDIR(file.st_mode) || !only_root_writes(&file))
+    return explain(why, why_size, -EPERM,
+                   "%s is not used: others than root may write there", folder);
+  return 0;
+}
+
+static int check_map(int map, char *why, size_t why_size) {
+  struct bpf_map_info info = {0};
+  union bpf_attr attr = {0};
+  attr.info.bpf_fd = (uint32_t)map;
+  attr.info.info_len = sizeof(info);
+  attr.info.info = (uintptr_t)&info;
+  int status = bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
+  if (status < 0)
+    return explain(why, why_size, status, "the pinned map says nothing: %s",
+                   strerror(-status));
+  if (info.type != BPF_MAP_TYPE_PERCPU_ARRAY || info.key_size != 4 ||
+      info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
+      strcmp(info.name, MAP_NAME) != 0)
+    return explain(why, why_size, -EINVAL,
+                   "the pinned map is not that of an idle clock");
+  return 0;
+}
+
+int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
+                           char *why, size_t why_size) {
+  char path[PATH_MAX], halt[PATH_MAX];
+  struct stat map;
+  idle_clock_kernel_init(clock);
+  int status = check_folder(folder, why, why_size);
+  if (status != 0)
+    return status;
+  pin_path(path, folder, MAP_NAME);
+  pin_path(halt, folder, hooks[HOOK_HALT]);
+  if (lstat(path, &map) != 0 || lstat(halt, &clock->pin) != 0)
+    return explain(why, why_size, -errno, "no clock is pinned in %s: %s",
+                   folder, strerror(errno));
+  if (!only_root_writes(&map) || !only_root_writes(&clock->pin))
+    return explain(why, why_size, -EPERM,
+                   "the clock in %s is not used: others than root may write it",
+                   folder);
+  union bpf_attr attr = {0};
+  attr.pathname = (uintptr_t)path;
+  attr.file_flags = BPF_F_RDONLY;
+  int fd = bpf(BPF_OBJ_GET, &attr);
+  if (fd < 0)
+    return explain(
+        why, why_size, fd, "%s cannot be opened: %s%s", path, strerror(-fd),
+        fd == -EPERM ? " (before Linux 5.19, CAP_BPF is needed)" : "");
+  status = check_map(fd, why, why_size);
+  if (status != 0) {
+    close(fd);
+    return status;
+  }
+  clock->map = fd;
+  clock->folder = folder;
+  return 0;
+}
+
+static int pin_one(int fd, const char *folder, const char *name, char *why,
+                   size_t why_size) {
+  char path[PATH_MAX];
+  pin_path(path, folder, name);
+  union bpf_attr attr = {0};
+  attr.pathname = (uintptr_t)path;
+  attr.bpf_fd = (uint32_t)fd;
+  int status = bpf(BPF_OBJ_PIN, &attr);
+  if (status < 0)
+    return explain(why, why_size, status, "%s cannot be pinned: %s", path,
+                   strerror(-status));
+  return 0;
+}
+
+/* The folder must belong to root: whoever owns it could put another in its
+ * place. */
+static int mount_pins(const char *folder, char *why, size_t why_size) {
+  struct stat file;
+  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+    return explain(why, why_size, -errno, "%s cannot be made: %s", folder,
+                   strerror(errno));
+  if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) ||
+      !only_root_writes(&file))
+    return explain(why, why_size, -EPERM,
+                   "%s is not a folder that only root may write: remove it",
+                   folder);
+  if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
+            "mode=0755") != 0)
+    return explain(why, why_size, -errno, "no bpffs can be mounted on %s: %s",
+                   folder, strerror(errno));
+  return 0;
+}
+
+int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
+                          char *why, size_t why_size) {
+  struct statfs kind;
+  char path[PATH_MAX];
+  if (statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC)
+    return explain(why, why_size, -EEXIST, "a clock is pinned in %s", folder);
+  int status = mount_pins(folder, why, why_size);
+  if (status != 0)
+    return status;
+  status = pin_one(clock->map, folder, MAP_NAME, why, why_size);
+  for (int i = 0; i < HOOKS && status == 0; i++)
+    if (clock->links[i] >= 0)
+      status = pin_one(clock->links[i], folder, hooks[i], why, why_size);
+  pin_path(path, folder, MAP_NAME);
+  if (status == 0 && chmod(path, 0444) != 0)
+    status = explain(why, why_size, -errno, "%s cannot be made readable: %s",
+                     path, strerror(errno));
+  if (status != 0)
+    umount2(folder, MNT_DETACH);
+  return status;
+}
+
+/* Halts first, so that no reader takes a clock for running that no longer sees
+ * interrupts. */
+int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
+  char path[PATH_MAX];
+  int status = check_folder(folder, why, why_size);
+  if (status != 0)
+    return status;
+  for (int i = 0; i < HOOKS; i++) {
+    pin_path(path, folder, hooks[i]);
+    if (unlink(path) != 0 && errno != ENOENT)
+      return explain(why, why_size, -errno, "%s cannot be removed: %s", path,
+                     strerror(errno));
+  }
+  pin_path(path, folder, MAP_NAME);
+  unlink(path);
+  if (umount2(folder, MNT_DETACH) != 0)
+    return explain(why, why_size, -errno, "%s cannot be unmounted: %s", folder,
+                   strerror(errno));
+  return 0;
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+/* Its link is pinned where it was, so the programs still run. Another clock may
+ * be pinned in its place. */
+static bool is_attached(const struct idle_clock_kernel *clock) {
+  char path[PATH_MAX];
+  struct stat pin;
+  if (clock->folder == NULL)
+    return true;
+  pin_path(path, clock->folder, hooks[HOOK_HALT]);
+  return lstat(path, &pin) == 0 && pin.st_dev == clock->pin.st_dev &&
+         pin.st_ino == clock->pin.st_ino &&
+         pin.st_ctim.tv_sec == clock->pin.st_ctim.tv_sec &&
+         pin.st_ctim.tv_nsec == clock->pin.st_ctim.tv_nsec;
+}
+
+int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
+                           int64_t *words) {
+  uint32_t key = 0;
+  union bpf_attr attr = {0};
+  if (!is_attached(clock))
+    return -ENOLINK;
+  /* The kernel copies the words of all possible cores, however many they are;
+   * a value that no word can have marks where it ended. */
+  for (int i = 0; i < CORES_MAX; i++)
+    words[i] = INT64_MIN;
+  attr.map_fd = (uint32_t)clock->map;
+  attr.key = (uintptr_t)&key;
+  attr.value = (uintptr_t)words;
+  int status = bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+  if (status < 0)
+    return status;
+  int len = 0;
+  while (len < CORES_MAX && words[len] != INT64_MIN)
+    len++;
+  return len;
+}
+
+int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core) {
+  if (clock->start < 0)
+    return -EOPNOTSUPP;
+  union bpf_attr attr = {0};
+  attr.test.prog_fd = (uint32_t)clock->start;
+  attr.test.flags = BPF_F_TEST_RUN_ON_CPU;
+  attr.test.cpu = (uint32_t)core;
+  return bpf(BPF_PROG_TEST_RUN, &attr);
+}
+
+void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
+                               char *text, size_t size) {
+  size_t length = 0;
+  text[0] = '\0';
+  for (int i = 0; i < HOOKS; i++) {
+    char path[PATH_MAX];
+    if (clock->folder != NULL)
+      pin_path(path, clock->folder, hooks[i]);
+    bool has =
+        clock->folder != NULL ? access(path, F_OK) == 0 : clock->links[i] >= 0;
+    if (!has && length < size)
+      length += (size_t)snprintf(text + length, size - length, "%s%s",
+                                 length > 0 ? " " : "", hooks[i]);
+  }
+}

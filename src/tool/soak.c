@@ -1,0 +1,152 @@
+/* percore soak: a floor of a core's load that depends on no counter of the
+ * kernel. A thread of the lowest class uses all that nobody else wants, and
+ * adds up the time that it did not get. */
+#include "arguments.h"
+#include "cycles/topology.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COMMAND "soak"
+
+#define SECONDS_DEFAULT 10.0
+#define SECONDS_MOST 600.0
+
+/* Two readings of the clock that are further apart than the nearest ones by
+ * this were interrupted. */
+#define GAP_NS 150
+#define CALIBRATION_NS UINT64_C(20000000)
+
+static const char help[] =
+    "Usage: percore soak [OPTION]... CORE [SECONDS]\n"
+    "Occupies a core with a SCHED_IDLE thread for 10 seconds, or as many as\n"
+    "given, and says how much of them others took: a floor of the load that "
+    "needs\nno counter. Meanwhile the core does not halt, so that every other "
+    "figure shows\nit fully loaded, and all that runs there may start some "
+    "microseconds later.\n\n"
+    "  -f, --force    on an isolated core, too\n"
+    "  -h, --help     print this help\n"
+    "  -V, --version  print the version\n";
+
+struct soak {
+  uint64_t total_ns;
+  uint64_t lost_ns;
+  uint64_t gaps;
+};
+
+static int take(int option, const char *text, void *into) {
+  (void)option, (void)text;
+  *(bool *)into = true;
+  return TOOL_OK;
+}
+
+static int occupy(int core) {
+  cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
+  size_t size = CPU_ALLOC_SIZE(CORES_MAX);
+  if (mask == NULL)
+    return -ENOMEM;
+  CPU_ZERO_S(size, mask);
+  CPU_SET_S((size_t)core, size, mask);
+  const struct sched_param none = {0};
+  int status = sched_setscheduler(0, SCHED_IDLE, &none) != 0 ? -errno : 0;
+  if (status == 0 && sched_setaffinity(0, size, mask) != 0)
+    status = -errno;
+  CPU_FREE(mask);
+  return status;
+}
+
+/* The nearest two readings of the clock. */
+static uint64_t least_step_ns(void) {
+  uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
+  for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
+       last_ns = now_ns) {
+    now_ns = monotonic_ns();
+    if (now_ns - last_ns < least_ns)
+      least_ns = now_ns - last_ns;
+  }
+  return least_ns;
+}
+
+static struct soak soak_for(uint64_t duration_ns) {
+  struct soak soak = {0};
+  const uint64_t step_ns = least_step_ns();
+  const uint64_t begin_ns = monotonic_ns();
+  uint64_t last_ns = begin_ns;
+  while (last_ns - begin_ns < duration_ns && !stop_requested()) {
+    uint64_t now_ns = monotonic_ns();
+    if (now_ns - last_ns > step_ns + GAP_NS) {
+      soak.lost_ns += now_ns - last_ns - step_ns;
+      soak.gaps++;
+    }
+    last_ns = now_ns;
+  }
+  soak.total_ns = last_ns - begin_ns;
+  return soak;
+}
+
+/* Whether the core may be disturbed. */
+static int check_core(int core, bool force) {
+  struct machine *machine = machine_linux(NULL);
+  struct topology topology;
+  int status = machine == NULL ? -errno : topology_read(&topology, machine);
+  machine_linux_close(machine);
+  if (status != 0)
+    return say_failure(COMMAND, "cannot find the cores of this machine: %s",
+                       strerror(-status));
+  bool online = core_set_has(&topology.online, core);
+  bool isolated = core_set_has(&topology.isolated, core);
+  topology_free(&topology);
+  if (!online)
+    return say_failure(COMMAND, "core %d is not online", core);
+  if (isolated && !force)
+    return say_failure(COMMAND,
+                       "core %d is isolated: a thread there delays its fast "
+                       "path; --force runs it nevertheless",
+                       core);
+  return TOOL_OK;
+}
+
+static int run(int core, double seconds) {
+  int status = occupy(core);
+  if (status != 0)
+    return say_failure(COMMAND, "cannot run on core %d: %s", core,
+                       strerror(-status));
+  stop_catch();
+  struct soak soak = soak_for((uint64_t)(seconds * 1e9));
+  if (soak.total_ns == 0)
+    return say_failure(COMMAND, "stopped before it began");
+  printf("core %d: others took %.2f %% of %.2f s, in %llu pieces\n", core,
+         100.0 * (double)soak.lost_ns / (double)soak.total_ns,
+         (double)soak.total_ns / 1e9, (unsigned long long)soak.gaps);
+  return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
+}
+
+int soak_main(int argc, char **argv) {
+  static const struct option options[] = {{"force", no_argument, NULL, 'f'},
+                                          ARGUMENTS_END};
+  static const struct arguments arguments = {.command = COMMAND,
+                                             .help = help,
+                                             .options = options,
+                                             .take = take,
+                                             .takes_words = true};
+  bool force = false;
+  double core, seconds = SECONDS_DEFAULT;
+  int status = arguments_read(&arguments, argc, argv, &force);
+  if (status >= 0)
+    return status;
+  char **words = argv + optind;
+  int count = argc - optind;
+  if (count < 1 || count > 2)
+    return say_usage(COMMAND, "give one core, and seconds if not 10");
+  if (!arguments_number(words[0], 0, CORES_MAX - 1, &core) ||
+      core != (double)(int)core)
+    return say_usage(COMMAND, "'%s' is not the number of a core", words[0]);
+  if (count == 2 && !arguments_number(words[1], 0.1, SECONDS_MOST, &seconds))
+    return say_usage(COMMAND, "SECONDS are 0.1 to %g, not '%s'", SECONDS_MOST,
+                     words[1]);
+  status = check_core((int)core, force);
+  return status == TOOL_OK ? run((int)core, seconds) : status;
+}

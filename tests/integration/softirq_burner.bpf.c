@@ -1,0 +1,74 @@
+/* Known work in softirq: a timer that spins for a while each period and logs
+ * for how long. */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";
+
+#define CLOCK_MONOTONIC 1
+#define TIMER_ABS 1
+#define TIMER_CPU_PIN 2
+#define SPIN_STEPS_MAX (1 << 20)
+
+struct burner {
+  struct bpf_timer timer;
+  __u64 period_ns, spin_ns;
+  __u64 next_ns;
+};
+
+struct burner_log {
+  __u64 spun_ns, fires;
+};
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct burner);
+} burners SEC(".maps");
+
+struct {
+  __uint(type, BPF_MAP_TYPE_ARRAY);
+  __uint(max_entries, 1);
+  __type(key, __u32);
+  __type(value, struct burner_log);
+} logs SEC(".maps");
+
+static int is_over(__u32 index, __u64 *end_ns) {
+  (void)index;
+  return bpf_ktime_get_ns() >= *end_ns;
+}
+
+static int fire(void *map, int *key, struct burner *burner) {
+  (void)map, (void)key;
+  __u32 zero = 0;
+  struct burner_log *log = bpf_map_lookup_elem(&logs, &zero);
+  if (log == 0)
+    return 0;
+  __u64 begin_ns = bpf_ktime_get_ns(), end_ns = begin_ns + burner->spin_ns;
+  bpf_loop(SPIN_STEPS_MAX, is_over, &end_ns, 0);
+  __u64 now_ns = bpf_ktime_get_ns();
+  log->spun_ns += now_ns - begin_ns;
+  log->fires++;
+  burner->next_ns += burner->period_ns;
+  if (burner->next_ns <= now_ns)
+    burner->next_ns = now_ns + 1000;
+  bpf_timer_start(&burner->timer, burner->next_ns, TIMER_ABS | TIMER_CPU_PIN);
+  return 0;
+}
+
+/* Run once on the core that is to burn. */
+SEC("tc")
+int start(void *packet) {
+  (void)packet;
+  __u32 zero = 0;
+  struct burner *burner = bpf_map_lookup_elem(&burners, &zero);
+  if (burner == 0)
+    return 1;
+  bpf_timer_init(&burner->timer, &burners, CLOCK_MONOTONIC);
+  bpf_timer_set_callback(&burner->timer, fire);
+  burner->next_ns = bpf_ktime_get_ns() + burner->period_ns;
+  return bpf_timer_start(&burner->timer, burner->next_ns,
+                         TIMER_ABS | TIMER_CPU_PIN);
+}

@@ -1,0 +1,408 @@
+#include "unit.h"
+
+#include "cycles/idle_clock.h"
+#include "fake_machine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SECOND INT64_C(1000000000)
+
+/* A fake machine whose clock and words the test sets. */
+struct play {
+  struct machine machine;
+  struct fake_machine *fake;
+  struct idle_clock *clock;
+  int64_t now_ns;
+  int64_t words[8];
+  int words_len;
+  int64_t read_takes_ns, fast_reads_after;
+  int reads, read_status;
+  int moves_at_read; /* the word of core 0, by a second */
+  int open_status, load_status;
+  int started; /* core, -1: none */
+  bool loaded_with_poll;
+  bool closed;
+};
+
+static struct play *play_of(void *context) {
+  static struct play play;
+  if (context == NULL)
+    play = (struct play){.words_len = 4,
+                         .now_ns = 1000 * SECOND,
+                         .open_status = -ENOENT,
+                         .started = -1};
+  return &play;
+}
+
+static uint64_t clock_ns(void *context, clockid_t clock) {
+  assert_int_equal(clock, CLOCK_MONOTONIC);
+  return (uint64_t)play_of(context)->now_ns;
+}
+
+static ssize_t read_file(void *context, const char *path, char *buffer,
+                         size_t size) {
+  const struct machine *files = &play_of(context)->fake->machine;
+  return files->read_file(files->context, path, buffer, size);
+}
+
+static int open_pinned(void *context, char *why, size_t why_size) {
+  struct play *play = play_of(context);
+  snprintf(why, why_size, "no pin");
+  return play->open_status;
+}
+
+static int load(void *context, bool state0_polls, char *why, size_t why_size) {
+  struct play *play = play_of(context);
+  play->loaded_with_poll = state0_polls;
+  snprintf(why, why_size, "no rights");
+  return play->load_status;
+}
+
+static int read_words(void *context, int64_t *words) {
+  struct play *play = play_of(context);
+  play->reads++;
+  if (play->reads == play->moves_at_read)
+    play->words[0] += SECOND;
+  play->now_ns +=
+      play->reads > play->fast_reads_after ? 1000 : play->read_takes_ns;
+  if (play->read_status != 0)
+    return play->read_status;
+  memcpy(words, play->words, sizeof(play->words));
+  return play->words_len;
+}
+
+static int start(void *context, int core) {
+  play_of(context)->started = core;
+  return 0;
+}
+
+static void close_clock(void *context) { play_of(context)->closed = true; }
+
+static int setup(void **state) {
+  struct play *play = play_of(NULL);
+  play->fake = fake_machine_new(4);
+  fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0-3\n");
+  play->machine = (struct machine){.context = play,
+                                   .clock_ns = clock_ns,
+                                   .read_file = read_file,
+                                   .idle_clock_open = open_pinned,
+                                   .idle_clock_load = load,
+                                   .idle_clock_read = read_words,
+                                   .idle_clock_start = start,
+                                   .idle_clock_close = close_clock};
+  *state = play;
+  return 0;
+}
+
+static int teardown(void **state) {
+  struct play *play = *state;
+  idle_clock_close(play->clock);
+  fake_machine_free(play->fake);
+  return 0;
+}
+
+static int open_clock(struct play *play, bool may_load) {
+  char why[128];
+  return idle_clock_open(&play->clock, &play->machine, may_load, why,
+                         sizeof(why));
+}
+
+/* Reads all; core's reading or its status. */
+static int read_core(struct play *play, int core,
+                     struct idle_clock_reading *reading) {
+  assert_int_equal(idle_clock_read(play->clock), 0);
+  return idle_clock_core(play->clock, core, reading);
+}
+
+static void a_core_that_is_awake_has_been_halted_for_its_word(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[1] = 7 * SECOND;
+  assert_int_equal(read_core(play, 1, &reading), 0);
+  assert_int_equal(reading.halted_ns, 7 * SECOND);
+  assert_int_equal(reading.time_ns, play->now_ns);
+}
+
+static void a_halt_under_way_counts_to_the_end_of_the_read(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[2] = 7 * SECOND - 990 * SECOND; /* halted since 990 s */
+  assert_int_equal(read_core(play, 2, &reading), 0);
+  assert_int_equal(reading.halted_ns, 7 * SECOND + play->now_ns - 990 * SECOND);
+}
+
+static void halted_time_never_steps_back(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading before, after;
+  open_clock(play, true);
+  /* Halted when its word was read, awake before the clock was. */
+  play->words[0] = -990 * SECOND;
+  assert_int_equal(read_core(play, 0, &before), 0);
+  play->words[0] = (int64_t)before.halted_ns - 900;
+  assert_int_equal(read_core(play, 0, &after), 0);
+  assert_int_equal(after.halted_ns, before.halted_ns);
+  play->words[0] = (int64_t)before.halted_ns + 900;
+  assert_int_equal(read_core(play, 0, &after), 0);
+  assert_int_equal(after.halted_ns, before.halted_ns + 900);
+}
+
+static void
+a_word_that_steps_back_far_is_no_value_and_begins_anew(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 50 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play->words[0] = 5 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), -ERANGE);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.halted_ns, 5 * SECOND);
+}
+
+static void words_that_no_clock_can_hold_are_no_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  const int64_t words[] = {INT64_MAX, INT64_MIN + 1, 1001 * SECOND,
+                           -1001 * SECOND};
+  open_clock(play, true);
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    play->words[0] = words[i];
+    assert_int_equal(read_core(play, 0, &reading), -ERANGE);
+  }
+}
+
+static void a_read_that_took_too_long_is_repeated(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 1;
+  play->read_takes_ns = 3000000;
+  play->fast_reads_after = 3;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(play->reads, 4);
+}
+
+static void reads_that_all_take_too_long_give_no_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 1;
+  play->read_takes_ns = 3000000;
+  play->fast_reads_after = 100;
+  assert_int_equal(idle_clock_read(play->clock), -EAGAIN);
+  assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
+}
+
+static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  fake_machine_file(play->fake, "/proc/self/timens_offsets",
+                    "monotonic       -86400 500000000\n"
+                    "boottime         -7200         0\n");
+  open_clock(play, true);
+  /* The kernel's clock is 86399.5 s ahead of ours. */
+  play->words[0] = -(1000 * SECOND + 86400 * SECOND - SECOND / 2);
+  play->now_ns += 3 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.halted_ns, 3 * SECOND + 1000);
+  assert_int_equal(reading.time_ns, play->now_ns);
+}
+
+static void a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value(
+    void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  assert_int_equal(read_core(play, 3, &reading), -ENODATA);
+  assert_int_equal(play->started, 3);
+  play->words[3] = 1;
+  play->started = -1;
+  assert_int_equal(read_core(play, 3, &reading), 0);
+  assert_int_equal(reading.halted_ns, 1);
+  assert_int_equal(play->started, -1);
+}
+
+static void a_core_that_is_not_possible_has_no_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  assert_int_equal(read_core(play, 4, &reading), -ENODATA);
+  assert_int_equal(play->started, -1);
+}
+
+static void words_are_those_of_possible_cores_only(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  fake_machine_file(play->fake, "/sys/devices/system/cpu/possible", "0,2,9\n");
+  open_clock(play, true);
+  play->words_len = 3;
+  play->words[2] = 42;
+  assert_int_equal(read_core(play, 9, &reading), 0);
+  assert_int_equal(reading.halted_ns, 42);
+}
+
+static void another_number_of_words_than_cores_ends_the_clock(void **state) {
+  struct play *play = *state;
+  open_clock(play, true);
+  play->words_len = 3;
+  assert_int_equal(idle_clock_read(play->clock), -EINVAL);
+}
+
+static void play_halts(struct play *play, int core, const char *poll,
+                       const char *halts) {
+  static const char folder[] = "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/";
+  for (int i = 0; i < 2; i++) {
+    char path[128];
+    snprintf(path, sizeof(path), folder, core, i);
+    fake_machine_filef(play->fake, i == 0 ? "POLL" : "C1", "%sname", path);
+    fake_machine_filef(play->fake, "0", "%stime", path);
+    fake_machine_filef(play->fake, i == 0 ? poll : halts, "%susage", path);
+  }
+}
+
+static void
+a_core_that_halts_while_its_word_stands_still_ends_the_clock(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  const int64_t words[] = {5 * SECOND, -990 * SECOND};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    open_clock(play, true);
+    play->words[0] = words[i];
+    play_halts(play, 0, "10", "10");
+    assert_int_equal(read_core(play, 0, &reading), 0);
+    play->now_ns += 6 * SECOND;
+    assert_int_equal(read_core(play, 0, &reading), 0);
+    play_halts(play, 0, "10", "12");
+    play->now_ns += 6 * SECOND;
+    assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
+    assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
+    idle_clock_close(play->clock);
+    play->clock = NULL;
+  }
+}
+
+static void
+a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 5 * SECOND;
+  play_halts(play, 0, "10", "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_halts(play, 0, "900", "11"); /* the halt of before has been counted */
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  /* It halted once more, and its word moved. */
+  play_halts(play, 0, "900", "12");
+  play->words[0] += SECOND;
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_halts(play, 0, "900", "19");
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+}
+
+static void
+a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 5 * SECOND;
+  play_halts(play, 0, "10", "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_halts(play, 0, "10", "19");
+  play->now_ns += 6 * SECOND;
+  play->moves_at_read = play->reads + 2;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(reading.halted_ns, 6 * SECOND);
+}
+
+static void a_core_that_came_back_begins_anew(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[1] = 50 * SECOND;
+  assert_int_equal(read_core(play, 1, &reading), 0);
+  idle_clock_restart(play->clock, 1);
+  play->words[1] = SECOND;
+  assert_int_equal(read_core(play, 1, &reading), 0);
+  assert_int_equal(reading.halted_ns, SECOND);
+}
+
+static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
+  struct play *play = *state;
+  play->open_status = 0;
+  assert_int_equal(open_clock(play, true), 0);
+  assert_true(idle_clock_is_pinned(play->clock));
+}
+
+static void without_a_pin_nothing_is_loaded_unless_asked(void **state) {
+  struct play *play = *state;
+  assert_int_equal(open_clock(play, false), -ENOENT);
+  assert_int_equal(open_clock(play, true), 0);
+  assert_false(idle_clock_is_pinned(play->clock));
+}
+
+static void a_pin_that_is_not_trusted_is_not_replaced(void **state) {
+  struct play *play = *state;
+  play->open_status = -EPERM;
+  assert_int_equal(open_clock(play, true), -EPERM);
+}
+
+static void a_machine_without_idle_clock_says_so(void **state) {
+  struct play *play = *state;
+  play->machine.idle_clock_open = NULL;
+  assert_int_equal(open_clock(play, true), -ENOSYS);
+}
+
+static void
+state_0_polls_if_it_says_so_or_there_is_no_idle_driver(void **state) {
+  struct play *play = *state;
+  open_clock(play, true);
+  assert_true(play->loaded_with_poll);
+  idle_clock_close(play->clock);
+  play_halts(play, 2, "1", "1");
+  open_clock(play, true);
+  assert_true(play->loaded_with_poll);
+  idle_clock_close(play->clock);
+  fake_machine_file(play->fake,
+                    "/sys/devices/system/cpu/cpu2/cpuidle/state0/name", "WFI");
+  open_clock(play, true);
+  assert_false(play->loaded_with_poll);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(a_core_that_is_awake_has_been_halted_for_its_word),
+      TEST(a_halt_under_way_counts_to_the_end_of_the_read),
+      TEST(halted_time_never_steps_back),
+      TEST(a_word_that_steps_back_far_is_no_value_and_begins_anew),
+      TEST(words_that_no_clock_can_hold_are_no_value),
+      TEST(a_read_that_took_too_long_is_repeated),
+      TEST(reads_that_all_take_too_long_give_no_value),
+      TEST(the_offset_of_a_time_namespace_is_taken_off),
+      TEST(a_core_on_which_the_clock_has_not_run_is_started_and_has_no_value),
+      TEST(a_core_that_is_not_possible_has_no_value),
+      TEST(words_are_those_of_possible_cores_only),
+      TEST(another_number_of_words_than_cores_ends_the_clock),
+      TEST(a_core_that_halts_while_its_word_stands_still_ends_the_clock),
+      TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
+      TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
+      TEST(a_core_that_came_back_begins_anew),
+      TEST(the_pinned_clock_is_taken_before_one_is_loaded),
+      TEST(without_a_pin_nothing_is_loaded_unless_asked),
+      TEST(a_pin_that_is_not_trusted_is_not_replaced),
+      TEST(a_machine_without_idle_clock_says_so),
+      TEST(state_0_polls_if_it_says_so_or_there_is_no_idle_driver),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

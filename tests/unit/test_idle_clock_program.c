@@ -1,0 +1,205 @@
+/* The programs of the idle clock, compiled for this machine, with interrupts
+ * between any two of their accesses to memory and time. */
+#include "unit.h"
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+
+#define SEC(name)
+#define __uint(name, value) int(*name)[value]
+#define __type(name, type) typeof(type) *name
+
+static int64_t word, time_ns;
+static int steps;         /* accesses since the program under test began */
+static int interrupt_at;  /* before which of them an interrupt comes; 0: none */
+static bool in_interrupt; /* the kernel skips programs in themselves */
+static void step(void);
+
+#define READ_ONCE(x) (step(), (x))
+#define WRITE_ONCE(x, value) (step(), (x) = (value))
+
+static void *bpf_map_lookup_elem(const void *map, const void *key) {
+  (void)map, (void)key;
+  return &word;
+}
+
+static uint64_t bpf_ktime_get_ns(void) {
+  step();
+  return (uint64_t)time_ns;
+}
+
+#include "cycles/idle_clock.bpf.c"
+
+#define POLL 0
+#define HALT 1
+#define HANDLER_NS 1000
+#define PROGRAM_NS 50 /* more than all the accesses of a program */
+
+static void interrupt(void) {
+  if (!in_interrupt) {
+    in_interrupt = true;
+    on_interrupt(NULL);
+    in_interrupt = false;
+  }
+  time_ns += HANDLER_NS;
+}
+
+static void step(void) {
+  time_ns++;
+  if (++steps == interrupt_at)
+    interrupt();
+}
+
+static union {
+  struct bpf_raw_tracepoint_args tracepoint;
+  uint64_t state;
+} arguments;
+
+static void idle(uint32_t state) {
+  arguments.state = state;
+  on_idle(&arguments.tracepoint);
+}
+
+static int begin_again(void **state) {
+  (void)state;
+  word = 0;
+  time_ns = 1000000;
+  steps = interrupt_at = 0;
+  in_interrupt = false;
+  return 0;
+}
+
+/* Halts for this long. */
+static void halt(int64_t ns) {
+  idle(HALT);
+  time_ns += ns;
+  steps = 0;
+}
+
+static void a_halt_is_the_time_between_entry_and_exit(void **state) {
+  (void)state;
+  halt(5000);
+  assert_true(word < 0);
+  assert_in_range(word + time_ns, 5000, 5000 + PROGRAM_NS);
+  idle(IDLE_EXIT);
+  assert_in_range(word, 5000, 5000 + PROGRAM_NS);
+  halt(3000);
+  idle(IDLE_EXIT);
+  assert_in_range(word, 8000, 8000 + 2 * PROGRAM_NS);
+}
+
+static void a_halt_ends_with_its_first_interrupt(void **state) {
+  (void)state;
+  halt(5000);
+  interrupt();
+  time_ns += 7000; /* softirq */
+  interrupt();
+  idle(IDLE_EXIT);
+  assert_in_range(word, 5000, 5000 + PROGRAM_NS);
+}
+
+static void
+an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes(void **state) {
+  (void)state;
+  for (int at = 1; at <= PROGRAM_NS; at++) {
+    begin_again(NULL);
+    halt(5000);
+    interrupt_at = at;
+    idle(IDLE_EXIT);
+    interrupt_at = 0;
+    assert_in_range(word, 5000, 5000 + PROGRAM_NS);
+    idle(IDLE_EXIT);
+    assert_in_range(word, 5000, 5000 + PROGRAM_NS);
+  }
+}
+
+static void
+an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
+  (void)state;
+  for (int at = 1; at <= PROGRAM_NS; at++) {
+    begin_again(NULL);
+    halt(5000);
+    interrupt_at = at;
+    interrupt();
+    interrupt_at = 0;
+    /* The nested handler may count as halted, never more than that. */
+    assert_in_range(word, 5000, 5000 + PROGRAM_NS + HANDLER_NS);
+    int64_t halted = word;
+    halt(2000);
+    interrupt();
+    assert_in_range(word - halted, 2000, 2000 + PROGRAM_NS);
+  }
+}
+
+static void polling_is_no_halt(void **state) {
+  (void)state;
+  halt(5000);
+  idle(IDLE_EXIT);
+  int64_t halted = word;
+  idle(POLL);
+  assert_int_equal(word, halted);
+  time_ns += 9000;
+  idle(IDLE_EXIT);
+  assert_int_equal(word, halted);
+}
+
+static void state_0_is_a_halt_where_it_does_not_poll(void **state) {
+  (void)state;
+  arguments.state = 0;
+  on_idle_without_poll(&arguments.tracepoint);
+  assert_true(word < 0);
+  arguments.state = IDLE_EXIT;
+  time_ns += 400;
+  on_idle_without_poll(&arguments.tracepoint);
+  assert_in_range(word, 400, 400 + PROGRAM_NS);
+}
+
+static void entering_twice_is_one_halt(void **state) {
+  (void)state;
+  halt(5000);
+  halt(5000);
+  idle(IDLE_EXIT);
+  assert_in_range(word, 10000, 10000 + 2 * PROGRAM_NS);
+}
+
+static void
+interrupts_and_exits_of_a_core_that_is_awake_change_nothing(void **state) {
+  (void)state;
+  interrupt();
+  idle(IDLE_EXIT);
+  assert_int_equal(word, 0);
+}
+
+static void starting_marks_a_core_that_never_halted_and_no_other(void **state) {
+  (void)state;
+  static const int64_t words[][2] = {{0, 1}, {1, 1}, {700, 700}, {-900, -900}};
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    word = words[i][0];
+    on_start(NULL);
+    assert_int_equal(word, words[i][1]);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(a_halt_is_the_time_between_entry_and_exit,
+                             begin_again),
+      cmocka_unit_test_setup(a_halt_ends_with_its_first_interrupt, begin_again),
+      cmocka_unit_test_setup(
+          an_interrupt_of_the_exit_is_not_halted_time_wherever_it_comes,
+          begin_again),
+      cmocka_unit_test_setup(
+          an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt,
+          begin_again),
+      cmocka_unit_test_setup(polling_is_no_halt, begin_again),
+      cmocka_unit_test_setup(state_0_is_a_halt_where_it_does_not_poll,
+                             begin_again),
+      cmocka_unit_test_setup(entering_twice_is_one_halt, begin_again),
+      cmocka_unit_test_setup(
+          interrupts_and_exits_of_a_core_that_is_awake_change_nothing,
+          begin_again),
+      cmocka_unit_test_setup(
+          starting_marks_a_core_that_never_halted_and_no_other, begin_again),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
