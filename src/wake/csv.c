@@ -30,7 +30,8 @@ struct reading {
   char *values[COLUMNS_MAX];
   size_t columns;
   int known[KNOWN]; /* column, or NO_COLUMN */
-  int *filter_columns;
+  int include[WAKE_COMPARISONS_MAX],
+      exclude[WAKE_COMPARISONS_MAX]; /* columns */
   char *why;
 };
 
@@ -118,16 +119,16 @@ static int find_columns(struct reading *reading) {
   return 0;
 }
 
-static int find_filter_columns(struct reading *reading) {
-  const struct wake_csv_options *options = reading->options;
-  for (size_t f = 0; f < options->filters_len; f++) {
-    reading->filter_columns[f] = NO_COLUMN;
+static int find_filter_columns(struct reading *reading,
+                               const struct wake_filter *filter, int *columns) {
+  for (size_t f = 0; filter != NULL && f < filter->len; f++) {
+    columns[f] = NO_COLUMN;
     for (size_t i = 0; i < reading->columns; i++)
-      if (strcmp(reading->values[i], options->filters[f].column) == 0)
-        reading->filter_columns[f] = (int)i;
-    if (reading->filter_columns[f] == NO_COLUMN)
+      if (strcmp(reading->values[i], filter->list[f].column) == 0)
+        columns[f] = (int)i;
+    if (columns[f] == NO_COLUMN)
       return fail(reading, "it has no column %s to filter by",
-                  options->filters[f].column);
+                  filter->list[f].column);
   }
   return 0;
 }
@@ -142,7 +143,13 @@ static int read_header(struct reading *reading) {
   if (reading->columns == COLUMNS_MAX)
     return fail(reading, "it has more than %d columns", COLUMNS_MAX - 1);
   status = find_columns(reading);
-  return status == 0 ? find_filter_columns(reading) : status;
+  if (status == 0)
+    status = find_filter_columns(reading, reading->options->include,
+                                 reading->include);
+  if (status == 0)
+    status = find_filter_columns(reading, reading->options->exclude,
+                                 reading->exclude);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -200,15 +207,20 @@ static int read_state(struct reading *reading, struct wake_points *points,
   return 0;
 }
 
+static bool holds(const struct reading *reading,
+                  const struct wake_filter *filter, const int *columns) {
+  for (size_t f = 0; f < filter->len; f++)
+    if (!wake_comparison_holds(&filter->list[f], reading->values[columns[f]]))
+      return false;
+  return true;
+}
+
 static bool is_taken(const struct reading *reading) {
   const struct wake_csv_options *options = reading->options;
-  for (size_t f = 0; f < options->filters_len; f++) {
-    const char *value = reading->values[reading->filter_columns[f]];
-    if (wake_filter_holds(&options->filters[f], value) ==
-        options->filters[f].is_exclude)
-      return false;
-  }
-  return true;
+  return (options->include == NULL ||
+          holds(reading, options->include, reading->include)) &&
+         (options->exclude == NULL ||
+          !holds(reading, options->exclude, reading->exclude));
 }
 
 static int read_point(struct reading *reading, struct wake_points *points) {
@@ -299,10 +311,9 @@ int wake_csv_read(struct wake_points *points, const char *path,
     path = inside;
   }
   struct reading *reading = calloc(1, sizeof(*reading));
-  int *columns = calloc(options->filters_len + 1, sizeof(*columns));
   int result = -ENOMEM;
   FILE *file = NULL;
-  if (reading == NULL || columns == NULL) {
+  if (reading == NULL) {
     snprintf(why, WAKE_WHY_SIZE, "out of memory");
   } else if ((file = fopen(path, "re")) == NULL) {
     result = -errno;
@@ -312,7 +323,6 @@ int wake_csv_read(struct wake_points *points, const char *path,
                                 .file = file,
                                 .options = options,
                                 .us_per_unit = options->us_per_unit,
-                                .filter_columns = columns,
                                 .why = why};
     if (options->us_per_unit == 0)
       reading->us_per_unit = 1;
@@ -322,7 +332,6 @@ int wake_csv_read(struct wake_points *points, const char *path,
   }
   if (file != NULL)
     fclose(file);
-  free(columns);
   free(reading);
   return result;
 }

@@ -8,8 +8,8 @@
 #define WAKE_FORMAT_VERSION "1.3"
 
 struct wake_csv_options {
-  const struct wake_filter *filters;
-  size_t filters_len;
+  const struct wake_filter *include; /* NULL: all */
+  const struct wake_filter *exclude; /* NULL: none */
   double us_per_unit; /* 0: as info.yml says, which must lie beside the file */
 };
 

@@ -39,27 +39,45 @@ static bool to_number(double *number, const char *text) {
   return end != text && *end == '\0' && isfinite(*number);
 }
 
-int wake_filter_parse(struct wake_filter *filter, const char *text,
-                      bool is_exclude, char why[WAKE_WHY_SIZE]) {
-  *filter = (struct wake_filter){.is_exclude = is_exclude};
-  const char *at = strpbrk(text, "=!<>");
-  for (size_t i = 0; at != NULL && i < OPERATORS; i++) {
-    size_t length = strlen(operators[i].text);
-    if (strncmp(at, operators[i].text, length) != 0)
+static bool parse_one(struct wake_comparison *one, const char *text,
+                      size_t length) {
+  size_t before = strcspn(text, "=!<>");
+  for (size_t i = 0; before < length && i < OPERATORS; i++) {
+    size_t operator_length = strlen(operators[i].text);
+    if (strncmp(text + before, operators[i].text, operator_length) != 0)
       continue;
-    filter->comparison = operators[i].comparison;
-    const char *value = at + length;
-    if (!copy_trimmed(filter->column, sizeof(filter->column), text,
-                      (size_t)(at - text)) ||
-        !copy_trimmed(filter->text, sizeof(filter->text), value, strlen(value)))
+    size_t after = before + operator_length;
+    one->comparison = operators[i].comparison;
+    if (after > length ||
+        !copy_trimmed(one->column, sizeof(one->column), text, before) ||
+        !copy_trimmed(one->text, sizeof(one->text), text + after,
+                      length - after))
+      return false;
+    one->is_number = to_number(&one->number, one->text);
+    return true;
+  }
+  return false;
+}
+
+int wake_filter_parse(struct wake_filter *filter, const char *text,
+                      char why[WAKE_WHY_SIZE]) {
+  const char *rest = text;
+  *filter = (struct wake_filter){.len = 0};
+  while (filter->len < WAKE_COMPARISONS_MAX) {
+    const char *and = strstr(rest, " and ");
+    size_t length = and != NULL ? (size_t)(and-rest) : strlen(rest);
+    if (!parse_one(&filter->list[filter->len], rest, length))
       break;
-    filter->is_number = to_number(&filter->number, filter->text);
-    return 0;
+    filter->len++;
+    if (and == NULL)
+      return 0;
+    rest = and+strlen(" and ");
   }
   snprintf(why, WAKE_WHY_SIZE,
            "'%.200s' is not a comparison: write COLUMN OPERATOR VALUE, such as "
-           "'SilentTime > 100'; operators are == != < <= > >=",
-           text);
+           "'SilentTime > 100 and ReqCState == C6'; operators are == != < <= > "
+           ">=; at most %d comparisons",
+           text, WAKE_COMPARISONS_MAX);
   return -EINVAL;
 }
 
@@ -81,11 +99,12 @@ static bool holds_for_number(enum wake_operator comparison, double a,
   }
 }
 
-bool wake_filter_holds(const struct wake_filter *filter, const char *value) {
+bool wake_comparison_holds(const struct wake_comparison *comparison,
+                           const char *value) {
   double number;
-  if (filter->is_number && to_number(&number, value))
-    return holds_for_number(filter->comparison, number, filter->number);
-  bool equal = strcmp(value, filter->text) == 0;
-  return (filter->comparison == WAKE_EQUAL && equal) ||
-         (filter->comparison == WAKE_NOT_EQUAL && !equal);
+  if (comparison->is_number && to_number(&number, value))
+    return holds_for_number(comparison->comparison, number, comparison->number);
+  bool equal = strcmp(value, comparison->text) == 0;
+  return (comparison->comparison == WAKE_EQUAL && equal) ||
+         (comparison->comparison == WAKE_NOT_EQUAL && !equal);
 }
