@@ -1,6 +1,7 @@
 # One list for each room of src/.
 include tests/unit/cycles.mk
 include tests/unit/map.mk
+include tests/unit/wake.mk
 include tests/unit/plugin.mk
 include tests/unit/region.mk
 include tests/unit/tool.mk

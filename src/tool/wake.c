@@ -1,0 +1,307 @@
+/* percore wake: how fast an idle core answers. */
+#include "wake.h"
+
+#include "cycles/core_set.h"
+#include "live.h"
+#include "percore_config.h"
+#include "tool.h"
+#include "wake/csv.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define COMMAND "wake"
+#define POLL_NS UINT64_C(50000000)
+#define SHOW_S 0.5
+
+struct wake_arguments {
+  const char *method, *csv, *from, *unit, *include, *exclude, *plot;
+  uint64_t count;
+  double seconds, distance_us, pause_ms;
+  bool compare, json;
+};
+
+static const char *method_choice(int i) {
+  return i <= WAKE_USER ? wake_method_name((enum wake_method)i) : NULL;
+}
+
+static const char *unit_choice(int i) {
+  static const char *const units[] = {"us", "ns", NULL};
+  return units[i];
+}
+
+static const struct argument arguments[] = {
+    ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
+             "METHOD",
+             "what wakes the core: bpf-timer (default), thread, passive (only "
+             "timers of others), or user (without BPF and rights)",
+             .choice = method_choice),
+    ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
+             "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
+    ARGUMENT(struct wake_arguments, seconds, 't', "time", ARGUMENT_NUMBER,
+             "SECONDS", "end after this time, 0.1 to 86400 (default 60)",
+             .min = 0.1, .max = 86400),
+    ARGUMENT(struct wake_arguments, distance_us, 'd', "distance",
+             ARGUMENT_NUMBER, "US",
+             "arm events up to US microseconds ahead, 1 to 1000000 (default "
+             "4000)",
+             .min = 1, .max = 1e6),
+    ARGUMENT(struct wake_arguments, pause_ms, 'p', "pause", ARGUMENT_NUMBER,
+             "MS", "pause between two events, 0 to 60000 (default 0)", .min = 0,
+             .max = 60000),
+    ARGUMENT(struct wake_arguments, csv, 'o', "csv", ARGUMENT_TEXT, "FILE",
+             "write the datapoints, and info.yml beside them"),
+    ARGUMENT(
+        struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
+        "measure nothing: read datapoints that this command or wult wrote"),
+    ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
+             "us or ns: the unit of the times in FILE, without looking at "
+             "info.yml",
+             .choice = unit_choice),
+    ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
+             "COMPARISON",
+             "of a file take only datapoints for which it holds, such as "
+             "'SilentTime > 100 and ReqCState == C6'"),
+    ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
+             "COMPARISON", "of a file leave out datapoints for which it holds"),
+    ARGUMENT(struct wake_arguments, compare, 'c', "compare", ARGUMENT_FLAG,
+             NULL, "compare the datapoints of two files, which are the words"),
+    ARGUMENT(struct wake_arguments, plot, 'P', "plot", ARGUMENT_TEXT, "FILE",
+             "draw the latencies into an SVG file, by gnuplot"),
+    ARGUMENT_JSON(struct wake_arguments),
+};
+
+/* ---------------------------------------------------------------------------
+ * Files
+ */
+
+static int read_points(struct wake_points *points, const char *path,
+                       const struct wake_arguments *options) {
+  char why[WAKE_WHY_SIZE];
+  struct wake_filter include, exclude;
+  struct wake_csv_options csv = {.us_per_unit = 0};
+  if (options->unit != NULL)
+    csv.us_per_unit = strcmp(options->unit, "ns") == 0 ? 0.001 : 1;
+  if (options->include != NULL) {
+    if (wake_filter_parse(&include, options->include, why) != 0)
+      return say_usage(COMMAND, "--include: %s", why);
+    csv.include = &include;
+  }
+  if (options->exclude != NULL) {
+    if (wake_filter_parse(&exclude, options->exclude, why) != 0)
+      return say_usage(COMMAND, "--exclude: %s", why);
+    csv.exclude = &exclude;
+  }
+  return wake_csv_read(points, path, &csv, why) == 0
+             ? TOOL_OK
+             : say_failure(COMMAND, "%s", why);
+}
+
+/* What is asked for besides the summary. */
+static int write_run(const struct wake_run *run,
+                     const struct wake_arguments *options) {
+  char why[WAKE_WHY_SIZE];
+  int status = options->json ? wake_write_json(stdout, run)
+                             : wake_write_text(stdout, run);
+  if (status == 0 && !options->json && run->points->len > 0)
+    status = wake_write_histogram(stdout, run->points, 0);
+  if (status != 0)
+    return say_failure(COMMAND, "%s", strerror(-status));
+  if (flush_output(COMMAND) != 0)
+    return TOOL_FAILURE;
+  if (options->csv != NULL &&
+      wake_csv_write(run->points, options->csv, run->core, PACKAGE_VERSION,
+                     why) != 0)
+    return say_failure(COMMAND, "%s", why);
+  return options->plot != NULL ? wake_plot(options->plot, run->points)
+                               : TOOL_OK;
+}
+
+static int show_file(const struct wake_arguments *options) {
+  struct wake_points points = {.len = 0};
+  int status = read_points(&points, options->from, options);
+  if (status == TOOL_OK)
+    status = write_run(
+        &(struct wake_run){.points = &points, .file = options->from}, options);
+  wake_points_free(&points);
+  return status;
+}
+
+static int compare_files(char **files, const struct wake_arguments *options) {
+  struct wake_points a = {.len = 0}, b = {.len = 0};
+  int status = read_points(&a, files[0], options);
+  if (status == TOOL_OK)
+    status = read_points(&b, files[1], options);
+  if (status == TOOL_OK &&
+      wake_write_comparison(
+          stdout, &(struct wake_run){.points = &a, .file = files[0]},
+          &(struct wake_run){.points = &b, .file = files[1]}) != 0)
+    status = say_failure(COMMAND, "%s", strerror(ENOMEM));
+  if (status == TOOL_OK && flush_output(COMMAND) != 0)
+    status = TOOL_FAILURE;
+  wake_points_free(&a);
+  wake_points_free(&b);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * Measuring
+ */
+
+struct measurement {
+  struct wake_collect *collect;
+  const struct wake_arguments *options;
+  struct wake_run run;
+  uint64_t begin_ns;
+  bool ended;
+};
+
+static void note_status(struct measurement *measurement) {
+  wake_collect_status(measurement->collect, &measurement->run.status);
+  measurement->run.seconds =
+      (double)(monotonic_ns() - measurement->begin_ns) / 1e9;
+}
+
+static bool is_complete(const struct measurement *measurement) {
+  return measurement->run.points->len >= measurement->options->count ||
+         (double)(monotonic_ns() - measurement->begin_ns) / 1e9 >=
+             measurement->options->seconds;
+}
+
+/* Measures for a while. False if it is complete, or told to stop. */
+static bool measure(struct measurement *measurement, double seconds,
+                    char why[WAKE_WHY_SIZE]) {
+  uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
+  bool going = true;
+  why[0] = '\0';
+  while (going && monotonic_ns() < until && !is_complete(measurement))
+    going = sleep_until_ns(monotonic_ns() + POLL_NS) &&
+            wake_collect_poll(measurement->collect, why) == 0;
+  note_status(measurement);
+  measurement->ended = !going || is_complete(measurement);
+  return !measurement->ended;
+}
+
+static int next(struct live *live, void *context, const void **figures) {
+  char why[WAKE_WHY_SIZE];
+  struct measurement *measurement = context;
+  if (measurement->ended)
+    return TOOL_OK;
+  measure(measurement, SHOW_S, why);
+  if (why[0] != '\0')
+    return live_fail(live, "%s", why);
+  live_follow(live);
+  *figures = measurement;
+  return TOOL_OK;
+}
+
+static int table(FILE *out, const void *figures, struct window window) {
+  const struct measurement *measurement = figures;
+  const struct wake_arguments *options = measurement->options;
+  fprintf(out, "core %d, %s: %zu of %llu datapoints, %.0f of %.0f s\n",
+          measurement->run.core, measurement->run.method,
+          measurement->run.points->len, (unsigned long long)options->count,
+          measurement->run.seconds, options->seconds);
+  return measurement->run.points->len == 0
+             ? 0
+             : wake_write_histogram(out, measurement->run.points, window.width);
+}
+
+static const struct live_face face = {
+    .command = COMMAND,
+    .waiting = "The first datapoints take a second.",
+    .next = next,
+    .table = table,
+};
+
+/* A live histogram on a terminal, else nothing until the end. */
+static int run_measurement(struct measurement *measurement) {
+  char why[WAKE_WHY_SIZE];
+  if (isatty(STDOUT_FILENO) && !measurement->options->json) {
+    struct live *live = live_open(&face, false);
+    if (live == NULL)
+      return say_failure(COMMAND, "%s", strerror(ENOMEM));
+    int status = live_run(live, 0, measurement);
+    live_close(live);
+    return status;
+  }
+  while (measure(measurement, SHOW_S, why))
+    ;
+  return why[0] == '\0' ? TOOL_OK : say_failure(COMMAND, "%s", why);
+}
+
+static int measure_core(int core, const struct wake_arguments *options) {
+  char why[WAKE_WHY_SIZE];
+  struct measurement measurement = {.options = options};
+  struct wake_collect_options collect = {
+      .core = core,
+      .distance_min_ns = 1000,
+      .distance_max_ns = (uint64_t)(options->distance_us * 1e3),
+      .pause_ns = (uint64_t)(options->pause_ms * 1e6)};
+  for (int i = 0; options->method != NULL && method_choice(i) != NULL; i++)
+    if (strcmp(options->method, method_choice(i)) == 0)
+      collect.method = (enum wake_method)i;
+  if (wake_collect_open(&measurement.collect, &collect, why) != 0)
+    return say_failure(COMMAND, "%s", why);
+  measurement.begin_ns = monotonic_ns();
+  measurement.run =
+      (struct wake_run){.points = wake_collect_points(measurement.collect),
+                        .core = core,
+                        .method = wake_method_name(collect.method)};
+  int status = run_measurement(&measurement);
+  if (status == TOOL_OK)
+    status = write_run(&measurement.run, options);
+  wake_collect_close(measurement.collect);
+  return status;
+}
+
+/* The number of a core, or -1 after a message. */
+static int choose_core(const char *word) {
+  char *end;
+  long core = strtol(word, &end, 10);
+  if (end == word || *end != '\0' || core < 0 || core >= CORES_MAX) {
+    say_usage(COMMAND, "'%s' is not a core", word);
+    return -1;
+  }
+  return (int)core;
+}
+
+static int wake_main(int argc, char **argv) {
+  struct wake_arguments options = {
+      .count = 2000, .seconds = 60, .distance_us = 4000};
+  int status = arguments_read(&wake_command, argc, argv, &options);
+  if (status >= 0)
+    return status;
+  int words = argc - optind;
+  stop_catch();
+  if (options.compare)
+    return words == 2 ? compare_files(argv + optind, &options)
+                      : say_usage(COMMAND, "--compare takes two files");
+  if (options.from != NULL)
+    return words == 0 ? show_file(&options)
+                      : say_usage(COMMAND, "--from takes no core");
+  if (words != 1)
+    return say_usage(COMMAND, "give the core to measure");
+  int core = choose_core(argv[optind]);
+  return core < 0 ? TOOL_USAGE : measure_core(core, &options);
+}
+
+const struct command wake_command = {
+    .name = COMMAND,
+    .summary = "measure how fast an idle core wakes",
+    .words = "[CORE]",
+    .about =
+        "Arms timers on a core and measures how long after the programmed time "
+        "the core runs again, for each idle state that it was in. Interrupts "
+        "the core some hundred times a second. --from and --compare show "
+        "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
+        "measurement and shows what there is.",
+    .arguments = ARGUMENTS(arguments),
+    .words_min = 0,
+    .words_max = 2,
+    .run = wake_main,
+};

@@ -1,0 +1,77 @@
+#include "wake.h"
+
+#include "json.h"
+
+#include <errno.h>
+
+static void put_summary(struct json *json, const struct wake_summary *summary,
+                        enum wake_metric metric) {
+  static const char *const percentiles[WAKE_PERCENTILES] = {
+      "p99", "p99_9", "p99_99", "p99_999"};
+  json_open_object(json, NULL);
+  json_text(json, "metric", wake_metric_name(metric));
+  json_unsigned(json, "count", summary->count);
+  json_number(json, "min_us", summary->min);
+  json_number(json, "mean_us", summary->mean);
+  json_number(json, "median_us", summary->median);
+  json_number(json, "stddev_us", summary->stddev);
+  json_number(json, "max_us", summary->max);
+  for (size_t i = 0; i < WAKE_PERCENTILES; i++) {
+    char key[16];
+    snprintf(key, sizeof(key), "%s_us", percentiles[i]);
+    json_number(json, key, summary->percentile[i]);
+  }
+  json_close_object(json);
+}
+
+static int put_state(struct json *json, const struct wake_points *points,
+                     int state) {
+  int status = 0;
+  json_open_object(json, NULL);
+  json_text(json, "state", points->states[state]);
+  json_open_array(json, "metrics");
+  for (int metric = 0; metric < WAKE_METRICS && status == 0; metric++) {
+    struct wake_summary summary;
+    status = wake_summarize(&summary, points, state, (enum wake_metric)metric);
+    if (status == 0 && summary.count > 0)
+      put_summary(json, &summary, (enum wake_metric)metric);
+  }
+  json_close_array(json);
+  json_close_object(json);
+  return status;
+}
+
+static void put_measurement(struct json *json, const struct wake_run *run) {
+  const struct wake_collect_status *status = &run->status;
+  json_integer(json, "core", run->core);
+  json_text(json, "method", run->method);
+  json_number(json, "seconds", run->seconds);
+  json_unsigned(json, "armed", status->armed);
+  json_open_object(json, "dropped");
+  for (int i = 0; i < WAKE_DROPS; i++)
+    json_unsigned(json, wake_drop_name(i), status->drops[i]);
+  json_unsigned(json, "held", status->held);
+  json_unsigned(json, "overrun", status->overrun);
+  json_close_object(json);
+  json_unsigned(json, "idles", status->idles);
+  if (status->usage >= 0)
+    json_integer(json, "cpuidle_usage", status->usage);
+}
+
+int wake_write_json(FILE *out, const struct wake_run *run) {
+  struct json *json = json_begin(out, "wake");
+  int status = 0;
+  if (json == NULL)
+    return -ENOMEM;
+  if (run->file != NULL)
+    json_text(json, "file", run->file);
+  else
+    put_measurement(json, run);
+  json_unsigned(json, "datapoints", run->points->len);
+  json_open_array(json, "states");
+  for (size_t s = 0; s < run->points->states_len && status == 0; s++)
+    status = put_state(json, run->points, (int)s);
+  json_close_array(json);
+  int ended = json_end(json);
+  return status != 0 ? status : ended;
+}

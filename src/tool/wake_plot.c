@@ -1,0 +1,109 @@
+#include "wake.h"
+
+#include "tool.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMAND "wake"
+#define SCATTER_MAX 20000 /* points: an SVG has an element for each */
+#define CUMULATIVE 1000   /* steps */
+
+static const char head[] = "set terminal svg size 900,1200 background 'white'\n"
+                           "set multiplot layout 3,1\n"
+                           "set grid\n"
+                           "set key off\n";
+
+/* gnuplot writes a quote within single quotes twice. */
+static void put_quoted(FILE *plot, const char *text) {
+  fputc('\'', plot);
+  for (; *text != '\0'; text++) {
+    if (*text == '\'')
+      fputc('\'', plot);
+    fputc(*text, plot);
+  }
+  fputc('\'', plot);
+}
+
+static int compare(const void *a, const void *b) {
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+static void put_data(FILE *plot, const struct wake_points *points,
+                     enum wake_metric metric, const float *sorted, size_t len) {
+  fputs("$sorted << EOD\n", plot);
+  for (size_t i = 0; i <= CUMULATIVE; i++) {
+    size_t at = (len - 1) * i / CUMULATIVE;
+    fprintf(plot, "%.3f %.6f\n", (double)sorted[at],
+            100.0 * (double)(at + 1) / (double)len);
+  }
+  fputs("EOD\n$all << EOD\n", plot);
+  for (size_t i = 0; i < len; i++)
+    fprintf(plot, "%.3f\n", (double)sorted[i]);
+  fputs("EOD\n$scatter << EOD\n", plot);
+  size_t step = points->len / SCATTER_MAX + 1;
+  for (size_t i = 0; i < points->len; i += step) {
+    const struct wake_point *point = &points->list[i];
+    if (!isnan(point->us[metric]) && !isnan(point->us[WAKE_SILENT_TIME]) &&
+        (metric != WAKE_LATENCY || point->interrupts_off))
+      fprintf(plot, "%.3f %.3f\n", (double)point->us[WAKE_SILENT_TIME],
+              (double)point->us[metric]);
+  }
+  fputs("EOD\n", plot);
+}
+
+static void put_plots(FILE *plot, enum wake_metric metric, double from,
+                      double to) {
+  const char *name = wake_metric_name(metric);
+  double width = fmax((to - from) / 100, 1e-3);
+  fprintf(
+      plot,
+      "set xlabel '%s, us'\nset ylabel 'datapoints'\n"
+      "set xrange [%g:%g]\nset style fill solid 0.6\n"
+      "width = %g\n"
+      "plot $all using (width * floor($1 / width) + width / 2):(1) smooth "
+      "frequency with boxes\n"
+      "set ylabel 'percent of datapoints'\nset yrange [0:100]\n"
+      "plot $sorted using 1:2 with lines linewidth 2\n"
+      "unset xrange\nset yrange [0:*]\n"
+      "set xlabel 'SilentTime, us'\nset ylabel '%s, us'\n"
+      "stats $scatter nooutput\n"
+      "if (STATS_records > 0) plot $scatter using 1:2 with points pointtype "
+      "7 pointsize 0.2\n",
+      name, from, to + width, width, name);
+}
+
+int wake_plot(const char *path, const struct wake_points *points) {
+  enum wake_metric metric = wake_main_metric(points);
+  float *numbers;
+  size_t len;
+  if (wake_numbers(&numbers, &len, points, WAKE_ALL_STATES, metric) != 0)
+    return say_failure(COMMAND, "%s", strerror(ENOMEM));
+  FILE *plot = len > 0 ? popen("gnuplot", "w") : NULL;
+  if (plot == NULL) {
+    free(numbers);
+    return say_failure(COMMAND,
+                       len > 0 ? "cannot run gnuplot: %s"
+                               : "there is nothing to plot%.0s",
+                       strerror(errno));
+  }
+  qsort(numbers, len, sizeof(*numbers), compare);
+  fputs(head, plot);
+  fputs("set output ", plot);
+  put_quoted(plot, path);
+  fputc('\n', plot);
+  put_data(plot, points, metric, numbers, len);
+  /* Beyond, a few outliers would leave one bar for all others. */
+  put_plots(plot, metric, (double)numbers[0],
+            (double)numbers[(size_t)((double)(len - 1) * 0.999)]);
+  free(numbers);
+  if (pclose(plot) == 0)
+    return TOOL_OK;
+  return say_failure(COMMAND,
+                     "gnuplot failed to draw %s; it must be installed "
+                     "and the directory writable",
+                     path);
+}

@@ -1,0 +1,426 @@
+#include "collect.h"
+
+#include "probe.h"
+
+#include <errno.h>
+#include <linux/bpf.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifdef PERCORE_BPF
+#include "wake/wake.lskel.h"
+#endif
+
+#define CPUIDLE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s"
+#define TIMER_ABS 1 /* flags of bpf_timer_start, of newer headers */
+#define TIMER_CPU_PIN 2
+#define LINKS 5
+#define WAITS 4096    /* of the thread, kept for a reader that is late */
+#define MATCH_NS 1000 /* the kernel's LTime is later by the timer slack */
+#define NS_PER_S UINT64_C(1000000000)
+
+/* One wait of the thread. */
+struct wait {
+  uint64_t ltime, end;
+};
+
+struct wake_collect {
+  struct wake_collect_options options;
+  struct wake_points points;
+  struct wake_classifier classifier;
+  struct wake_probe *probe; /* shared with the programs; NULL: WAKE_USER */
+  uint64_t tail;            /* events taken */
+  uint64_t overrun;
+  int links[LINKS];
+  int states[WAKE_STATES_MAX]; /* numbers in points.states */
+  int states_len;
+  int64_t usage_before;
+#ifdef PERCORE_BPF
+  struct wake_bpf *bpf;
+#endif
+  bool has_thread;
+  pthread_t thread;
+  atomic_bool stop;
+  _Atomic uint64_t waits_len; /* of the thread */
+  struct wait waits[WAITS];
+  uint64_t waits_taken;
+};
+
+const char *wake_method_name(enum wake_method method) {
+  static const char *const names[] = {"bpf-timer", "thread", "passive", "user"};
+  return names[method];
+}
+
+static uint64_t now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* ---------------------------------------------------------------------------
+ * cpuidle
+ */
+
+static bool read_cpuidle(int core, int state, const char *what, char *text,
+                         size_t size) {
+  char path[128];
+  snprintf(path, sizeof(path), CPUIDLE, core, state, what);
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return false;
+  bool read = fgets(text, (int)size, file) != NULL;
+  fclose(file);
+  text[read ? strcspn(text, "\n") : 0] = '\0';
+  return read;
+}
+
+static int64_t usage_of(int core) {
+  char text[32];
+  int64_t usage = -1;
+  for (int state = 0; state < WAKE_STATES_MAX &&
+                      read_cpuidle(core, state, "usage", text, sizeof(text));
+       state++)
+    usage = (usage < 0 ? 0 : usage) + strtoll(text, NULL, 10);
+  return usage;
+}
+
+/* Without a driver the kernel has one way to be idle. */
+static void learn_states(struct wake_collect *collect) {
+  char name[WAKE_STATE_NAME_SIZE];
+  struct wake_points *points = &collect->points;
+  while (collect->states_len < WAKE_STATES_MAX - 1 &&
+         read_cpuidle(collect->options.core, collect->states_len, "name", name,
+                      sizeof(name)))
+    collect->states[collect->states_len++] =
+        wake_points_state(points, name, strlen(name));
+  if (collect->states_len == 0)
+    collect->states[collect->states_len++] =
+        wake_points_state(points, "idle", 4);
+}
+
+/* ---------------------------------------------------------------------------
+ * The thread that waits
+ */
+
+/* Any thread of ours: no signal of its host ends its sleep. */
+static void begin_thread(const struct wake_collect *collect) {
+  cpu_set_t cores;
+  CPU_ZERO(&cores);
+  CPU_SET((size_t)collect->options.core, &cores);
+  sched_setaffinity(0, sizeof(cores), &cores);
+  struct sched_param fifo = {.sched_priority = 20};
+  if (sched_setscheduler(0, SCHED_FIFO, &fifo) != 0)
+    prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
+}
+
+static void sleep_until(uint64_t ns) {
+  struct timespec until = {.tv_sec = (time_t)(ns / NS_PER_S),
+                           .tv_nsec = (long)(ns % NS_PER_S)};
+  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+}
+
+/* The probe learns our timer when it is started, so it may be armed before. */
+static void *wait_again_and_again(void *argument) {
+  struct wake_collect *collect = argument;
+  const struct wake_collect_options *options = &collect->options;
+  struct wake_probe *probe = collect->probe;
+  unsigned seed = (unsigned)now_ns();
+  begin_thread(collect);
+  if (probe != NULL)
+    __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
+  while (!atomic_load(&collect->stop)) {
+    uint64_t range = options->distance_max_ns - options->distance_min_ns;
+    uint64_t distance =
+        options->distance_min_ns +
+        (uint64_t)((double)range * rand_r(&seed) / ((double)RAND_MAX + 1));
+    if (options->pause_ns > 0)
+      sleep_until(now_ns() + options->pause_ns);
+    uint64_t ltime = now_ns() + distance;
+    if (probe != NULL) {
+      probe->steps.distance = distance;
+      __atomic_store_n(&probe->steps.is_armed, 1, __ATOMIC_SEQ_CST);
+    }
+    sleep_until(ltime);
+    uint64_t end = now_ns();
+    uint64_t len = atomic_load(&collect->waits_len);
+    collect->waits[len % WAITS] = (struct wait){ltime, end};
+    atomic_store(&collect->waits_len, len + 1);
+  }
+  return NULL;
+}
+
+static int start_thread(struct wake_collect *collect) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int status =
+      pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  collect->has_thread = status == 0;
+  return -status;
+}
+
+/* The wait that ended an event, or NAN. Waits are in the order of events. */
+static float user_us(struct wake_collect *collect, uint64_t ltime) {
+  uint64_t len = atomic_load(&collect->waits_len);
+  if (len > WAITS && collect->waits_taken < len - WAITS)
+    collect->waits_taken = len - WAITS;
+  for (uint64_t i = collect->waits_taken; i < len; i++) {
+    const struct wait *wait = &collect->waits[i % WAITS];
+    if (wait->ltime > ltime)
+      break;
+    if (ltime - wait->ltime > MATCH_NS)
+      continue;
+    collect->waits_taken = i + 1;
+    return (float)((double)(wait->end - ltime) / 1e3);
+  }
+  return NAN;
+}
+
+/* ---------------------------------------------------------------------------
+ * BPF
+ */
+
+#ifdef PERCORE_BPF
+static int bpf_call(int command, union bpf_attr *attr) {
+  long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
+  return result < 0 ? -errno : (int)result;
+}
+
+static int attach_all(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  const struct wake_bpf *bpf = collect->bpf;
+  const struct {
+    const char *name;
+    int program;
+    bool optional;
+  } hooks[LINKS] = {
+      {"hrtimer_start", bpf->progs.wake_start.prog_fd, false},
+      {"hrtimer_expire_entry", bpf->progs.wake_expire.prog_fd, false},
+      {"irq_handler_entry", bpf->progs.wake_interrupt.prog_fd, false},
+      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd, true}, /* x86 */
+      {"cpu_idle", bpf->progs.wake_idle.prog_fd, false},
+  };
+  for (int i = 0; i < LINKS; i++) {
+    if (collect->options.method == WAKE_PASSIVE && i == 0)
+      continue;
+    union bpf_attr attr = {0};
+    attr.raw_tracepoint.name = (uintptr_t)hooks[i].name;
+    attr.raw_tracepoint.prog_fd = (uint32_t)hooks[i].program;
+    collect->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+    if (collect->links[i] >= 0 || hooks[i].optional)
+      continue;
+    snprintf(why, WAKE_WHY_SIZE, "cannot attach to the tracepoint %s: %s",
+             hooks[i].name, strerror(-collect->links[i]));
+    return collect->links[i];
+  }
+  return 0;
+}
+
+/* Starts the BPF timer on the core. Kernels before 6.7 cannot pin it, but it
+ * stays where it was started; those before 6.4 arm it by distance alone. */
+static int start_timer(struct wake_collect *collect) {
+  static const uint32_t flags[] = {TIMER_ABS | TIMER_CPU_PIN, TIMER_ABS, 0};
+  cpu_set_t before, core;
+  CPU_ZERO(&core);
+  CPU_SET((size_t)collect->options.core, &core);
+  if (sched_getaffinity(0, sizeof(before), &before) != 0 ||
+      sched_setaffinity(0, sizeof(core), &core) != 0)
+    return -errno;
+  int status = -EINVAL;
+  for (size_t i = 0; status == -EINVAL && i < sizeof(flags) / sizeof(flags[0]);
+       i++) {
+    collect->probe->timer_flags = flags[i];
+    union bpf_attr attr = {0};
+    attr.test.prog_fd = (uint32_t)collect->bpf->progs.wake_begin.prog_fd;
+    status = bpf_call(BPF_PROG_TEST_RUN, &attr);
+    if (status >= 0)
+      status = (int)attr.test.retval;
+  }
+  sched_setaffinity(0, sizeof(before), &before);
+  return status;
+}
+
+static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  const struct wake_collect_options *options = &collect->options;
+  collect->bpf = wake_bpf__open_and_load();
+  if (collect->bpf == NULL) {
+    int error = errno != 0 ? errno : EINVAL;
+    snprintf(why, WAKE_WHY_SIZE,
+             "the kernel refuses the BPF programs: %s; they need CAP_BPF and "
+             "CAP_PERFMON",
+             strerror(error));
+    return -error;
+  }
+  void *probe = mmap(NULL, sizeof(*collect->probe), PROT_READ | PROT_WRITE,
+                     MAP_SHARED, collect->bpf->maps.probes.map_fd, 0);
+  if (probe == MAP_FAILED) {
+    int error = errno;
+    snprintf(why, WAKE_WHY_SIZE,
+             "cannot map the memory of the BPF programs: "
+             "%s",
+             strerror(error));
+    return -error;
+  }
+  collect->probe = probe;
+  collect->probe->core = (uint32_t)options->core;
+  collect->probe->distance_min = options->distance_min_ns;
+  collect->probe->distance_max = options->distance_max_ns;
+  collect->probe->pause = options->pause_ns;
+  collect->probe->steps.is_passive = options->method == WAKE_PASSIVE;
+  int status = attach_all(collect, why);
+  if (status != 0 || options->method != WAKE_BPF_TIMER)
+    return status;
+  status = start_timer(collect);
+  if (status != 0)
+    snprintf(why, WAKE_WHY_SIZE, "cannot start a BPF timer on core %d: %s",
+             options->core, strerror(-status));
+  return status;
+}
+#else
+static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  (void)collect;
+  snprintf(why, WAKE_WHY_SIZE,
+           "this percore was built without BPF; only --method user works");
+  return -ENOTSUP;
+}
+#endif
+
+/* ---------------------------------------------------------------------------
+ * The whole
+ */
+
+int wake_collect_open(struct wake_collect **result,
+                      const struct wake_collect_options *options,
+                      char why[WAKE_WHY_SIZE]) {
+  struct wake_collect *collect = calloc(1, sizeof(*collect));
+  *result = NULL;
+  if (collect == NULL) {
+    snprintf(why, WAKE_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  collect->options = *options;
+  collect->classifier.points = &collect->points;
+  memset(collect->links, -1, sizeof(collect->links));
+  learn_states(collect);
+  int status = options->method == WAKE_USER ? 0 : load(collect, why);
+  collect->usage_before = usage_of(options->core);
+  if (collect->probe != NULL)
+    collect->probe->steps.idles = 0;
+  if (status == 0 &&
+      (options->method == WAKE_THREAD || options->method == WAKE_USER)) {
+    status = start_thread(collect);
+    if (status != 0)
+      snprintf(why, WAKE_WHY_SIZE, "cannot start a thread: %s",
+               strerror(-status));
+  }
+  if (status != 0) {
+    wake_collect_close(collect);
+    return status;
+  }
+  *result = collect;
+  return 0;
+}
+
+/* Of the thread alone: no idle state is known. */
+static int take_waits(struct wake_collect *collect) {
+  uint64_t len = atomic_load(&collect->waits_len);
+  int status = 0;
+  if (len > WAITS && collect->waits_taken < len - WAITS) {
+    collect->overrun += len - WAITS - collect->waits_taken;
+    collect->waits_taken = len - WAITS;
+  }
+  int state = wake_points_state(&collect->points, "unknown", 7);
+  for (; status == 0 && collect->waits_taken < len; collect->waits_taken++) {
+    const struct wait *wait = &collect->waits[collect->waits_taken % WAITS];
+    struct wake_point point = {
+        .us = {NAN, NAN, (float)((double)(wait->end - wait->ltime) / 1e3), NAN},
+        .distance_us = NAN,
+        .state = (uint8_t)(state < 0 ? 0 : state)};
+    status = wake_points_add(&collect->points, &point);
+  }
+  return status;
+}
+
+static int take_events(struct wake_collect *collect) {
+  struct wake_probe *probe = collect->probe;
+  uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_ACQUIRE);
+  int status = 0;
+  if (head - collect->tail > WAKE_EVENTS - 1) {
+    collect->overrun += head - collect->tail - (WAKE_EVENTS - 1);
+    collect->tail = head - (WAKE_EVENTS - 1);
+  }
+  for (; status == 0 && collect->tail < head; collect->tail++) {
+    struct wake_event event = probe->events[collect->tail % WAKE_EVENTS];
+    int number = event.state < (uint32_t)collect->states_len
+                     ? (int)event.state
+                     : collect->states_len - 1;
+    status = wake_classify(
+        &collect->classifier, &event, collect->states[number],
+        collect->has_thread ? user_us(collect, event.ltime) : NAN);
+  }
+  return status;
+}
+
+int wake_collect_poll(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  int status =
+      collect->probe == NULL ? take_waits(collect) : take_events(collect);
+  if (status != 0)
+    snprintf(why, WAKE_WHY_SIZE, "out of memory");
+  return status;
+}
+
+const struct wake_points *
+wake_collect_points(const struct wake_collect *collect) {
+  return &collect->points;
+}
+
+void wake_collect_status(const struct wake_collect *collect,
+                         struct wake_collect_status *status) {
+  const struct wake_probe *probe = collect->probe;
+  int64_t usage = usage_of(collect->options.core);
+  *status = (struct wake_collect_status){
+      .overrun = collect->overrun,
+      .held = wake_classifier_held(&collect->classifier),
+      .usage = usage < 0 ? -1 : usage - collect->usage_before};
+  memcpy(status->drops, collect->classifier.drops, sizeof(status->drops));
+  status->armed = probe != NULL && collect->options.method == WAKE_BPF_TIMER
+                      ? probe->armed
+                      : atomic_load(&collect->waits_len);
+  if (probe == NULL)
+    return;
+  status->idles = probe->steps.idles;
+  for (int i = 0; i < WAKE_DROPS_BY_STEPS; i++)
+    status->drops[i] += probe->steps.drops[i];
+}
+
+void wake_collect_close(struct wake_collect *collect) {
+  if (collect == NULL)
+    return;
+  atomic_store(&collect->stop, true);
+  if (collect->probe != NULL)
+    collect->probe->stop = 1;
+  if (collect->has_thread)
+    pthread_join(collect->thread, NULL);
+  for (int i = 0; i < LINKS; i++)
+    if (collect->links[i] >= 0)
+      close(collect->links[i]);
+  if (collect->probe != NULL)
+    munmap(collect->probe, sizeof(*collect->probe));
+#ifdef PERCORE_BPF
+  wake_bpf__destroy(collect->bpf);
+#endif
+  wake_classifier_free(&collect->classifier);
+  wake_points_free(&collect->points);
+  free(collect);
+}

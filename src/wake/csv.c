@@ -1,0 +1,398 @@
+#include "csv.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define COLUMNS_MAX 1024
+#define LINE_MAX_BYTES 65536
+#define NO_COLUMN (-1)
+
+enum { INTR_OFF = WAKE_METRICS, STATE, DISTANCE, KNOWN };
+
+static const char *known_name(int known) {
+  static const char *const others[] = {"IntrOff", "ReqCState", "LDist"};
+  return known < WAKE_METRICS ? wake_metric_name((enum wake_metric)known)
+                              : others[known - WAKE_METRICS];
+}
+
+struct reading {
+  const char *path;
+  FILE *file;
+  const struct wake_csv_options *options;
+  double us_per_unit;
+  char line[LINE_MAX_BYTES];
+  size_t number; /* of the line */
+  char *values[COLUMNS_MAX];
+  size_t columns;
+  int known[KNOWN]; /* column, or NO_COLUMN */
+  int include[WAKE_COMPARISONS_MAX],
+      exclude[WAKE_COMPARISONS_MAX]; /* columns */
+  char *why;
+};
+
+__attribute__((format(printf, 2, 3))) static int fail(struct reading *reading,
+                                                      const char *format, ...) {
+  int length = snprintf(reading->why, WAKE_WHY_SIZE,
+                        "%.200s:%zu: ", reading->path, reading->number);
+  va_list list;
+  va_start(list, format);
+  vsnprintf(reading->why + length, WAKE_WHY_SIZE - (size_t)length, format,
+            list);
+  va_end(list);
+  return -EINVAL;
+}
+
+/* ---------------------------------------------------------------------------
+ * Lines
+ */
+
+/* 1: a line is there; 0: the end. */
+static int next_line(struct reading *reading) {
+  size_t length = 0;
+  int c;
+  reading->number++;
+  while ((c = getc_unlocked(reading->file)) != EOF && c != '\n') {
+    if (c == '\0')
+      return fail(reading, "binary data: a NUL byte");
+    if (length + 1 == sizeof(reading->line))
+      return fail(reading, "a line of more than %d bytes is no datapoint",
+                  LINE_MAX_BYTES - 1);
+    reading->line[length++] = (char)c;
+  }
+  if (ferror(reading->file))
+    return fail(reading, "cannot read it: %s", strerror(errno));
+  if (length > 0 && reading->line[length - 1] == '\r')
+    length--;
+  reading->line[length] = '\0';
+  return c != EOF || length > 0;
+}
+
+/* Cuts the line at its commas. Returns how many values it has, at most one more
+ * than fit. */
+static size_t split(struct reading *reading) {
+  size_t len = 0;
+  for (char *at = reading->line; at != NULL && len < COLUMNS_MAX;) {
+    reading->values[len++] = at;
+    at = strchr(at, ',');
+    if (at != NULL)
+      *at++ = '\0';
+  }
+  return len;
+}
+
+static bool is_printable(const char *text) {
+  for (; *text != '\0'; text++)
+    if ((unsigned char)*text < ' ' || (unsigned char)*text >= 0x7f)
+      return false;
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * The header
+ */
+
+static int find_columns(struct reading *reading) {
+  for (int known = 0; known < KNOWN; known++)
+    reading->known[known] = NO_COLUMN;
+  for (size_t i = 0; i < reading->columns; i++) {
+    const char *name = reading->values[i];
+    if (!is_printable(name))
+      return fail(reading, "the names of its columns are no text");
+    for (int known = 0; known < KNOWN; known++) {
+      if (strcmp(name, known_name(known)) != 0)
+        continue;
+      if (reading->known[known] != NO_COLUMN)
+        return fail(reading, "two columns are called %s", name);
+      reading->known[known] = (int)i;
+    }
+  }
+  if (reading->known[WAKE_LATENCY] == NO_COLUMN &&
+      reading->known[WAKE_INTR_LATENCY] == NO_COLUMN &&
+      reading->known[WAKE_USER_LATENCY] == NO_COLUMN)
+    return fail(reading, "it has no column WakeLatency, IntrLatency or "
+                         "UserLatency, so it holds no datapoints");
+  return 0;
+}
+
+static int find_filter_columns(struct reading *reading,
+                               const struct wake_filter *filter, int *columns) {
+  for (size_t f = 0; filter != NULL && f < filter->len; f++) {
+    columns[f] = NO_COLUMN;
+    for (size_t i = 0; i < reading->columns; i++)
+      if (strcmp(reading->values[i], filter->list[f].column) == 0)
+        columns[f] = (int)i;
+    if (columns[f] == NO_COLUMN)
+      return fail(reading, "it has no column %s to filter by",
+                  filter->list[f].column);
+  }
+  return 0;
+}
+
+static int read_header(struct reading *reading) {
+  int status = next_line(reading);
+  if (status == 0)
+    return fail(reading, "it is empty");
+  if (status < 0)
+    return status;
+  reading->columns = split(reading);
+  if (reading->columns == COLUMNS_MAX)
+    return fail(reading, "it has more than %d columns", COLUMNS_MAX - 1);
+  status = find_columns(reading);
+  if (status == 0)
+    status = find_filter_columns(reading, reading->options->include,
+                                 reading->include);
+  if (status == 0)
+    status = find_filter_columns(reading, reading->options->exclude,
+                                 reading->exclude);
+  return status;
+}
+
+/* ---------------------------------------------------------------------------
+ * Datapoints
+ */
+
+static const char *value_of(const struct reading *reading, int known) {
+  int column = reading->known[known];
+  return column == NO_COLUMN ? NULL : reading->values[column];
+}
+
+/* NAN where there is no value. */
+static int read_us(struct reading *reading, int known, float *us) {
+  const char *text = value_of(reading, known);
+  *us = NAN;
+  if (text == NULL || text[0] == '\0')
+    return 0;
+  char *end;
+  float value = strtof(text, &end);
+  if (*end != '\0' || !isfinite(value))
+    return fail(reading, "%s is '%.40s', which is no number", known_name(known),
+                is_printable(text) ? text : "(binary)");
+  *us = (float)((double)value * reading->us_per_unit);
+  return 0;
+}
+
+static int read_flag(struct reading *reading, bool *interrupts_off,
+                     const char *state) {
+  const char *text = value_of(reading, INTR_OFF);
+  *interrupts_off = strcmp(state, "POLL") != 0;
+  if (text == NULL)
+    return 0;
+  bool off = strcmp(text, "True") == 0 || strcmp(text, "1") == 0;
+  if (!off && strcmp(text, "False") != 0 && strcmp(text, "0") != 0)
+    return fail(reading, "IntrOff is '%.40s', not True or False",
+                is_printable(text) ? text : "(binary)");
+  *interrupts_off = off;
+  return 0;
+}
+
+static int read_state(struct reading *reading, struct wake_points *points,
+                      uint8_t *number) {
+  const char *text = value_of(reading, STATE);
+  if (text == NULL || text[0] == '\0')
+    text = "unknown";
+  if (!is_printable(text))
+    return fail(reading, "ReqCState is no text");
+  int state = wake_points_state(points, text, strlen(text));
+  if (state < 0)
+    return fail(reading,
+                "ReqCState '%.40s' is too long, or there are more "
+                "than %d of them",
+                text, WAKE_STATES_MAX);
+  *number = (uint8_t)state;
+  return 0;
+}
+
+static bool holds(const struct reading *reading,
+                  const struct wake_filter *filter, const int *columns) {
+  for (size_t f = 0; f < filter->len; f++)
+    if (!wake_comparison_holds(&filter->list[f], reading->values[columns[f]]))
+      return false;
+  return true;
+}
+
+static bool is_taken(const struct reading *reading) {
+  const struct wake_csv_options *options = reading->options;
+  return (options->include == NULL ||
+          holds(reading, options->include, reading->include)) &&
+         (options->exclude == NULL ||
+          !holds(reading, options->exclude, reading->exclude));
+}
+
+static int read_point(struct reading *reading, struct wake_points *points) {
+  size_t columns = split(reading);
+  if (columns != reading->columns)
+    return fail(reading, "it has %zu values, but there are %zu columns",
+                columns, reading->columns);
+  struct wake_point point;
+  int status = read_us(reading, DISTANCE, &point.distance_us);
+  for (int metric = 0; status == 0 && metric < WAKE_METRICS; metric++)
+    status = read_us(reading, metric, &point.us[metric]);
+  if (status == 0)
+    status = read_state(reading, points, &point.state);
+  if (status == 0)
+    status =
+        read_flag(reading, &point.interrupts_off, points->states[point.state]);
+  if (status != 0 || !is_taken(reading))
+    return status;
+  status = wake_points_add(points, &point);
+  return status == 0 ? 0 : fail(reading, "out of memory");
+}
+
+/* ---------------------------------------------------------------------------
+ * info.yml
+ */
+
+static void path_beside(char *beside, size_t size, const char *path,
+                        const char *name) {
+  const char *slash = strrchr(path, '/');
+  int folder = slash != NULL ? (int)(slash - path) + 1 : 0;
+  snprintf(beside, size, "%.*s%s", folder, path, name);
+}
+
+/* Takes the version out of "format_version: '1.3'". */
+static bool read_version(FILE *file, char *version, size_t size) {
+  char line[1024], value[64];
+  while (fgets(line, sizeof(line), file) != NULL)
+    if (sscanf(line, "format_version: %63[^\n]", value) == 1) {
+      const char *first = value + (value[0] == '\'' || value[0] == '"');
+      snprintf(version, size, "%.*s", (int)strcspn(first, "'\" \r"), first);
+      return true;
+    }
+  return false;
+}
+
+/* The files of 2020 and before hold integers in nanoseconds. */
+static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
+  char info[4096], version[32] = "";
+  path_beside(info, sizeof(info), path, "info.yml");
+  FILE *file = fopen(info, "re");
+  bool known = file != NULL && read_version(file, version, sizeof(version));
+  if (file != NULL)
+    fclose(file);
+  if (known && strcmp(version, WAKE_FORMAT_VERSION) == 0)
+    return 0;
+  snprintf(why, WAKE_WHY_SIZE,
+           known
+               ? "%.200s: its format_version is %s, and %s is known; give the "
+                 "unit of its times with --unit us or --unit ns"
+               : "%.200s: no format_version%s%s; give the unit of the file's "
+                 "times with --unit us or --unit ns",
+           info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
+  return -EPROTO;
+}
+
+/* ---------------------------------------------------------------------------
+ * The whole
+ */
+
+static int read_all(struct reading *reading, struct wake_points *points) {
+  int status = read_header(reading);
+  while (status == 0) {
+    int more = next_line(reading);
+    if (more <= 0)
+      return more;
+    status = read_point(reading, points);
+  }
+  return status;
+}
+
+int wake_csv_read(struct wake_points *points, const char *path,
+                  const struct wake_csv_options *options,
+                  char why[WAKE_WHY_SIZE]) {
+  char inside[4096];
+  struct stat status;
+  if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
+    snprintf(inside, sizeof(inside), "%s/datapoints.csv", path);
+    path = inside;
+  }
+  struct reading *reading = calloc(1, sizeof(*reading));
+  int result = -ENOMEM;
+  FILE *file = NULL;
+  if (reading == NULL) {
+    snprintf(why, WAKE_WHY_SIZE, "out of memory");
+  } else if ((file = fopen(path, "re")) == NULL) {
+    result = -errno;
+    snprintf(why, WAKE_WHY_SIZE, "%.200s: %s", path, strerror(errno));
+  } else {
+    *reading = (struct reading){.path = path,
+                                .file = file,
+                                .options = options,
+                                .us_per_unit = options->us_per_unit,
+                                .why = why};
+    if (options->us_per_unit == 0)
+      reading->us_per_unit = 1;
+    result = read_all(reading, points);
+    if (result == 0 && options->us_per_unit == 0)
+      result = check_format(path, why);
+  }
+  if (file != NULL)
+    fclose(file);
+  free(reading);
+  return result;
+}
+
+/* ---------------------------------------------------------------------------
+ * Writing
+ */
+
+static void write_us(FILE *file, float us) {
+  if (isnan(us))
+    fputc(',', file);
+  else
+    fprintf(file, "%.3f,", (double)us);
+}
+
+static int close_written(FILE *file, const char *path,
+                         char why[WAKE_WHY_SIZE]) {
+  bool failed = ferror(file) != 0;
+  failed |= fclose(file) != 0;
+  if (!failed)
+    return 0;
+  snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s", path,
+           strerror(errno));
+  return -EIO;
+}
+
+static int open_written(FILE **file, const char *path,
+                        char why[WAKE_WHY_SIZE]) {
+  *file = fopen(path, "we");
+  if (*file != NULL)
+    return 0;
+  snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s", path,
+           strerror(errno));
+  return -errno;
+}
+
+int wake_csv_write(const struct wake_points *points, const char *path, int core,
+                   const char *version, char why[WAKE_WHY_SIZE]) {
+  char info[4096];
+  FILE *file;
+  int status = open_written(&file, path, why);
+  if (status != 0)
+    return status;
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    fprintf(file, "%s,", wake_metric_name((enum wake_metric)metric));
+  fputs("LDist,IntrOff,ReqCState\n", file);
+  for (size_t i = 0; i < points->len; i++) {
+    const struct wake_point *point = &points->list[i];
+    for (int metric = 0; metric < WAKE_METRICS; metric++)
+      write_us(file, point->us[metric]);
+    write_us(file, point->distance_us);
+    fprintf(file, "%s,%s\n", point->interrupts_off ? "True" : "False",
+            points->states[point->state]);
+  }
+  if ((status = close_written(file, path, why)) != 0)
+    return status;
+  path_beside(info, sizeof(info), path, "info.yml");
+  if ((status = open_written(&file, info, why)) != 0)
+    return status;
+  fprintf(file,
+          "toolname: percore\ntoolver: %s\ncpu: %d\nformat_version: '%s'\n",
+          version, core, WAKE_FORMAT_VERSION);
+  return close_written(file, info, why);
+}

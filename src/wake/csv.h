@@ -1,0 +1,31 @@
+/* csv: datapoints as CSV, with the columns of wult. */
+#ifndef PERCORE_WAKE_CSV_H
+#define PERCORE_WAKE_CSV_H
+
+#include "filter.h"
+
+/* Of the files that wult calls format 1.3: microseconds. */
+#define WAKE_FORMAT_VERSION "1.3"
+
+struct wake_csv_options {
+  const struct wake_filter *include; /* NULL: all */
+  const struct wake_filter *exclude; /* NULL: none */
+  double us_per_unit; /* 0: as info.yml says, which must lie beside the file */
+};
+
+/* Adds the datapoints of a file, or of datapoints.csv in a directory. Columns
+ * are found by their names: WakeLatency, IntrLatency and UserLatency, of which
+ * there must be one; SilentTime, LDist, IntrOff, ReqCState. Values of other
+ * columns are not looked at, but for filters. Datapoints that a filter leaves
+ * out are not added. Returns 0 or a negative errno; `why` names the file, the
+ * line and the column. */
+int wake_csv_read(struct wake_points *points, const char *path,
+                  const struct wake_csv_options *options,
+                  char why[WAKE_WHY_SIZE]);
+
+/* Writes datapoints, and info.yml beside them. Returns 0 or a negative errno.
+ */
+int wake_csv_write(const struct wake_points *points, const char *path, int core,
+                   const char *version, char why[WAKE_WHY_SIZE]);
+
+#endif

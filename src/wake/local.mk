@@ -1,0 +1,18 @@
+# How fast a core wakes.
+noinst_LTLIBRARIES += libwake.la
+libwake_la_SOURCES = \
+	src/wake/classify.c src/wake/classify.h \
+	src/wake/collect.c src/wake/collect.h \
+	src/wake/csv.c src/wake/csv.h \
+	src/wake/filter.c src/wake/filter.h \
+	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
+	src/wake/summary.c src/wake/summary.h
+libwake_la_LIBADD = -lm
+EXTRA_DIST += src/wake/wake.bpf.c
+if BPF
+libwake_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BPF -I$(top_builddir)/src
+EXTRA_DIST += src/wake/wake.lskel.h
+MAINTAINERCLEANFILES += src/wake/wake.lskel.h
+CLEANFILES += src/wake/wake.bpf.o
+src/wake/libwake_la-collect.lo: src/wake/wake.lskel.h
+endif

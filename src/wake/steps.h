@@ -1,0 +1,118 @@
+/* steps: from events on one core to a datapoint. The BPF program and the unit
+ * tests share these functions; events of one core never interrupt one another.
+ *
+ * With interrupts off, idle ends before the interrupt is taken:
+ *
+ *   idle (TBI)  LTime  wake (TAI)  interrupt (TIntr)  timer expires
+ *
+ * and with interrupts on the interrupt comes first:
+ *
+ *   idle (TBI)  LTime  interrupt (TIntr)  timer expires  wake (TAI)
+ */
+#ifndef PERCORE_WAKE_STEPS_H
+#define PERCORE_WAKE_STEPS_H
+
+#include <stdbool.h>
+
+#ifdef __bpf__
+typedef __u64 uint64_t;
+typedef __u32 uint32_t;
+#else
+#include <stdint.h>
+#endif
+
+/* Why an expiry became no datapoint. */
+enum wake_drop {
+  WAKE_DROP_BUSY,  /* the core was not idle at LTime */
+  WAKE_DROP_EARLY, /* the timer expired before LTime: its layout is unknown */
+  WAKE_DROP_LOST,  /* no end of the idle state was seen */
+  WAKE_DROP_NO_INTERRUPT, /* no entry of the interrupt was seen */
+  WAKE_DROPS_BY_STEPS
+};
+
+/* Nanoseconds of CLOCK_MONOTONIC. */
+struct wake_event {
+  uint64_t ltime, distance, tbi, tai, tintr;
+  uint32_t state; /* number of the idle state */
+  uint32_t interrupts_off;
+};
+
+struct wake_steps {
+  uint64_t tbi, tai, tintr; /* 0: not seen since idle began */
+  uint32_t state;
+  uint32_t is_passive; /* takes any timer; of those that one interrupt expires,
+                          the first */
+  uint64_t timer;      /* address of ours; 0: not known */
+  uint64_t distance;   /* of the event that is armed */
+  uint32_t is_armed;   /* else an expiry of our timer is a pause */
+  uint32_t is_pending; /* `event` waits for TAI, or for an earlier LTime */
+  struct wake_event event;
+  uint64_t idles; /* idle states entered */
+  uint64_t drops[WAKE_DROPS_BY_STEPS];
+};
+
+/* Each of these functions returns true if steps->event is a datapoint now. */
+
+static inline bool wake_on_idle(struct wake_steps *steps, uint64_t now,
+                                uint32_t state) {
+  bool is_point = steps->is_pending && steps->event.tai != 0;
+  if (steps->is_pending && !is_point)
+    steps->drops[WAKE_DROP_LOST]++;
+  steps->is_pending = 0;
+  steps->idles++;
+  steps->tbi = now;
+  steps->state = state;
+  steps->tai = 0;
+  steps->tintr = 0;
+  return is_point;
+}
+
+static inline bool wake_on_wake(struct wake_steps *steps, uint64_t now) {
+  steps->tai = now;
+  if (!steps->is_pending || steps->event.tai != 0)
+    return false;
+  steps->is_pending = 0;
+  steps->event.tai = now;
+  return true;
+}
+
+static inline void wake_on_interrupt(struct wake_steps *steps, uint64_t now) {
+  if (!steps->is_pending)
+    steps->tintr = now;
+}
+
+static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
+  if (!steps->is_passive)
+    steps->drops[reason]++;
+  return false;
+}
+
+static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,
+                                  uint64_t timer, uint64_t ltime) {
+  if (!steps->is_passive && (timer != steps->timer || !steps->is_armed))
+    return false;
+  steps->is_armed = 0;
+  if (steps->is_pending) { /* passive: another timer of the same interrupt */
+    if (ltime > steps->event.tbi && ltime < steps->event.ltime)
+      steps->event.ltime = ltime;
+    return false;
+  }
+  if (now < ltime || now - ltime > 1000000000)
+    return wake_drop(steps, WAKE_DROP_EARLY);
+  if (steps->tbi == 0 || steps->tbi >= ltime ||
+      (steps->tai != 0 && steps->tai < ltime))
+    return wake_drop(steps, WAKE_DROP_BUSY);
+  if (steps->tintr < ltime)
+    return wake_drop(steps, WAKE_DROP_NO_INTERRUPT);
+  steps->event.ltime = ltime;
+  steps->event.distance = steps->is_passive ? 0 : steps->distance;
+  steps->event.tbi = steps->tbi;
+  steps->event.tai = steps->tai;
+  steps->event.tintr = steps->tintr;
+  steps->event.state = steps->state;
+  steps->event.interrupts_off = steps->tai != 0;
+  steps->is_pending = steps->is_passive || steps->tai == 0;
+  return !steps->is_pending;
+}
+
+#endif

@@ -1,0 +1,93 @@
+#include "summary.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#define BEYOND 10 /* datapoints above a percentile */
+
+const double wake_percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
+
+static int compare(const void *a, const void *b) {
+  float x = *(const float *)a, y = *(const float *)b;
+  return (x > y) - (x < y);
+}
+
+/* Linear interpolation between the two closest ranks, as by numpy and pandas.
+ */
+static double quantile(const float *sorted, size_t len, double fraction) {
+  double position = fraction * (double)(len - 1);
+  size_t below = (size_t)position;
+  if (below + 1 >= len)
+    return (double)sorted[len - 1];
+  double share = position - (double)below;
+  return (double)sorted[below] +
+         share * ((double)sorted[below + 1] - (double)sorted[below]);
+}
+
+void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
+                            size_t len) {
+  *summary = (struct wake_summary){.count = len,
+                                   .min = NAN,
+                                   .max = NAN,
+                                   .mean = NAN,
+                                   .median = NAN,
+                                   .stddev = NAN};
+  for (size_t i = 0; i < WAKE_PERCENTILES; i++)
+    summary->percentile[i] = NAN;
+  if (len == 0)
+    return;
+  qsort(numbers, len, sizeof(*numbers), compare);
+  summary->min = (double)numbers[0];
+  summary->max = (double)numbers[len - 1];
+  summary->median = quantile(numbers, len, 0.5);
+  double sum = 0, squares = 0;
+  for (size_t i = 0; i < len; i++)
+    sum += (double)numbers[i];
+  summary->mean = sum / (double)len;
+  for (size_t i = 0; i < len; i++)
+    squares += ((double)numbers[i] - summary->mean) *
+               ((double)numbers[i] - summary->mean);
+  if (len > 1)
+    summary->stddev = sqrt(squares / (double)(len - 1));
+  for (size_t i = 0; i < WAKE_PERCENTILES; i++) {
+    double fraction = wake_percentiles[i] / 100;
+    if ((double)len * (1 - fraction) >= BEYOND - 1e-6)
+      summary->percentile[i] = quantile(numbers, len, fraction);
+  }
+}
+
+static bool counts(const struct wake_point *point, int state,
+                   enum wake_metric metric) {
+  return (state == WAKE_ALL_STATES || point->state == state) &&
+         !isnan(point->us[metric]) &&
+         (metric != WAKE_LATENCY || point->interrupts_off);
+}
+
+int wake_numbers(float **numbers_out, size_t *len_out,
+                 const struct wake_points *points, int state,
+                 enum wake_metric metric) {
+  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
+  if (numbers == NULL)
+    return -ENOMEM;
+  size_t len = 0;
+  for (size_t i = 0; i < points->len; i++)
+    if (counts(&points->list[i], state, metric))
+      numbers[len++] = points->list[i].us[metric];
+  *numbers_out = numbers;
+  *len_out = len;
+  return 0;
+}
+
+int wake_summarize(struct wake_summary *summary,
+                   const struct wake_points *points, int state,
+                   enum wake_metric metric) {
+  float *numbers;
+  size_t len;
+  int status = wake_numbers(&numbers, &len, points, state, metric);
+  if (status != 0)
+    return status;
+  wake_summarize_numbers(summary, numbers, len);
+  free(numbers);
+  return 0;
+}

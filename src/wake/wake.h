@@ -1,0 +1,65 @@
+/* wake: how fast does an idle core wake? Datapoints of delayed events, their
+ * statistics, and the CSV files in which they are kept.
+ *
+ * Knows neither collectd nor regions, maps or cycles. Functions that can fail
+ * return 0 or a negative errno and write one line into `why`.
+ *
+ * The names are those of wult (https://github.com/intel/wult):
+ *
+ *   LTime        when the timer was programmed to expire
+ *   TBI, TAI     before and after idle: the last and first moment at which the
+ *                core is known to run
+ *   TIntr        entry of the interrupt that ended the idle state
+ *   SilentTime   LTime - TBI
+ *   WakeLatency  TAI - LTime, where interrupts are off in the idle state
+ *   IntrLatency  TIntr - LTime
+ *   UserLatency  from LTime to the thread that waited
+ */
+#ifndef PERCORE_WAKE_WAKE_H
+#define PERCORE_WAKE_WAKE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WAKE_WHY_SIZE 512
+#define WAKE_STATES_MAX 32
+#define WAKE_STATE_NAME_SIZE 32
+
+/* What is measured of each datapoint; microseconds. */
+enum wake_metric {
+  WAKE_LATENCY,
+  WAKE_INTR_LATENCY,
+  WAKE_USER_LATENCY,
+  WAKE_SILENT_TIME,
+  WAKE_METRICS
+};
+
+/* "WakeLatency". */
+const char *wake_metric_name(enum wake_metric metric);
+
+struct wake_point {
+  float us[WAKE_METRICS]; /* NAN: not measured */
+  float distance_us;      /* LDist: from arming to LTime; NAN: not known */
+  uint8_t state;          /* number in wake_points.states */
+  bool interrupts_off;    /* in the idle state */
+};
+
+struct wake_points {
+  struct wake_point *list;
+  size_t len, capacity;
+  char states[WAKE_STATES_MAX][WAKE_STATE_NAME_SIZE]; /* "C6", "POLL" */
+  size_t states_len;
+};
+
+/* Returns 0 or -ENOMEM. */
+int wake_points_add(struct wake_points *points, const struct wake_point *point);
+
+/* The number of the state of that name, added if it is new; -1 if there are too
+ * many, or if the name is too long. */
+int wake_points_state(struct wake_points *points, const char *name,
+                      size_t length);
+
+void wake_points_free(struct wake_points *points);
+
+#endif

@@ -1,0 +1,242 @@
+/* From events on a core to datapoints: streams in every order. */
+#include "wake/classify.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+#define TIMER 0xfeed
+
+static struct wake_steps steps;
+static struct wake_points points;
+static struct wake_classifier classifier;
+
+static int begin(void **state) {
+  (void)state;
+  steps = (struct wake_steps){.timer = TIMER, .is_armed = 1, .distance = 7000};
+  classifier = (struct wake_classifier){.points = &points};
+  wake_points_state(&points, "POLL", 4);
+  wake_points_state(&points, "C1", 2);
+  wake_points_state(&points, "C6", 2);
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  wake_classifier_free(&classifier);
+  wake_points_free(&points);
+  return 0;
+}
+
+static void interrupts_off_the_core_wakes_before_the_interrupt(void **state) {
+  (void)state;
+  assert_false(wake_on_idle(&steps, 1000, 2));
+  assert_false(wake_on_wake(&steps, 5100));
+  wake_on_interrupt(&steps, 5200);
+  assert_true(wake_on_expire(&steps, 5300, TIMER, 5000));
+  assert_int_equal(steps.event.tbi, 1000);
+  assert_int_equal(steps.event.ltime, 5000);
+  assert_int_equal(steps.event.tai, 5100);
+  assert_int_equal(steps.event.tintr, 5200);
+  assert_int_equal(steps.event.distance, 7000);
+  assert_int_equal(steps.event.state, 2);
+  assert_true(steps.event.interrupts_off);
+}
+
+static void
+interrupts_on_the_datapoint_waits_for_the_end_of_idle(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_interrupt(&steps, 5100);
+  assert_false(wake_on_expire(&steps, 5200, TIMER, 5000));
+  assert_true(wake_on_wake(&steps, 5300));
+  assert_int_equal(steps.event.tintr, 5100);
+  assert_int_equal(steps.event.tai, 5300);
+  assert_false(steps.event.interrupts_off);
+}
+
+static void timers_of_others_are_no_datapoints(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_wake(&steps, 5100);
+  wake_on_interrupt(&steps, 5200);
+  assert_false(wake_on_expire(&steps, 5300, TIMER + 8, 5000));
+  assert_true(wake_on_expire(&steps, 5400, TIMER, 5000));
+}
+
+static void an_expiry_on_a_busy_core_is_dropped(void **state) {
+  (void)state;
+  assert_false(wake_on_expire(&steps, 5300, TIMER, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_BUSY], 1);
+  /* Another interrupt had woken the core before LTime. */
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_wake(&steps, 7000);
+  wake_on_interrupt(&steps, 9100);
+  assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
+  assert_int_equal(steps.drops[WAKE_DROP_BUSY], 2);
+  /* It went to sleep after LTime. */
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 11000, 1);
+  assert_false(wake_on_expire(&steps, 12000, TIMER, 10500));
+  assert_int_equal(steps.drops[WAKE_DROP_BUSY], 3);
+}
+
+static void lost_events_are_dropped_and_counted(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_wake(&steps, 5100);
+  assert_false(wake_on_expire(&steps, 5300, TIMER, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_NO_INTERRUPT], 1);
+  steps.is_armed = 1;
+  wake_on_idle(&steps, 6000, 1);
+  wake_on_interrupt(&steps, 9100);
+  assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
+  assert_false(wake_on_idle(&steps, 9900, 1)); /* no end of idle between */
+  assert_int_equal(steps.drops[WAKE_DROP_LOST], 1);
+  assert_false(wake_on_wake(&steps, 9950));
+  steps.is_armed = 1;
+  assert_false(wake_on_expire(&steps, 100, TIMER, 9000));
+  assert_int_equal(steps.drops[WAKE_DROP_EARLY], 1);
+}
+
+static void of_two_interrupts_the_last_before_the_expiry_counts(void **state) {
+  (void)state;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_wake(&steps, 5010);
+  wake_on_interrupt(&steps, 5020);
+  wake_on_interrupt(&steps, 5090);
+  assert_true(wake_on_expire(&steps, 5100, TIMER, 5000));
+  assert_int_equal(steps.event.tintr, 5090);
+}
+
+static void a_pause_is_no_datapoint(void **state) {
+  (void)state;
+  steps.is_armed = 0;
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_wake(&steps, 5010);
+  wake_on_interrupt(&steps, 5020);
+  assert_false(wake_on_expire(&steps, 5100, TIMER, 5000));
+  assert_int_equal(steps.drops[WAKE_DROP_BUSY], 0);
+}
+
+static void
+passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
+  (void)state;
+  steps = (struct wake_steps){.is_passive = 1};
+  /* Interrupts on. */
+  wake_on_idle(&steps, 1000, 1);
+  wake_on_interrupt(&steps, 5100);
+  assert_false(wake_on_expire(&steps, 5200, 1, 5050));
+  assert_false(wake_on_expire(&steps, 5210, 2, 5000));
+  assert_false(wake_on_expire(&steps, 5220, 3, 5080));
+  assert_true(wake_on_wake(&steps, 5300));
+  assert_int_equal(steps.event.ltime, 5000);
+  /* Interrupts off: complete when the core goes to sleep again. */
+  wake_on_idle(&steps, 6000, 2);
+  assert_false(wake_on_wake(&steps, 7100));
+  wake_on_interrupt(&steps, 7200);
+  assert_false(wake_on_expire(&steps, 7300, 1, 7050));
+  assert_false(wake_on_expire(&steps, 7310, 2, 7000));
+  assert_true(wake_on_idle(&steps, 8000, 2));
+  assert_int_equal(steps.event.ltime, 7000);
+  assert_int_equal(steps.event.tai, 7100);
+  /* Woken by something else: nothing. */
+  assert_false(wake_on_wake(&steps, 9000));
+  assert_false(wake_on_idle(&steps, 9100, 2));
+}
+
+/* ---------------------------------------------------------------------------
+ * Interrupts on or off, by majority
+ */
+
+static void classify(size_t count, int state, bool off) {
+  struct wake_event event = {.tbi = 1000,
+                             .ltime = 5000,
+                             .tai = off ? 5100 : 5300,
+                             .tintr = 5200,
+                             .interrupts_off = off};
+  for (size_t i = 0; i < count; i++)
+    assert_int_equal(wake_classify(&classifier, &event, state, NAN), 0);
+}
+
+static void datapoints_are_held_back_until_their_state_is_clear(void **state) {
+  (void)state;
+  classify(99, 2, true);
+  assert_int_equal(points.len, 0);
+  assert_int_equal(wake_classifier_held(&classifier), 99);
+  classify(1, 2, true);
+  assert_int_equal(points.len, 100);
+  assert_int_equal(wake_classifier_held(&classifier), 0);
+  assert_near(points.list[0].us[WAKE_LATENCY], 0.1, 1e-6);
+  assert_near(points.list[0].us[WAKE_INTR_LATENCY], 0.2, 1e-6);
+  assert_near(points.list[0].us[WAKE_SILENT_TIME], 4, 1e-6);
+}
+
+static void the_minority_is_dropped(void **state) {
+  (void)state;
+  classify(1, 2, false);
+  classify(250, 2, true);
+  assert_int_equal(points.len, 250);
+  assert_int_equal(classifier.drops[WAKE_DROP_MINORITY], 1);
+}
+
+static void states_are_judged_one_by_one(void **state) {
+  (void)state;
+  classify(150, 1, false);
+  classify(50, 2, true);
+  assert_int_equal(points.len, 150);
+  assert_int_equal(wake_classifier_held(&classifier), 50);
+  assert_nan(points.list[0].us[WAKE_LATENCY]);
+}
+
+static void in_poll_interrupts_are_on(void **state) {
+  (void)state;
+  classify(1, 0, false);
+  classify(1, 0, true);
+  assert_int_equal(points.len, 1);
+  assert_int_equal(classifier.drops[WAKE_DROP_MINORITY], 1);
+}
+
+static void times_in_an_impossible_order_are_dropped(void **state) {
+  (void)state;
+  static const struct wake_event bad[] = {
+      {.tbi = 5000,
+       .ltime = 5000,
+       .tai = 5100,
+       .tintr = 5200,
+       .interrupts_off = 1},
+      {.tbi = 1000,
+       .ltime = 5100,
+       .tai = 5100,
+       .tintr = 5200,
+       .interrupts_off = 1},
+      {.tbi = 1000, .ltime = 5200, .tai = 5300, .tintr = 5200},
+      {.tbi = 1000, .ltime = 5000, .tai = 5100, .tintr = 5200},
+  };
+  for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+    wake_classify(&classifier, &bad[i], 2, NAN);
+  assert_int_equal(classifier.drops[WAKE_DROP_ORDER], 4);
+  assert_int_equal(wake_classifier_held(&classifier), 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(interrupts_off_the_core_wakes_before_the_interrupt),
+      TEST(interrupts_on_the_datapoint_waits_for_the_end_of_idle),
+      TEST(timers_of_others_are_no_datapoints),
+      TEST(an_expiry_on_a_busy_core_is_dropped),
+      TEST(lost_events_are_dropped_and_counted),
+      TEST(of_two_interrupts_the_last_before_the_expiry_counts),
+      TEST(a_pause_is_no_datapoint),
+      TEST(passive_takes_the_first_of_the_timers_of_an_interrupt),
+      TEST(datapoints_are_held_back_until_their_state_is_clear),
+      TEST(the_minority_is_dropped),
+      TEST(states_are_judged_one_by_one),
+      TEST(in_poll_interrupts_are_on),
+      TEST(times_in_an_impossible_order_are_dropped),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

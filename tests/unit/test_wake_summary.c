@@ -1,0 +1,114 @@
+/* Statistics of datapoints. The numbers wanted come from
+ *
+ *   python3 -c "import statistics as s
+ *   v = [(i * 7919 % 10007) / 8 for i in range(10000)]
+ *   q = s.quantiles(v, n=100000, method='inclusive')
+ *   print(min(v), max(v), s.mean(v), s.median(v), s.stdev(v),
+ *         q[98999], q[99899], q[99989])"
+ *
+ * and from the same with range(1000). */
+#include "wake/summary.h"
+
+#include "unit.h"
+
+#include <string.h>
+
+static struct wake_points points;
+
+static int end(void **state) {
+  (void)state;
+  wake_points_free(&points);
+  return 0;
+}
+
+static void add(float wake, int state, bool interrupts_off) {
+  struct wake_point point = {.us = {wake, NAN, NAN, NAN}, .distance_us = NAN};
+  point.state = (uint8_t)state;
+  point.interrupts_off = interrupts_off;
+  assert_int_equal(wake_points_add(&points, &point), 0);
+}
+
+static void add_series(int len) {
+  for (int i = 0; i < len; i++)
+    add((float)(i * 7919 % 10007) / 8, 0, true);
+}
+
+static void statistics_agree_with_those_of_python(void **state) {
+  (void)state;
+  struct wake_summary summary;
+  add_series(10000);
+  assert_int_equal(
+      wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY), 0);
+  assert_int_equal(summary.count, 10000);
+  assert_near(summary.min, 0, 0);
+  assert_near(summary.max, 1250.75, 0);
+  assert_near(summary.mean, 625.457225, 1e-9);
+  assert_near(summary.median, 625.5625, 1e-9);
+  assert_near(summary.stddev, 361.13451857908893, 1e-9);
+  assert_near(summary.percentile[0], 1238.25125, 1e-9);
+  assert_near(summary.percentile[1], 1249.500125, 1e-9);
+  assert_nan(summary.percentile[2]);
+}
+
+static void a_percentile_needs_ten_datapoints_beyond_it(void **state) {
+  (void)state;
+  struct wake_summary summary;
+  add_series(1000);
+  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY);
+  assert_near(summary.percentile[0], 1237.63625, 1e-9);
+  assert_nan(summary.percentile[1]);
+  wake_points_free(&points);
+  add_series(999);
+  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY);
+  assert_nan(summary.percentile[0]);
+}
+
+static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
+  (void)state;
+  struct wake_summary summary;
+  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY);
+  assert_int_equal(summary.count, 0);
+  assert_nan(summary.min);
+  add(7, 0, true);
+  wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY);
+  assert_near(summary.median, 7, 0);
+  assert_nan(summary.stddev);
+}
+
+static void states_are_summed_up_one_by_one(void **state) {
+  (void)state;
+  struct wake_summary summary;
+  assert_int_equal(wake_points_state(&points, "C1", 2), 0);
+  assert_int_equal(wake_points_state(&points, "C6", 2), 1);
+  assert_int_equal(wake_points_state(&points, "C1", 2), 0);
+  add(1, 0, true);
+  add(5, 1, true);
+  add(7, 1, true);
+  wake_summarize(&summary, &points, 1, WAKE_LATENCY);
+  assert_int_equal(summary.count, 2);
+  assert_near(summary.mean, 6, 0);
+}
+
+static void there_is_no_wake_latency_with_interrupts_on(void **state) {
+  (void)state;
+  struct wake_summary summary;
+  add(3, 0, false);
+  points.list[0].us[WAKE_INTR_LATENCY] = 4;
+  wake_summarize(&summary, &points, 0, WAKE_LATENCY);
+  assert_int_equal(summary.count, 0);
+  wake_summarize(&summary, &points, 0, WAKE_INTR_LATENCY);
+  assert_int_equal(summary.count, 1);
+}
+
+#define TEST(name) cmocka_unit_test_teardown(name, end)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(statistics_agree_with_those_of_python),
+      TEST(a_percentile_needs_ten_datapoints_beyond_it),
+      TEST(one_datapoint_has_no_deviation_and_none_has_nothing),
+      TEST(states_are_summed_up_one_by_one),
+      TEST(there_is_no_wake_latency_with_interrupts_on),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,17 @@
+# Unit tests of src/wake.
+if TESTS_ENABLED
+WAKE_TESTS = \
+	tests/unit/test_wake_csv \
+	tests/unit/test_wake_steps \
+	tests/unit/test_wake_summary
+check_PROGRAMS += $(WAKE_TESTS)
+TESTS += $(WAKE_TESTS)
+WAKE_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
+WAKE_TEST_LDADD = libwake.la $(CMOCKA_LIBS) -lm
+tests_unit_test_wake_csv_CFLAGS = $(WAKE_TEST_CFLAGS)
+tests_unit_test_wake_csv_LDADD = $(WAKE_TEST_LDADD)
+tests_unit_test_wake_steps_CFLAGS = $(WAKE_TEST_CFLAGS)
+tests_unit_test_wake_steps_LDADD = $(WAKE_TEST_LDADD)
+tests_unit_test_wake_summary_CFLAGS = $(WAKE_TEST_CFLAGS)
+tests_unit_test_wake_summary_LDADD = $(WAKE_TEST_LDADD)
+endif
