@@ -46,11 +46,15 @@ libcommand_la_SOURCES = \
 	src/tool/top_json.c \
 	src/tool/top_table.c \
 	src/tool/values.c src/tool/values.h \
+	src/tool/wake.c src/tool/wake.h \
+	src/tool/wake_json.c \
+	src/tool/wake_plot.c \
+	src/tool/wake_text.c \
 	src/tool/window.c src/tool/window.h \
 	src/tool/workers.c src/tool/workers.h
 libcommand_la_CPPFLAGS = $(AM_CPPFLAGS) -DPLUGINDIR='"$(plugindir)"'
 libcommand_la_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
-libcommand_la_LIBADD = libmap.la libregion.la libcycles.la $(YAJL_LIBS) -lm
+libcommand_la_LIBADD = libmap.la libwake.la libregion.la libcycles.la $(YAJL_LIBS) -lm
 bashcompletiondir = $(datadir)/bash-completion/completions
 dist_bashcompletion_DATA = src/tool/completion/percore
 zshcompletiondir = $(datadir)/zsh/site-functions

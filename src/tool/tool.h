@@ -26,7 +26,7 @@ enum {
 
 extern const struct command load_command, regions_command, top_command,
     dump_command, map_command, reset_command, check_command, clock_command,
-    soak_command, doctor_command;
+    soak_command, wake_command, doctor_command;
 
 /* ---------------------------------------------------------------------------
  * Messages, on stderr

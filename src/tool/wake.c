@@ -293,7 +293,7 @@ static int wake_main(int argc, char **argv) {
 const struct command wake_command = {
     .name = COMMAND,
     .summary = "measure how fast an idle core wakes",
-    .words = "[CORE]",
+    .usage = "CORE | --from FILE | --compare FILE FILE [OPTION]...",
     .about =
         "Arms timers on a core and measures how long after the programmed time "
         "the core runs again, for each idle state that it was in. Interrupts "

@@ -14,5 +14,7 @@ libwake_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
-src/wake/libwake_la-collect.lo: src/wake/wake.lskel.h
+# A variable, because automake takes a rule for an object as its compile rule.
+wake_object = src/wake/libwake_la-collect.lo
+$(wake_object): src/wake/wake.lskel.h
 endif

@@ -55,6 +55,7 @@ int wake_idle(struct bpf_raw_tracepoint_args *args) {
 
 SEC("raw_tp/local_timer_entry")
 int wake_interrupt(void *context) {
+  (void)context;
   __u64 now = bpf_ktime_get_ns();
   struct wake_probe *probe = probe_of_this_core();
   if (probe)
@@ -108,6 +109,7 @@ static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
 }
 
 static int on_timer(void *map, __u32 *key, struct timer *timer) {
+  (void)map, (void)key;
   struct wake_probe *probe = probe_of_this_core();
   if (probe && !probe->stop)
     arm(probe, timer);
@@ -117,6 +119,7 @@ static int on_timer(void *map, __u32 *key, struct timer *timer) {
 /* Is run on the measured core. */
 SEC("syscall")
 int wake_begin(void *context) {
+  (void)context;
   __u32 key = 0;
   struct wake_probe *probe = probe_of_this_core();
   struct timer *timer = bpf_map_lookup_elem(&timers, &key);
