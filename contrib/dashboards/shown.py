@@ -1,4 +1,4 @@
-"""What the dashboards show, said once for all stores. A new row is a Row with
+"""What the dashboards show, described once for all stores. To add a row, add a Row with
 Panels of Series."""
 
 
@@ -6,9 +6,9 @@ class Series:
     """Some values of percore. `instance` is a core, a set of cores or what a
     wildcard matches: `$core` and `$set` are chosen at the top of the dashboard.
     `legend` is text, or words that tell the series apart: host, instance,
-    type_instance, and of a region field or plugin (region, table and field).
-    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin`
-    says how values are joined when there are more than pixels. `over` (sum or mean)
+    type_instance, and, for a region, field or plugin (region, table and field).
+    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin` says
+    how values are combined if there are more values than pixels. `over` (sum or mean)
     joins all series of one legend.
     """
 
@@ -23,7 +23,7 @@ class Series:
 
     @property
     def words(self):
-        """Of the legend; empty if the legend is text."""
+        """The words of the legend; empty if the legend is text."""
         words = self.legend.split()
         return words if all(word in self.WORDS for word in words) else []
 
@@ -33,8 +33,8 @@ class Series:
 
 
 class Panel:
-    """In a table each series is a column, called by its `columns`: a dict of
-    reducer and name for each series."""
+    """In a table each series gives the columns in its entry of `columns`: a dict from
+    reducer to the column's name."""
 
     def __init__(self, kind, title, series, size, description, unit='none', **more):
         self.kind, self.title, self.series, self.size = kind, title, series, size
@@ -58,7 +58,7 @@ def percent(instance, name, **more):
 
 
 def own(names, **more):
-    """percore's own figures: a gauge, or several."""
+    """percore's own figures: one gauge or several."""
     return Series('self', 'gauge', names, **more)
 
 
@@ -68,8 +68,9 @@ def averages(instance, type_instance=''):
                                   ('longterm', '15 min'))]
 
 
-# A store gets names and numbers, and no units. So a field's unit is taken from its
-# name: (pattern, unit of a value, unit of its rate). The last that fits counts.
+# A store gets names and numbers but no units, so a field's unit is derived from its
+# name: (pattern, unit of a value, unit of its rate). The last pattern that matches
+# wins.
 FIELD_UNITS = (
     ('time|delay|latency|_ns', 'ns', 'ns'),
     ('_us', 'µs', 'µs'),
