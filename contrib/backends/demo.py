@@ -230,7 +230,7 @@ def describe(demo, serve):
             for name in dashboards:
                 say(f'\n  {name}: {serve(built, name)}')
         except subprocess.CalledProcessError:
-            say('               npm could not install them; the database has the values nevertheless.')
+            say('               npm could not install them; the values are stored nevertheless.')
     say('\nEverything listens on loopback only. Press Ctrl-C to end it.')
 
 

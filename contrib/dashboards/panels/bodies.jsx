@@ -48,8 +48,7 @@ function Curves({ panel, frames, range, width, height }) {
   );
 }
 
-/* Green, yellow, red: ColorBrewer's RdYlGn reversed, as in Grafana's heat map.
- * */
+/* Green, yellow, red: ColorBrewer's RdYlGn reversed, as in Grafana's heat map. */
 const SCALE = [[26, 152, 80], [145, 207, 96], [217, 239, 139], [254, 224, 139], [252, 141, 89], [215, 48, 39]];
 function colour(share) {
   const at = Math.min(Math.max(share, 0), 1) * (SCALE.length - 1);
