@@ -60,8 +60,8 @@ class FastPath:
 
 
 class Tally:
-    """A file with the number of packets that a runner has begun to count. The
-    file outlives a producer that is killed."""
+    """A file with the number of packets that a runner has begun to count. The file
+    survives if the producer is killed."""
 
     def __init__(self, path):
         self.path = path
