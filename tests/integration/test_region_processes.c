@@ -23,8 +23,7 @@
 
 enum { FRAME = 64, NOBODY = 65534 };
 
-/* How long an operation may take; much longer than usual, for a busy machine.
- */
+/* How long an operation may take: much longer than usual, for busy machines. */
 enum { AT_LAST_MS = 30000 };
 #define AT_LAST_NS (AT_LAST_MS * UINT64_C(1000000))
 
@@ -578,8 +577,7 @@ static int in_child(void (*what)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-/* Starts a producer, reads its region, and kills it. `what` describes the
- * case. */
+/* Starts a producer that first calls `what`, reads its region, and kills it. */
 static void read_producer_after(void (*what)(void)) {
   int say[2], ask[2];
   char byte;

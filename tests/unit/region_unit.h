@@ -40,7 +40,7 @@ struct region_reader *unit_connect(void);
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
 
-/* The value of a column that tools show. */
+/* Returns the value that tools show for a column. */
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
                     uint32_t column);
 

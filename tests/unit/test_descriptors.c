@@ -11,8 +11,8 @@
 
 #define OPENED 600
 
-/* Runs a test in a child, so that its limit and descriptors do not affect
- * others. Closes all descriptors from 3 on first, because the process may have
+/* Runs a test in a child, so that its limit and descriptors do not affect other
+ * tests. Closes all descriptors from 3 on first, because the process may have
  * any. */
 static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   pid_t child = fork();

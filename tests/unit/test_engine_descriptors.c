@@ -1,4 +1,5 @@
-/* Counters need descriptors, which are scarce in a process. */
+/* Counters need descriptors, and the number of descriptors of a process is
+ * limited. */
 #include "unit.h"
 
 #include "play.h"

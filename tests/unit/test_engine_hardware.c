@@ -257,7 +257,8 @@ static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
-  /* at 0, 1, 3, 7, 15, 31, 63 s, then every 60 s: 120 more in two hours */
+  /* tries at 0, 1, 3, 7, 15, 31, 63 s, then every 60 s: 120 more in two
+   * hours */
   int before = play.fake->perf_opens;
   play_seconds(&play, 63);
   int first = play.fake->perf_opens - before;
@@ -279,7 +280,7 @@ static void a_success_resets_the_wait_between_tries(void **state) {
   play_start_mperf(&play, 2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
-  play_seconds(&play, 600); /* by now it is tried once a minute */
+  play_seconds(&play, 600); /* by now there is one try per minute */
   play.fake->cores[1].read_error = 0;
   play_seconds(&play, 62);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);

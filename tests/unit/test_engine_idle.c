@@ -24,7 +24,7 @@ static void load_is_wall_time_less_idle_time(void **state) {
   play_end(&play);
 }
 
-/* Runs most of each tick and sleeps over the tick itself. */
+/* Runs for most of each tick and sleeps while the tick comes. */
 static void work_that_evades_the_tick_is_seen(void **state) {
   (void)state;
   struct play play;
@@ -291,7 +291,7 @@ static void windows_under_two_ticks_become_part_of_the_next(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * /proc/stat that describes other cores, or is missing
+ * /proc/stat describes other cores, or is missing
  */
 
 static void
@@ -335,7 +335,7 @@ static void a_malformed_row_affects_only_its_core(void **state) {
   play_end(&play);
 }
 
-/* Then both files agree, but describe the container. */
+/* Now both files agree, but they describe the container. */
 static void
 lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   (void)state;

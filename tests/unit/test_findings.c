@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bare-metal machine where all is well, two cores, collectd and plugin. */
+/* A bare-metal machine without faults: two cores, collectd and the plugin. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -154,7 +154,7 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   assert_non_null(strstr(finding->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "CAP_PERFMON")->verdict, VERDICT_MISSING);
   assert_non_null(strstr(find(&findings, "mperf")->advice, "CAP_PERFMON"));
-  /* Nobody named an event. */
+  /* No event is configured. */
   assert_null(strstr(find(&findings, "event")->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "event")->verdict, VERDICT_NOTE);
   facts.core_pmu = facts.has_mperf = false;
@@ -278,7 +278,7 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
       strstr(find(&findings, "running")->advice, "systemctl start collectd"));
 }
 
-/* What /proc shows of two processes, the second a child of the first. */
+/* The files in /proc of two processes, the second a child of the first. */
 static void the_running_collectd_is_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;

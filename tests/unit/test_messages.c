@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the page shows of these messages. */
+/* Returns the part of these messages that the page shows. */
 static char *shown(struct messages *messages, int width) {
   char *out = NULL;
   size_t size;

@@ -90,7 +90,7 @@ static int64_t own(const char *name) {
   return value->type == REGION_DERIVE ? value->derive : (int64_t)value->gauge;
 }
 
-/* Starts the watch long after everything that was created before. */
+/* Starts the watch long after everything was created. */
 static void start_long_after(const char *lines) {
   began_ns = boottime_ns();
   start_watch(lines);
@@ -134,7 +134,7 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
   assert_count(SUM, "all", "other", 77);
 }
 
-/* All rows count about the same, and another one leads in each round. */
+/* All rows count about the same, and another row leads in each round. */
 static void rows_that_count_alike_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -513,7 +513,7 @@ static void gauges_of_other_are_left_out_if_one_of_several_instances_restarts(
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-/* The last value of a core's counter; the previous value if the counter is not
+/* Returns the last value of a core's counter, or `before` if the counter is not
  * shown. */
 static int64_t last_on_core_1(const char *row, int64_t before) {
   const struct region_value *value =
@@ -738,7 +738,7 @@ static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
                    0);
   name_rows(served[1], 20);
   play_round(SECOND);
-  remove_rows(region, 0, 4); /* give room to rows that now lose theirs */
+  remove_rows(region, 0, 4); /* give the room to rows that now lose it */
   play_round(SECOND);
   for (int i = 0; i < 20; i++) {
     char name[16];
@@ -784,7 +784,7 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
               "</Table>\n</Region>\n");
   play_round(SECOND);
   assert_int_equal(sum_of_rows(SUM), 200);
-  play_round(SECOND); /* with the share that other tables leave */
+  play_round(SECOND); /* including the share that other tables leave */
   int64_t other = find(SUM, "all", "other")->derive;
   count(region, "f19", 5);
   play_round(SECOND);
@@ -1230,7 +1230,7 @@ static void a_removed_row_is_shown_once_more(void **state) {
 }
 
 /* All snapshots so far were dispatched, except those in a mask whose bit 0 is
- * the last one. */
+ * the last snapshot. */
 static void dispatched_but(uint64_t dropped) {
   host_dispatched = snapshot->number;
   host_before_it = ~dropped;

@@ -133,8 +133,8 @@ static void a_name_that_another_process_has_taken_is_left_alone(void **state) {
 
 enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
 
-/* Creates the region as this user in a child process, which then ends as told.
- * Returns the errno of percore_create, or 0. */
+/* Creates the region as this user in a child process, which then ends in the
+ * given way. Returns the errno of percore_create, or 0. */
 static int serve_as(uid_t user, bool orderly) {
   int says[2], error = -1;
   assert_return_code(pipe(says), errno);
