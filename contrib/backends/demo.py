@@ -172,7 +172,7 @@ class Demo:
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
-        """Whether each store has received a load."""
+        """Returns whether each store has received a load."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
                                         f'collectd.{HOST}.percore.*.percent.busy') as answer:

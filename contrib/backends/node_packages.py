@@ -7,8 +7,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Why npm packages are not available, or None. Installs those of `source`, if
-    given, to find out."""
+    """Returns the reason why npm packages are unavailable, or None. Installs the
+    packages of `source`, if given, to find out."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'

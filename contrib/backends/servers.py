@@ -18,7 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLLECTD_SAMPLES = os.path.join(HERE, os.pardir, 'collectd')
-DEBIAN_PYTHON = '/usr/bin/python3'  # graphite is installed for this one
+DEBIAN_PYTHON = '/usr/bin/python3'  # Debian's graphite needs Debian's Python
 TYPES_DB = '/usr/share/collectd/types.db'
 
 # The program of each server, and the Debian package that contains it.
@@ -75,13 +75,14 @@ def free_port():
 
 
 def is_udp_bound(port):
-    """Whether a process receives datagrams on this port of loopback."""
+    """Returns whether a process receives datagrams on this port of loopback."""
     with open('/proc/net/udp') as table:
         return any(line.split()[1] == f'0100007F:{port:04X}' for line in list(table)[1:])
 
 
 def end_with_parent():
-    """Called in the child: ends it when the parent ends, even by a kill."""
+    """Called in the child: makes the child end with its parent, even if the parent is
+    killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 

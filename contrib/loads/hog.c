@@ -89,7 +89,7 @@ static bool pin(int core) {
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* May fail; if permitted, no other task runs while this one is busy. */
+  /* This may fail. If it is permitted, no other task runs while hog is busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;

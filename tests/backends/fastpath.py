@@ -11,7 +11,7 @@ PORT, PACKETS = 1, 0  # table and column of its schema 1
 
 
 def missing(context):
-    """Why the producer is unavailable, or None."""
+    """Returns the reason why the producer is unavailable, or None."""
     if not context.plugin_folder:
         return 'percore.so is not built'
     if not os.access(program(context), os.X_OK):

@@ -117,7 +117,7 @@ class Restarts:
 
     @property
     def second_collectd(self):
-        """The first second with a value of this process and none of the previous."""
+        """The first second with values of the second collectd only."""
         return int(self.restarted) + 1
 
     @property

@@ -365,8 +365,8 @@ class Collectd:
         return end - begin - late
 
     def own_shutdown(self):
-        """After stop(): how long percore's shutdown took according to the
-        probes "before" and "after", less the machine's delays."""
+        """To be called after stop(). Returns how long percore's shutdown took according
+        to the probes "before" and "after", less the machine's delays."""
         times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", self.log()))
         before, after = float(times["before"]), float(times["after"])
         check(after >= before, "the probes are in the wrong order")

@@ -168,7 +168,7 @@ def stops_in_time():
 
 
 def is_running(pid):
-    """Whether the process runs. A zombie does not."""
+    """Returns whether the process runs. A zombie does not run."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"

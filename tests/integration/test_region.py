@@ -55,7 +55,7 @@ def sum_of(collectd, prefix):
 
 
 def told(collectd, text):
-    """How often percore itself logged this text."""
+    """Returns how often percore itself logged this text."""
     return sum(line.startswith("percore: ") and text in line
                for line in collectd.log().splitlines())
 

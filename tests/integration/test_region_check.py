@@ -114,7 +114,7 @@ def reused(region):
 
 
 def levels_removed(region):
-    """Without births a PER_CORE table may have levels; its rows stay."""
+    """Without births a PER_CORE table may have levels, but its rows cannot be removed."""
     level_in_rows(region)
     without_births(region, WORKER)
     region.name(WORKER, 0, b"w0")

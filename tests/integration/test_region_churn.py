@@ -416,8 +416,8 @@ def filtered():
         region("fasttop", table=wanted + ['Top 20 "packets"'])])
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
-        # Each of 100 free rows is reused once in several intervals, or 20 times
-        # in one.
+        # Each of 100 free rows is reused once in several intervals, or 20 times in one
+        # interval.
         producers = {name: Churner(
             runtime, name, rows=1000, live=900, packets=20000, pool=90000,
             reuses=40 if name.startswith("slow") else 4000)

@@ -53,8 +53,9 @@ static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 struct producer {
   pid_t pid;
-  int said;  /* from it: one byte when it runs, its total when stopped */
-  int asked; /* to it: closed to make it stop */
+  int said;  /* the child's messages: a byte when it runs, its total at the end
+              */
+  int asked; /* closing it makes the child stop */
 };
 
 struct worker {

@@ -107,7 +107,7 @@ class Try:
         return bool(busy) and busy[-1].time >= self.end + 1
 
     def disturbed(self, most=QUIET_MAX):
-        """Whether the try was, or may have been, disturbed."""
+        """Returns whether the try was, or may have been, disturbed."""
         return (self.others is None or self.others > most
                 or self.stolen > QUIET_MAX)
 
@@ -224,9 +224,9 @@ def within(points, cost=0):
 
 
 def within_but_for(points, wakes_per_second):
-    """The same, or percore is right less the cost of waking the burner this
-    often. If necessary the cost is measured again, because it depends on the
-    host's other load."""
+    """A judge: percore is right, with or without the cost of waking the burner this
+    often. If necessary the cost is measured again, because it depends on the host's
+    other load."""
     def judge(one):
         why = within(points)(one)
         for again in (False, True):

@@ -167,7 +167,7 @@ def check_languages(compiler, language, stds, warnings):
 
 
 def without_addresses(code):
-    """The code with symbolic jump targets only, and without padding."""
+    """Returns the code with only symbolic jump targets, and without padding."""
     return [re.sub(r"\b[0-9a-f]+ (?=<)", "", line) for line in code
             if not re.match(r"(data16 |cs )*nop|xchg +%ax,%ax", line)]
 

@@ -41,7 +41,7 @@ def numbers(identifier):
 
 
 def away():
-    """Pairs of times between which core 1 was offline."""
+    """Returns pairs of times between which core 1 was offline."""
     gone = [time for time, text in marks if text.startswith("gone")]
     back = [time for time, text in marks if text.startswith("back")]
     check(len(gone) == 3 and len(back) == 3, "the guest did not set core 1 offline")
@@ -53,12 +53,12 @@ def at(text):
 
 
 def lateness():
-    """The lateness of each interval, by the time of its values."""
+    """Returns the lateness of each interval, keyed by the time of its values."""
     return dict(numbers("percore_host-self/duration-lateness"))
 
 
 def intervals_after(time, count):
-    """The ends of the next intervals, including their lateness."""
+    """Returns the ends of the next intervals, including their lateness."""
     return sorted(each for each in lateness() if each > time)[:count]
 
 

@@ -329,7 +329,7 @@ static void an_error_of_the_read_is_returned(void **state) {
   perf_group_close(&group, &fake->machine);
 }
 
-/* A perf_read that returns these words. */
+/* A fake perf_read that returns these words. */
 static struct {
   uint64_t word[8];
   size_t size;

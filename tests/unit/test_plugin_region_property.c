@@ -508,7 +508,7 @@ static unsigned from_environment(const char *name, unsigned otherwise) {
   return text != NULL ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-static void what_the_stores_have_is_what_was_counted(void **state) {
+static void the_stores_have_exactly_the_true_counts(void **state) {
   (void)state;
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
@@ -518,7 +518,7 @@ static void what_the_stores_have_is_what_was_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_the_stores_have_is_what_was_counted),
+      cmocka_unit_test(the_stores_have_exactly_the_true_counts),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

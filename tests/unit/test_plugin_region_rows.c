@@ -252,7 +252,7 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_count(SUM, "all", "c", 205);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
-  count(region, "c", 103); /* not read before the row is reused */
+  count(region, "c", 103); /* no read before the row is reused */
   remove_row(region, "c");
   count(region, "new", 4);
   play_round(SECOND); /* the last counts of the shown row are its own */
@@ -296,7 +296,7 @@ static void counts_of_unseen_objects_are_in_other(void **state) {
   (void)state;
   struct percore_region *region = begin_full_table("");
   count(region, "a", 10);
-  for (int i = 0; i < 100; i++) { /* c, then 99 others that come and go */
+  for (int i = 0; i < 100; i++) { /* c, then 99 other rows that come and go */
     char name[16];
     snprintf(name, sizeof(name), "x%d", i);
     count(region, i == 0 ? "c" : name, 7);
@@ -404,7 +404,7 @@ static void other_continues_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "b", 100);
   assert_count(SUM, "all", "other", 53);
   count(region, "x", 1);
-  play_round(SECOND); /* b was removed, and x has its place */
+  play_round(SECOND); /* b was removed, and x has taken its place */
   assert_none(SUM, "all", "b");
   count(region, "x", 1);
   play_round(SECOND);
@@ -422,8 +422,7 @@ static void instances_share_a_row_of_one_name(void **state) {
   for (int i = 0; i < 4; i++)
     row_of(west, 0, (const char *[]){"a", "b", "d", "c"}[i]);
   play_round(SECOND);
-  play_round(
-      SECOND); /* the other instance finds names that one instance shows */
+  play_round(SECOND); /* each instance learns the names of the other */
   count(east, "a", 100);
   count(east, "b", 90);
   count(west, "c", 80);
@@ -464,8 +463,8 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   count(region, "b", 10);
   count(region, "d", 100);
   play_round(SECOND);
-  assert_none(SUM, "all",
-              "c"); /* b has its place, and begins in the next round */
+  /* b has taken its place, and begins in the next round. */
+  assert_none(SUM, "all", "c");
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 17);
   play_round(SECOND);
   assert_true(gauge("percore_host_unit_flow_open", "all", "b") == 2);
@@ -1163,7 +1162,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   start_watch(TOP);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
-  end_producer(0); /* takes two rounds; `few` needs only the first */
+  end_producer(0); /* takes two rounds; `few` needs only one */
   tables[1].field_count--;
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)

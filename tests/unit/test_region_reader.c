@@ -265,7 +265,8 @@ static void an_account_continues_when_its_row_is_added_again(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
-  count(&counting, row, 5); /* The reader sees it only as a removed row. */
+  count(&counting, row,
+        5); /* The reader sees the row only after its removal. */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
@@ -639,7 +640,8 @@ static void the_claims_of_a_region_are_charged_to_its_allowance(void **state) {
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* No handle is left, except for the next region in its place. */
+  /* Nothing is left but the share of this region, which its successor reuses.
+   */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);

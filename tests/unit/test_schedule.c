@@ -49,7 +49,7 @@ static uint64_t wait_of(const struct play *play) {
                           play->realtime_ns);
 }
 
-/* Runs for a time; each wake is late by late_ns. */
+/* Runs for a given time; each wake-up is late by late_ns. */
 static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
   uint64_t end_ns = play->monotonic_ns + ns;
   for (;;) {
@@ -100,7 +100,7 @@ static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   }
 }
 
-/* Wakes that are late by up to 1 % of the interval neither lose nor move a
+/* Wake-ups that are late by up to 1 % of the interval neither lose nor move a
  * stamp. */
 static void a_little_jitter_does_not_change_the_stamps(void **state) {
   (void)state;
