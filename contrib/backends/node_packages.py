@@ -41,6 +41,6 @@ def install(source, name):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         os.rename(partial, folder)
-    except OSError:  # another process has created it meanwhile
+    except OSError:  # another process has created the folder meanwhile
         shutil.rmtree(partial)
     return folder

@@ -50,7 +50,7 @@ def build():
     shutil.copy(os.path.join(SOURCE, 'index.html'), partial)
     try:
         os.rename(partial, page)
-    except OSError:  # another process has created it meanwhile
+    except OSError:  # another process has created the folder meanwhile
         shutil.rmtree(partial)
     return page
 

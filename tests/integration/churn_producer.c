@@ -115,7 +115,7 @@ typedef _Atomic uint64_t place_t;
 
 struct worker {
   pthread_t thread;
-  int core; /* -1: has no slot */
+  int core; /* -1: the thread has no slot */
   percore_slot_t slot;
   uint64_t random;
   uint64_t next_key;

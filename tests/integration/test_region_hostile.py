@@ -148,7 +148,7 @@ def servers(memory, size):
         while True:
             send_fds(peer, hello(size), [null] * MOST_PASSED)
 
-    def drip(peer):  # message after message, but never an expected one
+    def drip(peer):  # sends HELLO again and again
         send_fds(peer, hello(size), [memory])
         while True:
             time.sleep(INTERVAL / 3)
@@ -215,9 +215,9 @@ def start_good():
 
 
 def hostile_regions():
-    """Regions of changed bytes, which may change while they are read, are
-    refused or read as far as possible; another region is still read, collectd leaks no
-    descriptor and stops in time"""
+    """Regions with changed bytes, which may even change during a read, are refused or
+    read as far as possible; another region is still read, collectd leaks no descriptor
+    and stops in time"""
     chance = random.Random(1)
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:

@@ -17,7 +17,7 @@
 
 struct watch {
   struct engine *engine;
-  struct machine *machine; /* ours, unless the options brought one */
+  struct machine *machine; /* our machine, unless the options have one */
   char *said;              /* all lines of the journal */
   size_t said_len;
   uint64_t slowest_ns; /* longest sample since this was set to 0 */

@@ -162,7 +162,8 @@ void fake_machine_load(struct fake_machine *fake, double load);
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
 /* The core of the n-th descriptor ever opened. */
 int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
-/* How many descriptors are open on all cores, including those of others. */
+/* How many descriptors are open on all cores, including descriptors that others
+ * hold. */
 long fake_machine_used(const struct fake_machine *fake);
 
 /* A journal that keeps its lines. */

@@ -576,7 +576,7 @@ static void values_that_are_switched_off_are_left_out(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Time and number
+ * Times and the number of values
  */
 
 static void the_time_of_values_always_increases(void **state) {

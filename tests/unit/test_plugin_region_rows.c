@@ -1505,7 +1505,7 @@ static void refused_rows_and_slots_are_reported(void **state) {
   assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
   start_long_after("");
   play_round(SECOND);
-  assert_int_equal(own("row_adds_refused"), 0); /* too long ago */
+  assert_int_equal(own("row_adds_refused"), 0); /* these counts are too old */
   assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
   assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
   percore_slot_t slots[3];
