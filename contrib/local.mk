@@ -1,4 +1,4 @@
-# What is around the plugin, the command and the library: files for systemd,
+# Everything around the plugin, the command and the library: files for systemd,
 # documents, examples, packages, and the programs of contrib/demo.
 EXTRA_DIST += \
 	.ci/run \
@@ -24,7 +24,7 @@ systemddropindir = $(systemdsystemunitdir)/collectd.service.d
 systemddropin_DATA = contrib/collectd/collectd.service.d/percore.conf
 endif
 
-# Every sample, so that none is forgotten here.
+# A wildcard, so that no sample is forgotten here.
 dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
 examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# What contrib/demo, contrib/check and contrib/debian have in common: packages, and a
+# Code shared by contrib/demo, contrib/check and contrib/debian: packages, and a
 # build that leaves the checkout as it was. Source it under `set -euo pipefail`.
 
 # Everything that ./configure looks for, and what builds it.
@@ -35,8 +35,8 @@ apt_get() {
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
 }
 
-# Gets the lists of packages. apt-get waits for dpkg's lock, but not for the lock of
-# the lists, which Debian's own timer takes now and then: wait up to 5 minutes.
+# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the
+# lists, which Debian's own timer sometimes holds: waits up to 5 minutes.
 update_lists() {
   local log=$1 output status tries=3 waits=30
   while true; do
@@ -46,7 +46,7 @@ update_lists() {
     [[ $status -ne 0 ]] || return 0
     if [[ $output == *lists/lock* && $waits -gt 0 ]]; then
       [[ $waits -lt 30 ]] ||
-        printf 'Waiting for someone else who gets the lists of packages\n'
+        printf 'Another process is updating the package lists; waiting\n'
       waits=$((waits - 1))
       sleep 10
     elif [[ $output != *lists/lock* && $tries -gt 1 ]]; then
@@ -59,23 +59,23 @@ update_lists() {
   done
 }
 
-# Says which of the packages are missing, then installs them.
+# Prints the names of missing packages, then installs them.
 install_missing() {
   local log=$1 package missing=()
   shift
   command -v dpkg-query >/dev/null ||
-    die "this is no Debian; it needs what Debian calls: $*"
+    die "cannot install packages: this is not Debian; install what Debian calls: $*"
   for package in "$@"; do
     is_installed "$package" || missing+=("$package")
   done
   [[ ${#missing[@]} -gt 0 ]] || return 0
   [[ $(id -u) -eq 0 ]] || command -v sudo >/dev/null ||
-    die "needs root for: apt-get install --no-install-recommends ${missing[*]}"
+    die "missing packages: only root can install them; run: apt-get install --no-install-recommends ${missing[*]}"
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
-  update_lists "$log" || die "cannot get the lists of packages"
+  update_lists "$log" || die "apt-get cannot update the package lists"
   quietly "$log" apt_get install --no-install-recommends "${missing[@]}" || {
-    # The mirror may have had newer ones since.
-    printf 'Once more, with new lists of packages\n'
+    # The mirror may have newer packages than the lists.
+    printf 'Trying again with new package lists\n'
     update_lists "$log" &&
       quietly "$log" apt_get install --no-install-recommends "${missing[@]}"
   } || die "cannot install: ${missing[*]}"
@@ -88,7 +88,7 @@ copy_source() {
   mkdir -p "$to"
   # A tarball may have been unpacked inside a checkout, even a checkout of percore.
   if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
-    # Tracked files and new ones that are not ignored; not those deleted.
+    # Tracked files and new files that are not ignored, but no deleted files.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |
       while IFS= read -r -d '' file; do
         [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
@@ -99,13 +99,14 @@ copy_source() {
   fi
 }
 
-# configure_tree SOURCE BUILD LOG CONFIGURE-OPTION...: 0, or 1 and said why.
+# configure_tree SOURCE BUILD LOG CONFIGURE-OPTION...: returns 0, or 1 after printing
+# why.
 configure_tree() {
   local source=$1 build=$2 log=$3
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # Configured with other options last time: nothing of that build can be used.
+  # The last build had other options: none of its files can be used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then
@@ -114,7 +115,7 @@ configure_tree() {
   fi
 }
 
-# The same, and make.
+# Configures and builds.
 build_tree() {
   configure_tree "$@" || return
   quietly "$3" make -C "$2" -j"$(nproc)"

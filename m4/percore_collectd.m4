@@ -2,8 +2,8 @@
 # ----------------
 # Finds collectd's plugin headers and its plugin directory. collectd ships no
 # pkg-config file, and headers that are present may still not compile (they
-# drag in other headers of the daemon), so this compiles and does not look.
-# Sets COLLECTD_CPPFLAGS and plugindir.
+# drag in other headers of the daemon), so this macro compiles a test program instead of
+# looking for files. Sets COLLECTD_CPPFLAGS and plugindir.
 AC_DEFUN([PERCORE_COLLECTD], [
   AC_ARG_WITH([collectd],
     [AS_HELP_STRING([--with-collectd=DIR],

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """percore on this machine, with a real Graphite, InfluxDB or Prometheus and its
-dashboard, until Ctrl-C. contrib/demo --graphite, --influxdb and --prometheus build
-what is needed and call it:
+dashboard, until Ctrl-C. contrib/demo --graphite, --influxdb and --prometheus build what
+is needed and call this program:
 
     demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
             [--prometheus] [--simulate CORES] [--fleet HOSTS] [--seconds N] [--pictures DIR]
@@ -62,8 +62,8 @@ def collectd_folder():
 
 
 def wave(core, cores):
-    """Keeps a core busy for a share of the time that rises and falls every two
-    minutes; each core is a little later than the previous core."""
+    """Keeps a core busy for a share of the time that rises and falls every two minutes;
+    the waves of the cores follow each other with a small delay."""
     os.sched_setaffinity(0, [core])
     os.nice(19)
     slice_s = 0.05
@@ -154,7 +154,7 @@ class Demo:
             'Port "9103"': f'Port "{self.exporter_ports[number]}"'})
 
     def start_fleet(self, hosts):
-        """Made-up hosts, whose values go through a real collectd."""
+        """Simulated hosts, whose values go through a real collectd."""
         collectd = self.stack.collectd(self.with_exporter(1), name='collectd-fleet',
                                        interval=FLEET_INTERVAL_S)
         process = multiprocessing.Process(target=feed, args=(Unixsock(collectd), hosts),
@@ -164,7 +164,7 @@ class Demo:
         return process
 
     def graphite_address(self, refresh_s=5):
-        """Saves the dashboard in Graphite, and returns its address."""
+        """Saves the dashboard in Graphite and returns its URL."""
         state = graphite_dashboard.of_host(HOST)
         state['timeConfig']['relativeStartQuantity'] = str(MINUTES)
         state['defaultGraphParams']['from'] = f'-{MINUTES}minutes'
@@ -172,7 +172,7 @@ class Demo:
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
-        """Whether each store has received a load."""
+        """Returns whether each store has received a load."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
                                         f'collectd.{HOST}.percore.*.percent.busy') as answer:
@@ -205,7 +205,7 @@ def say(text=''):
 
 
 def describe(demo, serve):
-    """Prints the addresses to open."""
+    """Prints the URLs to open."""
     if demo.graphite:
         say(f'\n  Graphite:  {demo.graphite_address()}')
     dashboards = []
@@ -230,8 +230,8 @@ def describe(demo, serve):
             for name in dashboards:
                 say(f'\n  {name}: {serve(built, name)}')
         except subprocess.CalledProcessError:
-            say('               npm could not install them; the values are there all the same.')
-    say('\nAll of it is on loopback and ends at Ctrl-C.')
+            say('               npm could not install them; the values are stored nevertheless.')
+    say('\nEverything listens on loopback only. Press Ctrl-C to end it.')
 
 
 def main():
@@ -242,7 +242,7 @@ def main():
     parser.add_argument('--graphite', action='store_true')
     parser.add_argument('--influxdb', action='store_true')
     parser.add_argument('--prometheus', action='store_true')
-    parser.add_argument('--fleet', type=int, metavar='HOSTS', help='add made-up hosts')
+    parser.add_argument('--fleet', type=int, metavar='HOSTS', help='add simulated hosts')
     parser.add_argument('--simulate', type=int, metavar='CORES',
                         help='show a simulated host with at least 8 cores instead')
     parser.add_argument('--seconds', type=float, default=math.inf)

@@ -37,7 +37,7 @@ class Core:
 
 class FakeHost:
     def __init__(self, cores, nodes=1):
-        # In memory, because on a disk a rename may have to wait.
+        # The files are in memory, because on a disk a rename may have to wait.
         memory = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None
         self.root = tempfile.mkdtemp(prefix='percore-host-', dir=memory)
         self.cores, self.nodes = cores, nodes
@@ -109,9 +109,8 @@ class FakeHost:
                 self._write(f'{folder}/usage', f'{self.usage if share else 0}\n')
 
     def _drive(self):
-        """Runs in a process of its own, with priority: an update of /proc/stat
-        that comes late makes loads wrong. C-states are many files, and may be a
-        little late."""
+        """Runs in a process of its own, with priority: a late update of /proc/stat
+        makes loads wrong. C-states have many files, which may be slightly late."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         try:

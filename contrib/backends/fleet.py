@@ -1,11 +1,11 @@
-"""Many made-up hosts: the values that percore would dispatch for each of them, as
-numbers that are made here, for a real collectd that takes them by unixsock."""
+"""Many simulated hosts: invented values, such as percore would dispatch for each host,
+for a real collectd that accepts them through its plugin unixsock."""
 import math
 import random
 import statistics
 
-# Name, and how many of ten hosts are such: the gateways poll on a quarter of their
-# cores, the batch hosts are nearly full.
+# The kind of a host, and how many of ten hosts are of this kind: gateways poll on a
+# quarter of their cores, batch hosts are nearly full.
 KINDS = (('web', 6), ('gateway', 3), ('batch', 1))
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Saves contrib/dashboards/graphite-web.json in a graphite-web, once for each
-host. Give the names of hosts as Graphite has them, with `_` for dots:
+host. Give the names of hosts as Graphite stores them, with `_` instead of dots:
 
     graphite_dashboard.py URL HOST [HOST ...]
 
@@ -26,7 +26,7 @@ def of_host(host):
 
 
 def save(url, name, state):
-    """Returns the address to open."""
+    """Returns the URL to open."""
     data = urllib.parse.urlencode({'state': json.dumps({**state, 'name': name})}).encode()
     with urllib.request.urlopen(f'{url}/dashboard/save/{name}', data, timeout=60) as answer:
         result = json.load(answer)

@@ -27,7 +27,7 @@ FIND_CACHE_DURATION = 0
 FIND_TOLERANCE = 0
 DEFAULT_XFILES_FACTOR = 0
 
-# Anybody may save a dashboard.
+# Anyone may save a dashboard.
 DASHBOARD_REQUIRE_AUTHENTICATION = False
 
 DATABASES = {

@@ -57,7 +57,7 @@ try {
   for (const { source, coloured } of drawn)
     if (coloured < 100) faults.push(`no curve (${coloured} coloured pixels) in ${source}`);
   if (config.picture) {
-    // Each image keeps a frame for a while after it was loaded.
+    // Each image keeps a frame for a while after it has loaded.
     for (let i = 0; i < 25 && await page.$('.graph-img-loading'); i++) await page.waitForTimeout(200);
     await page.screenshot({ path: config.picture });
   }

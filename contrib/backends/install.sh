@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Installs packages of servers without starting their services, now or at the
-# next boot. To be sourced after contrib/setup.sh.
+# Installs server packages without starting their services, now or at the next boot.
+# Source this file after contrib/setup.sh.
 
 # The services of the packages in tests/backends/packages.
 SERVICES=(carbon-cache carbon-c-relay influxdb prometheus victoria-metrics)

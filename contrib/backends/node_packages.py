@@ -7,8 +7,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Why npm packages are not available, or None. Installs those of `source`, if
-    given, to find out."""
+    """Returns the reason why npm packages are unavailable, or None. Installs the
+    packages of `source`, if given, to find out."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'
@@ -31,7 +31,7 @@ def install(source, name):
     folder = os.path.join(cache(), 'npm', f'{name}-{version}')
     if os.path.isdir(folder):
         return folder
-    # It has another name until it is complete.
+    # The folder has a temporary name until it is complete.
     partial = f'{folder}.{os.getpid()}'
     shutil.rmtree(partial, ignore_errors=True)
     os.makedirs(partial)
@@ -41,6 +41,6 @@ def install(source, name):
                    check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         os.rename(partial, folder)
-    except OSError:  # another process was faster
+    except OSError:  # another process has created the folder meanwhile
         shutil.rmtree(partial)
     return folder

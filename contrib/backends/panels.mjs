@@ -26,7 +26,7 @@ try {
       faults.push(`console: ${message.text().slice(0, 300)}`);
   });
   page.on('response', (response) => {
-    // Only Grafana's own server has its fonts; others will do.
+    // Only Grafana's own server has Grafana's fonts; other fonts will do.
     if (response.status() >= 400 && !response.url().includes('/public/fonts/')) faults.push(`${response.status()} ${response.url()}`);
   });
   await page.goto(config.url);

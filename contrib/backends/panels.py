@@ -1,6 +1,6 @@
-"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn
-by Grafana's own components without a Grafana: for a look at the demonstration and
-for the pictures of the README. The page is contrib/dashboards/panels."""
+"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn by
+Grafana's own components without a Grafana server, for the demo and for the pictures of
+the README. The page is contrib/dashboards/panels."""
 import hashlib
 import http.server
 import json
@@ -41,7 +41,7 @@ def build():
     page = os.path.join(modules, 'site-' + digest.hexdigest()[:16])
     if os.path.isdir(page):
         return page
-    # It has another name until it is complete.
+    # The folder has a temporary name until it is complete.
     partial = f'{page}.{os.getpid()}'
     subprocess.run([os.path.join(modules, 'node_modules/.bin/esbuild'),
                     os.path.join(SOURCE, 'main.jsx'), *ESBUILD, f'--outdir={partial}'],
@@ -50,14 +50,14 @@ def build():
     shutil.copy(os.path.join(SOURCE, 'index.html'), partial)
     try:
         os.rename(partial, page)
-    except OSError:  # another process was faster
+    except OSError:  # another process has created the folder meanwhile
         shutil.rmtree(partial)
     return page
 
 
 class Server:
-    """Serves the page, what it is to show, and the store, on loopback. Without a
-    host the dashboard is one of all hosts."""
+    """Serves the page, its configuration and the store on loopback. Without a host, the
+    dashboard is that of all hosts."""
 
     def __init__(self, page, store, dashboard, host, minutes, interval_s=1):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
@@ -129,7 +129,7 @@ def look(script, config):
     return json.loads(process.stdout)
 
 
-# Which rows of each dashboard the pictures show.
+# The rows of each dashboard that the pictures show.
 PICTURES = {
     'grafana-influxdb.json': {
         'grafana-room.png': ('Which cores have room',),

@@ -18,7 +18,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLLECTD_SAMPLES = os.path.join(HERE, os.pardir, 'collectd')
-DEBIAN_PYTHON = '/usr/bin/python3'  # graphite is installed for this one
+DEBIAN_PYTHON = '/usr/bin/python3'  # Debian's graphite needs Debian's Python
 TYPES_DB = '/usr/share/collectd/types.db'
 
 # The program of each server, and the Debian package that contains it.
@@ -75,13 +75,14 @@ def free_port():
 
 
 def is_udp_bound(port):
-    """Whether a process receives datagrams on this port of loopback."""
+    """Returns whether a process receives datagrams on this port of loopback."""
     with open('/proc/net/udp') as table:
         return any(line.split()[1] == f'0100007F:{port:04X}' for line in list(table)[1:])
 
 
 def end_with_parent():
-    """Called in the child: ends it when the parent ends, even by a kill."""
+    """Called in the child: makes the child end with its parent, even if the parent is
+    killed."""
     ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
 
 
@@ -91,7 +92,7 @@ class Server:
     def __init__(self, name, directory, argv, port=None, env=None, patience=120,
                  stdin=subprocess.DEVNULL):
         self.name, self.port, self.directory = name, port, directory
-        self.udp_ports = ()  # ready() waits for these, too
+        self.udp_ports = ()  # ready() waits for these ports, too
         self.log = os.path.join(directory, name + '.log')
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
@@ -133,14 +134,14 @@ class Server:
             return ''.join(log.readlines()[-lines:])
 
     def cpu_seconds(self):
-        """Of all processes of its session."""
+        """CPU time of all processes of its session."""
         ticks = 0
         for path in glob.glob('/proc/[0-9]*/stat'):
             try:
                 with open(path) as stat:
                     fields = stat.read().rsplit(')', 1)[1].split()
             except (FileNotFoundError, ProcessLookupError):
-                continue  # it has ended
+                continue  # the process has ended
             if int(fields[3]) == self.pid:
                 ticks += int(fields[11]) + int(fields[12])
         return ticks / os.sysconf('SC_CLK_TCK')
@@ -162,7 +163,7 @@ class Server:
 
     def stop(self):
         """Ends the process. After `patience_at_end` seconds kills it and its
-        children: its data are not needed any more."""
+        children: its data are no longer needed."""
         self.terminate()
         try:
             self.process.wait(self.patience_at_end)
@@ -277,7 +278,7 @@ class Stack:
             'scrape_configs:': 'global:\n  evaluation_interval: 1s\n\nscrape_configs:'}))
 
     def prometheus(self, *exporter_ports, name='prometheus', rules=None):
-        """With the rules that are shipped, or these."""
+        """Prometheus with the shipped rules, or with `rules`."""
         folder, port = self._folder(name), free_port()
         config = self._scrape_config(folder, exporter_ports)
         self._write(folder, 'prometheus-rules.yml', rules or sample('prometheus-rules.yml'))

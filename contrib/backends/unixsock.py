@@ -1,4 +1,4 @@
-"""Puts values into a collectd by its plugin unixsock."""
+"""Puts values into a collectd through its plugin unixsock."""
 import socket
 import time
 
@@ -8,7 +8,7 @@ class Unixsock:
     AHEAD = 200
 
     def __init__(self, collectd, patience_s=60):
-        """Waits for collectd, which binds its socket a while before it listens."""
+        """Waits for collectd, which binds its socket some time before it listens."""
         deadline = time.monotonic() + patience_s
         while True:
             self.socket = socket.socket(socket.AF_UNIX)
@@ -31,7 +31,7 @@ class Unixsock:
         self._send(f'PUTVAL "{host}/{identifier}" interval={interval_s} {time_s}:{text}')
 
     def flush(self):
-        """collectd has taken all that was put."""
+        """Waits until collectd has accepted all values that were put."""
         self.file.flush()
         for line in self.sent:
             answer = self.file.readline()

@@ -20,8 +20,8 @@ def several(all_value=None):
 
 
 def words_of(series, panel):
-    """Words of the legend; 'core' where an instance is a core and there is room to
-    say so. Tables have it in their header, gauges have no room."""
+    """Words of the legend, with the word 'core' before an instance that is a core, if
+    there is room for it. Tables have the word in their header; gauges have no room."""
     says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
     return ['core' if word == 'instance' and says_core else word for word in series.words]
 
@@ -79,7 +79,7 @@ class InfluxDB:
         fill = 'null' if panel.kind == 'timeseries' else 'none'
         where = ' AND '.join(cls._where(series))
         words = words_of(series, panel)
-        # A rate has no empty points, but what is made of it has.
+        # A rate has no empty points, but an aggregate of rates has.
         over = series.over or ('mean' if series.rate and fill == 'null' else None)
 
         def group(tags):
@@ -110,7 +110,7 @@ class Graphite:
     name, type = 'Graphite', 'graphite'
 
     FUNCTIONS = {'mean': 'average', 'sum': 'sum'}
-    # A part of an alias, and what becomes of it.
+    # A part of an alias, and its replacement.
     PARTS = {'field': (r'percore_(?:host_)?[a-z0-9]+_[a-z0-9]+_([a-z0-9_]+)', '{}'),
              'plugin': ('percore_(?:host_)?([a-z0-9_]+)', '{}'),
              'core': ('([^.]*)', 'core {}')}
@@ -150,9 +150,9 @@ class Graphite:
 
     @classmethod
     def _named(cls, text, words):
-        """`text`, whose names are these words with dots between them, for people."""
+        """`text`, whose names are these words joined by dots, with readable names."""
         if not set(words) & set(cls.PARTS):
-            # Rows and hosts have no dots.
+            # Names of rows and hosts contain no dots.
             return f"aliasSub({text}, '\\.', ' ')" if len(words) > 1 else text
         parts = [cls.PARTS.get(word, ('([^.]*)', '{}')) for word in words]
         pattern = r'\.'.join(part for part, _ in parts)
@@ -162,7 +162,7 @@ class Graphite:
     @classmethod
     def expression(cls, series, words, prefix='$prefix.$host'):
         path = cls.path(series, prefix)
-        # From the right, so that it holds for any prefix.
+        # Counted from the right, so that the number is valid for any prefix.
         depth = len(cls.path(series, '').split('.')) - 1
         nodes = {'host': -depth - 1, 'field': -depth, 'plugin': -depth, 'instance': 1 - depth,
                  'core': 1 - depth, 'type_instance': -1}
@@ -187,7 +187,8 @@ class Graphite:
 
 
 class Prometheus:
-    """Prometheus, and what speaks its language, with the labels of prometheus.yml."""
+    """Prometheus and other stores that understand its queries, with the labels of
+    prometheus.yml."""
     name, type = 'Prometheus', 'prometheus'
 
     COUNTERS = ('derive', 'operations', 'contextswitch')
@@ -223,7 +224,7 @@ class Prometheus:
 
     @classmethod
     def _labels(cls, series):
-        """Label by word of a legend."""
+        """The label for each word of a legend."""
         where = 'set' if series.plugin.startswith('percore_host') else 'core'
         return {'host': 'host', 'instance': where, 'core': where, 'field': 'field',
                 'type_instance': 'row' if series.is_region else 'type'}
@@ -254,7 +255,8 @@ class Prometheus:
     def target(cls, series, panel, fleet):
         labels, words = cls._labels(series), words_of(series, panel)
         selector = cls._selector(series, fleet)
-        # Over an interval, not the newest: Prometheus would repeat that for 5 minutes.
+        # A function over an interval instead of the newest value, which Prometheus
+        # would repeat for 5 minutes.
         text = f'{cls.THIN[series.thin]}({selector}[$__interval])'
         if series.rate:
             text = f'rate({selector}[$__rate_interval])'

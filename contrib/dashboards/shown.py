@@ -1,4 +1,4 @@
-"""What the dashboards show, said once for all stores. A new row is a Row with
+"""What the dashboards show, described once for all stores. To add a row, add a Row with
 Panels of Series."""
 
 
@@ -6,9 +6,9 @@ class Series:
     """Some values of percore. `instance` is a core, a set of cores or what a
     wildcard matches: `$core` and `$set` are chosen at the top of the dashboard.
     `legend` is text, or words that tell the series apart: host, instance,
-    type_instance, and of a region field or plugin (region, table and field).
-    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin`
-    says how values are joined when there are more than pixels. `over` (sum or mean)
+    type_instance, and, for a region, field or plugin (region, table and field).
+    `type_instance` may be several, as a tuple, and `plugin` may have a `*`. `thin` says
+    how values are combined if there are more values than pixels. `over` (sum or mean)
     joins all series of one legend.
     """
 
@@ -23,7 +23,7 @@ class Series:
 
     @property
     def words(self):
-        """Of the legend; empty if the legend is text."""
+        """The words of the legend; empty if the legend is text."""
         words = self.legend.split()
         return words if all(word in self.WORDS for word in words) else []
 
@@ -33,8 +33,8 @@ class Series:
 
 
 class Panel:
-    """In a table each series is a column, called by its `columns`: a dict of
-    reducer and name for each series."""
+    """In a table each series gives the columns in its entry of `columns`: a dict from
+    reducer to the column's name."""
 
     def __init__(self, kind, title, series, size, description, unit='none', **more):
         self.kind, self.title, self.series, self.size = kind, title, series, size
@@ -58,7 +58,7 @@ def percent(instance, name, **more):
 
 
 def own(names, **more):
-    """percore's own figures: a gauge, or several."""
+    """percore's own figures: one gauge or several."""
     return Series('self', 'gauge', names, **more)
 
 
@@ -68,8 +68,9 @@ def averages(instance, type_instance=''):
                                   ('longterm', '15 min'))]
 
 
-# A store gets names and numbers, and no units. So a field's unit is taken from its
-# name: (pattern, unit of a value, unit of its rate). The last that fits counts.
+# A store gets names and numbers but no units, so a field's unit is derived from its
+# name: (pattern, unit of a value, unit of its rate). The last pattern that matches
+# wins.
 FIELD_UNITS = (
     ('time|delay|latency|_ns', 'ns', 'ns'),
     ('_us', 'µs', 'µs'),
@@ -167,12 +168,12 @@ HOST_ROWS = [
               from_zero=True, fields='rates'),
         Panel('timeseries', '99th percentiles of all histograms',
               [region('*', 'gauge', ('*_p99',), legend='plugin type_instance', thin='max')],
-              (12, 8), 'Of each interval. Units are taken from the names of the fields.',
+              (12, 8), 'Over each interval. Units are derived from the names of the fields.',
               'short', from_zero=True, fields='values'),
         Panel('timeseries', 'Regions and their workers',
               [own(('regions', 'regions_silent', 'regions_stale', 'workers_stuck'),
                    legend='type_instance')], (24, 6),
-              'silent: the producer is there and does not answer. stale: all of its workers '
+              'silent: the producer listens but does not answer. stale: all of its workers '
               'are stuck. stuck: a worker is awake and no longer polls.', 'short',
               from_zero=True),
     ], collapsed=True),
@@ -183,11 +184,11 @@ HOST_ROWS = [
               'never above the number of cores.', 'short', dashed='cores online',
               from_zero=True),
         Panel('timeseries', 'Run queue', averages('all', 'runqueue'), (12, 8),
-              'Tasks that run, want to run, or wait for input and output. Above the number of '
+              'Tasks that run, want to run, or wait for input and output. If there are more than '
               'cores, tasks wait for each other.', 'short', from_zero=True),
         *(Panel('timeseries', f'Load average of each core, {name}',
                 [Series('$core', 'load', value=value)], (8, 8),
-                'Exponentially weighted, from 0 to 1, right from the start.', 'percentunit',
+                'Exponentially weighted, from 0 to 1, accurate from the start.', 'percentunit',
                 full=True)
           for value, name in (('shortterm', '1 min'), ('midterm', '5 min'),
                               ('longterm', '15 min'))),
@@ -218,7 +219,7 @@ HOST_ROWS = [
               'The columns of /proc/stat. What the tick does not see is in hidden.', 'percent',
               stacked=True),
         *(Panel('timeseries', f'{name} of each core',
-                [percent('$core', column)], (8, 8), 'As the tick saw it.', 'percent',
+                [percent('$core', column)], (8, 8), 'As seen by the timer tick.', 'percent',
                 from_zero=True)
           for name, column in (('User', 'user'), ('System', 'system'), ('Softirq', 'softirq'))),
     ], collapsed=True),
@@ -250,7 +251,7 @@ HOST_ROWS = [
               'A package can rest only while all of its cores do.', 'percent', full=True),
         Panel('timeseries', 'Power of packages',
               [Series('package*', 'power', ('*',), legend='instance type_instance')], (8, 8),
-              'Of each package and its parts.', 'watt', from_zero=True),
+              'Power of each package and of its parts.', 'watt', from_zero=True),
     ], collapsed=True),
     Row('Time taken by firmware and heat (ReportSMI, ReportThrottles)', [
         Panel('timeseries', 'System management interrupts',
@@ -299,13 +300,13 @@ HOST_ROWS = [
               'How late the sampling thread woke up, and how long it took to read all cores.',
               's', from_zero=True),
         Panel('timeseries', 'Memory of regions', [own('regions_memory', legend='memory')],
-              (12, 7), 'What collectd takes for rows of regions. MaxMemory is the limit; one '
+              (12, 7), 'Memory that collectd uses for rows of regions. MaxMemory is the limit; one '
               'region gets at most half of it.', 'bytes', from_zero=True),
         Panel('timeseries', 'Events of regions',
               [Series('self', 'derive', REGION_EVENTS, legend='type_instance', rate=True)], (12, 7),
               'Should be 0. attaches_refused: threads without a slot; their counts are lost. '
               'row_adds_refused: a table is full. rows_torn: the writer of a row was always '
-              'between two updates. cells_back: counters that went back. rows_unseen: with Row, '
+              'between two updates. cells_back: counters that decreased. rows_unseen: with Row, '
               'rows that changed hands more than once between two reads.', 'ops',
               from_zero=True),
         Panel('timeseries', 'CPU time of the sampling thread',
@@ -360,8 +361,8 @@ FLEET_ROWS = [
 ]
 
 DASHBOARDS = {
-    'host': Dashboard('percore', 'How busy each CPU core really is, by the collectd plugin '
-                      'percore.', HOST_ROWS),
-    'fleet': Dashboard('percore, all hosts', 'Which hosts have room, by the collectd plugin '
-                       'percore.', FLEET_ROWS, fleet=True),
+    'host': Dashboard('percore', 'How busy each CPU core really is, as measured by the '
+                      'collectd plugin percore.', HOST_ROWS),
+    'fleet': Dashboard('percore, all hosts', 'Which hosts have room, as measured by the '
+                       'collectd plugin percore.', FLEET_ROWS, fleet=True),
 }

@@ -1,11 +1,11 @@
 # shellcheck shell=bash
-# Clean Debian 12 roots, to be sourced beside contrib/setup.sh. They are made once
-# and kept in ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/debian;
+# Makes clean Debian 12 roots; source this file after contrib/setup.sh. Roots are made
+# once and kept in ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/debian;
 # remove that folder to get newer packages.
 root_cache=${PERCORE_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/percore}/debian
 
-# make_root NAME ARCHITECTURES HOOK PACKAGE...: unless the cache has it. HOOK is a
-# command that runs in the new root; its lists of packages stay.
+# make_root NAME ARCHITECTURES HOOK PACKAGE...: makes a root unless the cache has it.
+# HOOK is a command that runs in the new root. The root keeps its package lists.
 make_root() {
   local name=$1 architectures=$2 hook=$3 list tarball=$root_cache/$1.tar
   shift 3
@@ -25,15 +25,15 @@ make_root() {
   printf '%s' "$list" >"$tarball.made-of"
 }
 
-# open_root DIRECTORY NAME: unpacks it.
+# open_root DIRECTORY NAME: unpacks a root.
 open_root() {
   rm -rf "$1"
   mkdir -p "$1"
   tar -xf "$root_cache/$2.tar" -C "$1"
 }
 
-# in_root DIRECTORY COMMAND: as a shell reads it. What is mounted for it is gone
-# when it has ended.
+# in_root DIRECTORY COMMAND: runs a shell command in the root. Its mounts end with the
+# command.
 in_root() {
   # shellcheck disable=SC2016
   env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 \

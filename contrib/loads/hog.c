@@ -1,9 +1,9 @@
 /* hog: a load that the timer tick never sees.
  *
- * The kernel charges a whole tick to whatever runs at the moment of the tick.
- * This program runs for most of every tick and sleeps while the tick comes, so
- * accounts kept by the tick show an idle core. It reports how long it was
- * really busy.
+ * The kernel charges a whole tick to the task that runs at the moment of the
+ * tick. This program runs for most of every tick and sleeps while the tick
+ * comes, so tick-based accounting shows an idle core. It reports how long it
+ * was really busy.
  *
  * Ticks come at multiples of their period on CLOCK_MONOTONIC (unless the kernel
  * was booted with skew_tick=1). */
@@ -89,14 +89,14 @@ static bool pin(int core) {
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* May fail; if permitted, no other task runs while this one is busy. */
+  /* This may fail. If it is permitted, no other task runs while hog is busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;
 }
 
-/* Runs from a little after each tick until well before the next. Waking up
- * takes some ten microseconds; if the program ran too early or too late, the
+/* Runs from shortly after each tick until well before the next tick. Waking up
+ * takes tens of microseconds; if the program ran too early or too late, the
  * tick would see it. */
 static double burn(int64_t duration_ns, int64_t every_ns) {
   int64_t tick_ns = tick_period_ns();
@@ -141,7 +141,7 @@ int main(int argc, char **argv) {
   if (!pin((int)core))
     return 1;
   double busy = burn((int64_t)(seconds * 1e9), (int64_t)every * SECOND);
-  printf("core %d was busy with this for %.1f %% of %.1f s\n", (int)core,
+  printf("this load kept core %d busy for %.1f %% of %.1f s\n", (int)core,
          100 * busy, seconds);
   return 0;
 }

@@ -1,7 +1,7 @@
 /* dpdk: forwards packets between two DPDK ports and counts them with percore.
  *
  * Runs without huge pages, PCI devices and networks: net_null supplies packets,
- * of which this program takes as many as --rate says, net_ring takes them and
+ * of which this program takes --rate packets per second, net_ring queues and
  * returns them, and net_null discards them:
  *
  *   cc dpdk.c $(pkg-config --cflags --libs libdpdk percore) -o dpdk

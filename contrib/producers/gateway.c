@@ -1,13 +1,13 @@
 /* gateway: a simulated packet gateway for dashboards, with traffic that rises
  * and falls, bursts that overflow queues, damaged packets, and tunnels that
- * come and go. Begin with pthread.c, which is a simpler example.
+ * come and go. For a simpler example, read pthread.c first.
  *
  *   gateway [--nap] CORE ...    one worker per core
  *
  * Every millisecond a worker polls its queue until it is empty, and then
  * sleeps; it is busy for at most half of the time. With --nap it sleeps instead
- * of being busy, in longer periods. Then its cores need not exist: this
- * simulates a whole host.
+ * of being busy, in longer periods. With --nap the cores need not exist, so
+ * that a whole host can be simulated.
  *
  * It ends after DURATION seconds (an environment variable), or on SIGINT. */
 #include <percore.h>
@@ -219,7 +219,7 @@ static void *work(void *argument) {
   CPU_SET((size_t)worker->core, &cpus);
   if (mode == &spinning)
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-  else /* if permitted: it rarely runs, and then should run on time */
+  else /* if permitted: the thread rarely runs, but should run on time */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
   if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)

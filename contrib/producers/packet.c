@@ -150,7 +150,7 @@ static void count(struct receiver *receiver, int frames, percore_slot_t slot) {
   }
 }
 
-/* Each read sets the kernel's count back to 0. */
+/* Each read resets the kernel's count to 0. */
 static void count_drops(struct receiver *receiver, percore_slot_t slot) {
   struct tpacket_stats stats;
   socklen_t size = sizeof(stats);

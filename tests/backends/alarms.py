@@ -2,9 +2,9 @@
 full, a worker that stops polling, a region with all workers stuck, and a fast path
 that is killed. Each causes one notification when it begins and one when it ends.
 
-It runs while stage_stores sends its known values, with a collectd and a simulated
-host of its own. Each event is caused after the notification of the event before.
-The load average over 5 minutes is right from the start, so a few seconds suffice."""
+It runs while stage_stores sends its known values, with its own collectd and simulated
+host. Each event is caused after the notification of the previous event. The load
+average over 5 minutes is right from the start, so a few seconds suffice."""
 import multiprocessing
 import re
 import signal
@@ -23,16 +23,17 @@ STALE = ('self', 'gauge', 'regions_stale')
 STEADY = ('steady', 'gauge', 'regions')  # the region of this name
 TOLD = re.compile(r'Notification: severity = (\w+), host = \S+, plugin = \S+, '
                   r'plugin_instance = (\S+), type = (\w+)(?:, type_instance = (\w+))?')
-# The expected notifications of each name, in order.
+# The expected notifications for each name, in order.
 ONCE = ['WARNING', 'OKAY']
 EXPECTED = {
     LOAD: (
-        'threshold.conf warns of a core that stays full, and tells when that ends', ONCE),
+        'threshold.conf warns of a core that stays full, and reports when it no longer is', ONCE),
     STUCK: (
-        'threshold.conf warns of a worker that stops polling, and tells when that ends',
-        ONCE * 2),  # one that stops polling, and one that is stopped
+        'threshold.conf warns of a worker that stops polling, and reports when it polls again',
+        ONCE * 2),  # a worker that stops polling, and a worker that is stopped
     STALE: (
-        'threshold.conf warns of a region with all workers stuck, and tells when that ends', ONCE),
+        'threshold.conf warns of a region whose workers are all stuck, and reports when they '
+        'poll again', ONCE),
     STEADY: (
         'percore notifies when a fast path is stale, killed and back',
         ONCE + ['FAILURE', 'OKAY']),

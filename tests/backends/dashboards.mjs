@@ -4,10 +4,10 @@
  *
  *   node dashboards.mjs CONFIG
  *
- * CONFIG is JSON: modules (folder of node_modules), schema, files, siblings (all
- * dashboards that they may lead to), host, cores,
- * influx {url, database}, graphite {url}, prometheus {url}. Prints one JSON object
- * per finding: {ok, sentence, why}.
+ * CONFIG is JSON: modules (folder of node_modules), schema, files, siblings
+ * (all dashboards that they may link to), host, cores, influx {url, database},
+ * graphite {url}, prometheus {url}. Prints one JSON object per finding: {ok,
+ * sentence, why}.
  */
 import fs from 'node:fs';
 import { createRequire } from 'node:module';
@@ -41,7 +41,7 @@ function faultsOfForm(dashboard) {
 const allPanels = (dashboard) => dashboard.panels.flatMap((p) => [p, ...(p.panels ?? [])]);
 const overlap = (a, b) => a.x < b.x + b.w && b.x < a.x + a.w && a.y < b.y + b.h && b.y < a.y + a.h;
 
-/* Faults that Grafana accepts. */
+/* Finds faults that Grafana accepts. */
 function faultsOfLayout(dashboard) {
   const faults = [];
   const panels = allPanels(dashboard);
@@ -59,17 +59,18 @@ function faultsOfLayout(dashboard) {
   for (const p of panels) {
     if (p.type === 'row') continue;
     if (!p.title || !p.description) faults.push(`panel ${p.id} has no title or no description`);
-    if (!p.targets?.length) faults.push(`panel ${p.id} asks for nothing`);
+    if (!p.targets?.length) faults.push(`panel ${p.id} has no query`);
   }
   return faults;
 }
 
-/* Where it leads to is a dashboard beside it, with the variables that it is given. */
+/* Each link leads to one of the siblings, which has the variables that the link
+ * sets. */
 function faultsOfLinks(dashboard) {
   const links = [...dashboard.links, ...allPanels(dashboard).flatMap((p) =>
     (p.fieldConfig?.overrides ?? []).flatMap((o) =>
       o.properties.filter(({ id }) => id === 'links').flatMap(({ value }) => value)))];
-  const faults = links.length > 0 ? [] : ['there is no link to hosts, or to all of them'];
+  const faults = links.length > 0 ? [] : ['there is no link to another dashboard'];
   for (const { url } of links) {
     const [, uid, query] = /^\/d\/([^?]+)\??(.*)$/.exec(url) ?? [];
     const target = config.siblings.map((file) => JSON.parse(fs.readFileSync(file))).find((d) => d.uid === uid);
@@ -79,14 +80,14 @@ function faultsOfLinks(dashboard) {
     }
     const names = [...query.matchAll(/var-(\w+)=|\$\{(\w+):queryparam\}/g)].map((m) => m[1] ?? m[2]);
     for (const name of names)
-      if (!target.templating.list.some((v) => v.name === name)) faults.push(`${url}: no variable ${name} there`);
+      if (!target.templating.list.some((v) => v.name === name)) faults.push(`${url}: the target has no variable ${name}`);
   }
   return faults;
 }
 
 // -- its queries ------------------------------------------------------------
 
-/* A query is asked once, however many mutations leave it as it was. */
+/* Each query is run once, even if several mutations leave it unchanged. */
 const answers = new Map();
 function once(key, ask) {
   if (!answers.has(key)) answers.set(key, ask().then((value) => ({ value }), (error) => ({ error })));
@@ -128,15 +129,16 @@ async function choose(dashboard, type, faults) {
   return chosen;
 }
 
-/* A name in the legend that is a number, or `core` and a number, is a core's. */
+/* A name in the legend that is a number, or `core` and a number, is that of a
+ * core. */
 function faultsOfNames(panel, names) {
   const faults = [];
   const cores = names.filter((name) => /^(core )?\d+$/.test(name)).map((name) => name.replace('core ', '')).sort();
   if (cores.length > 0 && cores.join() !== config.cores.join())
     faults.push(`panel ${panel.id} shows cores ${cores}`);
-  if (new Set(names).size !== names.length) faults.push(`panel ${panel.id} has twins: ${names}`);
+  if (new Set(names).size !== names.length) faults.push(`panel ${panel.id} has duplicate names in its legend: ${names}`);
   if (names.some((name) => name.includes('$') || name.includes('collectd.')))
-    faults.push(`panel ${panel.id} has a legend nobody wants to read: ${names}`);
+    faults.push(`panel ${panel.id} has an unreadable legend: ${names}`);
   for (const { matcher } of panel.fieldConfig.overrides)
     if (matcher.id === 'byName' && panel.type !== 'table' && !names.includes(matcher.options))
       faults.push(`panel ${panel.id} has no series "${matcher.options}" to override`);
@@ -156,15 +158,15 @@ async function faultsOfQueries(dashboard) {
     const names = [];
     const tables = panel.type === 'table';
     for (const target of panel.targets) {
-      if (target.datasource?.type !== type) faults.push(`panel ${panel.id} asks ${target.datasource?.type}`);
+      if (target.datasource?.type !== type) faults.push(`panel ${panel.id} queries ${target.datasource?.type}`);
       try {
         const text = source.text(target);
         const key = `${type} ${substitute(text)} ${target.alias ?? target.legendFormat}`;
         const found = await once(key, () => source.series(target, substitute));
         if (!found.some((s) => s.points > 0)) faults.push(`panel ${panel.id} gets no data for ${text}`);
         const own = found.map((s) => s.name);
-        // The queries of a table are its columns. InfluxDB's have a row for each
-        // measurement, which a transformation adds up.
+        // The queries of a table are its columns. Those of InfluxDB have a row
+        // for each measurement, and a transformation adds the rows up.
         if (tables) faults.push(...faultsOfNames(panel, type === 'influxdb' && text.includes('FROM /') ? [...new Set(own)] : own));
         else names.push(...own);
       } catch (error) {
@@ -180,7 +182,7 @@ async function faultsOfQueries(dashboard) {
 
 async function faultsOf(dashboard) {
   const form = faultsOfForm(dashboard);
-  // Without its form there is no telling where its queries are.
+  // If its form is invalid, its queries cannot be found.
   return form.length > 0 ? form : [...faultsOfLayout(dashboard), ...faultsOfLinks(dashboard), ...(await faultsOfQueries(dashboard))];
 }
 
@@ -188,11 +190,11 @@ for (const file of config.files) {
   const name = file.split('/').at(-1);
   const text = fs.readFileSync(file, 'utf8');
   const dashboard = JSON.parse(text);
-  say(`${name} is a dashboard by the types of Grafana ${config.grafana}`, faultsOfForm(dashboard));
-  say(`${name} has its panels side by side, with titles and descriptions`, faultsOfLayout(dashboard));
-  say(`${name} leads to a dashboard that is there`, faultsOfLinks(dashboard));
+  say(`${name} is a valid dashboard according to the types of Grafana ${config.grafana}`, faultsOfForm(dashboard));
+  say(`the panels of ${name} do not overlap, and have titles and descriptions`, faultsOfLayout(dashboard));
+  say(`the links of ${name} lead to dashboards that exist`, faultsOfLinks(dashboard));
   const queries = allPanels(dashboard).flatMap((p) => p.targets ?? []).length;
-  say(`all ${queries} queries and all variables of ${name} bring data of ${config.host}`,
+  say(`all ${queries} queries and all variables of ${name} return data of ${config.host}`,
     await faultsOfQueries(dashboard));
   if (!config.mutate) continue;
   const before = new Set(await faultsOf(dashboard));

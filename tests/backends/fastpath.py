@@ -11,7 +11,7 @@ PORT, PACKETS = 1, 0  # table and column of its schema 1
 
 
 def missing(context):
-    """Why the producer is unavailable, or None."""
+    """Returns the reason why the producer is unavailable, or None."""
     if not context.plugin_folder:
         return 'percore.so is not built'
     if not os.access(program(context), os.X_OK):
@@ -60,8 +60,8 @@ class FastPath:
 
 
 class Tally:
-    """A file with the number of packets that a runner has begun to count. The
-    file outlives a producer that is killed."""
+    """A file with the number of packets that a runner has begun to count. The file
+    survives if the producer is killed."""
 
     def __init__(self, path):
         self.path = path

@@ -1,4 +1,4 @@
-/* How long all queries of a dashboard take, one after the other.
+/* Measures how long all queries of a dashboard take, one after the other.
  *
  *   node fleet_page.mjs CONFIG
  *

@@ -1,7 +1,6 @@
-"""Values that are known: one of each identifier that percore dispatches (see
-METRICS in collectd-percore(5)), put into collectd through unixsock. So that
-every store can be asked for all of them on any machine, whatever its processor
-counts, and compared exactly."""
+"""Known values: one for each identifier that percore dispatches (see METRICS in
+collectd-percore(5)), put into collectd through unixsock. They let a test compare every
+value in every store exactly, on any machine and whatever counters its processor has."""
 HOST = 'known.example'
 CORES = range(4)
 SETS = ('all', 'node0', 'dataplane')
@@ -126,7 +125,7 @@ METRICS += [*_host_metrics(), *_package_metrics(), *_self_metrics(), *_region_me
 
 
 def put_second(unixsock, k, time_s):
-    """Sends all values of second k."""
+    """Sends the values of all identifiers for second k."""
     for metric in METRICS:
         unixsock.put(HOST, metric.identifier, time_s, metric.value(k))
     unixsock.flush()

@@ -1,4 +1,5 @@
-/* Faults that people might make when they edit a dashboard. Each must be found. */
+/* Mistakes that people might make when they edit a dashboard. Each must be
+ * found. */
 
 const first = (panels, type) => panels.find((p) => p.type === type);
 /* Replaces the first match in each query. */
@@ -13,23 +14,23 @@ function inQueries(panels, from, to) {
 }
 
 export const mutations = {
-  'a kind of panel that is not there': (d, panels) => { first(panels, 'stat').type = 'statt'; },
+  'a kind of panel that does not exist': (d, panels) => { first(panels, 'stat').type = 'statt'; },
   'an option with a wrong value': (d, panels) => {
     first(panels, 'timeseries').options.legend.displayMode = 'tabular'; },
-  'an option that is not there': (d, panels) => { first(panels, 'timeseries').options.legendd = {}; },
-  'an option that is left out': (d, panels) => { delete first(panels, 'timeseries').options.tooltip; },
-  'a way to draw that is not there': (d, panels) => {
+  'an option that does not exist': (d, panels) => { first(panels, 'timeseries').options.legendd = {}; },
+  'a missing option': (d, panels) => { delete first(panels, 'timeseries').options.tooltip; },
+  'a drawing style that does not exist': (d, panels) => {
     first(panels, 'timeseries').fieldConfig.defaults.custom.drawStyle = 'lines'; },
   'a unit that is a number': (d, panels) => { first(panels, 'timeseries').fieldConfig.defaults.unit = 1; },
   'a threshold without a colour': (d, panels) => {
     delete first(panels, 'bargauge').fieldConfig.defaults.thresholds.steps[0].color; },
   'a version that is text': (d) => { d.schemaVersion = '39'; },
-  'panels by another name': (d) => { d.panel = d.panels; delete d.panels; },
+  '`panels` under another name': (d) => { d.panel = d.panels; delete d.panels; },
   'two panels with one id': (d, panels) => { panels[3].id = panels[2].id; },
   'panels on top of each other': (d, panels) => { panels[2].gridPos.x -= 1; },
   'a panel wider than the screen': (d, panels) => { first(panels, 'heatmap').gridPos.w = 30; },
   'a variable that is misspelt': (d, panels) => inQueries(panels, '$core', '$cores'),
-  'a variable that is left out': (d) => {
+  'a missing variable': (d) => {
     d.templating.list = d.templating.list.filter((v) => v.name !== 'set'); },
   'a variable whose query finds nothing': (d) => {
     const core = d.templating.list.find((v) => v.name === 'core');
@@ -41,12 +42,12 @@ export const mutations = {
     source.type = source.type === 'graphite' ? 'influxdb' : 'graphite';
   },
   'a figure that is not dispatched': (d, panels) => inQueries(panels, 'cores_online', 'cores_onlin'),
-  'a plugin that is not there': (d, panels) => inQueries(panels, 'percore_host', 'percorehost'),
-  'a parenthesis that is left out': (d, panels) => inQueries(panels, ')', ''),
-  'a function that is not there': (d, panels) => {
+  'a plugin that does not exist': (d, panels) => inQueries(panels, 'percore_host', 'percorehost'),
+  'a missing parenthesis': (d, panels) => inQueries(panels, ')', ''),
+  'a function that does not exist': (d, panels) => {
     inQueries(panels, 'mean(', 'meen('); inQueries(panels, 'alias(', 'alas(');
     inQueries(panels, 'avg_over_time(', 'mean_over_time('); },
-  'an override for a series that is not there': (d, panels) => {
+  'an override for a series that does not exist': (d, panels) => {
     panels.find((p) => p.fieldConfig?.overrides.length).fieldConfig.overrides[0].matcher.options = 'moist';
     const band = panels.find((p) => p.title.startsWith('Spread'));
     band.fieldConfig.overrides[0].matcher.options = 'leest';

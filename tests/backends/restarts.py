@@ -25,10 +25,10 @@ METRICS = [known.Metric(plugin, instance, 'derive', 'eth0', None, counter=True)
            for plugin, instance in ((f'percore_host_{REGION}_port_packets', 'all'),
                                     (f'percore_{REGION}_port_packets', '0'))]
 
-# The events and their seconds. An event that is late delays the later events. The
-# first process counts more than collectd misses, and the second has counted for a
-# while when the new collectd starts: if those counts were in the counter, it would
-# step back to a large number.
+# The events and their seconds. A late event delays the later events. The first process
+# counts more than collectd misses, and the second process has counted for a while when
+# the new collectd starts: if those counts were in the counter, the counter would step
+# back to a large number.
 BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN = 0, 4, 6, 10, 11
 STEPS = (BEGUN, KILLED, BEGUN_AGAIN, COLLECTD_RESTARTS, KILLED_AND_BEGUN)
 LEAST_RATES = 2  # of the third process
@@ -95,8 +95,8 @@ class Restarts:
             self.wait_for_kafka(self.third_life)
 
     def wait_for_kafka(self, since, patience_s=30):
-        """Waits for rates since then, because collectd ends without the messages
-        that librdkafka has not sent yet."""
+        """Waits for rates after that time, because collectd, when it ends, loses the
+        messages that librdkafka has not sent yet."""
         deadline = time.monotonic() + patience_s
         for kafka in (store for store in self.found if isinstance(store, stores.Kafka)):
             while time.monotonic() < deadline:
@@ -109,7 +109,7 @@ class Restarts:
                 time.sleep(0.2)
             kafka.values = None  # read again
 
-    # In seconds, as in the times of values.
+    # These times are in seconds, like the times of values.
 
     @property
     def begun_again(self):
@@ -117,7 +117,7 @@ class Restarts:
 
     @property
     def second_collectd(self):
-        """The first second with a value of this process and none of the previous."""
+        """The first second with values of the second collectd only."""
         return int(self.restarted) + 1
 
     @property
@@ -183,7 +183,7 @@ def has_rate(rates, since, until=math.inf):
 
 
 def rates_of(store, metric):
-    """Rates per second, by the function that users of the store take."""
+    """Rates per second, computed by the function that users of the store use."""
     if store.rates:
         return store.series(HOST, metric)
     if isinstance(store, stores.Influx):

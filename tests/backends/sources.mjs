@@ -1,10 +1,10 @@
-/* The data sources of Grafana as far as a dashboard needs them: how they put
- * variables into a query, and how they ask. */
+/* The parts of Grafana's data sources that a dashboard needs: they substitute
+ * variables in a query, and run the query. */
 
 const escapeRegex = (s) => s.replace(/[\\^$*+?.()|[\]{}/]/g, '\\$&');
 
-/* Over the minutes before `until` (seconds), or those that the panel has of its own,
- * a point every `step` seconds. */
+/* Covers config.minutes, or the panel's own period, before `until` (seconds),
+ * with a point every `step` seconds. */
 export function sourcesOf(config, panel = {}) {
   const { until, step } = config;
   const since = until - 60 * (parseInt(panel.timeFrom, 10) || config.minutes);
@@ -45,7 +45,8 @@ export function sourcesOf(config, panel = {}) {
       if (!answer.ok) throw new Error(`${answer.status} ${body.slice(0, 200)}`);
       return JSON.parse(body);
     },
-    /* expand(...) asks for whole paths; anything else for the last node. */
+    /* expand(...) returns whole paths; any other query returns the last
+     * nodes. */
     async values(variable, text) {
       const expand = /^expand\((.*)\)$/.exec(text);
       if (!expand) return (await this.get('/metrics/find', { query: text })).map((node) => node.text);
@@ -60,7 +61,7 @@ export function sourcesOf(config, panel = {}) {
   };
 
   const prometheus = {
-    /* Several are a regular expression inside of a string. */
+    /* Several values are a regular expression inside a string. */
     format: (value) =>
       Array.isArray(value) ? influx.format(value).replaceAll('\\', '\\\\') : value,
     async get(path, parameters) {
@@ -69,7 +70,7 @@ export function sourcesOf(config, panel = {}) {
       if (body.status !== 'success') throw new Error(body.error);
       return body.data;
     },
-    /* label_values(selector, label), which Grafana asks for like this. */
+    /* label_values(selector, label), as Grafana queries it. */
     async values(variable, text) {
       const [, selector, label] = /^label_values\((.*), (\w+)\)$/.exec(text);
       return this.get(`label/${label}/values`, { 'match[]': selector });
@@ -88,14 +89,14 @@ export function sourcesOf(config, panel = {}) {
   return { influxdb: influx, graphite, prometheus };
 }
 
-/* With the variables that were chosen. */
+/* Substitutes the variables that were chosen. */
 export function substitution(source, chosen, faults) {
   return (text) =>
     text.replace(/\$\{?([A-Za-z_]\w*)\}?/g, (whole, name) => {
       if (name in source.builtIn) return source.builtIn[name];
-      // "All" may have a text of its own.
+      // "All" may have a value of its own.
       if (name in chosen) return chosen[name]?.all ?? source.format(chosen[name] ?? '');
-      faults.push(`${whole} is no variable of this dashboard, in ${text}`);
+      faults.push(`${whole} is not a variable of this dashboard, in ${text}`);
       return whole;
     });
 }

@@ -1,6 +1,6 @@
-"""Each rule of prometheus-rules.yml fires on its case and on no other: in
-promtool's tests, which take no time, for the times that are shipped; and in the
-real Prometheus behind a real collectd, with minutes made seconds."""
+"""Each rule of prometheus-rules.yml fires in its case and in no other case: in
+promtool's tests, which simulate time, with the shipped durations; and in a real
+Prometheus that scrapes a real collectd, with seconds instead of minutes."""
 import json
 import os
 import re
@@ -20,7 +20,7 @@ MINUTES = 40
 
 
 def grows(step):
-    """A counter; of another one, `k` is how often it has been sent."""
+    """A counter that grows by `step` in each interval."""
     return lambda k: 1000 + step * k
 
 
@@ -42,7 +42,7 @@ HEALTHY = {
     'percore_host_gtpu_port_queued-all/gauge-port:eth0|queue:3': 7.0,
     'percore_gtpu_port_rx_packets-1@east/derive-port:eth0|queue:3': grows(500),
 }
-# What is different on a host of that name, and the alerts that fire there.
+# For each host, the values that differ there, and the alerts that fire.
 CASES = {
     'healthy': ({}, []),
     'nearly-full': ({'percore-0/load': (0.89, 0.89, 0.89)}, []),
@@ -59,7 +59,8 @@ CASES = {
     'without-value': ({'percore_host-self/gauge-cores_without_value': 1.0},
                       ['PercoreCoresWithoutValue']),
 }
-# Beyond the limit for a little less than the rule allows: (changes, minutes).
+# Values beyond a limit for slightly less time than the rule requires: (changes,
+# minutes).
 BRIEF = [({'percore-0/load': (0.95, 0.95, 0.95)}, 9),
          ({'percore-1/percent-useful': 95.0}, 4),
          ({'percore_host-self/gauge-cores_unproven': 1.0}, 14),
@@ -79,8 +80,8 @@ QUANTILES = {'p50': '0.5', 'p90': '0.9', 'p99': '0.99', 'max': '1'}
 
 
 def labelled(host, identifier):
-    """The series that prometheus.yml makes of this identifier, but for the
-    values of a load, which have a name each."""
+    """The series that prometheus.yml makes of this identifier, except for the values of
+    a load, each of which has its own name."""
     plugin, instance, type, type_instance = re.fullmatch(
         r'([^-]+)-([^/]+)/([^-]+)-?(.*)', identifier).groups()
     where = 'set' if plugin.startswith('percore_host') else 'core'
@@ -103,7 +104,8 @@ def labelled(host, identifier):
 
 
 def input_series(host, changes, brief_k=None):
-    """As promtool has it. With brief_k, what changes is healthy again from then on."""
+    """The input series in promtool's format. With brief_k, the changed values are
+    healthy again from interval brief_k on."""
     for identifier, healthy in HEALTHY.items():
         name, labels = labelled(host, identifier)
         changed = changes.get(identifier, healthy)
@@ -149,7 +151,7 @@ def promtool_tests():
 
 
 def promtool(folder, rules):
-    """What promtool says of the tests against these rules, or ''."""
+    """The errors that promtool reports for the tests with these rules, or ''."""
     with open(os.path.join(folder, RULES), 'w') as file:
         file.write(rules)
     path = os.path.join(folder, 'tests.yml')
@@ -175,7 +177,7 @@ def check_promtool(context):
     folder = os.path.join(context.folder, 'promtool')
     os.makedirs(folder, exist_ok=True)
     rules = servers.sample(RULES)
-    with proves('each alert fires on its case and on no other, after the time that it gives '
+    with proves('each alert fires in its case and in no other, after the time in its rule '
                 '(promtool)'):
         said = promtool(folder, rules)
         assert not said, said
@@ -222,7 +224,8 @@ def check_prometheus(context):
     expected = {host: alerts for host, (_, alerts) in CASES.items()}
     began = k = int(time.time())
     right_since, found = None, {}
-    # All that is to fire fires, and for ten seconds more nothing else does.
+    # Waits until all expected alerts fire, and checks that no other alert fires within
+    # ten more seconds.
     while time.time() < began + 60:
         k += 1
         time.sleep(max(0, k - time.time()))
@@ -232,7 +235,8 @@ def check_prometheus(context):
         if right_since and k - right_since >= 10:
             break
     unixsock.close()
-    with proves('in a real Prometheus each alert fires on the host of its case and on no other'):
+    with proves('in a real Prometheus each alert fires for the host of its case and for no '
+                'other host'):
         assert right_since and k - right_since >= 10, \
             {host: (found[host], expected[host]) for host in CASES if found[host] != expected[host]}
     with proves('core, set, region, table, field, row, quantile, the parts of a row and the instance '
@@ -253,7 +257,7 @@ def check_prometheus(context):
 def run(context):
     missing = servers.missing_package('prometheus')
     if missing:
-        skip('each alert fires on its case and on no other', f'{missing} is not installed')
+        skip('each alert fires in its case and in no other', f'{missing} is not installed')
         return
     check_promtool(context)
     check_prometheus(context)

@@ -1,5 +1,4 @@
-"""Every dashboard is one that its program takes, and all that it asks for is
-there."""
+"""Every dashboard is valid for its program, and all data that it queries exist."""
 import glob
 import hashlib
 import json
@@ -20,8 +19,8 @@ SENTENCE = 'the Grafana dashboards are valid and all their queries return data'
 
 
 def make_schema(modules):
-    """Grafana's types as a JSON schema, which is made once for each version of its
-    source, beside node_modules."""
+    """Grafana's types as a JSON schema, which is generated once for each version of its
+    source and kept beside node_modules."""
     digest = hashlib.sha256()
     for name in SCHEMA_SOURCES:
         with open(os.path.join(HERE, name), 'rb') as file:
@@ -29,7 +28,7 @@ def make_schema(modules):
     schema = os.path.join(modules, f'schema-{digest.hexdigest()[:16]}.json')
     if os.path.exists(schema):
         return schema
-    # It has another folder until it is complete.
+    # The file is in a temporary folder until it is complete.
     with tempfile.TemporaryDirectory(prefix='schema.', dir=modules) as folder:
         for name in SCHEMA_SOURCES:
             shutil.copy(os.path.join(HERE, name), folder)
@@ -72,7 +71,8 @@ def run(context):
                                 '--check'], capture_output=True, text=True)
     with report.proves('the dashboards equal the output of contrib/dashboards/generate'):
         assert generated.returncode == 0, generated.stderr
-    with report.proves('the made-up hosts of contrib/backends/fleet.py have values of percore only'):
+    with report.proves('the simulated hosts of contrib/backends/fleet.py have only values that '
+                       'percore dispatches'):
         sent = {identifier for host in Fleet(10, cores=len(known.CORES)).hosts
                 for identifier, _ in (*host.of_host(0, 1), *host.of_cores(0))
                 if not identifier.startswith('percore_host_')}  # regions have names of their own

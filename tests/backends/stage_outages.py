@@ -1,4 +1,4 @@
-"""If Graphite is down, or is up and does not read, other outputs lose no values."""
+"""Other outputs lose no values if Graphite is down, or is up but does not read."""
 import os
 import socket
 import time
@@ -12,13 +12,13 @@ from harness import Lateness
 from report import note, proves, skip
 from servers import Stack, free_port, missing_package
 
-# Enough to fill, within a few seconds, the 2.8 MB that Linux buffers for a loopback
-# connection without a reader.
+# Enough values to fill, within a few seconds, the 2.8 MB that Linux buffers for a
+# loopback connection without a reader.
 CORES, COUNTERS, READS = 100, 100, 12
 VALUES = CORES * COUNTERS * READS
 DEAD = 'if Graphite is down, other outputs lose no value'
 RELAYED = 'with carbon-c-relay, a Graphite that does not read costs other outputs no value'
-DIRECT = 'without the relay it does, which is why the relay is recommended'
+DIRECT = 'without the relay it costs other outputs values, which is why the relay is recommended'
 PERCORE = 'percore misses no interval while Graphite is down or does not read'
 
 
@@ -48,7 +48,7 @@ class Scenario:
 
 
 def wait_for_all(influx, scenarios, wanted, patience_s=30):
-    """Waits until all values are stored, or until no more can be expected. The
+    """Waits until all values are stored, or until no more values can be expected. The
     third collectd gets the same time."""
     time.sleep(READS + 3)
     deadline = time.monotonic() + patience_s
@@ -87,7 +87,7 @@ def flood_once(context, folder, fake):
 
 
 def missed(seconds):
-    """The missing seconds between the first and the last."""
+    """The missing seconds between the first and the last second."""
     return sorted(set(range(seconds[0], seconds[-1])) - set(seconds)) if seconds else []
 
 
@@ -98,7 +98,7 @@ def is_whole(found):
 
 
 def check_percore(name, seconds, lateness):
-    # A snapshot that is nearly an interval late also replaces the next one.
+    # A snapshot that is nearly an interval late also replaces the next snapshot.
     late = [second for second in missed(seconds)
             if lateness.of_clock(second - 1, second + 1) > 0.85]
     assert len(seconds) + len(late) >= READS and missed(seconds) == late and \

@@ -1,5 +1,5 @@
 """Rates of a region whose rows change hands, as InfluxDB and Prometheus compute them
-from two points: together they amount to what was counted."""
+from two points, add up to the true counts."""
 import json
 import os
 import time
@@ -13,7 +13,7 @@ from producers import RuntimeDir
 from report import note, proves, skip
 from servers import Stack, free_port, missing_package
 
-INTERVAL = 2  # at most as often as Prometheus scrapes, which misses no value
+INTERVAL = 2  # not shorter than Prometheus's scrape interval: it misses no value
 SECONDS = 64 if churn.LONG else 16
 TABLES = {'owned': {}, 'noreset': {'noreset': 1}}
 SENTENCE = 'rates of a table with Top whose rows change hands add up to the truth in {}'

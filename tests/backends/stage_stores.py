@@ -39,8 +39,8 @@ PERCORE_OPTIONS = '''
 
 
 def start_servers(context, exporter_ports):
-    """Starts every server that is installed, and reports the others as skipped.
-    Returns the stores and collectd's configuration but for Prometheus."""
+    """Starts every server that is installed, and reports the other servers as skipped.
+    Returns the stores, and collectd's configuration without Prometheus."""
     stack, found, body = context.stack, [], outputs.queue()
     context.servers = {}
 
@@ -84,8 +84,8 @@ def start_servers(context, exporter_ports):
 
 
 def expected(metric, index, k, rates):
-    """What a store should have for second k. None if there is no earlier value
-    for a rate."""
+    """The value that a store should have for second k. None if there is no earlier
+    value for a rate."""
     value = metric.value(k)
     if isinstance(value, tuple):
         return value[index]
@@ -102,7 +102,7 @@ def check_known(store, first):
     for metric in known.METRICS:
         for index in range(len(stores.value_names(metric))):
             series = store.series(known.HOST, metric, index)
-            # Scrapes are not in step with collectd, and a round robin archive
+            # Scrapes are not synchronised with collectd, and a round robin archive
             # lacks its first and last steps.
             least = SECONDS - 6 if sampled or isinstance(store, stores.Rrd) else SECONDS - 1
             assert len(series) >= least, \
@@ -117,10 +117,10 @@ def check_known(store, first):
 
 
 def seconds_off(store, csv):
-    """Seconds for which this store may have the value of another second. A value
-    that percore took late has its true time, which collectd rounds; the next
-    second may then have two values, and rrdtool drops the later one and those
-    that arrive with it."""
+    """Seconds for which this store may have the value of another second. A value that
+    percore took late has its true time, which collectd rounds; the next second may then
+    have two values, and rrdtool drops the later value and all values that arrive with
+    it."""
     if not isinstance(store, (stores.Rrd, stores.VictoriaGraphite)):
         return set()
     lateness = csv.series(FAKE, known.Metric('percore_host', 'self', 'duration', 'lateness', None))
@@ -135,11 +135,11 @@ def check_fake(store, csv):
         if metric.type in ('cpufreq', 'ipc', 'power') or metric.counter or \
                 metric.type_instance in ('ipc_running', 'cores_mperf', 'waiting') or \
                 metric.type_instance.startswith('residency_'):
-            continue  # needs a processor, or is no rate everywhere
+            continue  # needs a real processor, or is not a rate in every store
         if metric.plugin not in ('percore', 'percore_host') or 'useful' in metric.type_instance:
             continue  # the simulated host has no fast path
         if metric.identifier.startswith('percore_host-self'):
-            continue  # these change every second; the known values cover them
+            continue  # these values change every second; the known values cover them
         for index in range(len(stores.value_names(metric))):
             truth = csv.series(FAKE, metric, index)
             assert truth, f'csv has no {metric}'
@@ -172,7 +172,7 @@ def check_loads(csv):
 
 
 def check_reset(store):
-    """Checks that no store shows a spike or a step down of a restarted counter."""
+    """Checks that no store shows a spike or a step back of a counter that restarts."""
     metric = known.Metric('percore_host', 'self', 'derive', 'reset_test', None, True)
     series = store.series(known.HOST, metric)
     if store.rates:
@@ -230,7 +230,7 @@ def run(context):
     if context.plugin_folder:
         body += outputs.percore(context.plugin_folder, context.collectd_folder,
                                 PERCORE_OPTIONS.format(root=context.fake.root))
-    # Their servers end with them.
+    # Their servers end with the stack.
     with contextlib.ExitStack() as end:
         restarts = Restarts(context, found,
                             body + outputs.write_prometheus(exporter_ports[1]),
@@ -250,7 +250,7 @@ def run(context):
 
 def check_stores(context, found, first):
     for store in found:
-        with proves(f'{store.name} has every known value under its name, and no other'):
+        with proves(f'{store.name} has every known value under its name, and no other value'):
             check_known(store, first)
     for store in found:
         with proves(f'a counter that restarts leaves no spike in {store.name}'):

@@ -15,7 +15,8 @@ CORES, COUNTERS, READS = 128, 200, 20
 SENTENCE = (f'{CORES * COUNTERS} values a second for {READS} s are all stored, '
             'by carbon and InfluxDB at once: ')
 CARBON, INFLUXDB = SENTENCE + 'carbon', SENTENCE + 'InfluxDB'
-# Longer than the delay of a slow carbon, which does not store older values.
+# Longer than the delay of a slow carbon, which does not store values older than the
+# archive.
 SCHEMAS = '[flood]\npattern = ^collectd\\.\nretentions = 1s:5m\n' \
           '[others]\npattern = .*\nretentions = 5s:1h\n'
 
@@ -60,7 +61,7 @@ def run(context):
     (in_influx, in_carbon), dropped = udp.tried(
         lambda number: flood_once(context, os.path.join(context.folder, f'flood{number}'), values),
         is_whole=lambda found: found[0] == values * READS)
-    # carbon has rates, one less than values of each counter.
+    # carbon stores rates: for each counter one less than it has values.
     with proves(CARBON):
         assert in_carbon == values * (READS - 1), \
             f'carbon has {in_carbon} of {values * (READS - 1)} values'

@@ -1,4 +1,4 @@
-"""Queries each store for a metric as its users do. Returns {second: value}."""
+"""Queries each store for a metric as users of the store do. Returns {second: value}."""
 import glob
 import json
 import os
@@ -108,7 +108,7 @@ class Prometheus:
             name += '_' + names[index]
         if metric.counter:
             name += '_total'
-        # type="" is asked for, too: load and load-runqueue are one metric.
+        # The selector includes type="", because load and load-runqueue are one metric.
         labels = {'host': host,
                   'set' if metric.plugin.startswith('percore_host') else 'core': metric.instance}
         region = re.fullmatch('percore_(?:host_)?([a-z0-9]+)_([a-z0-9]+)_([a-z0-9_]+)',
@@ -204,7 +204,7 @@ class Csv(Files):
             with open(path) as file:
                 for line in file.readlines()[1:]:
                     if not line.endswith('\n'):
-                        continue  # collectd is writing this line
+                        continue  # collectd is still writing this line
                     columns = line.strip().split(',')
                     if columns[index + 1] != 'nan':
                         found[int(float(columns[0]))] = float(columns[index + 1])
@@ -218,7 +218,7 @@ class Kafka:
         self.brokers, self.topic, self.values = brokers, topic, None
 
     def consume(self):
-        """All values so far."""
+        """All values received so far."""
         text = subprocess.run(['kcat', '-C', '-q', '-b', self.brokers, '-t', self.topic,
                                '-o', 'beginning', '-e'], check=True, capture_output=True,
                               text=True, timeout=60).stdout

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* CPU time of this thread, so that other tasks do not count. */
+/* CPU time of this thread, so that the time of other tasks does not count. */
 static inline uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);

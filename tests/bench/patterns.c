@@ -1,6 +1,6 @@
 /* The cost of the usual patterns of fast-path statistics, with four counters
  * per packet, measured in one run: with other work for each packet, packets
- * only, and packets only in two workers that count in common rows. SHARED,
+ * only, and packets only, in two workers that count in the same rows. SHARED,
  * PER_CORE and sections are percore's; the other patterns are implemented
  * below.
  *
@@ -41,7 +41,7 @@ static struct {
 struct worker {
   pthread_t thread;
   int core, of, way; /* `of`: number of workers */
-  uint64_t met;      /* the value of `arrived` when all have */
+  uint64_t met;      /* the value of `arrived` when all workers have arrived */
   uint64_t work[4];  /* state of the other work */
   percore_slot_t slot;
   percore_core_table_t core_table;
@@ -50,8 +50,8 @@ struct worker {
   uint64_t buffer[ROWS][COUNTERS];
   unsigned buffered;
   double packet_ns;     /* without counters */
-  double extra_ns[16];  /* for each counter, by pattern */
-  uint64_t packets[16]; /* counted by pattern */
+  double extra_ns[16];  /* nanoseconds for each counter, by pattern */
+  uint64_t packets[16]; /* packets counted, by pattern */
 };
 
 /* ---------------------------------------------------------------------------
@@ -62,7 +62,7 @@ struct worker {
  */
 
 #define STEP                                                                   \
-  a *= 0x9e3779b97f4a7c15u; /* each depends on the last */                     \
+  a *= 0x9e3779b97f4a7c15u; /* each step needs the last */                     \
   b += 3, c ^= 5, d -= 7;                                                      \
   __asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
 #define STEPS_4 STEP STEP STEP STEP
@@ -172,7 +172,7 @@ INLINE void per_core_lock(struct worker *worker, uint32_t row, uint64_t bytes) {
               each(per_core_section, "per core, sequence counter")             \
                   each(per_core_lock, "per core, lock")
 
-/* Counts packets only, and packets with other work. */
+/* Counts in two runs: packets only, and packets with other work. */
 #define BLOCKS_OF(pattern, title)                                              \
   static                                                                       \
       __attribute__((noinline)) void tight_##pattern(struct worker *worker) {  \
@@ -222,8 +222,9 @@ static uint64_t wall_ns(void) {
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Whether all workers ran at the same time for most of the block: a worker that
- * waited for its core would not disturb the others. All get the same answer. */
+/* Returns whether all workers ran at the same time for most of the block: a
+ * worker that waited for its core would not disturb the other workers. All
+ * workers get the same answer. */
 static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
   static uint64_t begins[WORKERS], ends[WORKERS];
   begins[worker->core] = begin;
@@ -236,7 +237,7 @@ static bool ran_together(struct worker *worker, uint64_t begin, uint64_t end) {
     both_from = begins[w] > both_from ? begins[w] : both_from;
     both_to = ends[w] < both_to ? ends[w] : both_to;
   }
-  meet(worker); /* all have read the arrays */
+  meet(worker); /* all workers have read the arrays */
   return both_to > both_from && (both_to - both_from) * 5 > (last - first) * 4;
 }
 
@@ -254,7 +255,7 @@ static double time_block(struct worker *worker, int pattern, bool *alike) {
   return ns;
 }
 
-/* Returns how many blocks with counters it ran. */
+/* Returns the number of blocks with counters that were run. */
 static uint64_t measure_pattern(struct worker *worker, int pattern) {
   static _Thread_local double extra[BLOCKS], without[BLOCKS];
   size_t count = 0;

@@ -1,7 +1,7 @@
 """The cost of 100 000 values of a region in collectd, compared with a plugin
 that only dispatches the same values. Both run side by side, half an interval
 apart, so that a slow machine slows both. Prints the CPU time of the daemons
-and the median of its ratios over the turns. Each turn is measured as a whole,
+and the median of the ratios of all turns. Each turn is measured as a whole,
 because a large table may have values only in every second interval."""
 
 import contextlib
@@ -61,14 +61,14 @@ class Daemon(Collectd):
 
 
 def sleep_to(phase):
-    """Sleeps until this fraction of a second."""
+    """Sleeps until the clock reaches this fraction of a second."""
     time.sleep((phase - time.time()) % 1)
 
 
 def start_both(stack):
     """Starts both daemons. Regions are read at full seconds, and their daemon
-    dispatches 0.1 s later: if it did so at the same moment, it might find no
-    snapshot and then two at once. The other daemon dispatches half a second
+    dispatches 0.1 s later: if it dispatched at the same moment, it might find no
+    snapshot, and two snapshots the next time. The other daemon dispatches half a second
     later."""
     region = stack.enter_context(Daemon("MaxValues 200000", 1, ("bare",)))
     extra = f"<Plugin bare>\n  Rows {ROWS}\n</Plugin>"

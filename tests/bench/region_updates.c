@@ -50,7 +50,7 @@ struct bench {
   percore_slot_t slot;
   percore_core_row_t row;
   percore_owned_table_t flows;
-  uint32_t *order; /* in which the flows are updated */
+  uint32_t *order; /* the order in which the flows are updated */
 };
 
 enum { ROUNDS = 200000, ADDS_PER_ROUND = 4 };

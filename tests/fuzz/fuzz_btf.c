@@ -1,5 +1,5 @@
-/* Fuzz target: BTF. Whatever a file says of its own sections, only what lies in
- * it is read, and a name is found only where it is. */
+/* Fuzz target: BTF. Whatever a file claims about its sections, only bytes of
+ * the file are read, and a name is found only where the file has it. */
 #include "cycles/btf.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static const char *const names[] = {"idle_stealtime", "rq", ""};
   bool found[3];
-  char *btf = malloc(size > 0 ? size : 1); /* its end is watched by ASan */
+  char *btf = malloc(size > 0 ? size : 1); /* ASan watches its end */
   memcpy(btf, data, size);
   int status = btf_search(btf, size, names, found, 3);
   if (status != 0 && status != -EINVAL)

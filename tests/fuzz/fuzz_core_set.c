@@ -1,5 +1,5 @@
-/* Fuzz target: lists of cores, as sysfs and people write them. What is accepted
- * must survive a round trip, whole and cut. */
+/* Fuzz target: lists of cores, as sysfs and people write them. An accepted list
+ * must survive a round trip, whole and truncated. */
 #include "cycles/core_set.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* Fuzz target: a run of /proc/stat texts, one each second, through the engine
- * and its figures: whatever they say, no load may leave 0 to 1 and no total may
- * fall. A piece that begins with '=' is the list of online cores instead. */
+ * and its figures: whatever they contain, no load may leave the range 0 to 1
+ * and no total may decrease. A piece that begins with '=' is the list of online
+ * cores instead. */
 #include "cycles/core.h"
 #include "cycles/engine.h"
 #include "cycles/figures.h"

@@ -1,5 +1,5 @@
-/* Fuzz target: /proc/stat. The rows must be those of the set of cores, and
- * nothing may be left of a text that was parsed before. */
+/* Fuzz target: /proc/stat. The rows must be those of the set of cores, and they
+ * may contain nothing of a text that was parsed before. */
 #include "cycles/procstat.h"
 
 #include <errno.h>

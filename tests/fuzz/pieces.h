@@ -1,4 +1,4 @@
-/* pieces: an input as several texts, parted by lines of "--". Shared by the
+/* pieces: an input as several texts, separated by lines of "--". Shared by the
  * fuzz targets whose parsers read several files. */
 #ifndef PERCORE_FUZZ_PIECES_H
 #define PERCORE_FUZZ_PIECES_H
@@ -35,12 +35,12 @@ static inline void pieces_cut(struct pieces *pieces, const uint8_t *data,
   }
 }
 
-/* NULL where the input has no such piece: a file that is missing. */
+/* NULL if the input has no such piece: the file is missing. */
 static inline const char *pieces_get(const struct pieces *pieces, int number) {
   return number < pieces->len ? pieces->piece[number] : NULL;
 }
 
-/* The same as machine.read_file gives it. */
+/* The same, with the interface of machine.read_file. */
 static inline ssize_t pieces_read(const struct pieces *pieces, int number,
                                   char *buffer, size_t size) {
   const char *text = pieces_get(pieces, number);

@@ -1,6 +1,6 @@
-/* Runs a fuzz target on its seed corpus where there is no fuzzer: each input,
- * each of its beginnings, and each with one byte changed. The search itself is
- * tests/fuzz/run. */
+/* Runs a fuzz target on its seed corpus without a fuzzer: each seed, each
+ * prefix of it, and copies of it with one byte changed. tests/fuzz/run searches
+ * for new inputs. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdint.h>
@@ -10,7 +10,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* On a copy of just that length, so that a sanitizer sees a step beyond. */
+/* Runs on a copy of exactly this length, so that a sanitizer detects reads
+ * beyond it. */
 static void try_input(const uint8_t *data, size_t size) {
   uint8_t *exact = malloc(size > 0 ? size : 1);
   if (exact == NULL)
@@ -61,6 +62,6 @@ int main(void) {
     printf("not ok - there is no seed in %s\n", FUZZ_CORPUS);
     return 1;
   }
-  printf("ok - %u inputs made of %u seeds do no harm\n", inputs, seeds);
+  printf("ok - %u inputs made from %u seeds do no harm\n", inputs, seeds);
   return 0;
 }

@@ -52,7 +52,7 @@ static int last_core(void) {
   return core;
 }
 
-/* Returns whether the source serves the core. */
+/* Returns whether the source is used for the core. */
 static bool measure(size_t way, int core) {
   struct watch watch;
   int status = watch_open(&watch, (struct engine_options){
@@ -83,7 +83,7 @@ int main(void) {
   name_machine();
   if (cores_for_us() < 2) {
     skipped("loads from this machine's own counters", "%s",
-            "the burner needs a core of its own, and there is only one");
+            "the burner needs a core of its own, and there is only one core");
     printf("1..%d\n", results());
     return 77;
   }

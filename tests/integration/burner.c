@@ -11,14 +11,14 @@
  *   antihog  busy for 0.3 ms around the end of each tick
  *   wakes    busy for a moment, 500 times per second, never at a tick
  *
- * It wakes earlier by the delay of recent wake-ups: a halted guest may take 0.1
- * ms to wake, which is a large part of some patterns.
+ * It sets its timers earlier by the delay of recent wake-ups: a halted guest
+ * may take 0.1 ms to wake, which is a large part of some patterns.
  *
  * The log has a line "begin end" for each busy span, in nanoseconds of
  * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
  * priority), ticks_busy (ticks that came while it was busy), ticks (all of
- * them), cpu_ns. The log does not include the kernel's work to wake it and put
- * it to sleep. */
+ * them), cpu_ns. The log does not include the kernel's work to wake the burner
+ * and put it to sleep. */
 #include <errno.h>
 #include <sched.h>
 #include <stdbool.h>

@@ -1,4 +1,4 @@
-"""Producers whose rows change hands, what they counted, and what collectd
+"""Producers whose rows change hands, their counts, and the values that collectd
 dispatched."""
 
 import bisect
@@ -14,11 +14,11 @@ from producers import Producer
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PACKET = 100  # bytes
 WORKERS = 64
-WORDS = 8  # of struct truth for each worker, see churn_producer.c
+WORDS = 8  # words of struct truth for each worker, see churn_producer.c
 STEP_S = 0.005  # between two readings of the truth
-STAMP_S = 0.02  # a snapshot may differ from its stamp by this much,
-ROW_S = 2e-7  # for each row of a large table by this much more,
-EXACT = 0.001  # and rates from the truth by this share in addition
+STAMP_S = 0.02  # a snapshot may differ from its stamp by this time,
+ROW_S = 2e-7  # and by this time more for each row of a large table,
+EXACT = 0.001  # and rates may differ from the truth by this share in addition
 
 
 class Churner(Producer):
@@ -39,7 +39,7 @@ class Churner(Producer):
         return struct.unpack_from("=6Qq", self.memory, number * WORDS * 8)
 
     def begun(self, core=None):
-        """Packets that were counted, or were about to be when it was
+        """Packets that were counted, or were about to be counted when the producer was
         killed."""
         return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
 
@@ -85,7 +85,7 @@ class TruthLog:
             before = time.time()
             count = self.producer.done()
             after = time.time()
-            if after - before < STEP_S:  # not held in between
+            if after - before < STEP_S:  # this thread was not paused
                 self.times.append((before + after) / 2)
                 self.counts.append(count)
             time.sleep(STEP_S)
@@ -127,7 +127,7 @@ class Arrived:
         return grown
 
     def two_point(self):
-        """The sum of what rates of two points each amount to."""
+        """The sum of the counts that two-point rates represent."""
         return sum(self.grown().values())
 
     def times(self):

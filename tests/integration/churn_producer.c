@@ -105,7 +105,7 @@ struct truth {
   uint64_t done[2];
   uint64_t reuses;
   uint64_t refused; /* rows that had to be added again */
-  int64_t held;     /* sum over live objects */
+  int64_t held;     /* the sum over live objects */
   uint64_t spare;
 };
 
@@ -115,7 +115,7 @@ typedef _Atomic uint64_t place_t;
 
 struct worker {
   pthread_t thread;
-  int core; /* -1: has no slot */
+  int core; /* -1: the thread has no slot */
   percore_slot_t slot;
   uint64_t random;
   uint64_t next_key;
@@ -162,7 +162,8 @@ static void add_shared(uint32_t row, uint64_t n) {
   percore_shared_add(handle, columns[BYTES], PACKET * n);
 }
 
-/* The signal fences keep the compiler from reordering updates of the truth. */
+/* The signal fences keep the compiler from reordering the updates of `begun`
+ * and `done`. */
 static void count(struct worker *worker, uint64_t object, uint64_t n,
                   uint64_t value) {
   uint32_t row = (uint32_t)(object >> 32), key = (uint32_t)object;
@@ -362,7 +363,7 @@ static int do_count(const char *line) {
   return percore_detach(region, workers[0].slot);
 }
 
-/* Tries until the row that was just removed is free. */
+/* Repeats the call until the row that was just removed is free. */
 static int begin_soon(struct worker *worker, place_t *place) {
   for (int i = 0; i < MOST_TRIES; i++) {
     if (begin_object(worker, place) == 0)
@@ -473,7 +474,7 @@ static int make_worker(uint64_t w, struct truth *truth) {
   worker->next_key = w;
   worker->truth = truth;
   worker->place_count = options.live / options.workers;
-  if (w == options.workers) { /* the shared thread */
+  if (w == options.workers) { /* the thread without a slot */
     worker->core = -1;
     return 0;
   }

@@ -4,8 +4,8 @@ Needs root to mount it, in a mount namespace of its own.
 
     dead_files.py SOCKET DIRECTORY
 
-Prints "ok" when it serves, or why it cannot mount. Its file system ends with
-it."""
+Prints "ok" when it serves, or the reason why it cannot mount. The file system ends with
+this process."""
 
 import array
 import ctypes
@@ -98,7 +98,7 @@ def main():
     device = mount(directory)
     if os.fork() == 0:
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-        os.close(device)  # or the file system would outlive its server
+        os.close(device)  # otherwise the file system would outlive its server
         serve_region(path, f"{directory}/file")
     serve_files(device)
 

@@ -67,7 +67,7 @@ static void must(int status, const char *what) {
   exit(1);
 }
 
-/* Failures are ignored: a region that could not be made is a sink. */
+/* Failures are ignored: a region that could not be created is a sink. */
 static void do_create(const int *serve_cpu) {
   struct percore_options options = {.size = sizeof(options),
                                     .serve_cpus = serve_cpu,

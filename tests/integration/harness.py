@@ -100,7 +100,7 @@ def check(condition, message):
 
 
 def least_of_tries(limit, measure):
-    """The least of up to TRIES measurements; stops at the first one below the
+    """The minimum of up to TRIES measurements; stops at the first measurement below the
     limit."""
     measured = []
     while len(measured) < TRIES and min(measured, default=limit) >= limit:
@@ -179,10 +179,10 @@ class Lateness:
 
     def run(self, cores):
         if cores is not None:
-            os.sched_setaffinity(0, cores)  # of this thread only
+            os.sched_setaffinity(0, cores)  # sets the affinity of this thread only
         ended = False
         while not ended:
-            # One round more after the end, so that all delays before it count.
+            # One more round after the end, so that all earlier delays count.
             ended = self.ended.is_set()
             due = time.monotonic() + self.STEP_S
             time.sleep(self.STEP_S)
@@ -209,7 +209,7 @@ class Lateness:
                    for span in self.spans)
 
     def of_clock(self, begin, end):
-        """The same for times of time.time(), which values have."""
+        """The same for times of time.time(), the clock of values."""
         ahead = time.time() - time.monotonic()
         return self.within(begin - ahead, end - ahead)
 
@@ -321,14 +321,14 @@ class Collectd:
         return text
 
     def run(self, *options, before=(), timeout=60):
-        """Runs it until it ends and returns the exit status."""
+        """Runs collectd until it ends, and returns the exit status."""
         with open(f"{self.directory}/stderr", "wb") as stderr:
             return subprocess.run(
                 self.command(*options, before=before), stdout=stderr,
                 stderr=stderr, timeout=timeout, check=False).returncode
 
     def start(self, before=()):
-        """Starts it in the foreground."""
+        """Starts collectd in the foreground."""
         with open(f"{self.directory}/stderr", "wb") as stderr:
             self.process = subprocess.Popen(
                 self.command("-f", before=before), stdout=subprocess.PIPE,
@@ -345,8 +345,8 @@ class Collectd:
                 self.values.append(Value(match))
 
     def stop(self, seconds=20):
-        """Ends it, and kills it after this many seconds. Returns how long it
-        took to end, less the machine's delays."""
+        """Ends collectd, and kills it if that takes more than this many seconds.
+        Returns how long collectd took to end, less the machine's delays."""
         if self.process is None:
             return 0
         begin = time.monotonic()
@@ -365,8 +365,8 @@ class Collectd:
         return end - begin - late
 
     def own_shutdown(self):
-        """After stop(): how long percore's shutdown took according to the
-        probes "before" and "after", less the machine's delays."""
+        """To be called after stop(). Returns how long percore's shutdown took according
+        to the probes "before" and "after", less the machine's delays."""
         times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", self.log()))
         before, after = float(times["before"]), float(times["after"])
         check(after >= before, "the probes are in the wrong order")
@@ -386,11 +386,11 @@ class Collectd:
 
     def check_grid(self, interval, unknown=lambda time_s: False):
         """Checks that each series of percore has a value for each multiple of
-        the interval, from its first to the last. A snapshot that was taken
-        late by more than 1 % of the interval has its true time, and `lateness`
-        must say so; a snapshot that is nearly an interval late also replaces
-        the next one. unknown(time): whether loads may be missing at that time.
-        Returns the number of intervals."""
+        the interval, from its first to the last. A snapshot that was taken late by more
+        than 1 % of the interval has its true time, and `lateness` must show it; a
+        snapshot that is nearly an interval late also replaces the next snapshot.
+        unknown(time): whether loads may be missing at that time. Returns the number of
+        intervals."""
         lateness = self.of("percore_host-self/duration-lateness")
         late = {value.time for value in lateness
                 if value.value > 0.0099 * interval}
@@ -457,7 +457,7 @@ class Collectd:
               f"{self.log()}")
 
     def wait_for_reads(self, count):
-        """Waits until collectd has read percore this many times more."""
+        """Waits until collectd has read percore this many more times."""
         reads = "percore_host-self/gauge-cores_online"
         self.wait_for_value(reads, count=len(self.of(reads)) + count)
 
@@ -485,7 +485,7 @@ class Burner:
         self.facts = {}
 
     def own_cpu_ns(self):
-        """CPU time so far, including the kernel's."""
+        """The CPU time used so far, including kernel time."""
         with open(f"/proc/{self.process.pid}/schedstat",
                   encoding="ascii") as file:
             return int(file.read().split()[0])
@@ -514,7 +514,7 @@ class Burner:
 
 
 # ---------------------------------------------------------------------------
-# Others on the same core
+# Other tasks on the same core
 
 
 def find_cpuacct():

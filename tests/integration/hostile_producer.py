@@ -3,11 +3,11 @@
 
     hostile_producer.py DIRECTORY MODEL NAME[,NAME...] [OPTION=NUMBER ...]
 
-MODEL is a region of churn_producer that is served in DIRECTORY. The regions
-are described like it, but instead of its table they have `tables` OWNED tables
-of `rows` live rows with `counters` counters. With overlap=1 all tables claim
-the same memory; with overlap=0 each has its own. The cells are a hole except
-for one word in each `touch` bytes (8: no hole). Prints `ok`."""
+MODEL is a region of churn_producer that is served in DIRECTORY. The regions have its
+description, but instead of its table they have `tables` OWNED tables of `rows` live
+rows with `counters` counters. With overlap=1 all tables claim the same memory; with
+overlap=0 each has its own. The cells are a hole except for one word in each `touch`
+bytes (8: no hole). Prints `ok`."""
 
 import array
 import fcntl
@@ -104,14 +104,13 @@ class Forgery:
         return len(self.strings) - len(text) - 1
 
     def moved(self, record, *offsets):
-        """The new offsets of parts of the model, behind the larger
-        directory."""
+        """The new offsets of parts of the model, after the larger directory."""
         return {at: struct.unpack_from("=Q", record, at)[0] + self.rest_at -
                 self.model.rest_at for at in offsets}
 
     def place(self):
-        """Reserves the parts of a table. The cells have one row more, for
-        updates without a row."""
+        """Reserves the parts of a table. The cells have one extra row, for updates
+        without a row."""
         live = self.size
         generations = live + 64
         labels = generations + 8 * self.rows

@@ -1,5 +1,5 @@
-# Tests with the real collectd and the plugin of this build. Tests that measure time
-# or have many processes wait for each other.
+# Tests with the real collectd and the plugin of this build. Tests that measure time, or
+# start many processes, do not run at the same time.
 EXTRA_DIST += \
 	tests/integration/churn.py \
 	tests/integration/command.py \

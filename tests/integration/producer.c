@@ -64,7 +64,7 @@ static const struct percore_field port_fields[] = {
      .max_bits = 20},
 };
 
-/* The same names in another order, and further names. */
+/* The same names in another order, and additional names. */
 static const struct percore_field port_fields_2[] = {
     {.name = "errors", .unit = "errors"},
     {.name = "bytes", .unit = "bytes"},
@@ -110,7 +110,7 @@ static const struct percore_table schema_million[] = {
     SESSION(1000000),
 };
 
-/* As many rows as a region may have; memory is taken as they are added. */
+/* As many rows as a region may have; memory is allocated as rows are added. */
 static const struct percore_table schema_keys[] = {
     GLOBALS,
     {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
@@ -215,7 +215,7 @@ static int do_hist(const char *line) {
   return 0;
 }
 
-/* A round on a clock of our own, because waiting is not work. */
+/* A round on a simulated clock: real waiting would not count as work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -252,7 +252,7 @@ static void *run(void *argument) {
   return NULL;
 }
 
-/* The file outlives a producer that is killed. */
+/* The file survives if the producer is killed. */
 static int do_tally(const char *line) {
   char path[512];
   if (sscanf(line, "%511s", path) != 1)

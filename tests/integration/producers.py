@@ -90,7 +90,7 @@ class Producer:
 
 
 class Tally:
-    """What the threads of a producer were about to count, even if they were
+    """The packets that the threads of a producer were about to count, even if they were
     killed."""
 
     def __init__(self, path):

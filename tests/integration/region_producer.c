@@ -16,7 +16,7 @@
  *                  by CLOCK_REALTIME
  *   stop           end the workers
  *   serve          serve for 1 s
- *   stick, go      let the last worker stop polling without percore_sleep, and
+ *   stick, go      make the last worker stop polling without percore_sleep, and
  *                  poll again
  *   sleep, wake    the same with percore_sleep and percore_wake
  *   remove K       remove row K of `session`
@@ -134,7 +134,7 @@ static void sleep_ns(long ns) {
  * Workers
  */
 
-/* 64 packets of 100 bytes, every second round. */
+/* Handles 64 packets of 100 bytes in every second round. */
 static void poll_once(struct worker *worker, percore_slot_t slot,
                       uint64_t round) {
   percore_core_row_t row = percore_core_row(slot, port_table, port_rows[0]);
@@ -147,7 +147,7 @@ static void poll_once(struct worker *worker, percore_slot_t slot,
     percore_hist_add(row, latency, round % 1000);
     atomic_store(&worker->packets, worker->packets + n);
   }
-  /* A round on a clock of our own, because sleeping is not work. */
+  /* A round on a simulated clock: sleeping would not count as work. */
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
   sleep_ns(200000);
 }

@@ -10,8 +10,8 @@ TICK_HZ = os.sysconf("SC_CLK_TCK")
 
 class SysRoot:
     def __init__(self, cores, nodes=1):
-        # In memory, because writing files to a disk 500 times a second would
-        # load a core.
+        # The tree is in memory, because writing files to a disk 500 times a second
+        # would load a core.
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
         self.directory = tempfile.mkdtemp(prefix="percore-sysroot-",
                                           dir=memory)

@@ -1,4 +1,4 @@
-"""A terminal, for commands that print something else to a terminal."""
+"""A terminal, for commands whose output on a terminal differs."""
 
 import fcntl
 import os
@@ -21,7 +21,7 @@ HOME = b"\033[H"  # where each page begins
 
 
 def read_some(terminal, seconds):
-    """Data that arrive within that time, or None; b"" if the other end is
+    """The data that arrive within this time, or None; b"" if the other end is
     closed."""
     if not select.select([terminal], [], [], seconds)[0]:
         return None
@@ -32,11 +32,11 @@ def read_some(terminal, seconds):
 
 
 def on_terminal(command, seconds, environment=None, halfway=None):
-    """Runs a command on a terminal of 24 lines, and sends Ctrl-C after this
-    many seconds and one page for each second. Returns all of its output, its
-    exit status, and how long it took to end, less the machine's delays.
-    halfway(terminal) is called after half of the time; Ctrl-C then waits for a
-    page that begins afterwards."""
+    """Runs a command on a terminal of 24 lines, and sends Ctrl-C when `seconds` have
+    passed and the command has printed one page per second. Returns all output, the exit
+    status, and how long the command took to end, less the machine's delays.
+    halfway(terminal) is called after half of the time; Ctrl-C then waits for a page
+    that begins afterwards."""
     pid, terminal = pty.fork()
     if pid == 0:
         resize(0, 24, 80)
@@ -46,7 +46,7 @@ def on_terminal(command, seconds, environment=None, halfway=None):
     lateness = Lateness()
     begin = time.monotonic()
     interrupted = None
-    pages = seconds  # Ctrl-C waits for more pages than this
+    pages = seconds  # Ctrl-C waits until there are more pages than this
     while True:
         passed = time.monotonic() - begin
         if halfway is not None and passed > seconds / 2:
@@ -54,7 +54,7 @@ def on_terminal(command, seconds, environment=None, halfway=None):
             halfway = None
             while data := read_some(terminal, 0):
                 written += data
-            # A page that was begun earlier may still arrive.
+            # A page that began earlier may still arrive.
             pages = max(pages, written.count(HOME) + 1)
         if interrupted is None and passed > seconds and (
                 written.count(HOME) > pages or passed > seconds + 10):

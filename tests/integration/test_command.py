@@ -77,8 +77,8 @@ def test_hostile_argument():
 
 
 def look_at_json():
-    """How much too early or too late a snapshot follows another, less the
-    machine's delays."""
+    """How much earlier or later than planned a snapshot follows the previous snapshot,
+    less the machine's delays."""
     with Lateness() as lateness:
         got = documents("load", "--json", "--count", "2", "--interval", "0.5")
     check(len(got) == 2, f"{len(got)} documents")
@@ -99,11 +99,11 @@ def test_json():
     """percore load --json prints one document per snapshot, with every core"""
     # Other tasks may delay percore without delaying this process.
     off_s = least_of_tries(0.25, look_at_json)
-    check(off_s < 0.25, f"snapshots were off their time by {off_s} s")
+    check(off_s < 0.25, f"snapshots were early or late by {off_s} s")
 
 
 def test_selected_cores():
-    """--cores shows only these cores"""
+    """--cores shows only the given cores"""
     core = online_cores()[-1]
     got = documents("load", "-j", "-n", "1", "-i", "0.5", "-c", str(core))
     check([c["core"] for c in got[0]["cores"]] == [core], str(got[0]["cores"]))
@@ -125,13 +125,13 @@ def ends_at(number):
 
 
 def test_signals():
-    """SIGINT and SIGTERM end percore load with exit 0 within a second"""
+    """SIGINT and SIGTERM end percore load with exit status 0 within a second"""
     ends_at(signal.SIGINT)
     ends_at(signal.SIGTERM)
 
 
 def test_reader_gone():
-    """a closed pipe (| head) ends percore load with exit 0 and no message"""
+    """a closed pipe (| head) ends percore load with exit status 0 and no message"""
     with Child([PERCORE, "load", "--interval", "0.2"], text=True,
                stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -174,7 +174,7 @@ def pages_of(written):
 
 
 def test_resize():
-    """after a terminal was made smaller, the page fits"""
+    """after a terminal is made smaller, the page fits"""
     written, status, _ = on_terminal(
         LIVE, 4, halfway=lambda terminal: resize(terminal, 6, 30))
     check(status == 0, f"exit {status}")
@@ -184,7 +184,7 @@ def test_resize():
 
 
 def typed(*keys):
-    """A function that types these keys, each after a page."""
+    """Returns a function that types these keys, each after a page."""
     def type_them(terminal):
         for key in keys:
             os.write(terminal, key)
@@ -193,8 +193,8 @@ def typed(*keys):
 
 
 def test_keys():
-    """? shows the keys, > sorts by a column, c takes a list of cores, q ends
-    it with exit 0"""
+    """? shows the keys, > sorts by a column, c reads a list of cores, q ends percore
+    load with exit status 0"""
     core = online_cores()[-1]
     written, status, _ = on_terminal(
         LIVE, 3, halfway=typed(b"?", b"x", b">", b"c",
@@ -211,7 +211,7 @@ def test_keys():
 
 
 def test_pause():
-    """p holds the page, and a pause ends with the same key"""
+    """p pauses the page, and p again ends the pause"""
     written, status, _ = on_terminal(
         LIVE, 3, halfway=typed(b"p", b"", b"", b"p"))
     check(status == 0, f"exit {status}")
@@ -222,7 +222,7 @@ def test_pause():
 
 
 def test_terminal_modes():
-    """the terminal echoes again after the end"""
+    """after percore load ends, the terminal echoes again"""
     script = (f"{PERCORE} load -i 0.5 -n 1; stty -a")
     written, _, _ = on_terminal(["/bin/sh", "-c", script], 8)
     modes = written.split("\033[?1049l")[1]
@@ -230,7 +230,7 @@ def test_terminal_modes():
 
 
 def test_colour():
-    """colour is for terminals, and NO_COLOR and pipes have none"""
+    """output is coloured on a terminal, but not with NO_COLOR or in a pipe"""
     painted, _, _ = on_terminal(LIVE, 2)
     check("\033[1m" in painted, "no colour on a terminal")
     plain, _, _ = on_terminal(LIVE, 2, {**os.environ, "NO_COLOR": "1"})
@@ -240,7 +240,7 @@ def test_colour():
 
 
 def test_measured_interval():
-    """-n 1 covers one interval, and interval_s is what was measured"""
+    """-n 1 covers one interval, and interval_s is its measured length"""
     with Lateness() as lateness:
         got = documents("load", "--json", "-n", "1", "-i", "1")[0]
         late = lateness.of_clock(got["time"] - 1, got["time"])
@@ -249,7 +249,8 @@ def test_measured_interval():
 
 
 def test_load_of_a_command():
-    """load -- COMMAND prints loads on stderr and exits as the command does"""
+    """load -- COMMAND prints loads on stderr and exits with the status of the
+    command"""
     done = run("load", "--", "sh", "-c", "echo out; sleep 0.5; exit 7")
     check(done.returncode == 7, f"exit {done.returncode}")
     check(done.stdout == "out\n", done.stdout)
@@ -283,7 +284,7 @@ def options_in_help(command):
 
 
 def complete_in_bash(line):
-    """What bash offers at the end of a line."""
+    """The completions that bash offers at the end of a line."""
     script = f"""
         . {SOURCE}/src/tool/completion/percore
         COMP_LINE={shlex.quote(line)} COMP_POINT={len(line)} _percore
@@ -309,7 +310,7 @@ def test_completion():
 
 
 def test_zsh_completion():
-    """zsh offers the options that --help lists, with what they mean"""
+    """zsh offers the options that --help lists, with their descriptions"""
     if shutil.which("zsh") is None:
         raise Skip("zsh is not installed")
     script = f"""
@@ -329,7 +330,8 @@ def test_zsh_completion():
 
 
 def test_doctor():
-    """percore doctor exits 0 if a source works, and names what is missing"""
+    """percore doctor exits 0 if a source works, and gives advice on everything that is
+    missing"""
     report = documents("doctor", "--json")[0]
     check(report["works"] is True, str(report))
     for finding in report["findings"]:

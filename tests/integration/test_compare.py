@@ -14,14 +14,14 @@ from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
                      is_root, online_cores, run_tests, say, stolen_s)
 
 HOG = f"{BUILD}/contrib/loads/hog"
-HOG_S, LOAD_S = 12, 5  # how long the hog runs, and how long it is measured
+HOG_S, LOAD_S = 12, 5  # how long the hog runs, and for how long it is measured
 
 
 def compare_under_hog(core):
-    """Returns the load of a core by each method, how busy the hog on it was,
-    and for how long the core was stolen or the machine paused."""
+    """Returns the load of a core by each method, the share of time for which the hog
+    kept the core busy, and how long the core was stolen or the machine paused."""
     before = stolen_s(core)
-    # Any task that runs while the hog sleeps is charged a whole tick.
+    # A whole tick is charged to any other task that runs while the hog sleeps.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -47,9 +47,9 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # Any other task that runs while the hog sleeps is charged a whole tick. A
-    # try is repeated only if the CPU time of tasks shows that they disturbed
-    # it more.
+    # A whole tick is charged to any other task that runs while the hog sleeps. A try is
+    # repeated only if the CPU time of tasks shows that other tasks disturbed it more
+    # than that.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
         # Time stolen from the hog is not load.
@@ -62,7 +62,7 @@ def test_compare_shows_the_hog():
         tasks = load["cpuacct"]
         check(tasks is not None and tasks - truth > 0.05,
               f"busy columns {load['stat_busy']} show the load")
-    raise Skip(f"others used core {core} in each of 3 tries")
+    raise Skip(f"other tasks used core {core} in each of 3 tries")
 
 
 def test_the_hog_beside_busy_neighbours():

@@ -34,8 +34,8 @@ def test_mode_fails_without_a_source():
 
 
 def degraded_until_a_source_turns_up():
-    """Without a source the plugin stays in service, says so once, and has
-    values as soon as a source works"""
+    """Without a source the plugin stays in service, logs one message, and has values as
+    soon as a source works"""
     with SysRoot(2) as root, \
             Collectd(f'SysRoot "{root.path}"').start() as collectd:
         collectd.wait_for(lambda: "no source of load" in collectd.log(), 10,
@@ -80,8 +80,8 @@ def real_values():
 
 
 def options_reach_the_values():
-    """Options add metrics, several blocks add up, and a group has metrics of
-    its own"""
+    """Options add metrics, the options of several blocks are combined, and a group has
+    metrics of its own"""
     core = online_cores()[0]
     options = (f'Cores "{core}"\n</Plugin>\n<Plugin percore>\n'
                f'Group "few" "{core}"\nGroup "far" "8000"\n'
@@ -146,7 +146,7 @@ def unknown_options_are_warned_of():
 
 
 def time_of_end(wait_s):
-    """How long percore took to end, this long after the start."""
+    """Returns how long percore took to end when stopped wait_s after the start."""
     with Collectd(plugins=("before", "after")).start() as collectd:
         collectd.wait_for(lambda: "Initialization complete"
                           in collectd.log(), 10, "the start")
@@ -168,7 +168,7 @@ def stops_in_time():
 
 
 def is_running(pid):
-    """Whether the process runs. A zombie does not."""
+    """Returns whether the process runs. A zombie does not run."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rsplit(")", 1)[1].split()[0] not in "ZX"
@@ -177,7 +177,7 @@ def is_running(pid):
 
 
 def read_number(path):
-    """The number in a file, or None if it is not complete yet."""
+    """The number in a file, or None if the file is not complete yet."""
     try:
         with open(path, encoding="ascii") as file:
             line = file.readline()
@@ -193,13 +193,13 @@ def find_process(argument):
             with open(path, encoding="utf8", errors="replace") as file:
                 if argument in file.read().split("\0"):
                     return int(path.split("/")[2])
-        except OSError:  # it has ended
+        except OSError:  # the process has ended
             pass
     return None
 
 
 def end_daemon(collectd, pid):
-    """Returns how long it took, less the machine's delays."""
+    """Ends the daemon. Returns how long that took, less the machine's delays."""
     try:
         with Lateness() as lateness:
             begin = time.monotonic()
@@ -214,13 +214,13 @@ def end_daemon(collectd, pid):
 
 
 def daemonised():
-    """In the background collectd has values of percore, too, and SIGTERM ends
-    it"""
+    """As a daemon in the background, collectd has values of percore, too, and SIGTERM
+    ends it"""
     with Collectd(to_files=True) as collectd:
         pid_file = f"{collectd.directory}/pid"
         try:
             check(collectd.run() == 0, collectd.log())
-            # The file exists for a moment before it has the number.
+            # The file exists for a moment before it contains the number.
             collectd.wait_for(lambda: read_number(pid_file), 20,
                               "the PID file")
             busy = f"{collectd.directory}/csv/host/percore-*/percent-busy-*"
@@ -237,7 +237,7 @@ def daemonised():
 def without_root():
     """Without any privilege, as user nobody, every core has a load"""
     if not is_root():
-        raise Skip("the tests do not run as root, so all of them show it")
+        raise Skip("these tests do not run as root, so the other tests prove it")
     if shutil.which("setpriv") is None:
         raise Skip("setpriv is missing: apt-get install util-linux")
     with Collectd() as collectd:
@@ -330,7 +330,7 @@ def core_goes_and_comes():
 
 
 def valgrind(collectd, *options, seconds=None):
-    """Runs collectd under valgrind, until it ends or for this long. Returns
+    """Runs collectd under valgrind, until it ends or for this time. Returns
     the exit status and valgrind's blocks about percore.so or functions of
     percore; collectd has leaks of its own."""
     report = f"{collectd.directory}/valgrind"

@@ -59,7 +59,7 @@ class Place:
 
 
 def wait_until(condition, complaint):
-    """Waits: the serving thread sets its affinity only when it starts to
+    """Waits, because the serving thread sets its affinity only when it starts to
     run."""
     end = time.monotonic() + 20
     while not condition():
@@ -182,8 +182,8 @@ def test_primary_group():
 
 
 def test_dropped_without_a_way():
-    """a service that cannot write to the directory continues to count, and
-    says once why it is not served and where to read on"""
+    """a service that cannot write to the directory continues to count, and prints once
+    why it is not served and which manual page helps"""
     need_root()
     with Place(0o2770, TEAM) as place:
         code, out, err = place.run("drop", NOBODY, NOBODY, "fork", "create",

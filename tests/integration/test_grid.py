@@ -27,7 +27,7 @@ class KnownCounters:
     def __init__(self, root):
         self.root = root
         self.stopping = False
-        self.late = {}  # by second: the longest time without a write
+        self.late = {}  # for each second, the longest time without a write
         self.last = time.time()
         self.update()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -44,7 +44,7 @@ class KnownCounters:
         self.last = written
 
     def lateness(self, time_s):
-        """How late the files were at that time."""
+        """How late the files were at this time."""
         second = int(time_s)
         return max(self.late.get(second - 1, 0), self.late.get(second, 0))
 
@@ -73,10 +73,9 @@ JITTER = '<Plugin "after">\nBlockMax {}\n</Plugin>'
 
 
 def rates_of(collectd, counters, identifier):
-    """For each value after the first: the value, its growth per second, and by
-    which share of the interval the writer and the sampling thread were late at
-    its ends, by their own account. The cost of a sample counts as lateness at
-    its end."""
+    """For each value after the first: the value, its growth per second, and the share
+    of the interval by which the writer and the sampling thread were late at its ends,
+    as they recorded it. The cost of a sample counts as lateness at its end."""
     late_s = {}
     for name in ("lateness", "sample_cost"):
         for value in collectd.of(f"percore_host-self/duration-{name}"):
@@ -91,7 +90,7 @@ def rates_of(collectd, counters, identifier):
 
 def rate_errors(collectd, counters):
     """The relative errors of collectd's rates of entries of the idle state,
-    and what remains of the errors after lateness is subtracted."""
+    and the rest of the errors after lateness is subtracted."""
     off, excess = [], []
     for _, rate, late in rates_of(collectd, counters,
                                   "percore-0/operations-cstate_C1"):
@@ -102,7 +101,7 @@ def rate_errors(collectd, counters):
 
 def wrong_loads(collectd, counters):
     expected = 100 * (1 - IDLE_SHARE)
-    # Idle time has a resolution of 10 ms and is a little old.
+    # Idle time has a resolution of 10 ms and is slightly outdated.
     return [f"a load of {load} instead of {expected}, {late} late" for load, _, late
             in rates_of(collectd, counters, "percore-0/percent-busy")
             if abs(load - expected) >= 4 + 100 / TICK_HZ + 100 * late]

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What --json prints, held against percore.schema.json."""
+"""The output of --json, checked with percore.schema.json."""
 
 import copy
 import json
@@ -72,7 +72,8 @@ def test_hostile_producer():
 
 
 def test_command_and_no_directory():
-    """loads over a command, and regions without their directory, obey it"""
+    """the documents of load -- COMMAND, and of regions without their directory, obey
+    the schema"""
     schema = validator()
     with RuntimeDir() as place:
         done = place.run("load", "--json", "--", "sleep", "0.3")

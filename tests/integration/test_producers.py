@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""The example fast paths of contrib/producers: percore shows the counts that
-they made, and DPDK and the sender confirm them."""
+"""The example fast paths of contrib/producers: percore shows their counts, and DPDK and
+the sender confirm the counts."""
 
 import json
 import os
@@ -65,7 +65,7 @@ class Example:
         end = time.monotonic() + 20
         while not any(region["state"] == "alive" for region
                       in self.percore("regions")["regions"]):
-            check(time.monotonic() < end, "no region came")
+            check(time.monotonic() < end, "the region did not appear")
             time.sleep(0.05)
 
     def wait_until_attached(self, region):
@@ -75,7 +75,7 @@ class Example:
         while not any(worker["useful"] is not None for worker in self.percore(
                 "top", region, "-t", "core", "-i", "0.1", "-n",
                 "1")["workers"]):
-            check(time.monotonic() < end, "no worker came")
+            check(time.monotonic() < end, "no worker appeared")
 
     def rows(self, region, table):
         document = self.percore("dump", region)
@@ -129,8 +129,8 @@ def test_pthread():
 
 
 def test_gateway():
-    """the gateway of the demo uses at most half of a core, and its counts of
-    ports and tunnels agree"""
+    """the gateway of the demo uses at most half of a core, and its counts for ports and
+    tunnels agree"""
     path = need("gateway", "it was not built")
     with Example(path, str(online_cores()[-1])) as example:
         example.wait_until_alive()
@@ -287,8 +287,9 @@ class Cable:
         return ["ip", "netns", "exec", self.names[1]]
 
     def send(self, frames):
-        """Sends frames from a0, in a process of that namespace. At most as
-        many as the receiver's socket has room for, or it might drop frames."""
+        """Sends frames from a0, in a process of that namespace. Sends at most as many
+        frames as the receiver's socket has room for, because the socket might drop more
+        frames."""
         check(len(frames) <= 100, f"{len(frames)} at once")
         pid = os.fork()
         if pid == 0:

@@ -29,8 +29,8 @@ def wait_for_number(collectd, identifier, number, seconds=30):
 
 
 def wait_until_read(collectd, regions=1):
-    """Waits until the region is read. Later counts are in the values; what a
-    producer counted before collectd's start is not."""
+    """Waits until the region is read. Later counts are in the values; counts from
+    before collectd's start are not."""
     wait_for_number(collectd, REGIONS, regions)
 
 
@@ -48,14 +48,14 @@ def identifiers_of(collectd, prefix):
 
 
 def sum_of(collectd, prefix):
-    """Sums the newest values of all series whose names begin with this."""
+    """Sums the newest values of all series whose names begin with this prefix."""
     return sum({value.identifier: value.value for value
                 in list(collectd.values)
                 if value.identifier.startswith(prefix)}.values())
 
 
 def told(collectd, text):
-    """How often percore itself logged this text."""
+    """Returns how often percore itself logged this text."""
     return sum(line.startswith("percore: ") and text in line
                for line in collectd.log().splitlines())
 
@@ -117,7 +117,8 @@ def names_and_values():
             for name, most in (("p50", 9), ("p99", 112), ("max", 112)):
                 identifier = host("latency", f"eth0_{name}", kind="gauge")
                 collectd.wait_for_value(identifier)
-                # If an interval ended in between, the second has its own.
+                # If an interval ended in between, the second interval has its own
+                # percentiles.
                 value = collectd.of(identifier)[0].value
                 check(8 <= value <= most, f"{name} is {value}")
             collectd.wait_for_value(
@@ -171,7 +172,7 @@ def few_rows_per_core():
         with Collectd(options, FAST).start() as collectd:
             collectd.wait_for_value(REGIONS, count=3)
             check(not identifiers_of(collectd, "percore_host_gtpu"),
-                  "a region that nobody asked for")
+                  "a region that is not configured")
             check("region other is not served" in collectd.log(),
                   collectd.log())
 
@@ -184,7 +185,7 @@ def useful_load():
             Collectd(interval=0.5).start() as collectd:
         wait_until_read(collectd)
         producer.do(f"core {core}", f"poll {core} 1 1")
-        # 6 of 20 equally long rounds have work, for 3 s.
+        # For 3 s, 6 of 20 equally long rounds have work.
         producer.do(f"poll {core} 6 14 140")
         collectd.wait_for_value(f"percore-{core}/percent-useful", count=4)
         collectd.wait_for_value("percore_host-all/percent-cores_useful_mean")
@@ -200,8 +201,8 @@ def useful_load():
 
 
 def hostile_row_names():
-    """Row names become names that a backend accepts; if two become the same,
-    this is logged once and neither is dispatched"""
+    """Row names become names that a backend accepts; if two rows get the same name,
+    this is logged once and neither row is dispatched"""
     names = {b"x y;z=\"q\"": "x_y_z__q_", b"\xffab\xc3": "_ab_",
              b"a\tb\x7f": "a_b_", "zoë".encode(): "zoë"}
     with RuntimeDir(), Producer("gtpu") as producer, \
@@ -219,8 +220,8 @@ def hostile_row_names():
         collectd.wait_for_reads(3)
         said = collectd.log().count('be called "eth_0"')
         check(said == 1, f"said {said} times: {collectd.log()}")
-        # If the reader came in between, the first row was alone; as soon as
-        # eth1 is read, both are there.
+        # If the region was read in between, the first row was alone; as soon as eth1 is
+        # read, both rows are there.
         both = collectd.of(host("packets", "eth1"))[0].time
         for value in list(collectd.values):
             check(value.time <= both or not value.identifier.endswith("eth_0"),
@@ -244,7 +245,7 @@ def top_and_other():
                 n = 1000 if number // 2 == turn // 8 else 10
                 total += n if number < 4 else 0
                 producer.do(f"add {SESSION} {row} {BYTES} {n} -1")
-            # All of it in one interval, before the next turn.
+            # Collectd reads all counts in one interval, before the next turn.
             collectd.wait_for(lambda: sum_of(collectd, all_bytes) == total, 30,
                               f"{total} bytes")
         collectd.wait_for_reads(2)
@@ -336,9 +337,9 @@ def instances_of_two_schemas():
 
 
 def reader_first_producer_later():
-    """A producer that comes later is read within two intervals. When it is
-    killed, its last counts are dispatched once; that it is gone and back is
-    reported once; and a clean end is not a failure"""
+    """A producer that starts later is read within two intervals. When it is killed, its
+    last counts are dispatched once; its end and its return are each reported once; and
+    a clean end is not a failure"""
     packets = host("packets", "eth0")
     with RuntimeDir(), Collectd(interval=FAST).start() as collectd:
         collectd.wait_for_value("percore_host-self/gauge-cores_online")
@@ -409,7 +410,7 @@ def silent_and_stale():
         quiet.do("serve")
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
-        # First one of two workers is stuck, then both are.
+        # First one of two workers is stuck, then both workers are.
         producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "poll 0 1 1",
                     "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
@@ -520,8 +521,8 @@ def garbage_on_the_socket():
 
 
 def max_values():
-    """Beyond MaxValues rows are cut first: loads of cores and of the host
-    remain, one message is logged, and values_dropped counts the rest"""
+    """Beyond MaxValues rows are dropped first: loads of cores and of the host remain,
+    one message is logged, and values_dropped counts the dropped values"""
     with RuntimeDir(), Producer("gtpu", "many") as producer:
         producer.do("core 0", f"rows {SESSION} 0 3000")
         with Collectd("MaxValues 500", 0.5).start() as collectd:
@@ -537,14 +538,14 @@ def max_values():
                 check(collectd.of(f"percore-{core}/percent-busy"),
                       f"no load of core {core}")
             check_never_back(collectd, dropped)
-            check(collectd.of(REGIONS), "percore's own are gone")
+            check(collectd.of(REGIONS), "percore's own values are gone")
             said = collectd.log().count("MaxValues 500 leaves room")
             check(said == 1, f"said {said} times")
 
 
 def count_until_shown(collectd, producer, command, identifier):
-    """A row that counts more than others takes the place of one of them, and
-    then has its own series."""
+    """A row that counts more than other rows takes the place of one of them, and then
+    has its own series."""
     def counts():
         producer.do(command)
         return any(value.value > 0 for value in collectd.of(identifier))
@@ -587,9 +588,9 @@ def anonymous_memory(collectd):
 
 
 def memory_is_bounded():
-    """A region with too many rows for MaxMemory takes no more than that: the
-    remaining rows are counted in `other`, one warning names a sufficient
-    MaxMemory, and a small region is still read"""
+    """A region with too many rows for MaxMemory stays within that limit: the remaining
+    rows are counted in `other`, one warning names a sufficient MaxMemory, and a small
+    region is still read"""
     rows, last = 1000000, "0.15.66.63"
     table = '<Table "session">\nTop 10 "packets"\n</Table>'
     regions = f'<Region "*">\n</Region>\n<Region "gtpu">\n{table}\n</Region>'
@@ -604,8 +605,8 @@ def memory_is_bounded():
                       0.5).start() as collectd:
             collectd.wait_for_value(other, 60)
             producer.do(f"adds {SESSION} 0 {rows} {PACKETS} 2")
-            # If an interval begins meanwhile, ten others are shown in the next
-            # one.
+            # If an interval begins meanwhile, ten other rows are shown in the next
+            # interval.
             collectd.wait_for(lambda: sum_of(collectd, packets) == 2 * rows, 60,
                               "all that was counted")
             rest = collectd.of(other)[-1].value

@@ -19,7 +19,7 @@ HELLO = struct.Struct("=IHHIIQII")
 
 
 # ---------------------------------------------------------------------------
-# Each rule broken once: what is done to a good region
+# Each rule broken once: changes to a valid region
 
 
 def words(*changes, size=4):
@@ -41,7 +41,7 @@ def in_field(table, field, offset, value):
 
 
 def text(find, offset):
-    """Spoils the first byte of a string with a byte that no text has."""
+    """Replaces the first byte of a string with a byte that is invalid in text."""
     def change(region):
         at = region.get(144) + region.get(find(region) + offset, 4)
         region.bytes[at] = 0x07
@@ -93,7 +93,7 @@ def named_region(name):
 
 
 def instance(region):
-    """The name is the help of a table, which has blanks."""
+    """The name is the help text of a table, which contains blanks."""
     region.set(116, region.get(region.table(PORT) + 4, 4), 4)
 
 
@@ -114,7 +114,7 @@ def reused(region):
 
 
 def levels_removed(region):
-    """Without births a PER_CORE table may have levels; its rows stay."""
+    """Without births a PER_CORE table may have levels, but its rows cannot be removed."""
     level_in_rows(region)
     without_births(region, WORKER)
     region.name(WORKER, 0, b"w0")
@@ -217,8 +217,8 @@ def check_file(place, region):
 
 
 def test_rules():
-    """the rules of the manual are those that the library knows, in its order,
-    and those that this test breaks"""
+    """the manual lists the rules of the library in the library's order, and this test
+    breaks each of them"""
     with open(f"{REGION}/fault.h", encoding="utf-8") as file:
         known = re.findall(r'RULE\([A-Z_]+, "([a-z-]+)", ', file.read())
     check(RULES == known, f"{RULES} but {known}")
@@ -249,8 +249,8 @@ def test_good_region():
 
 
 def test_each_rule():
-    """each rule that a region breaks is named, with table and field, and no
-    other"""
+    """each rule that a region breaks is named, with table and field, and no other rule
+    is"""
     with RuntimeDir() as place:
         for rule, change in BREAKS.items():
             region = Region()
@@ -284,8 +284,8 @@ def test_many_of_a_kind():
 
 
 def test_handing_over():
-    """memory without seals, a name that is not the socket's, and what is no
-    HELLO are named"""
+    """memory without seals, a name that differs from the socket's, and an invalid HELLO
+    are named"""
     content = Region().bytes
     bad = HELLO.pack(0x50435231, 1, 9, 32, 0, len(content), 0, 0)
     with RuntimeDir() as place:
@@ -304,7 +304,7 @@ def test_handing_over():
 
 
 def test_memfd():
-    """a memfd is checked while its producer runs; without seals that is said
+    """a memfd is checked while its producer runs; if it has no seals, that is reported
     """
     with RuntimeDir() as place:
         for seals, rules in ((0x17, []), (0x1, ["seals"])):
@@ -319,8 +319,8 @@ def test_memfd():
 
 
 def test_running_producer():
-    """a row that a running producer never finishes, or never counts as in use,
-    is named; there is time for it"""
+    """a row that a running producer never finishes, or never counts as in use, is
+    named, but only after a grace period"""
     with RuntimeDir() as place:
         region = Region()
         region.set(region.generation(PORT, 1), CHANGING)
@@ -354,7 +354,8 @@ def test_own_regions():
 
 
 def test_hostile_names():
-    """names with escape sequences are named as broken, and harm no terminal"""
+    """names with escape sequences are reported as broken, and cannot control the
+    terminal"""
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
         done = place.run("check", "hostile")
@@ -370,7 +371,8 @@ def test_hostile_names():
 
 
 def test_command_line():
-    """what is neither a region nor a file with one is said, and what helps"""
+    """an argument that is neither a region nor a file of a region is reported, with
+    advice"""
     with RuntimeDir() as place:
         said = place.succeed("check", "--help")
         check(said.startswith("Usage: percore check"), said)

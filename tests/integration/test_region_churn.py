@@ -1,6 +1,5 @@
-"""Rows that change hands under the real collectd: what all series of a counter
-come to is what was counted, to the packet, and so is what is made of two points
-each."""
+"""Rows that change hands under the real collectd: all series of a counter add up to the
+true count, to the packet, and so do the rates between two points."""
 
 import functools
 import time
@@ -16,7 +15,7 @@ REGIONS = "percore_host-self/gauge-regions"
 
 
 # ---------------------------------------------------------------------------
-# What was counted and what arrived
+# The counts of producers and the counts that arrived
 
 
 def region(name, *lines, table=()):
@@ -38,8 +37,8 @@ def wait_until_read(collectd, count=1):
 
 
 def wait_until_arrived(collectd, least):
-    """Waits until this many packets of each region have arrived, and a little
-    longer in case more arrive."""
+    """Waits until this many packets of each region have arrived, and then slightly
+    longer in case more packets arrive."""
     for _ in range(4):
         if all(arrived(collectd, name).total() >= packets
                for name, packets in least.items()):
@@ -49,7 +48,7 @@ def wait_until_arrived(collectd, least):
 
 
 def faults_of(what, got, least, most):
-    """What was lost or invented, in total and between successive points."""
+    """The counts that were lost or invented, in total and between successive points."""
     faults = []
     for how, count in (("in all", got.total()),
                        ("between two points", got.two_point())):
@@ -62,9 +61,9 @@ def faults_of(what, got, least, most):
 
 
 def faults_of_counts(collectd, producers, before=None, seen=None):
-    """Whether all that the producers of each region counted has come, and only
-    once. before: what regions had counted before collectd was started; seen:
-    what they had surely counted at the first look, if that is more."""
+    """Checks that all counts of the producers of each region have arrived, and only
+    once. before: the counts of the regions before collectd was started; seen: the
+    counts that they certainly had at the first read, if that is more."""
     before, seen = before or {}, seen or {}
     least, most = {}, {}
     for name, lives in producers.items():
@@ -75,7 +74,7 @@ def faults_of_counts(collectd, producers, before=None, seen=None):
     faults = []
     for name in producers:
         got = arrived(collectd, name)
-        say(f"{name}: of {least[name]} packets there came {got.total()}, "
+        say(f"{name}: of {least[name]} packets {got.total()} arrived, "
             f"{got.two_point()} of them between two points")
         faults += faults_of(name, got, least[name], most[name])
         faults += faults_of(f"{name} (bytes)", arrived(collectd, name, "bytes"),
@@ -101,12 +100,12 @@ def wait_for_the_first_read(collectd):
 
 
 # ---------------------------------------------------------------------------
-# Before the first look
+# Before the first read
 
 
 def reused_before_the_first_look():
-    """Counts of objects that gave way to others before collectd's first read
-    arrive, in tables of every kind"""
+    """Counts of objects that were replaced before collectd's first read arrive, in
+    tables of every kind"""
     kinds = {"owned": {}, "noreset": {"noreset": 1}, "percore": {"percore": 1},
              "named": {"named": 1}, "many": {"rows": 16, "live": 4}}
     options = "\n".join(region(name, "ReportPerCore false") for name in kinds)
@@ -122,7 +121,7 @@ def reused_before_the_first_look():
 
 
 # ---------------------------------------------------------------------------
-# A table of translations: many rows, few of which are shown
+# A table of translations: many rows, of which few are shown
 
 NAT = {
     "owned": {},
@@ -133,8 +132,8 @@ NAT = {
 
 
 class Nat:
-    """Runs tables of all these kinds, in which 20 000 objects a second give way
-    to others. Returns the faults of counts and of rates."""
+    """Runs tables of all these kinds, in which 20 000 objects are replaced per second.
+    Returns the errors of counts and of rates."""
 
     def __init__(self, interval, seconds, rows):
         self.what = f"{rows} rows at {interval} s"
@@ -178,8 +177,8 @@ class Nat:
 
 
 def faults_of_rates(name, collectd, log, interval):
-    """Errors of the sum of all rates, in total and in each interval, beyond
-    what inexact timestamps explain."""
+    """Errors of the sum of all rates, in total and in each interval, beyond the error
+    that inexact timestamps explain."""
     got = arrived(collectd, name)
     times = [when for when in got.times() if log.covers(when)]
     if len(times) < 3:
@@ -229,7 +228,7 @@ def nat_exact_per_core():
 
 
 def nat_exact_per_core_without_reset():
-    """The same holds for them with PERCORE_NO_RESET"""
+    """The same holds for such workers with PERCORE_NO_RESET"""
     check_nat("percorenoreset")
 
 
@@ -245,7 +244,7 @@ def nat_rates():
 
 
 def churn_without_top(interval):
-    """Returns the faults of the counts that arrived."""
+    """Returns the errors of the counts that arrived."""
     kinds = {"slow": {"reuses": 100}, "fast": {"reuses": 1000},
              "noreset": {"reuses": 1000, "noreset": 1},
              "percore": {"reuses": 1000, "percore": 1, "workers": 2}}
@@ -265,8 +264,8 @@ def churn_without_top(interval):
 
 
 def without_top():
-    """Without Top, up to 1000 objects a second come and go and no packet is
-    lost or invented, nor given to an object that did not count it"""
+    """Without Top, with up to 1000 objects a second that come and go, no packet is
+    lost, invented, or attributed to an object that did not count it"""
     check_none([f"at {interval} s, {fault}"
                 for interval in ((1, 5, 10) if LONG else (INTERVAL,))
                 for fault in churn_without_top(interval)])
@@ -291,7 +290,7 @@ def cut_by_max_values():
         churn_for(SECONDS, producer)
         faults = faults_of_counts(collectd, {"gtpu": [producer]})
         collectd.stop()
-        # A first point belongs to the interval after that of its stamp.
+        # A first point belongs to the interval after its timestamp.
         known, times = set(), []
         for value in collectd.values:
             if value.identifier in known or value.value != 0:
@@ -315,16 +314,16 @@ def short_of_memory():
         churn_for(SECONDS, producer)
         faults = faults_of_counts(collectd, {"gtpu": [producer]})
         if "MaxMemory" not in collectd.log():
-            faults.append("no word about MaxMemory")
+            faults.append("no message about MaxMemory")
         check_none(faults)
 
 
 # ---------------------------------------------------------------------------
-# Lives of producers
+# Producers that end and start
 
 
 def live_and_be_killed(runtime, name, pause_s, schemas):
-    """Each producer lives long enough to be read. Returns the producers."""
+    """Runs producers in turn, each long enough to be read. Returns the producers."""
     producers = []
     for number, schema in enumerate(schemas * (5 if LONG else 1)):
         producer = Churner(runtime, name, rows=3000, live=2000, reuses=2000,
@@ -338,9 +337,8 @@ def live_and_be_killed(runtime, name, pause_s, schemas):
 
 
 def killed_and_restarted():
-    """Producers that are killed and started again at once, after a while or
-    with another schema, or beside another instance, lose no packet, and none is
-    counted twice"""
+    """If producers are killed and restarted, at once, after a while, with another
+    schema or beside another instance, no packet is lost or counted twice"""
     lives = {"atonce": (0, [1, 1, 1, 1]), "later": (2.5 * INTERVAL, [1, 1]),
              "other": (0, [1, 2, 1]), "both@east": (0, [1, 1, 1]),
              "both@west": (0.5 * INTERVAL, [1, 1])}
@@ -409,8 +407,8 @@ def reset_in_between():
 
 
 def filtered():
-    """With Row, counts of wanted rows are exact if each row changes hands at
-    most once in an interval, and never too high if it does so more often"""
+    """With Row, counts of wanted rows are exact if each row changes hands at most once
+    per interval, and never too high if it changes hands more often"""
     wanted = ['Row "/[02468]$/"']
     options = "\n".join([
         region("slow", table=wanted), region("fast", table=wanted),
@@ -418,8 +416,8 @@ def filtered():
         region("fasttop", table=wanted + ['Top 20 "packets"'])])
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
-        # Each of 100 free rows is reused once in several intervals, or 20 times
-        # in one.
+        # Each of 100 free rows is reused once in several intervals, or 20 times in one
+        # interval.
         producers = {name: Churner(
             runtime, name, rows=1000, live=900, packets=20000, pool=90000,
             reuses=40 if name.startswith("slow") else 4000)
@@ -441,7 +439,7 @@ def filtered():
 
 
 def per_core():
-    """Counts of each core from the first read on are in its own series"""
+    """Counts of each core since the first read are in the core's own series"""
     options = top(20, "shown", "ReportPerCore true") + "\n" + \
         region("all", "ReportPerCore true")
     how = {"rows": 3000, "live": 2000, "percore": 1, "workers": 2,
@@ -468,7 +466,7 @@ def per_core():
 
 
 def gauges_of_other():
-    """Gauges of shown rows and of `other` are those of live objects alone"""
+    """Gauges of shown rows and of `other` contain only live objects"""
     options = ('<Region "gtpu">\n<Table "session">\nField "packets" "held"\n'
                'Top 20 "packets"\n</Table>\n</Region>')
     with RuntimeDir() as runtime, \
@@ -500,14 +498,14 @@ def percentiles(collectd, name, row):
 
 
 def histograms():
-    """What objects counted in a histogram before they gave way to others is in
-    the percentiles of `other`, not in those of their successors"""
+    """Histogram counts of objects that were replaced are in the percentiles of `other`,
+    not in those of their successors"""
     options = '<Region "all">\n</Region>\n<Region "shown">\n' \
         '<Table "session">\nTop 1 "packets"\n</Table>\n</Region>'
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd:
         wait_for_the_first_read(collectd)
-        # Objects 0, 1 and 2; the next one is 3. Object 1 is the one shown.
+        # These are objects 0, 1 and 2; the next object is 3. Object 1 is shown.
         with Churner(runtime, "all", rows=3, live=3, pool=8) as every, \
                 Churner(runtime, "shown", rows=3, live=3, pool=8) as shown:
             handed_over = ("count 0 600 500", "reuse 0", "count 0 400 3",
@@ -521,15 +519,16 @@ def histograms():
             shown.do(*handed_over)
             collectd.wait_for_reads(3)
         successor = percentiles(collectd, "all", 3)
-        # The first object's percentiles, whether or not it was seen.
+        # The percentiles of the first object, whether or not it was read.
         first = percentiles(collectd, "all", 0) or \
             percentiles(collectd, "all", "other")
-        # Of the first object's 600 counts and the second object's 400.
+        # Percentiles of the first object's 600 counts and the second object's 400
+        # counts.
         rest = percentiles(collectd, "shown", "other")
         say(f"successor {successor}, first {first}, under Top {rest}")
         check(all(max(values) < 8 for values in successor.values()),
-              "the successor has what another object counted")
-        check(first, "nobody has what the first object counted")
+              "the successor has counts of another object")
+        check(first, "the counts of the first object are missing")
         check(all(256 <= value < 1024 for values in first.values()
                   for value in values), str(first))
         check(rest and 256 <= max(rest["p50"]) < 1024, f"under Top: {rest}")

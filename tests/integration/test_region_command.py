@@ -42,8 +42,8 @@ def test_help():
 
 
 def test_absent():
-    """a region, table, row or field that is not there is an error that says
-    what there is"""
+    """a region, table, row or field that does not exist is an error that lists the
+    existing ones"""
     with RuntimeDir() as place:
         place.fail("dump", "demo", says="percore regions")
         producer = place.produce("demo@7")
@@ -62,7 +62,7 @@ def test_absent():
 
 
 def leave_socket(path):
-    """Leaves a socket without a listener."""
+    """Creates a socket without a listener."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as left:
         left.bind(path)
 
@@ -112,14 +112,14 @@ def test_regions():
 
 
 def states_after_a_halt():
-    """The states that regions shows of a producer that answers only after
-    regions was halted, and for how long the machine was late."""
+    """The states that percore regions shows for a producer that answers only after
+    percore regions was halted, and how late the machine was."""
     with RuntimeDir() as place, Lateness() as lateness:
         producer = place.produce("polled", "--polled")
         begin = time.monotonic()
         with Child([PERCORE, "regions", "--json"], text=True,
                    stdout=subprocess.PIPE, env=place.environment) as regions:
-            time.sleep(0.2)  # of the half second that it waits
+            time.sleep(0.2)  # of the half second that percore regions waits
             regions.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
             regions.send_signal(signal.SIGCONT)
@@ -130,7 +130,7 @@ def states_after_a_halt():
 
 
 def test_regions_was_halted():
-    """regions that was halted itself still gives producers the full time to
+    """percore regions, if halted itself, still gives producers the full time to
     answer"""
     for _ in range(5):
         states, late = states_after_a_halt()
@@ -141,13 +141,13 @@ def test_regions_was_halted():
 
 
 def test_polled_producer():
-    """a producer that serves now and then is silent in between, and can be
-    read when it serves"""
+    """a producer that serves occasionally is silent in between, and can be read while
+    it serves"""
     with RuntimeDir() as place:
         producer = place.produce("polled", "--polled")
         said = place.fail("dump", "polled", says="percore_serve")
         check("polled.sock" in said, said)
-        # It serves for a second; dump may ask too late.
+        # The producer serves for a second; dump may ask too late.
         asked, end = 0, time.monotonic() + TIMEOUT
         while True:
             producer.tell("serve")
@@ -228,8 +228,8 @@ def test_dump_per_core():
 
 
 def test_dump_removed_rows():
-    """a removed row is neither dumped nor counted in the heading, and a row that
-    takes its place starts at 0"""
+    """a removed row is neither dumped nor counted in the heading, and the row that
+    replaces it starts at 0"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "5")
         producer.ask("remove 2")
@@ -277,7 +277,7 @@ def test_dump_streams():
 
 
 def test_reader_gone():
-    """a reader that goes away (| head) ends dump and top quietly"""
+    """if the output is closed (| head), dump and top end quietly"""
     with RuntimeDir() as place:
         place.produce("demo", "--rows", "100000")
         for command in (["dump", "demo"], ["dump", "demo", "--json"],
@@ -326,8 +326,8 @@ def test_hostile_names():
 
 
 def test_other_users():
-    """another user is refused with advice, a member of the socket's group
-    reads, and neither may reset"""
+    """another user is refused with advice, a member of the socket's group can read, and
+    neither can reset"""
     if not is_root():
         raise Skip("only root can be another user")
     nobody = pwd.getpwnam("nobody")
@@ -362,7 +362,7 @@ def test_other_users():
 
 
 def test_root_reads_and_resets_others():
-    """root reads and resets the region of another user, and sees whose it is
+    """root reads and resets the region of another user, and sees the region's owner
     """
     if not is_root():
         raise Skip("only root can be another user")
@@ -383,8 +383,7 @@ def test_root_reads_and_resets_others():
 
 
 def test_reset_without_answer():
-    """a reset fails within 3 s if a stopped producer does not answer, and
-    says so"""
+    """if a stopped producer does not answer, a reset fails within 3 s with a message"""
     with RuntimeDir() as place:
         producer = place.produce("demo")
         with Lateness() as lateness, Child(

@@ -1,5 +1,5 @@
-"""A small region has values in every interval while expensive regions are read;
-and traffic that is spread evenly over all rows makes few names."""
+"""A small region has values in every interval while expensive regions are read, and
+traffic that is spread evenly over all rows creates few names."""
 
 import os
 import re
@@ -49,8 +49,8 @@ class Hostile(Child):
 
 
 def empty_intervals(collectd, identifier, begin, end):
-    """How many intervals had no value, not counting those in which the machine
-    was late, and how many of them were successive."""
+    """Returns how many intervals had no value, except for intervals in which the
+    machine was late, and how many of these intervals were successive."""
     found = {int(value.time // INTERVAL) for value in collectd.of(identifier)}
     row = longest = count = 0
     for point in range(int(begin // INTERVAL) + 1, int(end // INTERVAL)):
@@ -64,8 +64,8 @@ def empty_intervals(collectd, identifier, begin, end):
 
 
 def check_fair(collectd, what, seconds):
-    """Checks that the small region has values in every interval, and the large
-    region has values at all."""
+    """Checks that the small region has values in every interval, and that the large
+    region has values."""
     begin = time.time()
     time.sleep(seconds)
     end = time.time()
@@ -106,7 +106,8 @@ def read_fairly(names, **options):
                     for name in names)]
         say(f"{resident:.0f} MiB resident, {len(said)} lines of log, the last: "
             f"{said[-1:]}")
-        # One line that it needs memory or is refused, and one that it is gone.
+        # For each region one line that it needs memory or is refused, and one line that
+        # it is gone.
         check(len(said) <= 3 * len(names), "\n".join(said))
         check(collectd.stop() < 1, "collectd did not stop in time")
         return collectd.log()
@@ -118,7 +119,7 @@ def names_of(count):
 
 def many_tables():
     """Beside 20 regions of 250 tables each, a small region has values in every
-    interval, while they live and when they end"""
+    interval, while those regions live and when they end"""
     read_fairly(names_of(20), tables=250, rows=200)
 
 
@@ -155,11 +156,11 @@ def cells_of_memory():
 
 SHOWN, REGIONS, ROWS, SECONDS = (100, 64, 100000, 600) if LONG else \
     (50, 4, 3000, 8)
-NEW_SHARE = 0.1  # of the shown rows may be new in an interval
+NEW_SHARE = 0.1  # share of the shown rows that may be new in an interval
 
 
 class Resident:
-    """The memory of a process, once a second."""
+    """Records the memory of a process once a second."""
 
     def __init__(self, pid):
         self.sizes = []
@@ -178,8 +179,8 @@ class Resident:
 
 
 def uniform_traffic():
-    """If all rows count alike, Top keeps showing the same rows: few names are
-    new in an interval, and memory does not grow"""
+    """If all rows count alike, Top keeps showing the same rows: few names are new per
+    interval, and memory does not grow"""
     names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
              for n in range(REGIONS)]
     options = "\n".join(

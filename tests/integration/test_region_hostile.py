@@ -1,4 +1,4 @@
-"""Producers that lie to a running collectd: regions made from the bytes of a
+"""Producers that deceive a running collectd: regions made from the bytes of a
 real one, and servers that break the protocol."""
 
 import array
@@ -61,7 +61,7 @@ class Region:
     def rename(self, name):
         at = self.get(144) + self.get(112, "I")
         end = self.bytes.index(b"\0", at)
-        check(end - at == len(name), "a name of another length")
+        check(end - at == len(name), "the names must have the same length")
         self.bytes[at:end] = name.encode()
         return self
 
@@ -136,7 +136,7 @@ def send_fds(peer, message, fds):
 
 
 def servers(memory, size):
-    """Their tricks, by names as long as the real region's."""
+    """The servers, by names as long as the real region's name."""
     null = os.open("/dev/null", os.O_RDWR)
 
     def flood(peer):
@@ -148,7 +148,7 @@ def servers(memory, size):
         while True:
             send_fds(peer, hello(size), [null] * MOST_PASSED)
 
-    def drip(peer):  # one after the other, and never what is awaited
+    def drip(peer):  # sends HELLO again and again
         send_fds(peer, hello(size), [memory])
         while True:
             time.sleep(INTERVAL / 3)
@@ -215,9 +215,9 @@ def start_good():
 
 
 def hostile_regions():
-    """Regions of changed bytes, which may change while they are read, are
-    refused or read as far as possible; another region is still read, collectd
-    loses no descriptor and stops in time"""
+    """Regions with changed bytes, which may even change during a read, are refused or
+    read as far as possible; another region is still read, collectd leaks no descriptor
+    and stops in time"""
     chance = random.Random(1)
     with RuntimeDir() as runtime, start_good(), Producer("model") as model, \
             Collectd(interval=INTERVAL) as collectd:
@@ -261,8 +261,8 @@ def hostile_regions():
 
 
 def hostile_servers():
-    """Servers that flood with messages and descriptors, send too much, hang up,
-    send slowly or say nothing delay nothing, and no descriptor is lost"""
+    """Servers that send floods of messages and descriptors, send too much, hang up,
+    send slowly or send nothing cause no delay, and no descriptor is leaked"""
     with RuntimeDir() as runtime, start_good(), Producer("serv") as model, \
             Collectd(interval=INTERVAL) as collectd:
         model.do("core 0", f"row {PORT} {b'eth0'.hex()}")
@@ -286,9 +286,8 @@ def hostile_servers():
 
 
 def sixty_of_64_are_silent():
-    """If 60 of 64 regions listen and say nothing, the others are read in every
-    interval; a fifo, a directory, a file and links in place of sockets do no
-    harm"""
+    """If 60 of 64 regions listen but send nothing, the other regions are read in every
+    interval; a fifo, a directory, a file and links in place of sockets do no harm"""
     with RuntimeDir() as runtime, start_good(), \
             Collectd(interval=INTERVAL) as collectd:
         mutes = [Impostor(runtime.socket(f"mute@{number}"), None)
@@ -367,7 +366,7 @@ sys.stdin.read()
 
 
 def one_user_leaves_room_for_others():
-    """300 silent sockets of one user leave places for others: a later region is
+    """300 silent sockets of one user leave room for other users: a later region is
     read, and one message is logged"""
     if not is_root():
         raise Skip("needs root, to serve regions as another user")
@@ -390,7 +389,7 @@ def one_user_leaves_room_for_others():
 
 
 def is_there(pid):
-    """True if it exists, and not merely as a zombie."""
+    """True if the process exists and is not a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -404,12 +403,12 @@ def children_of(pid):
 
 
 def is_stuck(pid):
-    """True if it is exiting but has not closed its descriptors yet."""
+    """True if the process is exiting but has not closed its descriptors yet."""
     return is_there(pid) and not os.listdir(f"/proc/{pid}/fd")
 
 
 def serve_dead_file(runtime, name, directory):
-    """Runs until it is killed."""
+    """The server runs until it is killed."""
     process = Child([sys.executable, f"{os.path.dirname(__file__)}/"
                      "dead_files.py", runtime.socket(name), directory],
                     stdout=subprocess.PIPE, text=True)
@@ -417,7 +416,7 @@ def serve_dead_file(runtime, name, directory):
     check(said != "", "no file system")
     if said != "ok":
         process.wait()
-        raise Skip(f"this machine lets nobody mount one: {said}")
+        raise Skip(f"this machine does not permit the mount: {said}")
     return process
 
 
@@ -447,16 +446,15 @@ def a_file_system_that_does_not_answer():
             collectd.wait_for(lambda: collectd.of(REGIONS)[-1].value == 2, 10,
                               "a region that comes later")
         check(collectd.stop() < 1, "collectd did not stop in time")
-        check(not is_there(receiver), "the receiver is there")
-        check(all(map(is_there, stuck)), "they waited for nothing")
+        check(not is_there(receiver), "the receiver still runs")
+        check(all(map(is_there, stuck)), "the processes no longer wait")
         dead.kill()
         collectd.wait_for(lambda: not any(map(is_there, stuck)), 10,
                           "the end of those that wait")
 
 
 def the_command_beside_dead_files():
-    """percore regions, dump and reset end although a producer passes such a
-    file"""
+    """percore regions, dump and reset end even if a producer passes such a file"""
     if not is_root() or not os.path.exists("/dev/fuse"):
         raise Skip("needs root and /dev/fuse, to mount such a file system")
     with RuntimeDir() as runtime, start_good(), \

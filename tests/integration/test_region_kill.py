@@ -13,20 +13,21 @@ INTERVAL = 0.1
 KILLS = 400  # of all instances of all regions, which live and die side by side
 REGIONS = ("gtpu", "gtpc")
 INSTANCES = ("a", "b")
-SLEEP_US = 100  # between two packets of a runner
+SLEEP_US = 100  # microseconds between two packets of a runner
 RUNNERS = 2
 REGIONS_READ = "percore_host-self/gauge-regions"
 
 
 def packets_of(seconds):
-    """The most that all runners of a producer can count in this time."""
+    """The largest number of packets that all runners of a producer can count in this
+    time."""
     return RUNNERS * seconds * 1e6 / SLEEP_US
 
 
 def check_counts(collectd, region, instances, lives, unread=0):
-    """No counter decreases, no rate is absurd, no packet is invented, and none
-    is lost that could be read. lives: packets, begin and end of each producer.
-    unread: packets that may seem older than the reader."""
+    """Checks that no counter decreases, no rate is absurd, no packet is invented, and
+    no packet that could be read is lost. lives: packets, begin and end of each
+    producer. unread: packets that may seem older than the reader."""
     most = sum(packets for packets, _, _ in lives)
     # A short life may not have been read at all, and each runner may have been
     # about to count its last packet.
@@ -50,7 +51,7 @@ def check_counts(collectd, region, instances, lives, unread=0):
         total = values[-1].value / per_packet
         say(f"{identifier}: {total:.0f} of {most:.0f} packets in "
             f"{len(lives)} lives, {len(seen)} of them long")
-        check(total <= most, f"{total} packets of {most} that there were")
+        check(total <= most, f"{total} packets, but only {most} were counted")
         check(total >= least, f"{total} packets of at least {least}")
 
 

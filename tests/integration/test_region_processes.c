@@ -23,7 +23,7 @@
 
 enum { FRAME = 64, NOBODY = 65534 };
 
-/* How much longer than usual things may take on a busy machine. */
+/* How long an operation may take: much longer than usual, for busy machines. */
 enum { AT_LAST_MS = 30000 };
 #define AT_LAST_NS (AT_LAST_MS * UINT64_C(1000000))
 
@@ -44,7 +44,7 @@ static void pause_ms(unsigned ms) {
   nanosleep(&pause, NULL);
 }
 
-/* Whatever becomes of the test, its children end with it. */
+/* The children end with the test, however it ends. */
 static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 /* ---------------------------------------------------------------------------
@@ -53,8 +53,9 @@ static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 struct producer {
   pid_t pid;
-  int said;  /* from it: one byte when it runs, its total when it stopped */
-  int asked; /* to it: closed when it is to stop */
+  int said;  /* the child's messages: a byte when it runs, its total at the end
+              */
+  int asked; /* closing it makes the child stop */
 };
 
 struct worker {
@@ -64,7 +65,7 @@ struct worker {
   uint64_t counted;
 };
 
-/* What a worker does between two packets, some 100 ns. */
+/* The work between two packets, about 100 ns. */
 static void handle_packet(void) {
   for (volatile int i = 0; i < 100; i++)
     ;
@@ -121,11 +122,11 @@ static void produce(int say, int ask, const struct percore_table *tables,
   uint64_t total = workers[0].counted + workers[1].counted;
   if (write(say, &total, sizeof(total)) != sizeof(total))
     _exit(5);
-  pause_ms(60000); /* stays until it is killed */
+  pause_ms(60000); /* waits until it is killed */
   _exit(0);
 }
 
-/* The one that runs; a test that failed may have left it. */
+/* The producer that runs; a test that failed may have left it. */
 static pid_t running;
 
 static struct producer start_producer_of(const struct percore_table *tables,
@@ -165,7 +166,7 @@ static void kill_producer(struct producer *producer) {
     close(producer->asked);
 }
 
-/* Lets it stop counting; what it counted. */
+/* Makes the producer stop counting, and returns its count. */
 static uint64_t stop_counting(struct producer *producer) {
   uint64_t total;
   close(producer->asked);
@@ -175,7 +176,7 @@ static uint64_t stop_counting(struct producer *producer) {
 }
 
 /* ---------------------------------------------------------------------------
- * A reader that believes nothing
+ * A reader that checks everything
  */
 
 struct watcher {
@@ -210,7 +211,8 @@ static void check_account(struct watcher *watcher, uint64_t packets) {
   watcher->last_ns = now;
 }
 
-/* Packets and bytes of one core are of one moment, unless that was said. */
+/* Checks that packets and bytes of one core belong to the same moment, unless
+ * the read was reported as torn. */
 static void check_consistency(struct watcher *watcher,
                               const struct region_tile *tile) {
   watcher->torn += tile->torn[0];
@@ -270,7 +272,8 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   uint64_t end =
       now_ns() + setting("PERCORE_TEST_SECONDS", 2) * UINT64_C(1000000000);
   uint64_t at_last = end + AT_LAST_NS;
-  /* torn is said; on a busy machine writers are preempted inside a section */
+  /* torn reads are reported; on a busy machine writers are preempted inside a
+   * section */
   while (now_ns() < end ||
          (watcher.looks - watcher.torn <= 1000 && now_ns() < at_last))
     refresh_and_look(&watcher);
@@ -342,7 +345,7 @@ static void a_restart_with_another_schema_is_read_anew(void **state) {
   for (int i = 0; i < 6; i++) {
     struct producer producer =
         start_producer_of(i % 2 == 0 ? unit_tables : changed, TABLES);
-    watcher.last = 0; /* another schema is another account */
+    watcher.last = 0; /* another schema has its own account */
     for (int k = 0; k < 50; k++)
       refresh_and_look(&watcher);
     const struct region_directory *directory =
@@ -394,8 +397,8 @@ static void *reset_on_and_on(void *argument) {
   return NULL;
 }
 
-/* What people see of the row between resets. Counts, and asserts nothing: the
- * threads that reset still run. */
+/* Checks the displayed values of the row between resets. Counts errors without
+ * asserting, because the resetting threads still run. */
 struct shown {
   unsigned looks, more, apart;
 };
@@ -448,7 +451,7 @@ resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
     pthread_join(resetters[i].thread, NULL);
     region_reader_close(resetters[i].reader);
   }
-  refresh_and_look(&watcher); /* the account never steps back */
+  refresh_and_look(&watcher); /* the account never decreases */
   region_tile_free(&tile);
   region_reader_close(reader);
   print_message("%u and %u resets, %u looks\n", resetters[0].done,
@@ -460,12 +463,13 @@ resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
     assert_int_equal(resetters[i].failed, 0);
   uint64_t counted = stop_counting(&producer);
   refresh_and_look(&watcher);
-  assert_int_equal(watcher.last, counted); /* no reset took a count away */
+  assert_int_equal(watcher.last, counted); /* no reset lost a count */
   kill_producer(&producer);
   stop_watching(&watcher);
 }
 
-/* In the child of a producer: updates by handles of before, and the calls. */
+/* Runs in the child of a producer: uses handles from before the fork, and makes
+ * the calls. */
 static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
                             percore_core_table_t ports) {
   percore_slot_t another;
@@ -532,7 +536,7 @@ static void a_forked_child_counts_nothing_and_hides_no_death(void **state) {
   assert_int_equal(kill(child, 0), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_WENT);
   assert_false(region_reader_ended(reader));
-  /* nobody listens: the child has neither the socket nor the lock */
+  /* no listener is left: the child has neither the socket nor the lock */
   region_reader_refresh(reader);
   assert_int_equal(region_reader_errno(reader), ECONNREFUSED);
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
@@ -561,7 +565,7 @@ static void become_nobody(void) {
     _exit(9);
 }
 
-/* Runs in a child; its exit status. */
+/* Runs in a child; returns its exit status. */
 static int in_child(void (*what)(void)) {
   int status;
   pid_t pid = fork();
@@ -574,7 +578,7 @@ static int in_child(void (*what)(void)) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 100;
 }
 
-/* Starts a producer after what; reads it; kills it. */
+/* Starts a producer that first calls `what`, reads its region, and kills it. */
 static void read_producer_after(void (*what)(void)) {
   int say[2], ask[2];
   char byte;
@@ -593,9 +597,9 @@ static void read_producer_after(void (*what)(void)) {
   struct producer producer = {.pid = pid, .said = say[0], .asked = ask[1]};
   assert_int_equal(read(say[0], &byte, 1), 1);
   struct watcher watcher = start_watching();
-  /* While somebody floods sockets with descriptors, as tests beside this one
-   * do, the kernel lets nobody of the same user pass any without privileges,
-   * and the producer hangs up. */
+  /* While a process floods sockets with descriptors, as other tests do, the
+   * kernel lets no unprivileged process of the same user pass a descriptor, and
+   * the producer hangs up. */
   uint64_t at_last = now_ns() + AT_LAST_NS;
   do
     refresh_and_look(&watcher);
@@ -609,7 +613,8 @@ static void read_producer_after(void (*what)(void)) {
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   close(producer.said);
-  /* of a pid namespace, the init is waited for, and its end ends the rest */
+  /* in a pid namespace, wait for its init; when init ends, the other processes
+   * end */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {
@@ -626,7 +631,7 @@ static void root_reads_and_resets_the_region_of_another_user(void **state) {
     skip();
   char path[128];
   snprintf(path, sizeof(path), "%s/unit.lock", getenv("PERCORE_RUNTIME_DIR"));
-  unlink(path); /* a lock belongs to the user who made it */
+  unlink(path); /* a lock belongs to the user who created it */
   assert_return_code(chmod(getenv("PERCORE_RUNTIME_DIR"), 0777), errno);
   read_producer_after(become_nobody);
   assert_return_code(unlink(path), errno);
@@ -661,7 +666,7 @@ static void who_is_not_of_the_group_connects_not_and_resets_not(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Goes on as a child in new user and pid namespaces. */
+/* Continues as a child in new user and pid namespaces. */
 static void enter_namespaces(void) {
   if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
     _exit(77);
@@ -701,7 +706,7 @@ static void read_from_namespace(void) {
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
-  if (region_reader_pid(reader) != 0) /* out of its sight */
+  if (region_reader_pid(reader) != 0) /* not visible to the reader */
     _exit(3);
   if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
       values[0] != 5)
@@ -771,7 +776,7 @@ static void the_tutorial_publishes_packets_of_two_ports(void **state) {
 }
 
 int main(void) {
-  alarm(900); /* whatever hangs ends */
+  alarm(900); /* ends a test that hangs */
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
       cmocka_unit_test(

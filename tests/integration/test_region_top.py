@@ -22,7 +22,7 @@ from terminal import on_terminal  # noqa: E402
 
 
 def counted(log, begin, end):
-    """The count between two times, according to the producer's log."""
+    """The packets counted between two times, according to the producer's log."""
     times = [when for when, _ in log]
 
     def at(when):
@@ -48,21 +48,21 @@ def rates_and_truth(producer, documents, lateness):
 
 
 def errors_of(pairs):
-    """Ascending, without what the lateness of the machine explains."""
+    """Ascending errors, less the error that the lateness of the machine explains."""
     return sorted(max(0, abs(rate / truth - 1) - late)
                   for rate, truth, late in pairs)
 
 
 def look_at_rates():
-    """Returns by how much the time between two reads was off, without what the
-    lateness of the machine explains."""
+    """Returns the error of the time between two reads, less the error that the lateness
+    of the machine explains."""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         with Lateness() as lateness:
             got = place.documents("top", "demo", "-i", "0.5", "-n", "5", "-p")
             time.sleep(0.5)
             pairs = list(rates_and_truth(producer, got, lateness))
-        # The log is off by half a step at either end of an interval.
+        # The log has an error of half a step at either end of an interval.
         say(f"rates {[f'{rate:.0f}' for rate, *_ in pairs]}, off by "
             f"{[f'{100 * abs(a / b - 1):.2f} %' for a, b, _ in pairs]}")
         check(errors_of(pairs)[-2] < 0.03, str(pairs))
@@ -84,11 +84,11 @@ def test_rates_are_right():
     """top's rates are those of the producer's log"""
     # Other load may delay top.
     off_s = least_of_tries(0.1, look_at_rates)
-    check(off_s < 0.1, f"looks were off their time by {off_s} s")
+    check(off_s < 0.1, f"reads were early or late by {off_s} s")
 
 
 def test_reset():
-    """reset makes values start at 0 and never enters a rate"""
+    """after a reset values start at 0, and no rate contains the reset"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "10")
         with Lateness() as lateness, Child(
@@ -138,7 +138,7 @@ def test_useful_load_and_stuck():
             return got[0]
 
         def look_until(what):
-            """Waits until the thread has obeyed."""
+            """Waits until the thread has carried out the command."""
             worker = look()
             for _ in range(10):
                 if worker[what] == 1:
@@ -198,24 +198,25 @@ def test_top_survives_restart():
 
 
 def test_terminal():
-    """on a terminal top redraws in place, and Ctrl-C ends it at once with the
-    terminal as it was and exit 0"""
+    """on a terminal top redraws in place, and Ctrl-C ends it at once with exit status 0
+    and the terminal restored"""
     with RuntimeDir() as place:
         place.produce("demo", "--rows", "500")
         written, status, took = on_terminal(
             [PERCORE, "top", "demo", "-i", "0.5"], 3, place.environment)
         check(status == 0 and took < 1, f"exit {status} after {took:.2f} s")
         check(written.startswith("\033[?1049h\033[?25l"), repr(written[:40]))
-        check(written.count("\033[H") >= 4, "hardly drawn anew")
+        check(written.count("\033[H") >= 4, "the page was hardly redrawn")
         check(written.count("\033[?1049l") == written.count("\033[?25h") == 1,
-              "the terminal was not given back")
+              "the terminal was not restored")
         page = written.split("\033[?1049l")[1]
         check("rx_packets" in page and "useful %" in page, repr(page))
         check(len(page.splitlines()) <= 24, f"{len(page.splitlines())} lines")
 
 
 def test_signals():
-    """SIGINT and SIGTERM end top with exit 0 within a second when piped"""
+    """if the output is a pipe, SIGINT and SIGTERM end top with exit status 0 within a
+    second"""
     with RuntimeDir() as place:
         place.produce("demo")
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -224,7 +225,7 @@ def test_signals():
                     stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                     env=place.environment) as process:
                 wait_until_caught(process, number)
-                time.sleep(0.2)  # it may not wait yet
+                time.sleep(0.2)  # top may not be waiting yet
                 begin = time.monotonic()
                 process.send_signal(number)
                 said = process.communicate(timeout=TIMEOUT)[1]

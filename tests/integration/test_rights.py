@@ -1,6 +1,6 @@
 """collectd with the rights and limits that contrib/collectd's files for systemd
-give it, and a producer of another user. A group of this machine stands in for
-percore, which need not exist here."""
+give it, and a producer of another user. Another group of this machine replaces the
+group percore, which need not exist here."""
 
 import grp
 import os
@@ -22,7 +22,7 @@ CAP_DAC_OVERRIDE, CAP_NET_RAW, CAP_PERFMON = 1, 13, 38
 
 
 class Place(RuntimeDir):
-    """A runtime directory as tmpfiles.d has it."""
+    """A runtime directory as tmpfiles.d creates it."""
 
     def __init__(self, mode=0o3775):
         self.mode = mode
@@ -46,7 +46,7 @@ def settings(path):
 
 
 def command_for(*paths, user=0):
-    """What systemd does with these drop-ins, as a command before collectd."""
+    """A command that precedes collectd and applies these drop-ins as systemd would."""
     given = {}
     for path in paths:
         for key, values in settings(path).items():
@@ -68,7 +68,8 @@ def command_for(*paths, user=0):
 
 
 def limits(value):
-    """Soft and hard. Root of a container may be unable to raise its own."""
+    """Soft and hard limit. Root in a container may be unable to raise the hard
+    limit."""
     soft, hard = map(int, value.split(":"))
     highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if highest != resource.RLIM_INFINITY:
@@ -106,7 +107,7 @@ def has(capability_set, capability):
 
 
 def check_values_arrive(before, user=0, look=lambda collectd: None):
-    """From a producer of another user that is in the group."""
+    """Values from a producer of another user in the group."""
     need()
     with Place(), Producer("gtpu", user=PRODUCER_USER,
                            groups=[GROUP.gr_gid]) as producer:
@@ -145,8 +146,8 @@ def drop_in():
 
 
 def drop_in_without_root():
-    """As a user of its own, collectd has CAP_PERFMON and no other capability by
-    the drop-in, and reads the region of another user in the group"""
+    """As an unprivileged user, collectd has CAP_PERFMON from the drop-in and no other
+    capability, and reads the region of another user in the group"""
     def look(collectd):
         check(capabilities_of(collectd, "Eff") == 1 << CAP_PERFMON,
               f"{capabilities_of(collectd, 'Eff'):x}")
@@ -155,8 +156,8 @@ def drop_in_without_root():
 
 
 def stripped():
-    """Where least-privilege.conf takes root's other capabilities, the group
-    alone lets collectd read the region"""
+    """If least-privilege.conf takes root's other capabilities away, the group alone
+    lets collectd read the region"""
     def look(collectd):
         effective = capabilities_of(collectd, "Eff")
         check(has(effective, CAP_PERFMON), "CAP_PERFMON is missing")
@@ -185,13 +186,13 @@ def check_group_named(mode):
 
 
 def outside_the_group():
-    """Outside the group of a socket collectd says once which group it needs"""
+    """Outside the group of a socket, collectd logs once which group it needs"""
     check_group_named(0o3775)
 
 
 def outside_the_directory():
-    """Outside the group of a directory that others may not list collectd says
-    once which group it needs"""
+    """Outside the group of a directory that others may not list, collectd logs once
+    which group it needs"""
     check_group_named(0o2770)
 
 

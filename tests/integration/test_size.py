@@ -61,8 +61,8 @@ def samples_are_cheap_and_values_few():
 
 
 def max_values_holds():
-    """Beyond MaxValues the loads of the cores stay, values_dropped counts the
-    rest, and the log says so once"""
+    """Beyond MaxValues the loads of the cores remain, values_dropped counts the dropped
+    values, and one message is logged"""
     with SysRoot(CORES, nodes=2) as root:
         root.write_machine()
         options = f'SysRoot "{root.path}"\nMaxValues 300'

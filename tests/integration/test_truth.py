@@ -23,10 +23,10 @@ from harness import (Burner, Collectd, Skip, check, online_cores,
 
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 TRIES = 4 if LONG else 2
-BUDGET_S = 160 if LONG else 90  # for all tests here; then no try is repeated
+BUDGET_S = 160 if LONG else 90  # time limit of all tests here; after it no try is repeated
 QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
-AT_TICKS_MAX = 0.15  # the same beside the hog: they run while it sleeps
-OTHERS_MAX = 10  # percent of any core; beyond it a try is repeated
+AT_TICKS_MAX = 0.15  # the same beside the hog: other tasks run while the hog sleeps
+OTHERS_MAX = 10  # percent of any core; above this limit a try is repeated
 EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
 
@@ -36,7 +36,7 @@ class Others:
 
     def __init__(self, burner):
         self.burner = burner
-        self.marks = {}  # second: (nanoseconds now, of all tasks, of burner)
+        self.marks = {}  # second: (nanoseconds of wall time, of all tasks, of the burner)
         self.stolen = {}  # second: seconds stolen from the core
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -63,7 +63,7 @@ class Others:
         return max(0.0, 100 * (tasks - own) / at)
 
     def stolen_share(self, begin, end):
-        """The share that was stolen, in percent; 0 if it was not recorded."""
+        """The stolen share of the time, in percent; 0 if it was not recorded."""
         if begin not in self.stolen or end not in self.stolen:
             return 0.0
         return 100 * (self.stolen[end] - self.stolen[begin]) / (end - begin)
@@ -107,7 +107,7 @@ class Try:
         return bool(busy) and busy[-1].time >= self.end + 1
 
     def disturbed(self, most=QUIET_MAX):
-        """Whether the try was, or may have been, disturbed."""
+        """Returns whether the try was, or may have been, disturbed."""
         return (self.others is None or self.others > most
                 or self.stolen > QUIET_MAX)
 
@@ -158,10 +158,9 @@ class Bench:
         return min(reversed(cores), key=lambda core: after[core] - before[core])
 
     def cost_of_wakes(self, per_second, again=False):
-        """The cost of this many wake-ups per second, in percent of the core.
-        It is load, but it is not in the burner's log: 500 wake-ups cost 0.8
-        points if a halted guest wakes in 10 us, and 2.5 points if it takes 50
-        us."""
+        """The cost of this many wake-ups per second, in percent of the core. The cost
+        is load, but the burner's log does not contain it: 500 wake-ups cost 0.8 points
+        if a halted guest wakes in 10 us, and 2.5 points if it takes 50 us."""
         if self.wakes is None or again:
             self.wakes = self.measure("wakes", alone, of_size(0, 2))
         cost = self.wakes.percore - expected(self.wakes)
@@ -171,9 +170,9 @@ class Bench:
     def measure(self, pattern, judge, told=lambda one: None, seconds=10,
                 quiet=False):
         """Repeats tries until judge(try) returns None instead of percore's
-        error. told(try) returns how the burner failed to make its load, or
-        None. A try is repeated if the burner failed, or if it was disturbed
-        and judge found an error."""
+        error. told(try) returns how the burner failed to produce its load, or None. A
+        try is repeated if the burner failed, or if it was disturbed and judge found an
+        error."""
         self.open()
         wrong = []  # (error, whether the try was disturbed)
         for number in range(1, TRIES + 1):
@@ -204,7 +203,7 @@ class Bench:
         if any(not disturbed or harness.CPUACCT is None
                for _, disturbed in wrong):
             raise AssertionError("; ".join(why for why, _ in wrong))
-        raise Skip(f"core {self.core} was used by others or paused in each of "
+        raise Skip(f"core {self.core} was used by other tasks or paused in each of "
                    f"{number} tries; the last error: {why}")
 
 
@@ -225,9 +224,9 @@ def within(points, cost=0):
 
 
 def within_but_for(points, wakes_per_second):
-    """The same, or percore is right less the cost of waking the burner this
-    often. If necessary the cost is measured again, because it depends on the
-    host's other load."""
+    """A judge: percore is right, with or without the cost of waking the burner this
+    often. If necessary the cost is measured again, because it depends on the host's
+    other load."""
     def judge(one):
         why = within(points)(one)
         for again in (False, True):
@@ -323,8 +322,8 @@ def antihog():
 
 
 def duty_37_of_61():
-    """At 37 of every 61 ms the loads of single seconds are off by at most 1
-    point (root mean square over 20 s)"""
+    """For a core that is busy for 37 of every 61 ms, the loads of single seconds are
+    off by at most 1 point (root mean square over 20 s)"""
     def judge(one):
         off = [load - truth - (others or 0)
                for truth, others, load in one.seconds]

@@ -1,7 +1,6 @@
-"""The machine code of the update paths of percore.h, with each installed
-compiler and each machine: an add is a load, an add and a store, or one add on
-memory, never a lock prefix, a call or a vector. And wrong uses do not compile
-or link."""
+"""The machine code of the update paths of percore.h, with each installed compiler and
+for each machine: an add is a load, an add and a store, or one add to memory, without a
+lock prefix, a call or a vector instruction. Wrong uses do not compile or link."""
 import os
 import re
 import shutil
@@ -36,7 +35,7 @@ failures = []
 
 
 class Skip(Exception):
-    """Raised with the reason by a test that cannot run."""
+    """Raised, with the reason, by a test that cannot run."""
 
 
 def check(ok, what):
@@ -168,7 +167,7 @@ def check_languages(compiler, language, stds, warnings):
 
 
 def without_addresses(code):
-    """The code with symbolic jump targets only, and without padding."""
+    """Returns the code with only symbolic jump targets, and without padding."""
     return [re.sub(r"\b[0-9a-f]+ (?=<)", "", line) for line in code
             if not re.match(r"(data16 |cs )*nop|xchg +%ax,%ax", line)]
 
@@ -182,7 +181,7 @@ def check_same_as_c(c_compiler, cxx_compiler, directory):
                                  std, CXX_SOURCE)
             for name, code in c_code.items():
                 if name.endswith(".cold"):
-                    continue  # only a jump into the library
+                    continue  # code that only jumps into the library
                 check(without_addresses(cxx_code[name]) ==
                       without_addresses(code),
                       f"{cxx_compiler} {std} {level} {name}:\n"
@@ -206,7 +205,7 @@ def check_objects(compiler, directory):
 
 
 def check_abi(directory):
-    """A program with the header of another ABI does not link."""
+    """Checks that a program with the header of another ABI does not link."""
     for name in ("percore.h", "percore_update.h"):
         with open(os.path.join(INCLUDE, name)) as file:
             text = file.read()
@@ -230,7 +229,7 @@ def check_abi(directory):
 
 
 def check_debug(directory):
-    """Nested sections, and an end without a begin, abort."""
+    """Checks that nested sections, and an end without a begin, abort."""
     program = os.path.join(directory, "debug.c")
     run = os.path.join(directory, "debug")
     for wrong in ("percore_begin(slot), percore_begin(slot)",
@@ -259,7 +258,7 @@ def check_compiler(compiler, machine, objdump, directory):
 def main():
     with tempfile.TemporaryDirectory() as directory:
         for compiler, machine, objdump in TARGETS:
-            proves(f"{' '.join(compiler)} on {machine} makes an add of a load, an "
+            proves(f"{' '.join(compiler)} on {machine} compiles an add to a load, an "
                    "add and a store, without lock prefix, call or vector",
                    check_compiler, compiler, machine, objdump, directory)
         for compiler in ("gcc", "clang"):

@@ -23,7 +23,7 @@ void core_add(percore_core_row_t row, uint64_t n) { percore_add(row, 3, n); }
 
 void core_add_one(percore_core_row_t row) { percore_add(row, 0, 1); }
 
-/* Neighbours, which a compiler might update as one vector. */
+/* Adjacent cells, which a compiler might update as one vector. */
 void core_add_four(percore_core_row_t row, uint64_t n) {
   percore_add(row, 0, n);
   percore_add(row, 1, n);

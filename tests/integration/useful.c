@@ -42,7 +42,7 @@ static __attribute__((noinline)) void handle_packets(uint64_t n,
     __asm__ volatile("" : "+r"(x) : : "memory");
 }
 
-/* How many steps of handle_packets take a second of CPU time. */
+/* The number of steps of handle_packets that take a second of CPU time. */
 static double measure_steps(void) {
   enum { PACKETS = 1000, STEPS = 20000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -71,13 +71,13 @@ static void end_rivals(int count, const pid_t *rivals) {
   }
 }
 
-/* Rounds with packets: their time, and the CPU time of some of them. */
+/* The time of rounds with packets, and the CPU time of some of them. */
 struct rounds {
   uint64_t packets, sampled_packets, samples, busy;
   double sampled_s;
 };
 
-/* How much reading the CPU clock adds to a time between two readings. */
+/* The time that reading the CPU clock adds between two readings. */
 static double clock_cost_s(void) {
   enum { CALLS = 1000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);

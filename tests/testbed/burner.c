@@ -30,7 +30,7 @@ bool run_on(int core) {
 }
 
 /* ---------------------------------------------------------------------------
- * Where the tick is
+ * The time of the tick
  */
 
 uint64_t tick_ns(void) {
@@ -86,7 +86,7 @@ static void end_round(struct burner *burner, uint64_t now) {
   pthread_mutex_unlock(&burner->mutex);
 }
 
-/* When the next round after `now` begins. */
+/* Returns when the next round after `now` begins. */
 static uint64_t next_round(const struct burner *burner, uint64_t now) {
   uint64_t period = burner->pattern.period_ns;
   uint64_t phase = (uint64_t)(burner->pattern.phase_ns + (int64_t)period);

@@ -1,5 +1,5 @@
 /* burner: a thread that keeps one core busy for a known share of the time and
- * records its busy time, with which loads are compared.
+ * records its busy time; loads are compared with that time.
  *
  * The record lacks the kernel's work for the burner: wake-ups, ticks and system
  * calls. A burner with the same number of empty rounds shows how much that is.
@@ -16,7 +16,7 @@ struct pattern {
   uint64_t busy_ns;
   uint64_t period_ns;
   /* Each round begins `phase_ns` after a tick of the core; the period must be a
-   * whole number of ticks. If false, rounds drift against the tick. */
+   * whole number of ticks. If false, rounds drift relative to the tick. */
   bool tick_locked;
   int64_t phase_ns;
   /* One round per tick. The times are for a tick of 4 ms (Debian's HZ=250) and

@@ -24,7 +24,7 @@ void chapter_duty(void) {
   const struct core *core = watch_core(&watch, CORE);
   engine_sample(watch.engine, false);
   result(core->source == SOURCE_EVENT && core->proof == PROOF_PROVEN,
-         "an event that counts unhalted time is proven and serves");
+         "an event that counts unhalted time is proven and used");
   duty_cycles_measure(&watch, &(struct duty_terms){
                                   .core = CORE,
                                   .how = "event / time-enabled",
@@ -62,8 +62,8 @@ void chapter_ipc(void) {
   watch_close(&watch);
 }
 
-/* With one instruction per nanosecond INSTRUCTIONS and CPU_CYCLES count at the
- * same rate, as MPERF and the TSC do; only the first stops in WFI. Under the
+/* With one instruction per nanosecond, INSTRUCTIONS and CPU_CYCLES count at the
+ * same rate, as MPERF and the TSC do; only INSTRUCTIONS stops in WFI. Under the
  * names of MPERF and the TSC they test the code for both on counters of a real
  * PMU. */
 void chapter_tsc(void) {

@@ -10,7 +10,7 @@
 #define POINTS_MAX 1.5
 #define REST_MAX 0.3
 
-/* Each share once drifts against the tick and once is locked to it. */
+/* Each share runs twice: drifting relative to the tick, and locked to it. */
 static const struct pattern patterns[] = {
     {"10 %", 61 * MS / 10, 61 * MS, false, 0, false},
     {"25 %", 61 * MS / 4, 61 * MS, false, 0, false},
@@ -30,7 +30,7 @@ static const struct pattern patterns[] = {
 static void judge_tick(const struct pattern *pattern,
                        const struct window *window, const char *how) {
   if (find_tick(0) == 0)
-    return; /* only root can find the tick and lock to it */
+    return; /* only root can find the tick and lock rounds to it */
   if (pattern->phase_ns > 0)
     result(window->busy_columns < 0.10 && window->truth > 0.75,
            "%s: busy columns show less than 10 %% (%s)", pattern->name, how);

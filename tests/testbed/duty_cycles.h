@@ -1,8 +1,8 @@
 /* duty_cycles: compares loads of one core with burners of known shares.
  *
  * A burner's record lacks the kernel's work to wake it and put it to sleep,
- * which is load. The same number of rounds without work measures it for every
- * figure; it is printed as `empty`.
+ * which is load. The same number of rounds without work shows that cost for
+ * every figure; it is printed as `empty`.
  */
 #ifndef TESTBED_DUTY_CYCLES_H
 #define TESTBED_DUTY_CYCLES_H
@@ -15,7 +15,7 @@ struct duty_terms {
   /* The machine is so slow that a wake-up per tick costs more than the
    * tolerance, so that cost is added to the tolerance. */
   bool slow;
-  bool exact; /* no other task can run: any rest is the cost of rounds */
+  bool exact; /* no other task can run: the rest is the cost of rounds */
 };
 
 void duty_cycles_measure(struct watch *watch, const struct duty_terms *terms);

@@ -19,7 +19,7 @@ static const struct pattern patterns[] = {
     {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
-/* How loads are measured: by an event where the guest has a PMU (and time is
+/* How loads are measured: by an event if the guest has a PMU (and time is
  * virtual), otherwise by any source. A load of the source idle has the
  * resolution of two truncated columns of 10 ms. */
 struct means {
@@ -35,7 +35,7 @@ static double not_known(const struct means *means,
   return window->late - (means->exact ? window->edges : 0);
 }
 
-/* The error beyond the uncertainty. */
+/* The part of the error that exceeds the uncertainty. */
 static double error_of(const struct means *means, const struct window *window) {
   double error = fabs(window->load - window->truth);
   return fmax(error - not_known(means, window), 0);
@@ -63,7 +63,7 @@ static uint64_t errors_of(const struct watch *watch) {
   return engine_counts(watch->engine)->errors;
 }
 
-/* Errors since then that halts of the guest caused. */
+/* Errors since then that were caused by halts of the guest. */
 static uint64_t errors_of_halts(const struct watch *watch,
                                 const struct means *means, uint64_t before) {
   return !means->exact && watch->slowest_ns > HALT_NS
@@ -159,12 +159,12 @@ static void come_and_go(const struct means *means) {
   result(descriptors_open() == descriptors,
          "%d hotplug cycles leak no descriptor", CYCLES);
   result(after.errors - before.errors == cycles.halted,
-         "%d hotplug cycles are no errors", CYCLES);
+         "%d hotplug cycles cause no errors", CYCLES);
   watch_close(&watch);
 }
 
-/* A core that is offline when the engine starts, and one that does not exist.
- */
+/* A core that is offline when the engine starts, and a core that does not
+ * exist. */
 static void come_late(const struct means *means, int late) {
   struct watch watch;
   struct burner burner;
@@ -228,7 +228,7 @@ static int with_value(struct watch *watch, const struct means *means) {
   return values;
 }
 
-/* Sets all cores but `stays` offline, including the one that this runs on. */
+/* Sets all cores but `stays` offline, including the core of this thread. */
 static void leave_one(const struct means *means, int stays) {
   struct watch watch;
   struct burner burner;

@@ -53,9 +53,9 @@ void chapter_isolated(void) {
   int idle = interrupts_of_samples(&watch);
   const struct core *core = watch_core(&watch, CORE);
   result(core->isolated && core->source == SOURCE_IDLE,
-         "an isolated core is served by idle");
+         "an isolated core uses the source idle");
   result(watch_core(&watch, 0)->source == SOURCE_EVENT,
-         "the other cores are served by the event");
+         "the other cores use the event");
   burner_start(&burner, CORE, &half);
   sleep_ns(100 * MS);
   struct window window = watch_window_at_rest(&watch, CORE, &burner, 2000 * MS);
@@ -70,7 +70,7 @@ void chapter_isolated(void) {
   sleep_ns(200 * MS);
   int hardware = interrupts_of_samples(&watch);
   result(watch_core(&watch, CORE)->source == SOURCE_EVENT,
-         "IsolatedCores hardware serves an isolated core by the event");
+         "with IsolatedCores hardware an isolated core uses the event");
   watch_close(&watch);
 
   note("interrupts on the isolated core: %d at rest, %d during the proofs, %d "
@@ -86,6 +86,6 @@ void chapter_isolated(void) {
   window = watch_window(&watch, CORE, NULL, 200 * MS);
   core = watch_core(&watch, CORE);
   result((core == NULL || core->source == SOURCE_NONE) && isnan(window.load),
-         "IsolatedCores skip gives an isolated core no value");
+         "with IsolatedCores skip an isolated core has no value");
   watch_close(&watch);
 }

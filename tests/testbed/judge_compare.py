@@ -46,10 +46,10 @@ def the_tick_is_blind():
 
 
 def msr():
-    """In a guest whose msr PMU lacks MPERF, that method says so"""
+    """In a guest whose msr PMU lacks MPERF, the method mperf reports that"""
     check(load("mperf") is None, load("mperf"))
     check(any(m["name"] == "mperf" and m.get("unavailable")
-              for m in last()["methods"]), "it does not")
+              for m in last()["methods"]), "the method does not report it")
 
 
 results = Results()

@@ -15,8 +15,8 @@ VALUE = re.compile(r"PUTVAL guest/(\S+) interval=\S+ ([0-9.]+):(\S+)")
 TOLERANCE = 10  # points: wake-ups are expensive in a guest in real time
 
 values = collections.defaultdict(list)  # identifier: (time, value)...
-# second: percent of the second that the burner was busy, percent by which its
-# rounds were late (load or not), and how late the second ended
+# second: percent of the second that the burner was busy, percent of the second by which
+# rounds were late (whether or not that was load), and how late the second ended
 truths = {}
 marks, notifications, texts = [], [], []
 for line in open(sys.argv[1], errors="replace"):
@@ -41,7 +41,7 @@ def numbers(identifier):
 
 
 def away():
-    """Pairs of times between which core 1 was offline."""
+    """Returns pairs of times between which core 1 was offline."""
     gone = [time for time, text in marks if text.startswith("gone")]
     back = [time for time, text in marks if text.startswith("back")]
     check(len(gone) == 3 and len(back) == 3, "the guest did not set core 1 offline")
@@ -53,12 +53,12 @@ def at(text):
 
 
 def lateness():
-    """The lateness of each interval, by the time of its values."""
+    """Returns the lateness of each interval, keyed by the time of its values."""
     return dict(numbers("percore_host-self/duration-lateness"))
 
 
 def intervals_after(time, count):
-    """The ends of the next intervals, including their lateness."""
+    """Returns the ends of the next intervals, including their lateness."""
     return sorted(each for each in lateness() if each > time)[:count]
 
 
@@ -78,8 +78,7 @@ def values_stop():
 
 
 def need_time():
-    """Skips a test of times if the host is too busy to run the guest in
-    time."""
+    """Skips a timed test if the host is too busy to run the guest in time."""
     late = sum(late for _, late, _ in truths.values()) / max(len(truths), 1)
     if late > 10:
         raise Skip(f"this host is too busy: rounds were {late:.0f} % late")
@@ -119,8 +118,7 @@ def is_right(load, truth, late):
 
 
 def values_come_back():
-    """A core that comes back online has a right value within three
-    intervals"""
+    """A core that comes back online has a correct value within three intervals"""
     need_time()
     unknown = []
     for up in [time for time, text in marks if text.startswith("up")]:
@@ -180,7 +178,7 @@ def others_go_on():
     late = lateness()
     gaps = [(a, b) for a, b in zip(times, times[1:])
             if b - a > 1.5 + late.get(b, 0) and not a <= at("stat found") <= b]
-    # If percore is more than an interval late, only the last one has a value.
+    # If percore is more than an interval late, only the last interval has a value.
     halts = [(a, b) for a, b in gaps
              if b % 1 > 0 and not any(a < each < b for each in late)]
     check(gaps == halts, f"{gaps}")
@@ -216,8 +214,8 @@ def one_notification_each():
 
 
 def nothing_without_source():
-    """Without a source no load is dispatched, and afterwards loads are
-    right"""
+    """Without a source no load is dispatched, and when the source is back loads are
+    correct"""
     lost, comes = at("stat lost"), at("stat comes")
     seen = [time for time, _ in busy() if lost + 1 < time < comes]
     check(not seen, f"{seen}")

@@ -53,8 +53,9 @@ void chapter_library(void) {
   percore_load_update(load);
   busy = percore_load_get(load, CORE);
   note("library: core 1 %.3f when it is back", busy);
-  result(fabs(busy - 0.7) < 0.05,
-         "percore_load_get is right at the second update after a core is back");
+  result(
+      fabs(busy - 0.7) < 0.05,
+      "percore_load_get is correct at the second update after a core is back");
   result(percore_load_get(load, -1) == -1 &&
              percore_load_get(load, 99999) == -1,
          "percore_load_get is -1 for a core that does not exist");

@@ -1,7 +1,7 @@
 /* overlay: this machine with some of its files replaced.
  *
- * It gives a guest without an msr PMU another event in its place, so that the
- * engine really counts what it believes to be the TSC.
+ * In a guest without an msr PMU it provides another event instead, so that the
+ * engine really counts an event that it takes for the TSC.
  */
 #ifndef TESTBED_OVERLAY_H
 #define TESTBED_OVERLAY_H
@@ -16,7 +16,7 @@ struct overlay_file {
 struct overlay {
   struct machine machine;
   struct machine *below;
-  const struct overlay_file *files; /* the last has a path of NULL */
+  const struct overlay_file *files; /* the last element has the path NULL */
 };
 
 void overlay_open(struct overlay *overlay, const struct overlay_file *files);

@@ -25,7 +25,7 @@ static void successor_is_right(struct watch *watch, const char *event) {
          "idle instead of %s is within 3 points", event);
 }
 
-/* The journal must have a line with all of `words`. */
+/* Checks that the journal has a line with all of `words`. */
 static void refuse(const char *event, double base_frequency_hz,
                    const char *sentence, const char *const words[]) {
   struct watch watch;
@@ -41,7 +41,7 @@ static void refuse(const char *event, double base_frequency_hz,
          "%s", sentence);
   static const char *const over[] = {"event", "gives way to idle", NULL};
   result(watch_said(&watch, over),
-         "%s gives way to idle with a line that names both and the reason",
+         "%s gives way to idle, and a line names both sources and the reason",
          event);
   successor_is_right(&watch, event);
   watch_close(&watch);
@@ -80,7 +80,7 @@ static void refuse_tsc(void) {
   result(strstr(reason, "tsc") != NULL && watch_said(&watch, words),
          "the denominator tsc is refused with a reason if there is no TSC");
   result(watch.engine == NULL || watch_core(&watch, 1)->source != SOURCE_EVENT,
-         "an event without its denominator does not serve");
+         "an event without its denominator is not used");
   watch_close(&watch);
 }
 

@@ -64,7 +64,7 @@ static void share(void) {
   burner_start(&burner, CORE, &half);
   window_of(&watch, &burner, "alone", &window);
   result(watch_core(&watch, CORE)->multiplexed == 1,
-         "an event with a counter of its own is not multiplexed");
+         "an event with its own counter is not multiplexed");
   burner_stop(&burner);
   watch_close(&watch);
 
@@ -110,7 +110,7 @@ static void share(void) {
   window_of(&watch, &burner, "alone again", &window);
   result(watch_core(&watch, CORE)->multiplexed > 0.99 &&
              fabs(window.load - window.truth) <= 0.015,
-         "alone again, the event always runs and is right");
+         "without the other events, the event always runs and is correct");
   burner_stop(&burner);
   watch_close(&watch);
 }

@@ -62,7 +62,7 @@ void chapter_suspend(void) {
            "%s suspend: its window is dropped on every core",
            i == 0 ? "first" : "second");
     result(fabs(window.load - window.truth) <= 0.15 + window.late,
-           "%s suspend: a right value within two samples of waking",
+           "%s suspend: a correct value within two samples after waking",
            i == 0 ? "first" : "second");
   }
   result(descriptors_open() == descriptors, "suspending leaks no descriptor");

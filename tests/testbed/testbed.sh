@@ -35,7 +35,7 @@ finish() {
   exit 0
 }
 
-# The guest cannot be run.
+# Reports that the guest cannot be run.
 skip_all() {
   skipped=$((skipped + 1))
   echo "ok - ${0##*/} guest # SKIP $1"
@@ -95,7 +95,7 @@ EOF
   export APT_CONFIG="$1/apt.conf"
 }
 
-# The meta package depends on exactly one kernel package.
+# The meta package must depend on exactly one kernel package.
 fetch_packages() { # folder
   apt_state "$1/apt"
   apt-get -qq update || return 1
@@ -236,7 +236,7 @@ boot_script() { # name, seconds, script, more for QEMU...
   python3 "$srcdir/tests/testbed/judge_$script.py" "$work/$name.console" \
     >"$judgement" 2>&1 || {
     cat "$judgement"
-    not_ok "$name: what the guest printed can be judged"
+    not_ok "$name: the guest's output can be judged"
     return 0
   }
   echo "# results: $(grep -c '^\(not \)\?ok - ' "$judgement")" >>"$judgement"
@@ -259,11 +259,11 @@ judge() { # name, console, exit status of QEMU
     echo "${line%% - *} - $name: ${line#* - }"
   done <"$2"
   if [ "${told/none/0}" = "$seen" ] && [ "$3" -eq 0 ]; then
-    ok "$name: the guest came to its end and all its results arrived"
+    ok "$name: the guest ran to its end and all its results arrived"
     return
   fi
   tail -25 "$2" | tr -d '\r' | sed 's/^/#   console: /'
-  [ "$3" -ne 124 ] || echo "#   it was ended for lack of time"
-  not_ok "$name: the guest came to its end and all its results arrived" \
+  [ "$3" -ne 124 ] || echo "#   it was killed because its time was up"
+  not_ok "$name: the guest ran to its end and all its results arrived" \
     "($seen seen, $told told, QEMU $3)"
 }

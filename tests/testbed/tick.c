@@ -1,4 +1,4 @@
-/* On kernels with any kind of tick the source idle is right or flagged. */
+/* On kernels with any kind of tick, the source idle is correct or flagged. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -64,7 +64,7 @@ void chapter_tick(void) {
              (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
   watch_window(&watch, last, NULL, 500 * MS);
   const struct core *core = watch_core(&watch, last);
-  result(core->source == SOURCE_IDLE, "the core is served by idle");
+  result(core->source == SOURCE_IDLE, "the core uses the source idle");
   bool flagged =
       core->proof == PROOF_TICK_SAMPLED && engine_tick_sampled(watch.engine);
   note("idle is %s", proof_name(core->proof));
@@ -72,9 +72,10 @@ void chapter_tick(void) {
   note("worst error %.2f points, %s", 100 * worst,
        flagged ? "flagged tick-sampled" : "not flagged");
   result(flagged || worst <= RIGHT,
-         "idle is right to %.0f points or flagged tick-sampled", 100 * RIGHT);
+         "idle is correct within %.0f points or flagged tick-sampled",
+         100 * RIGHT);
   result(!flagged || worst > RIGHT,
-         "idle is not flagged tick-sampled if it is right");
+         "idle is not flagged tick-sampled if it is correct");
   if (core->proof == PROOF_UNPROVEN)
     skipped("the proof of idle ended", "%s",
             engine_source_reason(watch.engine, SOURCE_IDLE));

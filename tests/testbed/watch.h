@@ -17,7 +17,7 @@
 
 struct watch {
   struct engine *engine;
-  struct machine *machine; /* ours, unless the options brought one */
+  struct machine *machine; /* our machine, unless the options have one */
   char *said;              /* all lines of the journal */
   size_t said_len;
   uint64_t slowest_ns; /* longest sample since this was set to 0 */
@@ -40,10 +40,10 @@ struct core_totals watch_total(struct watch *watch, int core);
 
 /* The figures of a window, as shares of its wall time. */
 struct window {
-  double load;  /* by the engine; NAN: no value */
-  double truth; /* by the burner's record */
+  double load;  /* according to the engine; NAN: no value */
+  double truth; /* according to the burner's record */
   double edges; /* the time that the two samples took */
-  double late;  /* uncertainty: burner_late_ns and the edges */
+  double late;  /* the uncertainty: burner_late_ns and the edges */
   double busy_columns, idle_columns, sum_columns; /* of /proc/stat */
 };
 

@@ -1,4 +1,4 @@
-# Unit tests of src/cycles: a machine made of memory stands in for Linux.
+# Unit tests of src/cycles: a fake machine replaces Linux.
 if TESTS_ENABLED
 CYCLES_TESTS = \
 	tests/unit/test_core_set \
@@ -118,7 +118,7 @@ tests_unit_test_load_CFLAGS = $(CYCLES_TEST_CFLAGS)
 tests_unit_test_load_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_topology_CPPFLAGS = $(AM_CPPFLAGS) \
 	-DTEST_FIXTURES='"$(abs_top_srcdir)/tests/unit/fixtures"'
-# They are linked with libcycles alone, without the rest of libpercore.
+# These tests are linked with libcycles only, without the rest of libpercore.
 tests_unit_test_load_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 tests_unit_test_load_window_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 endif

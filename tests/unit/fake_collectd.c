@@ -18,7 +18,7 @@ void fake_reset(void) {
   fake.values_len = fake.lines_len = fake.notifications_len = 0;
 }
 
-/* Room for one more, or the test is over. */
+/* Makes room for one more entry, or ends the test. */
 static void *grow(void *array, size_t len, size_t size) {
   if (len != 0 && (len & (len - 1)) != 0)
     return array;
@@ -29,7 +29,7 @@ static void *grow(void *array, size_t len, size_t size) {
 }
 
 /* ---------------------------------------------------------------------------
- * What the plugin calls
+ * Functions that the plugin calls
  */
 
 int plugin_dispatch_values(value_list_t const *list) {
@@ -127,7 +127,7 @@ int plugin_register_complex_read(__attribute__((unused)) const char *group,
 }
 
 /* ---------------------------------------------------------------------------
- * What a test asks
+ * Functions that tests call
  */
 
 void fake_identifier(const struct fake_value *value, char *text, size_t size) {
@@ -193,7 +193,7 @@ static void add_value(oconfig_item_t *item, oconfig_value_t value) {
   item->values[item->values_num++] = value;
 }
 
-/* "text", a number, true or false. Returns what follows. */
+/* Parses "text", a number, true or false. Returns the rest of the line. */
 static const char *read_value(oconfig_item_t *item, const char *p) {
   if (*p == '"') {
     size_t length = strcspn(p + 1, "\"");
@@ -223,7 +223,7 @@ static const char *read_values(oconfig_item_t *item, const char *p) {
   }
 }
 
-/* Reads lines up to the end of the block. Returns what follows. */
+/* Reads lines up to the end of the block. Returns the rest of the text. */
 static const char *read_lines(oconfig_item_t *block, const char *p) {
   while (*(p += strspn(p, " \n")) != '\0') {
     if (strncmp(p, "</", 2) == 0)

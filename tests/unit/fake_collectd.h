@@ -8,7 +8,7 @@
 #include "plugin.h"
 
 struct fake_value {
-  value_list_t list; /* list.values is values */
+  value_list_t list; /* list.values points to this array */
   value_t values[4];
 };
 
@@ -47,8 +47,8 @@ void fake_identifier(const struct fake_value *value, char *text, size_t size);
 const char *fake_logged(int level, const char *text);
 size_t fake_count_logged(int level);
 
-/* A <Plugin percore> block with these lines. Understands as much of the syntax
- * of collectd.conf(5) as percore needs. Free with fake_config_free. */
+/* Makes a <Plugin percore> block of these lines. Understands as much of the
+ * syntax of collectd.conf(5) as percore needs. Free with fake_config_free. */
 oconfig_item_t *fake_config(const char *lines);
 void fake_config_free(oconfig_item_t *item);
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS 10000000.0 /* of /proc/stat: USER_HZ is 100 everywhere */
+#define TICK_NS 10000000.0 /* of /proc/stat: USER_HZ is always 100 */
 #define CPU_FOLDER "/sys/devices/system/cpu"
 
 struct fake_file {
@@ -23,7 +23,7 @@ struct fake_file {
 struct fake_descriptor {
   bool open;
   bool pinned;
-  bool stale; /* its core went away, or the machine slept */
+  bool stale; /* its core went offline, or the machine slept */
   int core;
   int leader; /* its own number if it leads */
   uint64_t read_format;
@@ -390,7 +390,7 @@ static long fake_perf_room(void *context, long wanted, bool raise_limit) {
   return fake->limit - fake_machine_used(fake) - reserve;
 }
 
-/* Those rules of the kernel that the code under test could break: no event on a
+/* The rules of the kernel that the code under test could break: no event on a
  * core that is offline, no exclude bits for msr, members on the core of their
  * leader. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
@@ -462,7 +462,7 @@ static ssize_t fake_perf_read(void *context, int fd, void *buffer,
     if (!member->open || member->leader != fd)
       continue;
     if (leader->stale && i != (size_t)fd)
-      continue; /* dissolved: the leader is alone */
+      continue; /* the group is dissolved: the leader is alone */
     words[3 + values++] =
         fake->counters[member->counter].start + (uint64_t)member->value;
   }

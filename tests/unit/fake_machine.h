@@ -26,22 +26,22 @@ enum {
   FAKE_MSR_MPERF = 0x02,
 };
 
-/* What one core does while time passes, as shares of wall time, 0 to 1. NAN: as
- * follows from load. */
+/* The activity of a core while time passes, as shares of wall time, 0 to 1.
+ * NAN: the share follows from load. */
 struct fake_core {
   bool online;
   double load;      /* the true load: time not halted */
-  double seen;      /* in the busy columns of /proc/stat; NAN: load */
+  double seen;      /* the share in the busy columns of /proc/stat; NAN: load */
   double iowait;    /* the part of idle time that is in iowait */
-  double steal;     /* taken by the hypervisor while the core ran */
-  double woken;     /* taken while it woke: halted time that the column steal
-                       has, and the idle columns too unless steal_apart */
+  double steal;     /* time taken by the hypervisor while the core ran */
+  double woken;     /* time taken while the core woke: halted time that is in
+                       the column steal, and, unless steal_apart, in idle */
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
   double guest;     /* the part of `seen` in guests of this host */
-  double running;   /* how long perf groups have their counters */
-  bool pinned_lost; /* pinned groups read end of file */
+  double running;   /* for which share perf groups have their counters */
+  bool pinned_lost; /* reads of pinned groups return end of file */
   int read_error;   /* errno of every perf_read, 0: none */
-  bool frozen;      /* perf groups can be read, but stand still */
+  bool frozen;      /* perf groups can be read, but do not count */
   double irq;       /* in the column irq, besides `seen` */
   double softirq;   /* likewise */
   bool clock_ran;   /* the idle clock has run on this core */
@@ -62,8 +62,8 @@ struct fake_counter {
   enum fake_per per;
   double hz;
   uint64_t start; /* the value at open: near 2^64 for a wrap */
-  int open_error; /* errno; 0: it opens */
-  int opens;      /* how often it was opened */
+  int open_error; /* errno of an open; 0: the event opens */
+  int opens;      /* how often the event was opened */
 };
 
 /* Its words follow from halted_ns of the cores. */
@@ -88,16 +88,16 @@ struct fake_machine {
   int64_t realtime_offset_ns; /* REALTIME - MONOTONIC */
   uint64_t clock_step_ns;     /* time that passes in each clock_ns() */
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
-  int stat_slow_reads;        /* how many reads take that long; -1: all */
-  int stat_reads;             /* how often it was read */
+  int stat_slow_reads;        /* how many reads take this long; -1: all */
+  int stat_reads;             /* how often /proc/stat was read */
   uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
-  int cores_len; /* of cores[], all possible cores */
+  int cores_len; /* length of cores[], all possible cores */
   struct fake_core *cores;
   bool procstat;               /* /proc/stat is made from the cores' columns */
   bool lxcfs;                  /* provides /proc/stat and the list of cores */
-  bool steal_apart;            /* idle columns do not hold steal: give it a BTF
-                                  with idle_stealtime */
+  bool steal_apart;            /* idle columns exclude steal: needs a BTF with
+                                  idle_stealtime */
   struct core_set stat_hidden; /* cores without a row, online or not */
   int procs_running, procs_blocked;
   int cpuidle_states; /* 0: no cpuidle folder; state 0 is POLL */
@@ -113,9 +113,10 @@ struct fake_machine {
   struct fake_idle_clock clock;
   int perf_opens;
   int perf_reads;
-  /* Limits of open files (0: none), and how many others have open. */
+  /* Limits on open files (0: none), and the number of files that the rest of
+   * the process has open. */
   long limit, hard_limit, others;
-  struct perf_event_attr last_attr; /* of the last perf_open that succeeded */
+  struct perf_event_attr last_attr; /* of the last successful perf_open */
 
   struct fake_file *files;
   size_t files_len;
@@ -127,7 +128,7 @@ struct fake_machine {
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
-/* Writes the sysfs files of such a server again, for all cores. */
+/* Rewrites the sysfs files of such a server, for all cores. */
 void fake_machine_plain_server(struct fake_machine *fake);
 
 /* Set files by absolute path, replacing the old file. Reading a failing file
@@ -170,8 +171,8 @@ void fake_machine_run(struct fake_machine *fake, uint64_t ns);
 void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
 /* Suspends to RAM: BOOTTIME, REALTIME and the TSC advance, counters freeze. */
 void fake_machine_suspend(struct fake_machine *fake, uint64_t ns);
-/* Brings a core online or offline. Counters that are open on it freeze for
- * ever, and groups dissolve. */
+/* Brings a core online or offline. Counters that are open on an offline core
+ * freeze for ever, and groups dissolve. */
 void fake_machine_online(struct fake_machine *fake, int core, bool online);
 /* Sets the load of all cores. */
 void fake_machine_load(struct fake_machine *fake, double load);
@@ -180,7 +181,8 @@ void fake_machine_load(struct fake_machine *fake, double load);
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
 /* The core of the n-th descriptor ever opened. */
 int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
-/* How many descriptors are open on all cores, including those of others. */
+/* How many descriptors are open on all cores, including descriptors that others
+ * hold. */
 long fake_machine_used(const struct fake_machine *fake);
 
 /* A journal that keeps its lines. */

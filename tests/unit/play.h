@@ -6,7 +6,7 @@
 #include "cycles/engine.h"
 #include "fake_machine.h"
 
-/* Loads from counters. */
+/* Tolerance of loads from counters. */
 #define PLAY_EXACT 1e-6
 /* Loads of the source idle over a second: two columns, each truncated to a tick
  * of 10 ms. */
@@ -18,7 +18,7 @@
 struct play {
   struct fake_machine *fake;
   struct fake_journal journal;
-  struct engine_options options; /* change them before play_open */
+  struct engine_options options; /* change the options before play_open */
   struct engine *engine;
   struct core_totals before[PLAY_CORES_MAX]; /* at the last sample, by core */
 };
@@ -29,7 +29,8 @@ void play_start(struct play *play, int cores);
  * Every core has this load. */
 void play_start_mperf(struct play *play, int cores, double load);
 void play_start_ref_cycles(struct play *play, int cores, double load);
-/* Adds cycles, 3e9 per second, and twice as many instructions, and wants IPC.
+/* Adds cycles, 3e9 per second, and twice as many instructions, and requests
+ * IPC.
  */
 void play_add_ipc(struct play *play);
 void play_open(struct play *play);
@@ -37,21 +38,21 @@ void play_open(struct play *play);
 void play_end(struct play *play);
 
 /* Advance time and sample. The figures below are those of the window between
- * this sample and the last. */
+ * this sample and the previous sample. */
 int play_sample(struct play *play, uint64_t ns);
 int play_sample_late(struct play *play, uint64_t ns);
 /* Takes one sample per second, each of which must succeed. */
 void play_seconds(struct play *play, int seconds);
 
-/* NULL if the engine has not seen this core. */
+/* Returns NULL if the engine has not seen this core. */
 const struct core *play_core(const struct play *play, int core);
 double play_load(const struct play *play, int core);
 enum source play_source(const struct play *play, int core);
 const struct engine_counts *play_counts(const struct play *play);
 
-/* Sets the proof of a source, as if it had been run. */
+/* Sets the proof of a source, as if the proof had been run. */
 void play_proof(struct play *play, enum source source, enum proof proof);
-/* The same only for the PMU that serves this core. */
+/* The same, only for the PMU of this core. */
 void play_proof_on(struct play *play, enum source source, int core,
                    enum proof proof);
 

@@ -1,9 +1,9 @@
-# Unit tests of the regions in src/plugin. Producers are in the same process and
-# served in turns of the test, so that no thread and no clock is in the way.
+# Unit tests of the regions in src/plugin. Producers are in the same process, and the
+# test serves them in turns, so that no test depends on threads or the clock.
 if TESTS_ENABLED
 if PLUGIN
 region_host = tests/unit/region_host.c tests/unit/region_host.h
-# Before the libraries that hold what it calls.
+# Precedes the libraries with the functions that it calls.
 plugin_region_ldadd = libregionunit.la $(plugin_unit_ldadd)
 plugin_region_tests = \
 	tests/unit/test_plugin_region_config \

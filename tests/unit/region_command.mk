@@ -1,4 +1,4 @@
-# Unit tests of what src/tool does with regions.
+# Unit tests of the region commands in src/tool.
 if TOOL
 if TESTS_ENABLED
 region_command_tests = \

@@ -13,29 +13,29 @@
 #define SECOND UINT64_C(1000000000)
 #define HOST "percore_host_unit_"
 
-extern struct region_snapshot *snapshot; /* of the last round */
+extern struct region_snapshot *snapshot; /* time of the last round */
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 extern size_t host_memory_max;          /* MaxMemory; 0: the default */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
-extern size_t host_room;                /* for regions; 0: MaxValues */
-extern bool host_memory_may_be_short;   /* otherwise this is an error */
+extern size_t host_room;                /* limit for regions; 0: MaxValues */
+extern bool host_memory_may_be_short;   /* otherwise a shortage is an error */
 extern uint64_t host_dispatched;        /* number of the last snapshot that was
                                            dispatched; initially all are */
 extern uint64_t host_before_it;         /* see struct region_outlet */
-extern uint64_t began_ns;               /* of the watch, CLOCK_BOOTTIME */
+extern uint64_t began_ns;               /* start of the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);
 int tear_down(void **state);
 
 uint64_t boottime_ns(void);
 
-/* Starts the watch with lines of <Plugin percore>. Everything that the test has
- * created began later, unless the test sets began_ns. */
+/* Starts the watch with lines of <Plugin percore>. Everything that the test
+ * created before is newer than the watch, unless the test sets began_ns. */
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
-/* A round that began at the same time as the previous one. */
+/* A round that begins at the same time as the previous round. */
 void play_round_begun_before(uint64_t after_ns);
 
 struct percore_region *create(unsigned place, const char *instance,

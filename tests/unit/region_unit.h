@@ -30,17 +30,17 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* Creates a region `unit` with 4 cores and 2 extra slots; asserts. */
+/* Creates a region `unit` with 4 cores and 2 extra slots; asserts success. */
 struct percore_region *unit_create(enum percore_serving serving);
 
-/* Connects a reader to `unit`; asserts. */
+/* Connects a reader to `unit`; asserts success. */
 struct region_reader *unit_connect(void);
 
 /* Reads the raw totals of a row; asserts that it is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
 
-/* The value of a column that tools show. */
+/* Returns the value that tools show for a column. */
 uint64_t unit_shown(struct region_reader *reader, uint32_t table, uint32_t row,
                     uint32_t column);
 

@@ -1,4 +1,4 @@
-/* temp_tree: a folder of real files during one test. */
+/* temp_tree: a folder of real files that exists during one test. */
 #ifndef PERCORE_TEMP_TREE_H
 #define PERCORE_TEMP_TREE_H
 
@@ -7,7 +7,7 @@ struct temp_tree {
 };
 
 void temp_tree_make(struct temp_tree *tree);
-/* Writes a file and the folders above it; path begins with '/'. */
+/* Writes a file and creates its parent folders; path begins with '/'. */
 void temp_tree_write(const struct temp_tree *tree, const char *path,
                      const char *text);
 void temp_tree_remove(struct temp_tree *tree);

@@ -45,7 +45,7 @@ static const struct command command = {.name = "test",
                                        .arguments = ARGUMENTS(arguments),
                                        .words_max = 1};
 
-/* The status of a command line of at most two words, and what it set. */
+/* Parses a command line of at most two words. Returns the status. */
 static int status_of(const char *first, const char *second,
                      struct options *options) {
   char *argv[] = {"test", (char *)first, (char *)second, NULL};
@@ -71,7 +71,7 @@ static void an_option_sets_its_member_and_nothing_else(void **state) {
   assert_int_equal(core_set_count(&options.cores), 3);
 }
 
-static void what_is_no_value_of_an_option_is_refused(void **state) {
+static void invalid_values_of_options_are_refused(void **state) {
   (void)state;
   static const char *const wrong[][2] = {
       {"--text", "three"}, {"-n", "0.4"},   {"-n", "1s"},
@@ -121,7 +121,7 @@ static void labels_are_split_as_written_and_only_if_valid(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_option_sets_its_member_and_nothing_else),
-      cmocka_unit_test(what_is_no_value_of_an_option_is_refused),
+      cmocka_unit_test(invalid_values_of_options_are_refused),
       cmocka_unit_test(no_command_has_two_options_of_one_name_or_letter),
       cmocka_unit_test(labels_are_split_as_written_and_only_if_valid),
   };

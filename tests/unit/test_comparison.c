@@ -95,7 +95,7 @@ the_comparison_fits_any_window_and_counts_what_is_left_out(void **state) {
   free(comparison);
 }
 
-/* As on most machines: 13 methods, some without a value. */
+/* 13 methods, some without a value, as on most machines. */
 static struct comparison *many_methods(size_t cores) {
   static double load[METHODS_MAX][CORES];
   struct comparison *comparison = comparison_of(cores);

@@ -11,8 +11,8 @@
 
 #define OPENED 600
 
-/* Runs a test in a child, so that its limit and descriptors do not affect
- * others. Closes all descriptors from 3 on first, because the process may have
+/* Runs a test in a child, so that its limit and descriptors do not affect other
+ * tests. Closes all descriptors from 3 on first, because the process may have
  * any. */
 static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   pid_t child = fork();
@@ -82,7 +82,7 @@ static void expect_raised_limit(void) {
   CHECK(soft_limit() == before);
 }
 
-static void the_limit_is_raised_to_what_is_needed(void **state) {
+static void the_limit_is_raised_as_far_as_needed(void **state) {
   (void)state;
   in_a_child(1024, 4096, expect_raised_limit);
 }
@@ -138,7 +138,7 @@ int main(void) {
       cmocka_unit_test(open_descriptors_and_the_reserve_are_not_available),
       cmocka_unit_test(within_the_reserve_none_are_available),
       cmocka_unit_test(the_limit_is_not_raised_if_there_is_room),
-      cmocka_unit_test(the_limit_is_raised_to_what_is_needed),
+      cmocka_unit_test(the_limit_is_raised_as_far_as_needed),
       cmocka_unit_test(the_hard_limit_is_not_passed),
       cmocka_unit_test(a_limit_is_never_lowered),
       cmocka_unit_test(when_low_numbers_get_scarce_ours_are_moved_up),

@@ -105,7 +105,7 @@ static void ref_cycles_do_not_exist_and_need_no_frequency(void **state) {
   play_end(&play);
 }
 
-static void without_cnt_cycles_idle_serves(void **state) {
+static void without_cnt_cycles_idle_is_used(void **state) {
   (void)state;
   struct play play;
   start(&play, 1);
@@ -124,7 +124,7 @@ int main(void) {
       cmocka_unit_test(each_pmu_with_cnt_cycles_serves_its_own_cores),
       cmocka_unit_test(a_configured_event_comes_before_cnt_cycles),
       cmocka_unit_test(ref_cycles_do_not_exist_and_need_no_frequency),
-      cmocka_unit_test(without_cnt_cycles_idle_serves),
+      cmocka_unit_test(without_cnt_cycles_idle_is_used),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

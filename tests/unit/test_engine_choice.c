@@ -29,7 +29,7 @@ static void bare_metal_is_measured_by_mperf(void **state) {
   play_end(&play);
 }
 
-static void without_mperf_ref_cycles_serve(void **state) {
+static void without_mperf_ref_cycles_are_used(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -77,7 +77,7 @@ under_a_hypervisor_mperf_serves_if_it_is_named_and_proven(void **state) {
   play_end(&play);
 }
 
-static void on_bare_metal_a_pending_or_unproven_counter_serves(void **state) {
+static void on_bare_metal_a_pending_or_unproven_counter_is_used(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.5);
@@ -91,7 +91,7 @@ static void on_bare_metal_a_pending_or_unproven_counter_serves(void **state) {
   play_end(&play);
 }
 
-static void a_refuted_counter_never_serves(void **state) {
+static void a_refuted_counter_is_never_used(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -135,7 +135,7 @@ static void on_a_host_with_guests_ref_cycles_must_be_named(void **state) {
 }
 
 /* Events of msr cannot keep a guest from starting. */
-static void on_a_host_with_guests_mperf_still_serves(void **state) {
+static void on_a_host_with_guests_mperf_is_still_used(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 1, 0.25);
@@ -499,14 +499,14 @@ a_counter_for_isolated_cores_is_proposed_once_with_its_cost(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(bare_metal_is_measured_by_mperf),
-      cmocka_unit_test(without_mperf_ref_cycles_serve),
+      cmocka_unit_test(without_mperf_ref_cycles_are_used),
       cmocka_unit_test(under_a_hypervisor_auto_does_not_choose_mperf),
       cmocka_unit_test(
           under_a_hypervisor_mperf_serves_if_it_is_named_and_proven),
-      cmocka_unit_test(on_bare_metal_a_pending_or_unproven_counter_serves),
-      cmocka_unit_test(a_refuted_counter_never_serves),
+      cmocka_unit_test(on_bare_metal_a_pending_or_unproven_counter_is_used),
+      cmocka_unit_test(a_refuted_counter_is_never_used),
       cmocka_unit_test(on_a_host_with_guests_ref_cycles_must_be_named),
-      cmocka_unit_test(on_a_host_with_guests_mperf_still_serves),
+      cmocka_unit_test(on_a_host_with_guests_mperf_is_still_used),
       cmocka_unit_test(the_source_idle_by_name_opens_no_counter),
       cmocka_unit_test(a_warning_names_a_configured_source_that_is_unavailable),
       cmocka_unit_test(a_configured_event_is_divided_by_its_base_frequency),

@@ -10,7 +10,7 @@
 #define MS UINT64_C(1000000)
 
 /* ---------------------------------------------------------------------------
- * The judgement alone
+ * The judgement by itself
  */
 
 /* How many equal windows condemn a source; 0 if 100 do not. */
@@ -327,7 +327,7 @@ static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
   play_end(&play);
 }
 
-/* Discarded windows prove nothing either. */
+/* Discarded windows do not prove anything, either. */
 static void hotplug_and_suspend_condemn_no_source(void **state) {
   (void)state;
   struct play play;

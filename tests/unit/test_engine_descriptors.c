@@ -1,4 +1,5 @@
-/* Counters need descriptors, which are scarce in a process. */
+/* Counters need descriptors, and the number of descriptors of a process is
+ * limited. */
 #include "unit.h"
 
 #include "play.h"
@@ -65,7 +66,7 @@ static void a_lack_of_descriptors_is_logged_once_with_its_remedy(void **state) {
   play_end(&play);
 }
 
-static void the_limit_is_raised_by_what_is_needed_and_no_further(void **state) {
+static void the_limit_is_raised_no_further_than_needed(void **state) {
   (void)state;
   struct play play;
   start(&play, 524288);
@@ -137,7 +138,7 @@ int main(void) {
       cmocka_unit_test(a_core_needs_two_descriptors_unless_frequency_is_wanted),
       cmocka_unit_test(at_the_hard_limit_256_descriptors_are_left_for_others),
       cmocka_unit_test(a_lack_of_descriptors_is_logged_once_with_its_remedy),
-      cmocka_unit_test(the_limit_is_raised_by_what_is_needed_and_no_further),
+      cmocka_unit_test(the_limit_is_raised_no_further_than_needed),
       cmocka_unit_test(the_limit_does_not_change_if_there_is_room),
       cmocka_unit_test(the_library_does_not_change_the_limit),
       cmocka_unit_test(if_descriptors_are_short_loads_come_before_ipc),

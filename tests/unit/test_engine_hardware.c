@@ -96,7 +96,7 @@ static void make_tsc_unsteady(struct play *play) {
       "hpet\n");
 }
 
-static void without_a_steady_tsc_time_enabled_divides(void **state) {
+static void without_a_steady_tsc_the_divisor_is_time_enabled(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.37);
@@ -250,14 +250,15 @@ static void a_core_that_cannot_be_read_does_not_affect_others(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_fails_is_tried_again_ever_more_rarely(void **state) {
+static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.4);
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
-  /* at 0, 1, 3, 7, 15, 31, 63 s, then every 60 s: 120 more in two hours */
+  /* tries at 0, 1, 3, 7, 15, 31, 63 s, then every 60 s: 120 more in two
+   * hours */
   int before = play.fake->perf_opens;
   play_seconds(&play, 63);
   int first = play.fake->perf_opens - before;
@@ -279,7 +280,7 @@ static void a_success_resets_the_wait_between_tries(void **state) {
   play_start_mperf(&play, 2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
-  play_seconds(&play, 600); /* by now it is tried once a minute */
+  play_seconds(&play, 600); /* by now there is one try per minute */
   play.fake->cores[1].read_error = 0;
   play_seconds(&play, 62);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
@@ -438,7 +439,7 @@ int main(void) {
           shared_counters_with_the_tsc_in_the_group_are_not_scaled),
       cmocka_unit_test(shared_counters_are_divided_by_the_time_they_ran),
       cmocka_unit_test(a_counter_that_never_ran_has_no_value),
-      cmocka_unit_test(without_a_steady_tsc_time_enabled_divides),
+      cmocka_unit_test(without_a_steady_tsc_the_divisor_is_time_enabled),
       cmocka_unit_test(a_configured_tsc_is_refused_if_it_is_not_steady),
       cmocka_unit_test(a_load_a_little_over_1_is_rounding),
       cmocka_unit_test(a_load_far_over_1_is_counted_as_an_error),
@@ -446,7 +447,7 @@ int main(void) {
       cmocka_unit_test(aperf_over_mperf_scales_the_base_frequency),
       cmocka_unit_test(a_core_that_cannot_be_opened_does_not_affect_others),
       cmocka_unit_test(a_core_that_cannot_be_read_does_not_affect_others),
-      cmocka_unit_test(a_core_that_fails_is_tried_again_ever_more_rarely),
+      cmocka_unit_test(a_core_that_fails_is_retried_at_growing_intervals),
       cmocka_unit_test(a_success_resets_the_wait_between_tries),
       cmocka_unit_test(a_counter_that_keeps_failing_does_not_flood_the_journal),
       cmocka_unit_test(a_pinned_counter_that_is_lost_is_shared_from_then_on),

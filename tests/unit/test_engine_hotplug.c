@@ -1,4 +1,4 @@
-/* Cores that come and go, even within a window. */
+/* Cores that go offline and come back, even within a window. */
 #include "unit.h"
 
 #include "play.h"
@@ -101,7 +101,7 @@ a_core_away_between_two_samples_loses_its_idle_window_too(void **state) {
   play_end(&play);
 }
 
-/* There was no message (this container has no netlink socket), but the group
+/* There was no message (a container may have no netlink socket), but the group
  * has dissolved. */
 static void a_dissolved_group_reveals_a_core_that_was_away(void **state) {
   (void)state;
@@ -138,7 +138,7 @@ static void a_frozen_group_reveals_a_core_that_was_away(void **state) {
   play_end(&play);
 }
 
-/* A group of one event cannot dissolve: it can be read, but stands still. */
+/* A group of one event cannot dissolve: it can be read, but does not count. */
 static void a_frozen_single_event_is_reopened(void **state) {
   (void)state;
   struct play play;
@@ -243,7 +243,8 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
   play_end(&play);
 }
 
-/* The core goes between the read of sysfs and the read of /proc/stat. */
+/* The core goes offline between the read of sysfs and the read of
+ * /proc/stat. */
 static bool goes_now;
 static ssize_t (*plain_read_file)(void *context, const char *path, char *buffer,
                                   size_t size);

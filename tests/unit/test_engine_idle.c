@@ -24,7 +24,7 @@ static void load_is_wall_time_less_idle_time(void **state) {
   play_end(&play);
 }
 
-/* Runs most of each tick and sleeps over the tick itself. */
+/* Runs for most of each tick and sleeps while the tick comes. */
 static void work_that_evades_the_tick_is_seen(void **state) {
   (void)state;
   struct play play;
@@ -291,7 +291,7 @@ static void windows_under_two_ticks_become_part_of_the_next(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * /proc/stat that describes other cores, or is missing
+ * /proc/stat describes other cores, or is missing
  */
 
 static void
@@ -335,7 +335,7 @@ static void a_malformed_row_affects_only_its_core(void **state) {
   play_end(&play);
 }
 
-/* Then both files agree, but describe the container. */
+/* Now both files agree, but they describe the container. */
 static void
 lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   (void)state;
@@ -407,8 +407,7 @@ static void a_missing_file_is_reported_once_and_waited_for(void **state) {
   play_end(&play);
 }
 
-static void
-a_machine_without_any_source_gets_an_engine_that_waits(void **state) {
+static void a_machine_without_any_source_gets_a_waiting_engine(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -584,7 +583,7 @@ int main(void) {
       cmocka_unit_test(renumbered_rows_do_not_affect_hardware_sources),
       cmocka_unit_test(a_file_that_is_cut_off_gives_no_load_until_it_is_whole),
       cmocka_unit_test(a_missing_file_is_reported_once_and_waited_for),
-      cmocka_unit_test(a_machine_without_any_source_gets_an_engine_that_waits),
+      cmocka_unit_test(a_machine_without_any_source_gets_a_waiting_engine),
       cmocka_unit_test(a_machine_without_cores_gets_no_engine),
       cmocka_unit_test(each_of_256_cores_has_its_own_load),
       cmocka_unit_test(cores_are_listed_in_rising_order),

@@ -1,4 +1,4 @@
-/* PMUs that serve only some cores, that guests of this host need, or that
+/* PMUs that cover only some cores, that guests of this host need, or that
  * cannot be opened for a while. */
 #include "unit.h"
 
@@ -11,7 +11,8 @@
 
 #define DEVICES "/sys/bus/event_source/devices/"
 
-/* Proofs open their counter and end at once, because nothing can be measured.
+/* Proofs open their counter and end at once, because a fake machine gives them
+ * nothing to measure.
  */
 static const atomic_bool cancelled = true;
 
@@ -24,7 +25,7 @@ static void fail_open(struct play *play, uint32_t type, uint64_t config,
 }
 
 /* ---------------------------------------------------------------------------
- * Opens that fail
+ * Failing opens
  */
 
 static void a_failed_open_during_a_proof_is_retried(void **state) {
@@ -116,7 +117,7 @@ static void start_unsteady(struct play *play) {
       play->fake,
       "/sys/devices/system/clocksource/clocksource0/current_clocksource",
       "hpet\n");
-  play->fake->perf_read_ns = FAKE_MS; /* so that the TSC moves between reads */
+  play->fake->perf_read_ns = FAKE_MS; /* the TSC advances between reads */
 }
 
 static void

@@ -1,6 +1,6 @@
-/* Plays machines with random faults for a million seconds. No load may leave
- * the bounds that follow from the model of the machine. The test prints its
- * seed; PERCORE_TEST_SEED repeats a run. */
+/* Simulates machines with random faults for a million seconds. No load may
+ * leave the bounds that follow from the model of the machine. The test prints
+ * its seed; PERCORE_TEST_SEED repeats a run. */
 #include "unit.h"
 
 #include "play.h"
@@ -21,7 +21,7 @@
 #define COUNTER_RESOLUTION 0.005
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* This many samples after a fault may have no value. */
+/* Number of samples after a fault that may have no value. */
 #define RECOVERY_SAMPLES 5
 
 static uint64_t random_state;
@@ -40,7 +40,7 @@ static double uniform(double from, double to) {
 static bool once_in(double times) { return uniform(0, times) < 1; }
 
 /* ---------------------------------------------------------------------------
- * The model: what each core really did up to each of the last samples
+ * The model: the true times of each core up to each of the last samples
  */
 
 struct moment {
@@ -141,10 +141,10 @@ static void misread(struct life *life, int core) {
 static void go_or_come(struct life *life, int core) {
   struct fake_machine *fake = life->play.fake;
   bool online = fake->cores[core].online;
-  if (core == 0) /* core 0 cannot go on most machines */
+  if (core == 0) /* on most machines core 0 cannot go offline */
     return;
   fake_machine_online(fake, core, !online);
-  if (online && once_in(2)) { /* it returns before the next sample */
+  if (online && once_in(2)) { /* the core returns before the next sample */
     pass(life, 1000000);
     fake_machine_online(fake, core, true);
   }
@@ -217,7 +217,7 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* Counters that stand still and missing columns give no value while they last.
+/* While counters do not count or columns are missing, there is no value.
  */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
@@ -251,7 +251,7 @@ static bool go_wrong(struct life *life) {
  * The property
  */
 
-/* By how much the idle columns should have risen. */
+/* The true increase of the idle columns. */
 static double idle_ns(const struct life *life, const struct moment *from,
                       const struct moment *to) {
   double woken_ns =
@@ -262,7 +262,7 @@ static double idle_ns(const struct life *life, const struct moment *from,
 
 /* Follows a window of columns that the engine accepted: where it began, and the
  * error of the idle column at both ends. A misread larger than the window must
- * have been refused, and is no excuse. */
+ * have been refused, and does not excuse an error. */
 static void take_columns(struct life *life, int core) {
   struct model *model = &life->model[core];
   const struct core_totals *from = &life->play.before[core];
@@ -415,7 +415,8 @@ static void start(struct life *life) {
   play_open(play);
 }
 
-/* Runs with short windows are shorter, so that each has as many windows. */
+/* Runs with short windows are shorter, so that all runs have the same number of
+ * windows. */
 static double live(uint64_t *windows) {
   static struct life life;
   start(&life);

@@ -1,5 +1,5 @@
-/* Steal and interrupts as old and new kernels account for them; cycles/engine.h
- * describes both. */
+/* Steal and interrupts in the accounting of old and new kernels;
+ * cycles/engine.h describes both. */
 #include "unit.h"
 
 #include "cycles/btf.h"

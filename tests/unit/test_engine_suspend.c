@@ -186,7 +186,7 @@ static void a_pause_discards_windows_of_the_source_idle_too(void **state) {
   play_end(&play);
 }
 
-/* Kernels that count time stolen while waking in idle and in steal. */
+/* Kernels that count time stolen during a wake-up both as idle and as steal. */
 static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   (void)state;
   struct play play;
@@ -231,7 +231,7 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
   play_end(&play);
 }
 
-/* The group of one core stood still while the others ran. */
+/* The group of one core did not count while the other groups did. */
 static void
 one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
   (void)state;

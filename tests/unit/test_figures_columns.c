@@ -175,7 +175,7 @@ instructions_per_cycle_come_with_the_time_they_were_counted(void **state) {
   figures_play_end(&it);
 }
 
-/* The counters were never scheduled in, or the core never ran. */
+/* The counters were never scheduled, or the core never ran. */
 static void without_cycles_instructions_per_cycle_are_unknown(void **state) {
   (void)state;
   struct figures_play it;
@@ -229,7 +229,7 @@ static void c_states_are_not_read_unless_wanted(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * The sampler itself
+ * Figures of the sampler
  */
 
 static void a_snapshot_counts_the_cores_of_each_source(void **state) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bare-metal machine where all is well, two cores, collectd and plugin. */
+/* A bare-metal machine without faults: two cores, collectd and the plugin. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -95,7 +95,7 @@ a_counter_is_proposed_for_isolated_cores_with_its_cost(void **state) {
   assert_string_equal(find(&findings, "isolated")->advice, "");
 }
 
-static void lxcfs_is_named_with_what_to_do(void **state) {
+static void lxcfs_is_named_with_advice(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
@@ -121,7 +121,7 @@ static void on_arm64_no_advice_is_about_x86(void **state) {
   }
 }
 
-static void whatever_is_missing_comes_with_what_to_do(void **state) {
+static void everything_missing_is_reported_with_advice(void **state) {
   (void)state;
   struct doctor_facts facts = {.cores_online = 2};
   struct findings findings;
@@ -154,7 +154,7 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
   assert_non_null(strstr(finding->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "CAP_PERFMON")->verdict, VERDICT_MISSING);
   assert_non_null(strstr(find(&findings, "mperf")->advice, "CAP_PERFMON"));
-  /* Nobody named an event. */
+  /* No event is configured. */
   assert_null(strstr(find(&findings, "event")->advice, "CAP_PERFMON"));
   assert_int_equal(find(&findings, "event")->verdict, VERDICT_NOTE);
   facts.core_pmu = facts.has_mperf = false;
@@ -222,7 +222,7 @@ static void a_source_that_must_be_named_is_reported_as_such(void **state) {
 }
 
 static void
-a_missing_directory_and_group_come_with_lines_to_type(void **state) {
+a_missing_directory_and_group_are_reported_with_commands(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
@@ -236,7 +236,7 @@ a_missing_directory_and_group_come_with_lines_to_type(void **state) {
 }
 
 static void
-a_socket_that_cannot_be_read_says_why_and_what_to_type(void **state) {
+an_unreadable_socket_is_reported_with_reason_and_command(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
   struct findings findings;
@@ -278,7 +278,7 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
       strstr(find(&findings, "running")->advice, "systemctl start collectd"));
 }
 
-/* What /proc shows of two processes, the second a child of the first. */
+/* The files in /proc of two processes, the second a child of the first. */
 static void the_running_collectd_is_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;
@@ -318,12 +318,14 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
       cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
-      cmocka_unit_test(lxcfs_is_named_with_what_to_do),
+      cmocka_unit_test(lxcfs_is_named_with_advice),
       cmocka_unit_test(on_arm64_no_advice_is_about_x86),
-      cmocka_unit_test(whatever_is_missing_comes_with_what_to_do),
+      cmocka_unit_test(everything_missing_is_reported_with_advice),
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
-      cmocka_unit_test(a_missing_directory_and_group_come_with_lines_to_type),
-      cmocka_unit_test(a_socket_that_cannot_be_read_says_why_and_what_to_type),
+      cmocka_unit_test(
+          a_missing_directory_and_group_are_reported_with_commands),
+      cmocka_unit_test(
+          an_unreadable_socket_is_reported_with_reason_and_command),
       cmocka_unit_test(a_running_collectd_is_judged_by_its_own_rights),
       cmocka_unit_test(the_running_collectd_is_found_in_proc),
       cmocka_unit_test(

@@ -12,7 +12,7 @@
 #define HEAD                                                                   \
   "{\"command\":\"test\",\"version\":\"" PACKAGE_VERSION "\",\"hostname\":\""
 
-/* The document without the members that every document begins with. */
+/* Returns the document without the members that every document begins with. */
 static char *written(void (*write)(struct json *json)) {
   char *out = NULL;
   size_t size;
@@ -60,7 +60,7 @@ static void write_unknown(struct json *json) {
   json_thousandths(json, "minus_inf", -INFINITY);
 }
 
-static void what_is_unknown_is_null_and_zero_has_no_sign(void **state) {
+static void unknown_values_are_null_and_zero_has_no_sign(void **state) {
   (void)state;
   char *out = written(write_unknown);
   assert_string_equal(
@@ -90,7 +90,7 @@ static void foreign_bytes_leave_a_document_that_parsers_accept(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_document_is_one_line),
-      cmocka_unit_test(what_is_unknown_is_null_and_zero_has_no_sign),
+      cmocka_unit_test(unknown_values_are_null_and_zero_has_no_sign),
       cmocka_unit_test(foreign_bytes_leave_a_document_that_parsers_accept),
   };
   return cmocka_run_group_tests_name("json", tests, NULL, NULL);

@@ -16,7 +16,7 @@ static struct percore_load *start(struct play *play, bool mperf,
   fake_machine_load(play->fake, 0.02);
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
   play_open(play);
-  engine_prove(play->engine); /* so that no proof reads during the test */
+  engine_prove(play->engine); /* so that no proof reads later */
   assert_int_equal(load_open(&load, play->engine, shortest_ns), 0);
   play->engine = NULL; /* load owns it now */
   return load;

@@ -36,7 +36,8 @@ a_steady_load_is_the_average_from_the_first_window_on(void **state) {
 }
 
 /* One window moves an average by 1 - exp(-dt/period) of the difference. In
- * fixed point with 11 bits the remaining share is one of the known factors. */
+ * fixed point with 11 bits the remaining share equals one of the kernel's known
+ * factors. */
 static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
   (void)state;
   static const struct {

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the page shows of these messages. */
+/* Returns the part of these messages that the page shows. */
 static char *shown(struct messages *messages, int width) {
   char *out = NULL;
   size_t size;
@@ -16,7 +16,7 @@ static char *shown(struct messages *messages, int width) {
   return out;
 }
 
-static void what_the_table_marks_is_not_a_message_too(void **state) {
+static void a_mark_in_the_table_is_not_also_a_message(void **state) {
   (void)state;
   struct messages *messages = messages_open("load", true);
   struct journal journal = messages_journal(messages);
@@ -45,7 +45,7 @@ static void the_newest_warning_is_shown_in_one_line(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_the_table_marks_is_not_a_message_too),
+      cmocka_unit_test(a_mark_in_the_table_is_not_also_a_message),
       cmocka_unit_test(the_newest_warning_is_shown_in_one_line),
   };
   return cmocka_run_group_tests_name("messages", tests, NULL, NULL);

@@ -44,7 +44,8 @@ static void check(struct fake_machine *fake, const char *text, uint32_t type,
   assert_int_equal(event.config2, config2);
 }
 
-/* The text is refused with this errno and a reason that contains the word. */
+/* Asserts that the text is refused with this errno and a reason that contains
+ * the word. */
 static void refused(struct fake_machine *fake, const char *text, int error,
                     const char *word) {
   struct perf_event event;
@@ -53,7 +54,7 @@ static void refused(struct fake_machine *fake, const char *text, int error,
   if (status != -error)
     fail_msg("%s: %d, not %d (%s)", text, status, -error, why);
   if (strstr(why, word) == NULL)
-    fail_msg("%s: \"%s\" says nothing of %s", text, why, word);
+    fail_msg("%s: \"%s\" does not mention %s", text, why, word);
 }
 
 static void a_name_is_looked_up_in_the_events_of_its_pmu(void **state) {
@@ -328,7 +329,7 @@ static void an_error_of_the_read_is_returned(void **state) {
   perf_group_close(&group, &fake->machine);
 }
 
-/* A perf_read that returns these words. */
+/* A fake perf_read that returns these words. */
 static struct {
   uint64_t word[8];
   size_t size;

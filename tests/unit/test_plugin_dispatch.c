@@ -314,8 +314,9 @@ static void with_every_option_on_identifiers_are_still_distinct(void **state) {
   report_everything();
   struct snapshot *snapshot = make_snapshot(256, 0);
   snapshot->periods_len = 5;
-  strcpy(snapshot->cores[3].cstate[2].name, "C1E"); /* two of one name */
-  snapshot->cores[4].cstate[1].poll = true;         /* two that spin */
+  strcpy(snapshot->cores[3].cstate[2].name,
+         "C1E");                            /* two states share a name */
+  snapshot->cores[4].cstate[1].poll = true; /* two states that spin */
   dispatch_snapshot(&dispatch, snapshot);
   free_snapshot(snapshot);
   assert_identifiers_distinct();
@@ -365,7 +366,7 @@ a_source_is_counted_from_the_first_time_it_serves_a_core(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * What a host costs
+ * The number of values of a host
  */
 
 struct cost {
@@ -575,7 +576,7 @@ static void values_that_are_switched_off_are_left_out(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * Time and number
+ * Times and the number of values
  */
 
 static void the_time_of_values_always_increases(void **state) {

@@ -16,7 +16,7 @@
  */
 
 static struct {
-  int start_status; /* what sampler_start returns */
+  int start_status; /* the return value of sampler_start */
   unsigned starts, stops;
   struct sampler_options options;
   bool has_source;
@@ -260,7 +260,7 @@ static void regions_get_the_values_that_loads_leave(void **state) {
   queue_region_values(1000, 50);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 30);
-  /* Before the next loads, regions get what the last loads left. */
+  /* Before the next loads, regions get the room that the last loads left. */
   fake_reset();
   queue_region_values(1010, 50);
   assert_int_equal(read_once(), 0);

@@ -27,7 +27,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* Cores of these sources in the nth interval. */
+/* A snapshot of cores with these sources in the nth interval. */
 static struct snapshot *make_snapshot(const enum source *sources, size_t len,
                                       unsigned n) {
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));

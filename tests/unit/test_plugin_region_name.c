@@ -1,4 +1,4 @@
-/* Names of rows, which are foreign bytes. */
+/* Names of rows, which are untrusted bytes. */
 #include "plugin/region_name.h"
 
 #include "unit.h"
@@ -18,7 +18,8 @@ static void a_plain_name_stays_as_it_is(void **state) {
   assert_clean("10.0.0.1-vip_{a}", "10.0.0.1-vip_{a}");
 }
 
-static void what_a_backend_would_take_for_its_own_becomes_a_line(void **state) {
+static void
+characters_that_backends_interpret_become_underscores(void **state) {
   (void)state;
   assert_clean("a/b", "a_b");
   assert_clean("a b\tc\nd", "a_b_c_d");
@@ -36,7 +37,7 @@ static void characters_of_utf8_stay_and_other_bytes_do_not(void **state) {
   assert_clean("\xf4\x90\x80\x80", "____"); /* beyond Unicode */
 }
 
-static void marks_that_turn_text_around_or_hide_it_become_a_line(void **state) {
+static void marks_that_reverse_or_hide_text_become_an_underscore(void **state) {
   (void)state;
   assert_clean("a\xe2\x80\xae"
                "b",
@@ -48,7 +49,7 @@ static void marks_that_turn_text_around_or_hide_it_become_a_line(void **state) {
   assert_clean("\xc2\x85x", "_x");         /* U+0085, a control character */
 }
 
-static void an_empty_name_becomes_a_line(void **state) {
+static void an_empty_name_becomes_an_underscore(void **state) {
   (void)state;
   assert_clean("", "_");
 }
@@ -65,10 +66,10 @@ static void a_name_that_does_not_fit_is_cut_after_a_character(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_plain_name_stays_as_it_is),
-      cmocka_unit_test(what_a_backend_would_take_for_its_own_becomes_a_line),
+      cmocka_unit_test(characters_that_backends_interpret_become_underscores),
       cmocka_unit_test(characters_of_utf8_stay_and_other_bytes_do_not),
-      cmocka_unit_test(marks_that_turn_text_around_or_hide_it_become_a_line),
-      cmocka_unit_test(an_empty_name_becomes_a_line),
+      cmocka_unit_test(marks_that_reverse_or_hide_text_become_an_underscore),
+      cmocka_unit_test(an_empty_name_becomes_an_underscore),
       cmocka_unit_test(a_name_that_does_not_fit_is_cut_after_a_character),
   };
   return cmocka_run_group_tests_name("plugin_region_name", tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* Whatever happens to rows, producers and snapshots, the values in the stores
- * add up to what was counted: random events, compared with a model that only
+ * add up to the true counts: random events, compared with a model that only
  * adds.
  *
  * PERCORE_PROPERTY_SEED: the first seed (default 1). PERCORE_PROPERTY_SEEDS:
@@ -59,7 +59,7 @@ static const struct {
 
 struct row {
   bool live;
-  size_t name; /* of the last object */
+  size_t name; /* the name of the last object */
   int64_t open;
   unsigned changes; /* objects since the last round */
 };
@@ -82,14 +82,14 @@ static struct {
   /* the scenario */
   unsigned tables, instances, top;
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
-  /* what has happened */
+  /* events so far */
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
   int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
   uint64_t dispatched, before_it; /* snapshots: see struct region_outlet */
   struct series series[2000];
   size_t series_len;
-  bool inexact;        /* from here on some counts cannot be known exactly */
+  bool inexact;        /* from now on some counts cannot be known exactly */
   bool gauges_differ;  /* a row or producer has come or gone in this round */
   unsigned schema_age; /* rounds since the schema changed whose snapshots are
                           known to have been dispatched */
@@ -195,7 +195,7 @@ static void add_some_row(struct producer *producer, unsigned t) {
   uint32_t row;
   size_t name = random_below(NAMES);
   if (percore_row_add(producer->region, t, row_names[name], &row) != 0)
-    return; /* the row exists already, or there is no room */
+    return; /* the row already exists, or there is no room */
   struct row *into = &producer->rows[t][row];
   *into =
       (struct row){.live = true, .name = name, .changes = into->changes + 1};
@@ -214,7 +214,7 @@ static void remove_some_row(struct producer *producer, unsigned t) {
   play.gauges_differ = true;
 }
 
-/* Adds to a cell; in a PER_CORE table to that of a slot, or without a slot
+/* Adds to a cell; in a PER_CORE table to the cell of a slot, or without a slot
  * (-1). */
 static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
                         unsigned field, int core, int64_t n) {
@@ -298,7 +298,7 @@ static void play_events(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * What the stores have
+ * The values in the stores
  */
 
 static struct series *series_of(const struct region_value *value) {
@@ -345,7 +345,7 @@ static int64_t sum_of(const char *prefix) {
 static void check_sum(const char *prefix, int64_t counted, bool exact) {
   int64_t sum = sum_of(prefix);
   if (sum > counted || (exact && sum != counted))
-    fail_msg("%s sums up to %lld, and %lld were counted", prefix,
+    fail_msg("%s adds up to %lld, but %lld were counted", prefix,
              (long long)sum, (long long)counted);
 }
 
@@ -359,7 +359,8 @@ static void check_counters(bool exact) {
       for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
         snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
                  field_names[f], core);
-        /* What an object counted on a core before it was seen is not known. */
+        /* The counts of an object on a core before the object was seen are
+         * unknown. */
         check_sum(prefix, play.by_core[core][f],
                   exact && !play.few_values && !play.row_option);
       }
@@ -383,7 +384,7 @@ static void check_gauges(unsigned t) {
     if (strcmp(values->list[i].plugin, plugin) == 0)
       sum += values->list[i].gauge;
   if (sum != (double)expected)
-    fail_msg("%s sums up to %g, and %lld are open", plugin, sum,
+    fail_msg("%s adds up to %g, but %lld are open", plugin, sum,
              (long long)expected);
 }
 
@@ -403,7 +404,7 @@ static void check_places(void) {
   size_t all = snapshot->values[REGION_RANK_SELF].len +
                snapshot->values[REGION_RANK_USEFUL].len + values->len;
   if (all > most)
-    fail_msg("%zu values, and MaxValues is %zu", all, most);
+    fail_msg("%zu values, but MaxValues is %zu", all, most);
 }
 
 /* ---------------------------------------------------------------------------
@@ -427,12 +428,12 @@ static void look(bool quiet) {
   play.before_it = play.before_it << (snapshot->number - play.dispatched) | 1;
   play.dispatched = snapshot->number;
   if (!play.drops || quiet ||
-      chance(2)) { /* otherwise the watch learns of it later */
+      chance(2)) { /* otherwise the watch is told later */
     host_dispatched = play.dispatched;
     host_before_it = play.before_it;
   }
-  /* A table that does not fit into MaxMemory is logged; under Row, that its
-   * rows do not. */
+  /* A table that does not fit into MaxMemory is logged. With Row, single rows
+   * may not fit, either. */
   bool is_left_out = (play.row_option && play.short_of_memory) ||
                      fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL;
   play.inexact |= is_left_out;
@@ -507,7 +508,7 @@ static unsigned from_environment(const char *name, unsigned otherwise) {
   return text != NULL ? (unsigned)strtoul(text, NULL, 10) : otherwise;
 }
 
-static void what_the_stores_have_is_what_was_counted(void **state) {
+static void the_stores_have_exactly_the_true_counts(void **state) {
   (void)state;
   unsigned first = from_environment("PERCORE_PROPERTY_SEED", 1);
   unsigned seeds = from_environment("PERCORE_PROPERTY_SEEDS", SEEDS);
@@ -517,7 +518,7 @@ static void what_the_stores_have_is_what_was_counted(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(what_the_stores_have_is_what_was_counted),
+      cmocka_unit_test(the_stores_have_exactly_the_true_counts),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

@@ -90,7 +90,7 @@ static int64_t own(const char *name) {
   return value->type == REGION_DERIVE ? value->derive : (int64_t)value->gauge;
 }
 
-/* Starts the watch long after everything that was created before. */
+/* Starts the watch long after everything was created. */
 static void start_long_after(const char *lines) {
   began_ns = boottime_ns();
   start_watch(lines);
@@ -134,7 +134,7 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
   assert_count(SUM, "all", "other", 77);
 }
 
-/* All rows count about the same, and another one leads in each round. */
+/* All rows count about the same, and another row leads in each round. */
 static void rows_that_count_alike_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
@@ -252,7 +252,7 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_count(SUM, "all", "c", 205);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
-  count(region, "c", 103); /* not read before the row is reused */
+  count(region, "c", 103); /* no read before the row is reused */
   remove_row(region, "c");
   count(region, "new", 4);
   play_round(SECOND); /* the last counts of the shown row are its own */
@@ -296,7 +296,7 @@ static void counts_of_unseen_objects_are_in_other(void **state) {
   (void)state;
   struct percore_region *region = begin_full_table("");
   count(region, "a", 10);
-  for (int i = 0; i < 100; i++) { /* c, then 99 others that come and go */
+  for (int i = 0; i < 100; i++) { /* c, then 99 other rows that come and go */
     char name[16];
     snprintf(name, sizeof(name), "x%d", i);
     count(region, i == 0 ? "c" : name, 7);
@@ -404,7 +404,7 @@ static void other_continues_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "b", 100);
   assert_count(SUM, "all", "other", 53);
   count(region, "x", 1);
-  play_round(SECOND); /* b was removed, and x has its place */
+  play_round(SECOND); /* b was removed, and x has taken its place */
   assert_none(SUM, "all", "b");
   count(region, "x", 1);
   play_round(SECOND);
@@ -422,8 +422,7 @@ static void instances_share_a_row_of_one_name(void **state) {
   for (int i = 0; i < 4; i++)
     row_of(west, 0, (const char *[]){"a", "b", "d", "c"}[i]);
   play_round(SECOND);
-  play_round(
-      SECOND); /* the other instance finds names that one instance shows */
+  play_round(SECOND); /* each instance learns the names of the other */
   count(east, "a", 100);
   count(east, "b", 90);
   count(west, "c", 80);
@@ -464,8 +463,8 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   count(region, "b", 10);
   count(region, "d", 100);
   play_round(SECOND);
-  assert_none(SUM, "all",
-              "c"); /* b has its place, and begins in the next round */
+  /* b has taken its place, and begins in the next round. */
+  assert_none(SUM, "all", "c");
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 17);
   play_round(SECOND);
   assert_true(gauge("percore_host_unit_flow_open", "all", "b") == 2);
@@ -513,7 +512,7 @@ static void gauges_of_other_are_left_out_if_one_of_several_instances_restarts(
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 9);
 }
 
-/* The last value of a core's counter; the previous value if the counter is not
+/* Returns the last value of a core's counter, or `before` if the counter is not
  * shown. */
 static int64_t last_on_core_1(const char *row, int64_t before) {
   const struct region_value *value =
@@ -738,7 +737,7 @@ static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
                    0);
   name_rows(served[1], 20);
   play_round(SECOND);
-  remove_rows(region, 0, 4); /* give room to rows that now lose theirs */
+  remove_rows(region, 0, 4); /* give the room to rows that now lose it */
   play_round(SECOND);
   for (int i = 0; i < 20; i++) {
     char name[16];
@@ -784,7 +783,7 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
               "</Table>\n</Region>\n");
   play_round(SECOND);
   assert_int_equal(sum_of_rows(SUM), 200);
-  play_round(SECOND); /* with the share that other tables leave */
+  play_round(SECOND); /* including the share that other tables leave */
   int64_t other = find(SUM, "all", "other")->derive;
   count(region, "f19", 5);
   play_round(SECOND);
@@ -1163,7 +1162,7 @@ an_instance_is_read_to_its_end_whatever_fields_another_has(void **state) {
   start_watch(TOP);
   for (int round = 0; round < 5; round++)
     play_round(SECOND);
-  end_producer(0); /* takes two rounds; `few` needs only the first */
+  end_producer(0); /* takes two rounds; `few` needs only one */
   tables[1].field_count--;
   create(1, "small", &tables[1], 1);
   for (int round = 0; round < 35; round++)
@@ -1230,7 +1229,7 @@ static void a_removed_row_is_shown_once_more(void **state) {
 }
 
 /* All snapshots so far were dispatched, except those in a mask whose bit 0 is
- * the last one. */
+ * the last snapshot. */
 static void dispatched_but(uint64_t dropped) {
   host_dispatched = snapshot->number;
   host_before_it = ~dropped;
@@ -1506,7 +1505,7 @@ static void refused_rows_and_slots_are_reported(void **state) {
   assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
   start_long_after("");
   play_round(SECOND);
-  assert_int_equal(own("row_adds_refused"), 0); /* too long ago */
+  assert_int_equal(own("row_adds_refused"), 0); /* these counts are too old */
   assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
   assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
   percore_slot_t slots[3];

@@ -1,5 +1,5 @@
 /* The thread that reads regions, with the real clock. No test here depends on
- * how long anything takes. */
+ * durations. */
 #include "plugin_unit.h"
 
 #include "plugin/region_sampler.h"

@@ -125,7 +125,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* The round began before the producer did, but finds it. */
+/* The round began before the producer started, but finds it. */
 static void
 one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
   (void)state;
@@ -527,7 +527,7 @@ static void the_memory_of_every_region_that_is_read_is_counted(void **state) {
 }
 
 /* ---------------------------------------------------------------------------
- * What goes wrong
+ * Failures
  */
 
 static void
@@ -735,7 +735,7 @@ static void no_more_than_256_regions_are_read(void **state) {
   }
 }
 
-/* A producer that has a new name at each start and is killed soon. */
+/* A producer that has a new name at each start and is soon killed. */
 static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
   (void)state;
   char name[16];

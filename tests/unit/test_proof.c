@@ -30,7 +30,7 @@ static void a_spinning_core_must_read_97_to_102_percent(void **state) {
     assert_int_equal(proof_judge_spin(spins[i].load, 1), spins[i].half);
 }
 
-/* A source that could not be read was not tried. */
+/* A source that could not be read counts as not run. */
 static void an_unknown_reading_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_spin(NAN, 1), PROOF_HALF_NOT_RUN);
@@ -66,7 +66,8 @@ the_load_must_fall_by_at_least_half_of_the_idle_share(void **state) {
 static void two_passed_halves_prove_and_one_failed_half_refutes(void **state) {
   (void)state;
   static const enum proof verdicts[3][3] = {
-      /* idle: not run, passed, failed; by spin */
+      /* rows: result of the spin half; columns: idle half not run, passed,
+       * failed */
       [PROOF_HALF_NOT_RUN] = {PROOF_UNPROVEN, PROOF_UNPROVEN, PROOF_REFUTED},
       [PROOF_HALF_PASSED] = {PROOF_UNPROVEN, PROOF_PROVEN, PROOF_REFUTED},
       [PROOF_HALF_FAILED] = {PROOF_REFUTED, PROOF_REFUTED, PROOF_REFUTED},
@@ -89,7 +90,7 @@ static void idle_time_that_does_not_show_it_is_tick_sampled(void **state) {
 }
 
 /* The columns saw the work, so the probe did not evade the tick, and a kernel
- * that samples by the tick would also look right. */
+ * that samples at the tick would also look right. */
 static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);

@@ -58,7 +58,7 @@ static void count(uint32_t row, uint64_t packets) {
   percore_add(cells, PACKETS, packets);
 }
 
-/* Reads after this many seconds. */
+/* Reads when this many seconds have passed. */
 static void look(double seconds) {
   fixture.now_ns += (uint64_t)(seconds * SECOND);
   assert_int_equal(rates_read(&fixture.rates, fixture.reader, fixture.now_ns),
@@ -240,7 +240,7 @@ static void more_cells_than_the_limit_are_refused(void **state) {
                    -EFBIG);
 }
 
-/* The counter of a faulty producer. */
+/* The counter of a faulty producer decreases. */
 static void a_counter_that_steps_back_has_no_rate(void **state) {
   (void)state;
   uint32_t row = add_port("eth0");
@@ -267,7 +267,7 @@ static void the_order_can_change_between_two_reads(void **state) {
   count(high, 2);
   look(1);
   assert_string_equal(fixture.rates.rows[0].name, "low");
-  /* A column of another table: the options decide. */
+  /* This table lacks the column, so the order remains. */
   rates_sort(&fixture.rates, "no_such_column", false);
   look(1);
   assert_string_equal(fixture.rates.rows[0].name, "low");

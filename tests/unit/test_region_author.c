@@ -1,6 +1,6 @@
-/* The author's view besides counting: slots for cores that the affinity
- * excludes, slots of callbacks, reading the process's own region, and
- * percore_status. */
+/* Calls for the author of a producer, except for counting: slots for cores that
+ * the affinity excludes, slots of callbacks, reading the process's own region,
+ * and percore_status. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -42,7 +42,8 @@ static void read_own(uint32_t table, int slot, uint64_t *values,
   percore_close(reader);
 }
 
-/* What was printed to stderr between begin_to_listen and end_listening. */
+/* The text that was printed to stderr between begin_to_listen and
+ * end_listening. */
 static char said[1024];
 
 static int saved_stderr;

@@ -1,4 +1,4 @@
-/* Parsing and reading regions of foreign bytes. */
+/* Parsing and reading regions of untrusted bytes. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -114,8 +114,8 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  assert_true(refused >
-              bytes.size); /* The test would pass if nothing were checked. */
+  /* Without any check the test would otherwise pass. */
+  assert_true(refused > bytes.size);
   free(bytes.start);
 }
 
@@ -159,7 +159,7 @@ static void a_wrong_header_is_refused(void **state) {
     memcpy(was, bytes.start + lies[i].offset, lies[i].size);
     memcpy(bytes.start + lies[i].offset, &lies[i].value, lies[i].size);
     if (parse(&bytes, bytes.size) == 0)
-      fail_msg("%s may be anything", lies[i].what);
+      fail_msg("%s is not checked", lies[i].what);
     memcpy(bytes.start + lies[i].offset, was, lies[i].size);
   }
   free(bytes.start);
@@ -391,7 +391,7 @@ static void a_broken_field_is_blamed_by_table_and_name(void **state) {
   assert_string_equal(fault.table, "port");
   assert_string_equal(fault.field, "depth");
   fields[first + DEPTH].name =
-      UINT32_MAX; /* Now the field has no valid name. */
+      UINT32_MAX; /* The field no longer has a valid name. */
   assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
                                           bytes.region_size, MAX_SIZE, &fault),
                    -1);

@@ -1,5 +1,5 @@
-/* Rows are reused while workers still use the old rows: every count must go to
- * the right row. */
+/* Rows are reused while workers still use the old rows: every count must be
+ * counted for the right row. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -113,7 +113,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
     uint64_t now = raw_sum(reader);
     assert_true(now >= sum); /* The sum never decreases. */
     sum = now;
-    usleep(50); /* Workers look the row up and are stopped in the middle. */
+    usleep(50); /* Workers may be between a look-up and its updates. */
   }
   __atomic_store_n(&stage.stop, true, __ATOMIC_RELEASE);
   for (int w = 0; w < WORKERS; w++)
@@ -132,7 +132,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   all += stage.counted[0][0] + stage.counted[1][0];
   assert_int_equal(raw_sum(reader), all);
   region_reader_close(reader);
-  print_message("%u of %d names were counted for, %u waits\n", counted, NAMES,
+  print_message("%u of %d names have counts, %u waits\n", counted, NAMES,
                 waits);
   assert_true(counted > NAMES / 100);
   assert_return_code(percore_destroy(stage.region), errno);

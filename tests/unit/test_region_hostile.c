@@ -1,4 +1,4 @@
-/* Hostile producers: what they place in the runtime directory and send over the
+/* Hostile producers: files in the runtime directory, and messages over the
  * socket. The state of a test is the receiver that its readers use. */
 #include "percore_config.h"
 
@@ -378,7 +378,7 @@ static void close_both(struct region_connection *connection, int peer) {
   close(peer);
 }
 
-/* Makes a producer of this user be refused. */
+/* Makes percore refuse a producer of this user. */
 static void offend(struct region_receiver *receiver) {
   struct region_connection connection;
   int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -576,7 +576,7 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
   for (int i = 0; i < 5;
-       i++) { /* Nobody accepts the first connection meanwhile. */
+       i++) { /* Meanwhile the first connection is not accepted. */
     assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
   }
@@ -628,7 +628,7 @@ static void nothing_is_received_from_a_user_who_is_not_allowed(void **state) {
   region_reader_close(reader);
 }
 
-/* The last child with that name; 0 if there is none. */
+/* Returns the last child with this name; 0 if there is none. */
 static pid_t child_of(pid_t parent, const char *name) {
   char line[128], command[64] = "";
   snprintf(line, sizeof(line), "/proc/%d/task/%d/children", (int)parent,
@@ -654,7 +654,7 @@ static void a_killed_receiver_is_replaced(void **state) {
   struct region_reader *reader = open_with(*state, 60000);
   pid_t pid;
   while ((pid = child_of(getpid(), "percore-receive\n")) == 0)
-    ; /* It has not run yet. */
+    ; /* The process has not run yet. */
   assert_return_code(kill(pid, SIGKILL), errno);
   /* Its requests are lost; then a new receiver starts. */
   while (region_reader_refresh(reader) != REGION_CAME)

@@ -1,4 +1,4 @@
-/* The room for memory: src/region/memory.c, with a fake root of /proc and /sys.
+/* Available memory: src/region/memory.c, with a fake root of /proc and /sys.
  */
 #include "percore_config.h"
 

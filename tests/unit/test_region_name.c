@@ -32,7 +32,7 @@ static void assert_found(void) {
   region_reader_close(reader);
 }
 
-static void a_name_that_is_given_back_leaves_no_file(void **state) {
+static void a_released_name_leaves_no_file(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   assert_true(is_there("lock") && is_there("sock"));
@@ -63,7 +63,7 @@ static void await_socket(struct percore_region *region) {
 }
 
 static void
-a_removed_socket_comes_back_when_the_region_is_polled(void **state) {
+a_removed_socket_is_restored_when_the_region_is_polled(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   assert_return_code(unlink(path_of("sock")), errno);
@@ -82,7 +82,7 @@ a_removed_socket_comes_back_when_the_region_is_polled(void **state) {
   assert_return_code(percore_destroy(region), errno);
 }
 
-static void a_removed_socket_comes_back_by_the_thread(void **state) {
+static void a_removed_socket_is_restored_by_the_thread(void **state) {
   (void)state;
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   assert_return_code(unlink(path_of("sock")), errno);
@@ -133,8 +133,8 @@ static void a_name_that_another_process_has_taken_is_left_alone(void **state) {
 
 enum { FIRST_USER = 64001, SECOND_USER = 64002, GROUP = 64003 };
 
-/* Creates the region as this user in a child process, which then ends as told.
- * Returns the errno of percore_create, or 0. */
+/* Creates the region as this user in a child process, which then ends in the
+ * given way. Returns the errno of percore_create, or 0. */
 static int serve_as(uid_t user, bool orderly) {
   int says[2], error = -1;
   assert_return_code(pipe(says), errno);
@@ -173,8 +173,7 @@ static void be_directory_of_group(mode_t mode) {
   assert_return_code(chmod(dir, mode), errno);
 }
 
-static void
-a_name_that_one_user_gave_back_can_be_taken_by_another(void **state) {
+static void a_name_that_a_user_released_can_be_taken_by_another(void **state) {
   (void)state;
   be_directory_of_group(03775);
   assert_int_equal(serve_as(FIRST_USER, true), 0);
@@ -203,13 +202,13 @@ static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(a_name_that_is_given_back_leaves_no_file),
+      cmocka_unit_test(a_released_name_leaves_no_file),
       cmocka_unit_test(a_name_that_cannot_be_taken_leaves_no_file),
-      cmocka_unit_test(a_removed_socket_comes_back_when_the_region_is_polled),
-      cmocka_unit_test(a_removed_socket_comes_back_by_the_thread),
+      cmocka_unit_test(a_removed_socket_is_restored_when_the_region_is_polled),
+      cmocka_unit_test(a_removed_socket_is_restored_by_the_thread),
       cmocka_unit_test(a_recreated_directory_gets_the_lock_file_back_too),
       cmocka_unit_test(a_name_that_another_process_has_taken_is_left_alone),
-      cmocka_unit_test(a_name_that_one_user_gave_back_can_be_taken_by_another),
+      cmocka_unit_test(a_name_that_a_user_released_can_be_taken_by_another),
       cmocka_unit_test(after_a_crash_the_group_can_take_the_name),
       cmocka_unit_test(in_a_sticky_directory_only_its_user_and_root_replace_it),
   };

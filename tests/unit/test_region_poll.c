@@ -78,7 +78,7 @@ static void a_clock_read_before_the_last_one_adds_no_time(void **state) {
   assert_int_equal(head.polls, 1);
 }
 
-static void a_clock_that_begins_anew_is_followed_from_there(void **state) {
+static void a_clock_that_restarts_is_followed_from_there(void **state) {
   (void)state;
   struct percore_slot_head head = {.last_tsc = 1u << 30, .long_round = 100};
   region_poll_long(&head, 1000, 1, 0);
@@ -121,7 +121,7 @@ int main(void) {
       cmocka_unit_test(an_absence_longer_than_its_round_leaves_no_busy_time),
       cmocka_unit_test(a_long_round_without_work_was_idle),
       cmocka_unit_test(a_clock_read_before_the_last_one_adds_no_time),
-      cmocka_unit_test(a_clock_that_begins_anew_is_followed_from_there),
+      cmocka_unit_test(a_clock_that_restarts_is_followed_from_there),
       cmocka_unit_test(a_poll_of_a_sink_does_not_check_the_cpu_time),
       cmocka_unit_test(a_round_of_less_than_100_us_is_not_checked),
   };

@@ -143,7 +143,8 @@ static void follow_producer(struct ledger *ledger) {
   ledger->producer = producer;
 }
 
-/* What the object in a row has counted since the last update, or its birth. */
+/* Returns the counts of the object in a row since the last update, or since its
+ * birth. */
 static uint64_t growth_of(struct ledger *ledger, const struct region_tile *tile,
                           uint32_t i) {
   size_t at = (size_t)i * tile->columns + PACKETS;
@@ -264,7 +265,8 @@ static void an_account_continues_when_its_row_is_added_again(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
-  count(&counting, row, 5); /* The reader sees it only as a removed row. */
+  count(&counting, row,
+        5); /* The reader sees the row only after its removal. */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
@@ -293,7 +295,7 @@ static void a_reused_row_begins_a_new_account(void **state) {
   assert_int_equal(balance(&ledger, "eth2"), 1000);
   assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
   count(&counting, rows[2], 7); /* The worker still uses the old row. */
-  /* Shown once more with its last counts, and then no longer. */
+  /* The row is shown once more with its last counts, and then no longer. */
   assert_int_equal(balance(&ledger, "eth2"), 1007);
   assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
   percore_quiescent(counting.slot);
@@ -461,7 +463,7 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* Tests rows of this many columns in many slots, of which one has no memory for
+/* Tests rows of this many columns in many slots, one of which has no memory for
  * rows. */
 struct wide {
   struct percore_region *region;
@@ -502,7 +504,7 @@ static void use_empty_slot(struct percore_region *region) {
                          sizeof(struct percore_slot_head), region->page_size),
                      errno);
   region->slots[EMPTY].tid =
-      getpid(); /* Alive, so that no thread takes over the slot. */
+      getpid(); /* The slot is alive, so that no thread takes it over. */
   region->slots[EMPTY].generation =
       region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
 }
@@ -634,11 +636,12 @@ static void the_claims_of_a_region_are_charged_to_its_allowance(void **state) {
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);
   assert_non_null(strstr(region_reader_error(reader), "reading it takes"));
   assert_int_equal(allowance.used, 0);
-  claim += (size_t)MANY_SLOTS * 64; /* for callers that follow each slot */
+  claim += (size_t)MANY_SLOTS * 64; /* for callers that track each slot */
   allowance.max = claim + DIRECTORY_TWICE;
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   assert_in_range(allowance.used, claim, allowance.max);
-  /* Nothing is left, except for the next region in its place. */
+  /* Nothing is left but the share of this region, which its successor reuses.
+   */
   allowance.max = allowance.used;
   region_connection_close(&reader->connection);
   assert_int_equal(region_reader_refresh(reader), REGION_AS_BEFORE);

@@ -142,14 +142,15 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.core, 1);
   assert_string_equal(view.name, "b");
-  /* Both extra slots are taken: the fourth is a sink, and counted as refused.
+  /* Both extra slots are in use: the fourth slot is a sink, and is counted as
+   * refused.
    */
   errno = 0;
   assert_int_equal(percore_attach(region, "d", 1, &slots[3]), -1);
   assert_int_equal(errno, ENOSPC);
   percore_poll(slots[3], 1);
   assert_int_equal(region_reader_attach_refused(reader), 1);
-  /* An extra slot keeps its core: no thread of another core gets it. */
+  /* An extra slot keeps its core: no thread of another core gets the slot. */
   assert_return_code(percore_detach(region, slots[2]), 0);
   assert_return_code(percore_attach(region, "e", 2, &slots[2]), 0);
   assert_int_equal(percore_attach(region, "f", 2, &slots[3]), -1);
@@ -571,7 +572,7 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
  * Failures are sinks
  */
 
-/* Uses every kind of handle of a region that is a sink. */
+/* Uses handles of every kind, of a region that is a sink. */
 static void use_sinks(struct percore_region *region) {
   percore_slot_t slot;
   percore_core_table_t core;

@@ -17,7 +17,7 @@
 static struct fake_machine *fake;
 static uint64_t (*fake_clock)(void *context, clockid_t clock);
 static atomic_long looks;
-/* When this clock reads later, the thread waits for the test. */
+/* When the clock passes this time, the thread waits for the test. */
 static atomic_ullong limit_ns;
 
 static _Thread_local long own_looks;
@@ -72,7 +72,7 @@ static struct snapshot *wait_for_one(struct sampler *sampler) {
 
 static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   (void)state;
-  /* No more than are kept for a late consumer. */
+  /* No more snapshots than are kept for a late consumer. */
   const uint64_t ahead_ns = SAMPLER_QUEUE / 2 * INTERVAL_NS;
   atomic_store(&limit_ns, fake->monotonic_ns +
                               (uint64_t)fake->realtime_offset_ns + ahead_ns);
@@ -83,7 +83,7 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
     atomic_store(&limit_ns, snapshot->time_ns + ahead_ns);
     assert_int_equal(snapshot->interval_ns, INTERVAL_NS);
     assert_true(snapshot->time_ns > last_ns);
-    /* if it is more than 1 % (5 ms) late, it may have the true time */
+    /* a snapshot that is more than 1 % (5 ms) late may have its true time */
     assert_true(snapshot->time_ns % INTERVAL_NS < 20 * LOOK_NS);
     if (last_ns != 0)
       assert_int_equal(snapshot->time_ns / INTERVAL_NS,

@@ -17,7 +17,7 @@ struct play {
   uint64_t stamps[16384];
   size_t stamps_len;
   int samples, load_averages;
-  struct schedule_due due; /* of the last snapshot */
+  struct schedule_due due; /* stamp of the last snapshot */
 };
 
 static void start(struct play *play, uint64_t monotonic_ns,
@@ -49,7 +49,7 @@ static uint64_t wait_of(const struct play *play) {
                           play->realtime_ns);
 }
 
-/* Runs for a time; each wake is late by late_ns. */
+/* Runs for a given time; each wake-up is late by late_ns. */
 static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
   uint64_t end_ns = play->monotonic_ns + ns;
   for (;;) {
@@ -100,7 +100,7 @@ static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   }
 }
 
-/* Wakes that are late by up to 1 % of the interval neither lose nor move a
+/* Wake-ups that are late by up to 1 % of the interval neither lose nor move a
  * stamp. */
 static void a_little_jitter_does_not_change_the_stamps(void **state) {
   (void)state;
@@ -152,7 +152,8 @@ a_snapshot_nearly_an_interval_late_also_serves_as_the_next(void **state) {
   pass(&play, 5 * SECOND + 9 * SECOND + 1);
   assert_int_equal(take(&play).stamp_ns, 1700000019 * SECOND + 1);
   run(&play, 2 * SECOND, 0);
-  assert_int_equal(play.stamps_len, 1); /* no snapshot of a very short window */
+  /* A very short window has no snapshot. */
+  assert_int_equal(play.stamps_len, 1);
   run(&play, 10 * SECOND, 0);
   assert_int_equal(play.stamps_len, 2);
   assert_int_equal(last_stamp(&play), 1700000030 * SECOND);
@@ -351,7 +352,8 @@ static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
 }
 
-/* A sampler that sleeps as told and takes what is due never spins. */
+/* A sampler that sleeps until the given time and takes due samples never
+ * spins. */
 static void every_wait_makes_progress(void **state) {
   (void)state;
   static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,

@@ -91,7 +91,7 @@ static void a_journal_receives_whole_lines_with_their_level(void **state) {
 static void a_journal_without_a_writer_drops_all_lines(void **state) {
   (void)state;
   const struct journal journal = {0};
-  journal_say(&journal, JOURNAL_ERROR, "%s", "nobody hears this");
+  journal_say(&journal, JOURNAL_ERROR, "%s", "no journal receives this");
 }
 
 static void a_line_too_long_is_cut(void **state) {

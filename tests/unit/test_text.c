@@ -57,7 +57,8 @@ static void ill_formed_bytes_are_replaced_one_by_one(void **state) {
   assert_cleaned("a\xc3(b", "a" BAD "(b");
 }
 
-static void what_does_not_fit_is_cut_after_a_whole_character(void **state) {
+static void
+text_that_does_not_fit_is_cut_after_a_whole_character(void **state) {
   (void)state;
   char out[6];
   assert_int_equal(text_clean(out, 5, "ab\xe2\x82\xac", 5), 2);
@@ -107,7 +108,7 @@ int main(void) {
       cmocka_unit_test(an_escape_sequence_cannot_reach_the_terminal),
       cmocka_unit_test(marks_that_change_the_direction_of_text_are_replaced),
       cmocka_unit_test(ill_formed_bytes_are_replaced_one_by_one),
-      cmocka_unit_test(what_does_not_fit_is_cut_after_a_whole_character),
+      cmocka_unit_test(text_that_does_not_fit_is_cut_after_a_whole_character),
       cmocka_unit_test(any_bytes_become_valid_text_of_the_stated_size),
       cmocka_unit_test(wrapped_text_breaks_between_words_and_keeps_its_indent),
   };

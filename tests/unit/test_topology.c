@@ -80,7 +80,7 @@ static void files_that_are_cut_off_leave_their_part_unknown(void **state) {
   (void)state;
   struct topology topology;
   assert_int_equal(read_fixture(&topology, "cut"), 0);
-  assert_set(&topology.online, "0"); /* the only whole row of /proc/stat */
+  assert_set(&topology.online, "0"); /* the only complete row of /proc/stat */
   assert_int_equal(topology.package[0], -1);
   assert_int_equal(topology.node[0], -1);
   assert_int_equal(topology.sibling[0], -1);

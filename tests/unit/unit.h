@@ -1,4 +1,4 @@
-/* What every unit test includes: cmocka and the headers it wants before it. */
+/* Included by every unit test: cmocka and the headers that it requires. */
 #ifndef PERCORE_UNIT_H
 #define PERCORE_UNIT_H
 

@@ -48,8 +48,7 @@ function Curves({ panel, frames, range, width, height }) {
   );
 }
 
-/* Green, yellow, red: ColorBrewer's RdYlGn turned round, as Grafana's heat map
- * has it. */
+/* Green, yellow, red: ColorBrewer's RdYlGn reversed, as in Grafana's heat map. */
 const SCALE = [[26, 152, 80], [145, 207, 96], [217, 239, 139], [254, 224, 139], [252, 141, 89], [215, 48, 39]];
 function colour(share) {
   const at = Math.min(Math.max(share, 0), 1) * (SCALE.length - 1);
@@ -78,7 +77,7 @@ function HeatMap({ panel, frames, range, width, height }) {
         const from = Math.max(left, x(time - step));
         context.fillRect(from, top, Math.max(0, x(time) - from + 0.5), row > 4 ? row - 1 : row);
       });
-      // As many names as there is room for.
+      // Draw as many names as there is room for.
       if (index % Math.ceil(14 / row) || top + row / 2 < 6) return;
       context.fillStyle = '#ccccdc';
       context.textAlign = 'right';

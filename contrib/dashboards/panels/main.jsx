@@ -1,8 +1,8 @@
-/* Shows a Grafana dashboard's panels with Grafana's own components, fed by the
- * store that the dashboard is for. Only the heat map is drawn here, because
- * Grafana keeps its own inside its server. /config.json says what to show:
- * {database, host, minutes, interval_s, refresh_ms, open, prefer}; without a host it
- * is all of them. */
+/* Shows a Grafana dashboard's panels with Grafana's own components, with data
+ * from the store that the dashboard is for. Only the heat map is drawn here,
+ * because Grafana's own heat map is part of its server. /config.json says what
+ * to show: {database, host, minutes, interval_s, refresh_ms, open, prefer};
+ * without a host the dashboard is that of all hosts. */
 import { createRoot } from 'react-dom/client';
 import { useEffect, useState } from 'react';
 import { createTheme, ThemeContext } from '@grafana/data';
@@ -14,7 +14,7 @@ const theme = createTheme({ colors: { mode: 'dark' } });
 const COLUMN = 53;
 const LINE = 38;
 
-/* Rows as people see them: a collapsed one is opened if config.open says so. */
+/* Rows as people see them: a collapsed row is open if config.open is true. */
 function unfold(dashboard, open) {
   let shift = 0;
   return dashboard.panels.flatMap((panel) => {

@@ -1,5 +1,5 @@
-/* What Grafana's data sources and its field configuration do with a panel:
- * queries become data frames whose fields know how they are drawn. */
+/* Replaces Grafana's data sources and field configuration: turns the queries of
+ * a panel into data frames whose fields know how they are drawn. */
 import { lastValueFrom } from 'rxjs';
 import { FieldType, getDisplayProcessor, getFieldDisplayName, standardTransformers,
   standardTransformersRegistry, stringToJsRegex, toDataFrame, transformDataFrame } from '@grafana/data';
@@ -92,7 +92,8 @@ export async function chooseVariables(dashboard, config) {
   return variables;
 }
 
-/* A point per so many pixels, of whole seconds, and not more than there are values. */
+/* The time between two points, in whole seconds: a point for every few pixels,
+ * but no more points than there are values. */
 function interval(config, range, width) {
   return Math.max(config.interval_s, Math.ceil((range.to - range.from) / 1000 / width));
 }
@@ -132,7 +133,7 @@ function dress(frames, panel, theme) {
   return frames;
 }
 
-/* Cores by their number and not by their name. */
+/* Sort cores by number instead of by name. */
 const byName = (a, b) => a.name.localeCompare(b.name, 'en', { numeric: true });
 
 export async function framesOf(dashboard, panel, config, variables, range, theme) {
