@@ -28,7 +28,8 @@ endif
 dist_doc_DATA = README.md CONTRIBUTING.md SECURITY.md NEWS contrib/COMPARISON.md
 examplesdir = $(docdir)/examples
 examples_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/, \
-	collectd/*.conf collectd/*.md collectd/*.yml producers/*.c))
+	collectd/*.conf collectd/*.md collectd/*.yml collectd/*.service \
+	producers/*.c producers/xdp/*.c producers/xdp/load))
 dashboardsdir = $(docdir)/dashboards
 dashboards_DATA = $(wildcard $(addprefix $(top_srcdir)/contrib/dashboards/, \
 	*.json *.md))

@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,7 +113,10 @@ int main(int argc, char **argv) {
                                     .instance = instance};
   pthread_t workers[MAX_WORKERS];
   int count = 0;
-  if (argc < 2 || argc > MAX_WORKERS) {
+  bool usable = argc >= 2 && argc <= MAX_WORKERS;
+  for (int i = 1; i < argc && usable; i++)
+    usable = argv[i][0] >= '0' && argv[i][0] <= '9';
+  if (!usable) {
     fprintf(stderr, "usage: %s CORE ...\n", argv[0]);
     return 2;
   }

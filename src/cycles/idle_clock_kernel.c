@@ -279,8 +279,11 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
 static int mount_pins(const char *folder, char *why, size_t why_size) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-    return explain(why, why_size, -errno, "%s cannot be made: %s", folder,
-                   strerror(errno));
+    return explain(why, why_size, -errno, "cannot make %s: %s%s", folder,
+                   strerror(errno),
+                   errno == ENOENT
+                       ? "; run systemd-tmpfiles --create percore.conf first"
+                       : "");
   if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) ||
       !only_root_writes(&file))
     return explain(why, why_size, -EPERM,

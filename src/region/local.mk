@@ -2,7 +2,7 @@
 # The headers check at link time that they match the library; what is built
 # here always does.
 AM_CPPFLAGS += -DPERCORE_BUILDING
-include_HEADERS += src/percore_update.h src/percore.hpp
+include_HEADERS += src/percore.h src/percore_update.h src/percore.hpp
 
 noinst_LTLIBRARIES += libregion.la
 libregion_la_SOURCES = \

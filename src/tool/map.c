@@ -120,6 +120,10 @@ static int list(const struct map_options *options) {
     printf("%6s %-16s %-15s %5s %6s %9s  %s\n", "id", "type", "name", "key",
            "value", "entries", "pin");
   }
+  if (map_next_id(0) == 0 && errno == EPERM)
+    fputs("percore map: only pinned maps are listed; all maps take "
+          "CAP_SYS_ADMIN\n",
+          stderr);
   put_maps(json);
   if (json != NULL) {
     json_close_array(json);

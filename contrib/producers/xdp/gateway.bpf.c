@@ -4,7 +4,8 @@
  *
  * Build, load and show:
  *
- *   clang -O2 -g -target bpf -c gateway.bpf.c -o gateway.bpf.o
+ *   clang -O2 -g -target bpf -I/usr/include/$(uname -m)-linux-gnu \
+ *     -c gateway.bpf.c -o gateway.bpf.o
  *   ./load eth0
  *   percore map top /sys/fs/bpf/gateway/flows
  */
