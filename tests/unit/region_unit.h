@@ -30,6 +30,14 @@ enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
+/* False where receivers (region/receiver.h) cannot be started: qemu-user refuses
+ * a clone(2) without an exit signal with EINVAL. */
+bool unit_has_receivers(void);
+
+/* A test, or the first line of a test: skips it where receivers cannot be
+ * started. */
+void unit_need_receivers(void **state);
+
 /* Creates a region `unit` with 4 cores and 2 extra slots; asserts success. */
 struct percore_region *unit_create(enum percore_serving serving);
 

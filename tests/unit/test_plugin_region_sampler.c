@@ -36,7 +36,7 @@ static struct region_snapshot *await_snapshot(void) {
 }
 
 static void each_snapshot_is_of_a_later_moment(void **state) {
-  (void)state;
+  unit_need_receivers(state);
   uint64_t last_ns = 0;
   start();
   for (int i = 0; i < 5; i++) {
@@ -49,7 +49,7 @@ static void each_snapshot_is_of_a_later_moment(void **state) {
 }
 
 static void a_region_is_read_by_the_thread(void **state) {
-  (void)state;
+  unit_need_receivers(state);
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   start();
   int regions = 0;
@@ -64,7 +64,7 @@ static void a_region_is_read_by_the_thread(void **state) {
 }
 
 static void it_stops_while_a_producer_does_not_answer(void **state) {
-  (void)state;
+  unit_need_receivers(state);
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   start();
   region_snapshot_free(await_snapshot());
@@ -73,7 +73,7 @@ static void it_stops_while_a_producer_does_not_answer(void **state) {
 }
 
 static void it_stops_before_its_first_snapshot(void **state) {
-  (void)state;
+  unit_need_receivers(state);
   start();
   stop();
 }

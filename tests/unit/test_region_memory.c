@@ -1,6 +1,15 @@
-/* Available memory: src/region/memory.c, with a fake root of /proc and /sys.
- */
+/* Available memory, with a fake root of /proc and /sys, and provided memory:
+ * src/region/memory.c. */
 #include "percore_config.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "region/memory.h"
 #include "temp_tree.h"
@@ -76,6 +85,45 @@ static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
   }
 }
 
+/* Makes madvise(2) fail as on Linux before 5.14, which does not know
+ * MADV_POPULATE_WRITE. An emulator without filters has no such advice either.
+ */
+static void refuse_madvise(void) {
+  struct sock_filter filter[] = {
+      BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+      BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_madvise, 0, 1),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
+                               .filter = filter};
+  (void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  (void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+/* Readers take a hole for the end of the rows in use. */
+static void memory_that_was_provided_has_no_holes_on_any_kernel(void **state) {
+  (void)state;
+  uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), size = 16 * page;
+  int status, fd = memfd_create("unit", MFD_CLOEXEC);
+  assert_return_code(ftruncate(fd, (off_t)size), errno);
+  unsigned char *map = region_memory_map(fd, size, PROT_READ | PROT_WRITE);
+  assert_non_null(map);
+  pid_t pid = fork();
+  assert_return_code(pid, errno);
+  if (pid == 0) {
+    refuse_madvise();
+    _exit(region_memory_provide(fd, map, page + 8, 9 * page, page) == 0 ? 0
+                                                                        : 1);
+  }
+  assert_int_equal(waitpid(pid, &status, 0), pid);
+  assert_int_equal(status, 0);
+  assert_int_equal(lseek(fd, 0, SEEK_DATA), page);
+  assert_int_equal(lseek(fd, (off_t)page, SEEK_HOLE), 11 * page);
+  munmap(map, size);
+  close(fd);
+}
+
 #define MEMORY_TEST(test)                                                      \
   cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
@@ -86,6 +134,7 @@ int main(void) {
       MEMORY_TEST(page_cache_counts_as_room),
       MEMORY_TEST(control_groups_of_version_1_are_supported),
       MEMORY_TEST(possible_cores_are_counted_up_to_the_highest_number),
+      cmocka_unit_test(memory_that_was_provided_has_no_holes_on_any_kernel),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -525,17 +525,32 @@ static void a_reset_shows_zero_and_leaves_gauges_and_cells(void **state) {
   assert_int_equal(unit_shown(reader, PORT, port, DEPTH), 3);
   unit_totals(reader, PORT, port, values);
   assert_int_equal(values[PACKETS], 42);
-  /* The same through a connection. */
+  region_reader_close(reader);
+  assert_return_code(percore_detach(region, slot), 0);
+  assert_return_code(percore_destroy(region), 0);
+}
+
+static void a_reader_can_reset_a_row_and_everything(void **state) {
+  unit_need_receivers(state);
+  struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
+  percore_shared_table_t ports;
+  uint32_t port;
+  assert_return_code(percore_shared_table(region, PORT, &ports), 0);
+  assert_return_code(percore_row_add(region, PORT, "eth0", &port), 0);
+  percore_shared_row_t row = percore_shared_row(ports, port);
+  percore_shared_add(row, PACKETS, 42);
+  struct region_reader *reader = unit_connect();
   assert_return_code(region_reader_reset(reader, PORT + 1, port, 5000), 0);
   assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
+  percore_shared_add(row, PACKETS, 2);
   assert_return_code(region_reader_reset(reader, UINT32_MAX, UINT32_MAX, 5000),
                      0);
+  assert_int_equal(unit_shown(reader, PORT, port, PACKETS), 0);
   assert_int_equal(region_reader_reset(reader, 99, 0, 5000), -1);
   assert_int_equal(errno, EINVAL);
   assert_int_equal(region_reader_reset(reader, FLOW + 1, 0, 5000), -1);
   assert_int_equal(errno, ENOTSUP);
   region_reader_close(reader);
-  assert_return_code(percore_detach(region, slot), 0);
   assert_return_code(percore_destroy(region), 0);
 }
 
@@ -1096,6 +1111,7 @@ int main(void) {
       cmocka_unit_test(a_state_begins_at_zero_with_its_row),
       cmocka_unit_test(rows_with_levels_per_core_are_added_and_never_removed),
       cmocka_unit_test(a_reset_shows_zero_and_leaves_gauges_and_cells),
+      cmocka_unit_test(a_reader_can_reset_a_row_and_everything),
       cmocka_unit_test(a_reset_inside_a_section_changes_nothing),
       cmocka_unit_test(a_region_that_cannot_be_made_is_a_sink),
       cmocka_unit_test(the_second_region_of_a_name_gets_eaddrinuse_and_a_sink),
