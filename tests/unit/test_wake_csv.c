@@ -182,7 +182,7 @@ static void bad_files_are_refused_with_line_and_reason(void **state) {
                  ":3: WakeLatency is 'x'");
   assert_refused(HEADER "nan,2,3,True,C1\n", "WakeLatency is 'nan'");
   assert_refused(HEADER "1,2,3,maybe,C1\n", "IntrOff is 'maybe'");
-  assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is no text");
+  assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is not text");
   assert_refused(HEADER
                  "1,2,3,True,a state whose name is longer than any state's\n",
                  "too long");
