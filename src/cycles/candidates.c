@@ -285,7 +285,7 @@ void candidates_yield_to_guests(struct candidate candidates[], int len,
     if (!candidate->yields_to_guests || candidate->yielded == guests)
       continue;
     candidate->yielded = guests;
-    update_availability(candidate, "it was not measured yet");
+    update_availability(candidate, "it has not been measured yet");
   }
 }
 

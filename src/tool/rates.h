@@ -36,8 +36,8 @@ struct rates_options {
   size_t rows;      /* how many are kept, those with the largest key */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  uint64_t bytes_most; /* of remembered cells: a region may claim far more
-                          than it has memory for */
+  uint64_t bytes_most; /* limit for remembered cells: a region may claim far
+                          more rows than it has memory for */
 };
 
 struct rates {

@@ -198,7 +198,7 @@ static void binary_files_are_refused(void **state) {
   memset(bytes, 'x', sizeof(bytes));
   write_file(path, bytes, sizeof(bytes));
   assert_int_not_equal(read_file(), 0);
-  assert_non_null(strstr(why, "more than"));
+  assert_non_null(strstr(why, "longer than"));
   struct wake_csv_options options = {.us_per_unit = 1};
   assert_int_not_equal(wake_csv_read(&points, "/dev/urandom", &options, why),
                        0);
