@@ -60,8 +60,7 @@ static int64_t time_namespace_offset(const struct machine *machine) {
 }
 
 /* State 0 polls on x86. Elsewhere it polls if the idle driver says so, or if
- * there is no idle driver: the kernel then reports as state 0 its polling
- * instead of a halt.
+ * there is no idle driver: then only polling is reported as state 0.
  */
 bool idle_clock_state0_polls(const struct machine *machine) {
   struct core_set possible;

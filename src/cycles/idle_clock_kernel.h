@@ -1,9 +1,9 @@
 /* idle_clock_kernel: the idle clock's part in the kernel. Loads the programs of
- * idle_clock.bpf.c, pins them, and reads their words, all by bpf(2) alone: the
- * programs are compiled into this file when percore is built, and no library
- * is needed to run them.
+ * idle_clock.bpf.c, pins them, and reads their words, all by bpf(2): the
+ * programs are compiled in when percore is built, and no library is needed to
+ * run them.
  *
- * Functions return 0 or -errno. Those with `why` explain a failure there.
+ * Functions return 0 or -errno. Functions with `why` explain a failure there.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H

@@ -24,7 +24,7 @@ struct map_source {
   uint32_t pass;
   bool known;           /* fields and entries belong to map.info.id */
   bool fresh;           /* new entries count from 0 */
-  bool full;            /* more entries than rows at the last look */
+  bool full;            /* more entries than rows at the last reading */
   bool failed;          /* the last try to open it failed */
   struct timespec next; /* when to read it again */
   char said[MAP_SAID_SIZE];

@@ -22,7 +22,7 @@ int btf_open(struct btf_types *types, const struct map_info *info,
              const char *file, char why[MAP_WHY_SIZE]);
 void btf_close(struct btf_types *types);
 
-/* The functions below accept any id, and BTF that is malformed. */
+/* The functions below accept any id, even in malformed BTF. */
 
 /* NULL if there is no such type. */
 const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
