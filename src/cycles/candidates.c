@@ -23,7 +23,7 @@ struct finder {
   const struct engine_options *options;
   const struct topology *topology;
   bool has_tsc;    /* msr/tsc exists */
-  bool tsc_steady; /* and is fit to be a denominator */
+  bool tsc_steady; /* msr/tsc can serve as a denominator */
   struct perf_event tsc;
   struct candidate *candidates;
   int len;

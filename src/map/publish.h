@@ -1,4 +1,4 @@
-/* publish: publishes BPF maps as a region, so that all readers of regions
+/* publish: serves BPF maps as a region, so that all readers of regions
  * (collectd, percore top, percore dump) can read them. A map becomes a table,
  * its entries become rows, the members of its values fields. Uses percore.h
  * like any other producer.

@@ -46,7 +46,7 @@ struct rates {
   struct rate_column *columns;
   size_t columns_len;
   int sort_column;       /* -1: by the number of the row */
-  bool sort_least;       /* the least first */
+  bool sort_least;       /* smallest first */
   bool sort_asked;       /* by the options or by rates_sort */
   double interval_s;     /* between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
