@@ -50,7 +50,8 @@ struct percore_load_options {
                                  "hardware" or "skip" */
   const char *also_isolated;  /* a list of further cores that must not be
                                  disturbed */
-  int frequency; /* 1: enables percore_load_frequency; a third descriptor */
+  int frequency; /* 1: enables percore_load_frequency, which takes a third
+                    descriptor per core */
   double shortest_window; /* seconds, up to 3600; default: by the source */
 };
 
@@ -409,7 +410,7 @@ int percore_open(struct percore_reader **reader, const char *region,
 /* Connects if there is no connection, and checks whether the producer lives.
  * Blocks for at most one second (if the producer is stopped). While there is no
  * region, forks a process that receives it; the process has ended when this
- * returns 0 or 1. Returns 1 if the producer is another than at the last call, 0
+ * returns 0 or 1. Returns 1 if the producer has changed since the last call, 0
  * if it is the same, or -1 with errno; percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
  *   EPROTO   the region breaks a rule of percore-region(7)
@@ -427,7 +428,7 @@ const char *percore_reader_error(const struct percore_reader *reader);
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table);
 
-/* The number of rows that were ever used, counted from 0; some may be free. */
+/* The number of rows ever used, from row 0 on; some may be free again. */
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 
 /* The number of columns of a table; the first column of a field. */

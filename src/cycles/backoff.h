@@ -1,5 +1,5 @@
-/* backoff: postpones another try of what failed, longer after each failure.
- * All zero at first; a success sets wait_ns to 0. */
+/* backoff: postpones the next try of something that failed, longer after each
+ * failure. All zero at first; a success sets wait_ns to 0. */
 #ifndef PERCORE_BACKOFF_H
 #define PERCORE_BACKOFF_H
 

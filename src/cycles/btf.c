@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The kernels of distributions have 5 to 10 MiB of BTF. */
+/* Distribution kernels have 5 to 10 MiB of BTF. */
 #define FILE_FIRST ((size_t)16 << 20)
 #define FILE_MAX ((size_t)256 << 20)
 
 #define BTF_MAGIC 0xeb9f
 
-/* As in linux/btf.h, absent from older headers. */
+/* As in linux/btf.h, which older headers lack. */
 struct header {
   uint16_t magic;
   uint8_t version;

@@ -1,5 +1,5 @@
-/* btf: finds out which members the structures of the running kernel have, from
- * the type information in /sys/kernel/btf/vmlinux. */
+/* btf: finds out which members the running kernel's structures have, from the
+ * type information in /sys/kernel/btf/vmlinux. */
 #ifndef PERCORE_BTF_H
 #define PERCORE_BTF_H
 

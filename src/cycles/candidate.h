@@ -47,7 +47,7 @@ struct candidate {
   double tsc_per_ns;            /* as first measured; 0: not yet */
 };
 
-/* What two readings of a group say about the time between them. */
+/* The time between two readings of a group, as the group measured it. */
 struct candidate_window {
   double wall_ns;     /* on the clock of the group: d(time_enabled) */
   double unhalted_ns; /* not clamped to wall_ns */

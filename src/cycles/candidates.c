@@ -23,7 +23,7 @@ struct finder {
   const struct engine_options *options;
   const struct topology *topology;
   bool has_tsc;    /* msr/tsc exists */
-  bool tsc_steady; /* and is fit to be a denominator */
+  bool tsc_steady; /* msr/tsc can serve as a denominator */
   struct perf_event tsc;
   struct candidate *candidates;
   int len;
@@ -285,7 +285,7 @@ void candidates_yield_to_guests(struct candidate candidates[], int len,
     if (!candidate->yields_to_guests || candidate->yielded == guests)
       continue;
     candidate->yielded = guests;
-    update_availability(candidate, "it was not measured yet");
+    update_availability(candidate, "it has not been measured yet");
   }
 }
 

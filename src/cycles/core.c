@@ -149,7 +149,7 @@ static int open_and_try(const struct candidate *candidate,
 static void explain_clock(struct candidate *candidate,
                           const struct core *core) {
   snprintf(candidate->trouble, sizeof(candidate->trouble),
-           "the idle clock has not run on core %d, or reads wrong there",
+           "the idle clock has not run on core %d, or its value there is wrong",
            core->number);
 }
 

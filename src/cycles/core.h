@@ -66,7 +66,7 @@ struct core {
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
 
-  /* What follows belongs to the engine. */
+  /* The members below belong to the engine. */
   int candidate; /* index of the source in use, -1: none */
   int announced; /* the candidate that the journal last named */
   struct backoff backoff[CANDIDATES_MAX]; /* of candidates that failed here */

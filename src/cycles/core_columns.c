@@ -38,7 +38,7 @@ static void set_base(struct core *core, const struct procstat_row *row,
   core->refusals = 0;
 }
 
-/* Is steal in none of the idle columns? See engine_load_low. */
+/* True if no idle column includes steal. See engine_load_low. */
 static bool steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }

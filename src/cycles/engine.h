@@ -59,7 +59,8 @@ struct engine_options {
   bool smi;         /* count system management interrupts */
   bool raise_limit; /* of open files, if it is too low for all cores */
   struct journal journal;
-  const atomic_bool *cancel; /* if set, engine_prove returns soon; or NULL */
+  const atomic_bool
+      *cancel; /* engine_prove returns soon once it is true; NULL: never */
 };
 
 /* Counted since start. */

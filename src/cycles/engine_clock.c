@@ -1,4 +1,4 @@
-/* The idle clock: when it is opened, and whether it still runs. */
+/* The idle clock: decides when to open it, and notices when it stops. */
 #include "engine_private.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #define CLOCK_RETRY_MAX_NS (UINT64_C(600) * 1000000000)
 
 /* A core that spends this share of its time in softirq may spend more there
- * that the source idle misses. The column is sampled at the tick, so that a few
- * ticks of it are chance. */
+ * that the source idle misses. The column is sampled at the tick, so a few
+ * ticks of softirq are chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
 
 static struct candidate *clock_candidate(struct engine *engine) {
@@ -24,8 +24,7 @@ static struct candidate *clock_candidate(struct engine *engine) {
  * Whether to load it
  */
 
-/* A core on which softirq ran where the source idle cannot see it all, or -1.
- */
+/* A core with enough softirq that the source idle may miss a part, or -1. */
 static int core_with_softirq(const struct engine *engine) {
   for (size_t i = 0; i < engine->cores_len; i++) {
     const struct core *core = &engine->cores[i];
@@ -62,8 +61,8 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
-/* Loading interrupts every core of the machine, and every interrupt runs the
- * clock from then on. */
+/* Loads the clock only where it is needed: loading interrupts every core of the
+ * machine, and every interrupt runs the clock from then on. */
 void engine_consider_clock(struct engine *engine) {
   const struct candidate *candidate = clock_candidate(engine);
   if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
@@ -86,7 +85,7 @@ static bool any_isolated(const struct engine *engine) {
  * Opening and reading
  */
 
-/* Why a clock that could perhaps be loaded is not. */
+/* Writes why a clock that could be loaded is not loaded. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
@@ -106,9 +105,9 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
   engine->clock = NULL;
   candidate->available = false;
   snprintf(candidate->reason, sizeof(candidate->reason), "%s%s",
-           status == -ENOLINK ? "the idle clock no longer runs: its pins have "
-                                "gone, or cores halted without it"
-                              : "the idle clock cannot be read: ",
+           status == -ENOLINK ? "the idle clock no longer runs: its pins were "
+                                "removed, or it missed halts"
+                              : "cannot read the idle clock: ",
            status == -ENOLINK ? "" : strerror(-status));
   backoff_extend(&engine->clock_backoff, engine->time_ns, CLOCK_RETRY_FIRST_NS,
                  CLOCK_RETRY_MAX_NS);
@@ -139,7 +138,7 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  candidate->proof = PROOF_PROVEN; /* core by core, when its word has moved */
+  candidate->proof = PROOF_PROVEN; /* per core, once the core's word is not 0 */
   candidate->reason[0] = '\0';
   if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
     engine_say(engine, JOURNAL_INFO,

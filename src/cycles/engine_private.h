@@ -169,7 +169,7 @@ void engine_choose_sources(struct engine *engine);
  * the same time, how long the read of /proc/stat took, and whether the kernel's
  * idle time is tick-sampled (it then proves nothing). Guest time is subtracted
  * because the kernel counts a guest that halts by itself as running. Windows
- * that say nothing neither count nor interrupt the sequence. A counter that
+ * that prove nothing neither count nor interrupt the sequence. A counter that
  * reads more than the kernel saw is never condemned for it: a core that does
  * XDP in softirq looks like that. Returns true when the source is condemned;
  * *low_windows is then 0 again. */

@@ -42,7 +42,7 @@ static void note_change(struct changes *changes, int core, int from, int to) {
       return;
     }
   if (changes->len == CHANGES_MAX)
-    return; /* it is counted, and the journal need not list every change */
+    return; /* the change is counted; the journal need not list each */
   struct change *change = &changes->change[changes->len++];
   *change = (struct change){.from = from, .to = to};
   core_set_add(&change->cores, core);

@@ -1,4 +1,5 @@
-/* /proc/stat as the engine uses it: does it describe the cores of this machine?
+/* Reads /proc/stat for the engine, and finds out whether it describes the cores
+ * of this machine.
  */
 #include "engine_private.h"
 
@@ -50,8 +51,9 @@ static void say_withheld(const struct engine *engine) {
 }
 
 /* In a container LXCFS may renumber the rows of /proc/stat, so that they do not
- * belong to the cores of sysfs, and nothing tells which cores they belong to.
- * If LXCFS also provides the list of cores, both may agree and be wrong. */
+ * belong to the cores of sysfs, and there is no way to find out which cores
+ * they belong to. If LXCFS also provides the list of cores, both may agree and
+ * be wrong. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
@@ -93,7 +95,7 @@ static void update_idle_source(struct engine *engine) {
                : engine->lxcfs
                    ? "LXCFS provides /proc/stat and the list of cores of this "
                      "container"
-                   : "/proc/stat lists other cores than are online");
+                   : "the cores in /proc/stat are not those that are online");
     else if (!was_available)
       candidate->reason[0] = '\0';
   }

@@ -1,4 +1,4 @@
-/* What callers may ask of the engine after a sample. */
+/* What callers can ask the engine after a sample. */
 #include "engine_private.h"
 
 #include <math.h>

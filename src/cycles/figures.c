@@ -312,7 +312,7 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
   return online > 0 ? sum : NAN; /* NAN if any average is */
 }
 
-#define FULL 0.9 /* from this load on a core has no room */
+#define FULL 0.9 /* a core with this load or more has no room */
 
 static double cores_without_room(const struct snapshot *snapshot) {
   int known = 0, full = 0;

@@ -42,8 +42,8 @@ struct cstate_figures {
   bool poll;        /* the core spins in it instead of halting */
 };
 
-/* What the tick saw a core do: the columns of /proc/stat except idle and steal,
- * without overlap. */
+/* What a core did according to the tick: the columns of /proc/stat except idle
+ * and steal, without overlap. */
 enum figures_time {
   TIME_USER, /* without guest */
   TIME_NICE, /* likewise */
@@ -115,8 +115,8 @@ struct self_figures {
   int cores_tick_sampled;
   int cores_by_source[SOURCES];
   struct engine_counts counts;
-  double lateness_s;    /* worst of the interval */
-  double sample_cost_s; /* worst of the interval, wall time of one sample */
+  double lateness_s;    /* largest delay of a sample in the interval */
+  double sample_cost_s; /* longest wall time of a sample in the interval */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
   uint64_t snapshots_dropped; /* not taken in time */
 };
@@ -124,7 +124,7 @@ struct self_figures {
 struct snapshot {
   uint64_t time_ns;     /* CLOCK_REALTIME */
   uint64_t interval_ns; /* nominal; 0: none */
-  uint64_t covered_ns;  /* measured: what the figures are about */
+  uint64_t covered_ns;  /* as measured: the time that the figures cover */
   double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   size_t cores_len;
@@ -148,8 +148,9 @@ struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
-/* Call these after engine_sample for what is due: a sample window (minimum and
- * maximum), a window of the load averages, an interval. Return 0 or -ENOMEM. */
+/* Call these after engine_sample for each that is due: a sample window (minimum
+ * and maximum), a window of the load averages, an interval. Return 0 or
+ * -ENOMEM. */
 int figures_sample(struct figures *figures);
 int figures_load_average(struct figures *figures);
 /* The caller fills in the snapshot's time, its interval and the sampler's own

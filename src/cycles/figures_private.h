@@ -13,7 +13,7 @@
 
 #include <math.h>
 
-/* Where the windows of one core that are in progress began. */
+/* The totals at which a core's current windows began. */
 struct core_windows {
   struct core_totals sample, average, interval;
   double min, max; /* NAN: no sample window has ended in this interval yet */
@@ -36,7 +36,7 @@ struct figures {
   uint64_t run_queue_ns;
   struct domains *domains; /* NULL: not wanted, or unavailable */
   struct schedstat schedstat;
-  bool has_schedstat; /* it was read in this interval */
+  bool has_schedstat; /* schedstat was read in this interval */
 };
 
 static inline double ratio(double part, double whole) {

@@ -5,21 +5,22 @@
  *   word < 0   the core is halted; it has been halted for `word` + now
  *   word == 0  the clock has not run on this core
  *
- * `now` is CLOCK_MONOTONIC of the first time namespace. A halt begins when the
- * core enters an idle state, and ends with the first interrupt, because every
- * interrupt ends HLT: the handler and the softirq after it run while the kernel
- * still calls the core idle.
+ * `now` is CLOCK_MONOTONIC of the initial time namespace. A halt begins when
+ * the core enters an idle state, and ends with the first interrupt, because
+ * every interrupt ends HLT: the handler and the softirq after it run while the
+ * kernel still calls the core idle.
  *
  * Each change is one store of one word, so there is nothing to lock and no
  * depth to count. A core changes its own word only. on_interrupt may interrupt
  * on_idle between any two instructions; the kernel skips a program that
- * interrupts itself. So that neither order loses time, the end of a halt takes
- * the time first and reads the word again: if an interrupt has ended the halt
- * since, nothing is stored, and if an interrupt ends the halt after that, this
- * store replaces it with the earlier end.
+ * interrupts itself. So that no time is lost in either order, end_halt takes
+ * the time first and then reads the word again. If an interrupt has ended the
+ * halt meanwhile, end_halt stores nothing. If an interrupt ends the halt after
+ * that read, the store of end_halt replaces the interrupt's store with the
+ * earlier end.
  *
  * tests/unit/test_idle_clock_program.c compiles this file for the host and
- * interrupts it everywhere.
+ * interrupts it at every instruction that touches the word.
  */
 #ifdef __bpf__
 #include <linux/bpf.h>
@@ -73,13 +74,14 @@ static __always_inline int change_state(__u32 state, __u32 first_halt) {
   return 0;
 }
 
-/* Where state 0 polls: x86, and any machine without an idle driver. */
+/* For machines on which state 0 polls: x86, and any machine without an idle
+ * driver. */
 SEC("raw_tp/cpu_idle")
 int on_idle(struct bpf_raw_tracepoint_args *tracepoint) {
   return change_state((__u32)tracepoint->args[0], 1);
 }
 
-/* Where state 0 halts: an idle driver of arm64. */
+/* For machines on which state 0 halts: arm64 with an idle driver. */
 SEC("raw_tp/cpu_idle")
 int on_idle_without_poll(struct bpf_raw_tracepoint_args *tracepoint) {
   return change_state((__u32)tracepoint->args[0], 0);
@@ -95,9 +97,10 @@ int on_interrupt(void *tracepoint) {
   return 0;
 }
 
-/* Never attached: BPF_PROG_TEST_RUN runs it on a core after all is attached.
- * The core is awake then, so its word is true from here on, even if it never
- * halts. One nanosecond says so. */
+/* Never attached: BPF_PROG_TEST_RUN runs it on a core after the other programs
+ * are attached. The core is awake then, so its word is correct from here on,
+ * even if the core never halts. The value of one nanosecond marks the word as
+ * started. */
 SEC("raw_tp/irq_handler_entry")
 int on_start(void *tracepoint) {
   (void)tracepoint;

@@ -9,22 +9,23 @@
 
 #define CORES_POSSIBLE "/sys/devices/system/cpu/possible"
 
-/* Reads whose bracket was too wide are repeated. */
+/* How often a read is tried until its bracket is narrow enough. */
 #define READ_TRIES 5
 
-/* How often a core whose word stands still is asked whether it halted. */
+/* How often to check whether a core halted although its word did not move. */
 #define WATCH_INTERVAL_NS UINT64_C(5000000000)
 
-/* The driver counts a halt when it ends. Of two, the second began after the
- * count was read first. */
+/* The driver counts a halt at its end, so the first counted halt may have begun
+ * before the first reading. The second cannot have. */
 #define HALTS_TO_BE_SURE 2
 
 struct core_clock {
   bool known; /* the members below */
   int64_t word;
   uint64_t halted_ns;
-  uint64_t watch_at_ns; /* 0: `halts` is not known */
-  uint64_t halts;       /* of the idle driver, since the word stands still */
+  uint64_t watch_at_ns; /* 0: `halts` is unknown */
+  uint64_t
+      halts; /* the idle driver's count when the word was first seen unmoved */
 };
 
 struct idle_clock {
@@ -43,8 +44,8 @@ struct idle_clock {
  * Opening
  */
 
-/* A time namespace shifts CLOCK_MONOTONIC for this process, not for the kernel.
- * "monotonic  -86400  500000000" */
+/* A time namespace shifts CLOCK_MONOTONIC for this process, but not for the
+ * kernel. "monotonic  -86400  500000000" */
 static int64_t time_namespace_offset(const struct machine *machine) {
   char text[256];
   long long seconds, nanoseconds;
@@ -58,8 +59,8 @@ static int64_t time_namespace_offset(const struct machine *machine) {
   return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
 }
 
-/* State 0 polls on x86. Elsewhere it polls if the idle driver names it so, and
- * without a driver, where the kernel calls 0 what it does instead of halting.
+/* State 0 polls on x86. Elsewhere it polls if the idle driver says so, or if
+ * there is no idle driver: then only polling is reported as state 0.
  */
 bool idle_clock_state0_polls(const struct machine *machine) {
   struct core_set possible;
@@ -90,7 +91,7 @@ static int open_or_load(struct idle_clock *clock, bool load, char *why,
                         size_t why_size) {
   const struct machine *machine = clock->machine;
   if (machine->idle_clock_open == NULL) {
-    snprintf(why, why_size, "this machine has none");
+    snprintf(why, why_size, "this machine has no idle clock");
     return -ENOSYS;
   }
   int status = machine->idle_clock_open(machine->context, why, why_size);
@@ -105,7 +106,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
                     bool load, char *why, size_t why_size) {
   struct idle_clock *clock = calloc(1, sizeof(*clock));
   if (clock == NULL) {
-    snprintf(why, why_size, "no memory for it");
+    snprintf(why, why_size, "out of memory");
     return -ENOMEM;
   }
   clock->machine = machine;
@@ -140,7 +141,7 @@ static uint64_t now(const struct idle_clock *clock) {
   return clock->machine->clock_ns(clock->machine->context, CLOCK_MONOTONIC);
 }
 
-/* One look at all words, with the time after it. */
+/* Reads all words, and the time after them. */
 static int read_words(struct idle_clock *clock) {
   const struct machine *machine = clock->machine;
   for (int i = 0; i < READ_TRIES; i++) {
@@ -149,7 +150,8 @@ static int read_words(struct idle_clock *clock) {
     uint64_t after_ns = now(clock);
     if (len < 0)
       return len;
-    /* Words that cannot be told apart by core are of no use. */
+    /* With another number of words, it is unknown which core a word belongs to.
+     */
     if (len != clock->possible_len)
       return -EINVAL;
     clock->time_ns = after_ns;
@@ -159,7 +161,8 @@ static int read_words(struct idle_clock *clock) {
   return -EAGAIN;
 }
 
-/* Halts that the idle driver counted. False: it counts none. */
+/* The halts that the idle driver counted. Returns false if there is no idle
+ * driver. */
 static bool count_halts(const struct idle_clock *clock, int core,
                         uint64_t *halts) {
   struct cpuidle cpuidle;
@@ -172,8 +175,8 @@ static bool count_halts(const struct idle_clock *clock, int core,
   return true;
 }
 
-/* Whether the core has halted although its word stands still. A core that halts
- * for long or works for long does not move its word either. */
+/* Whether the core has halted although its word did not move. The word of a
+ * core that halts or works for long does not move either. */
 static bool halted_unseen(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
   const int64_t *word = &clock->words[clock->places[core]];
@@ -184,7 +187,7 @@ static bool halted_unseen(struct idle_clock *clock, int core) {
   }
   if (clock->time_ns < state->watch_at_ns || !count_halts(clock, core, &halts))
     return false;
-  /* Another idle driver counts from 0. */
+  /* A newly loaded idle driver counts from 0. */
   if (state->watch_at_ns == 0 || halts < state->halts)
     state->halts = halts;
   state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
@@ -210,7 +213,7 @@ static int halted_at(const struct idle_clock *clock, int64_t word,
                      uint64_t *halted_ns) {
   int64_t now_ns = (int64_t)clock->time_ns - clock->offset_ns;
   int64_t halted = word;
-  /* Wraps for words that no clock can hold; they are out of range after it. */
+  /* Wraps for impossible words, which are out of range afterwards. */
   if (word < 0)
     halted = (int64_t)((uint64_t)word + (uint64_t)now_ns);
   if (halted < -(int64_t)IDLE_CLOCK_BRACKET_NS || halted > now_ns)
@@ -233,7 +236,8 @@ int idle_clock_core(struct idle_clock *clock, int core,
   uint64_t halted_ns;
   int status = halted_at(clock, *word, &halted_ns);
   if (status == 0 && state->known && halted_ns < state->halted_ns) {
-    /* A core that woke while the words were read seemed halted to the end. */
+    /* A core that woke while the words were read seemed halted until after the
+     * read. */
     if (state->halted_ns - halted_ns > 2 * IDLE_CLOCK_BRACKET_NS)
       status = -ERANGE;
     halted_ns = state->halted_ns;

@@ -20,16 +20,17 @@
 #include "cycles/idle_clock.lskel.h"
 #endif
 
-#ifndef CAP_PERFMON /* older headers */
+#ifndef CAP_PERFMON /* missing from older headers */
 #define CAP_PERFMON 38
 #define CAP_BPF 39
 #endif
 
 #define MAP_NAME "idle_clock"
 
-/* The tracepoint at which halts begin, then those of interrupts, which end
- * them. Each is named: a pattern would match tracepoints that run for every
- * packet. Hyper-V's vectors have no tracepoint, but most of them run hrtimers.
+/* The tracepoint at which halts begin, then the tracepoints of interrupts,
+ * which end halts. All are listed by name: a pattern would also match
+ * tracepoints that run for every packet. Hyper-V's vectors have no tracepoint,
+ * but most of them run hrtimers.
  */
 static const char *const hooks[] = {
     "cpu_idle",
@@ -54,7 +55,7 @@ static const char *const hooks[] = {
 };
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
 #define HOOK_HALT 0
-#define HOOK_SOFTIRQ 2 /* this one and those before it are indispensable */
+#define HOOK_SOFTIRQ 2 /* this hook and those before it are indispensable */
 _Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= IDLE_CLOCK_HOOKS_MAX,
                "links[] has no room for all hooks");
 
@@ -98,7 +99,7 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
  */
 
 #ifdef PERCORE_BPF
-/* The kernel's own answer to a process with too few of them is EINVAL. */
+/* The kernel itself would answer EINVAL if a capability is missing. */
 static bool may_load(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -118,7 +119,8 @@ static int attach(int *link, const char *hook, int program) {
   return *link < 0 ? *link : 0;
 }
 
-/* Halts begin to be seen last, when every end of a halt is seen. */
+/* Attaches the hook that begins halts last, when every end of a halt is already
+ * seen. */
 static int attach_all(struct idle_clock_kernel *clock, int on_idle,
                       int on_interrupt, char *why, size_t why_size) {
   for (int i = HOOKS - 1; i >= 0; i--) {
@@ -126,7 +128,7 @@ static int attach_all(struct idle_clock_kernel *clock, int on_idle,
                         i == HOOK_HALT ? on_idle : on_interrupt);
     if (status != 0 && (status != -ENOENT || i <= HOOK_SOFTIRQ))
       return explain(why, why_size, status,
-                     "tracepoint %s cannot be attached to: %s", hooks[i],
+                     "cannot attach to the tracepoint %s: %s", hooks[i],
                      strerror(-status));
   }
   return 0;
@@ -137,22 +139,22 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
   idle_clock_kernel_init(clock);
   if (!may_load())
     return explain(why, why_size, -EPERM,
-                   "loading it needs CAP_BPF and CAP_PERFMON; or root pins it "
-                   "(percore clock --pin)");
+                   "loading it takes CAP_BPF and CAP_PERFMON; without them, "
+                   "let root pin it (percore clock --pin)");
   errno = 0;
   struct idle_clock_bpf *loaded = idle_clock_bpf__open_and_load();
   if (loaded == NULL) {
     int status = errno != 0 ? -errno : -ENOMEM;
     return explain(why, why_size, status,
-                   "the kernel does not load it: %s (Linux 5.14 or later with "
-                   "CONFIG_BPF_SYSCALL does)",
+                   "the kernel refused to load it: %s (it takes Linux 5.14 or "
+                   "later with CONFIG_BPF_SYSCALL)",
                    strerror(-status));
   }
   clock->map = fcntl(loaded->maps.idle_clock.map_fd, F_DUPFD_CLOEXEC, 3);
   clock->start = fcntl(loaded->progs.on_start.prog_fd, F_DUPFD_CLOEXEC, 3);
   int status = 0;
   if (clock->map < 0 || clock->start < 0)
-    status = explain(why, why_size, -EMFILE, "no descriptor for it: %s",
+    status = explain(why, why_size, -EMFILE, "no descriptor is left for it: %s",
                      strerror(errno));
   if (status == 0)
     status =
@@ -189,8 +191,8 @@ static bool only_root_writes(const struct stat *file) {
   return file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Anyone can make a folder and a map; a bpffs that belongs to root can only be
- * mounted by root. */
+/* Anyone can make a directory and a map, but only root can mount a bpffs that
+ * belongs to root. */
 static int check_folder(const char *folder, char *why, size_t why_size) {
   struct statfs kind;
   struct stat file;
@@ -203,7 +205,8 @@ static int check_folder(const char *folder, char *why, size_t why_size) {
                    folder);
   if (!S_ISDIR(file.st_mode) || !only_root_writes(&file))
     return explain(why, why_size, -EPERM,
-                   "%s is not used: others than root may write there", folder);
+                   "%s is not used: users other than root may write there",
+                   folder);
   return 0;
 }
 
@@ -215,7 +218,7 @@ static int check_map(int map, char *why, size_t why_size) {
   attr.info.info = (uintptr_t)&info;
   int status = bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0)
-    return explain(why, why_size, status, "the pinned map says nothing: %s",
+    return explain(why, why_size, status, "cannot read the pinned map: %s",
                    strerror(-status));
   if (info.type != BPF_MAP_TYPE_PERCPU_ARRAY || info.key_size != 4 ||
       info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
@@ -239,9 +242,10 @@ int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
     return explain(why, why_size, -errno, "no clock is pinned in %s: %s",
                    folder, strerror(errno));
   if (!only_root_writes(&map) || !only_root_writes(&clock->pin))
-    return explain(why, why_size, -EPERM,
-                   "the clock in %s is not used: others than root may write it",
-                   folder);
+    return explain(
+        why, why_size, -EPERM,
+        "the clock in %s is not used: users other than root may write it",
+        folder);
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.file_flags = BPF_F_RDONLY;
@@ -274,8 +278,7 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
   return 0;
 }
 
-/* The folder must belong to root: whoever owns it could put another in its
- * place. */
+/* The directory must belong to root, because its owner could replace it. */
 static int mount_pins(const char *folder, char *why, size_t why_size) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
@@ -287,11 +290,11 @@ static int mount_pins(const char *folder, char *why, size_t why_size) {
   if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) ||
       !only_root_writes(&file))
     return explain(why, why_size, -EPERM,
-                   "%s is not a folder that only root may write: remove it",
+                   "%s is not a directory that only root may write: remove it",
                    folder);
   if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
             "mode=0755") != 0)
-    return explain(why, why_size, -errno, "no bpffs can be mounted on %s: %s",
+    return explain(why, why_size, -errno, "cannot mount a bpffs on %s: %s",
                    folder, strerror(errno));
   return 0;
 }
@@ -301,7 +304,8 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
   struct statfs kind;
   char path[PATH_MAX];
   if (statfs(folder, &kind) == 0 && kind.f_type == BPF_FS_MAGIC)
-    return explain(why, why_size, -EEXIST, "a clock is pinned in %s", folder);
+    return explain(why, why_size, -EEXIST, "a clock is already pinned in %s",
+                   folder);
   int status = mount_pins(folder, why, why_size);
   if (status != 0)
     return status;
@@ -318,8 +322,8 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
   return status;
 }
 
-/* Halts first, so that no reader takes a clock for running that no longer sees
- * interrupts. */
+/* Removes the pin that begins halts first, so that no reader trusts a clock
+ * that no longer sees interrupts. */
 int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
   char path[PATH_MAX];
   int status = check_folder(folder, why, why_size);
@@ -343,8 +347,8 @@ int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
  * Reading
  */
 
-/* Its link is pinned where it was, so the programs still run. Another clock may
- * be pinned in its place. */
+/* True if the clock's own link is still pinned, so its programs still run.
+ * Another clock may have been pinned in its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
   struct stat pin;
@@ -363,8 +367,8 @@ int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
   union bpf_attr attr = {0};
   if (!is_attached(clock))
     return -ENOLINK;
-  /* The kernel copies the words of all possible cores, however many they are;
-   * a value that no word can have marks where it ended. */
+  /* The kernel copies the words of all possible cores without telling their
+   * number; an impossible value marks the end of the copied words. */
   for (int i = 0; i < CORES_MAX; i++)
     words[i] = INT64_MIN;
   attr.map_fd = (uint32_t)clock->map;

@@ -1,9 +1,9 @@
 /* idle_clock_kernel: the idle clock's part in the kernel. Loads the programs of
- * idle_clock.bpf.c, pins them, and reads their words, all by bpf(2) alone: the
- * programs are compiled into this file when percore is built, and no library
- * is needed to run them.
+ * idle_clock.bpf.c, pins them, and reads their words, all by bpf(2): the
+ * programs are compiled in when percore is built, and no library is needed to
+ * run them.
  *
- * Functions return 0 or -errno. Those with `why` explain a failure there.
+ * Functions return 0 or -errno. Functions with `why` explain a failure there.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
@@ -13,39 +13,39 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* Where root pins the clock: a bpffs of its own. */
+/* The directory of the pinned clock, a bpffs of its own. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
 #define IDLE_CLOCK_HOOKS_MAX 16
 
 struct idle_clock_kernel {
   int map;
-  int start; /* program on_start; -1: not ours to run */
+  int start; /* program on_start; -1 for a pinned clock */
   int links[IDLE_CLOCK_HOOKS_MAX];
-  const char *folder; /* of the pins; NULL: loaded by this process */
-  struct stat pin;    /* of the link without which the clock stands still */
+  const char *folder; /* directory of the pins; NULL: loaded by this process */
+  struct stat pin;    /* the pin of the link that begins halts */
 };
 
-/* A closed clock, which may be closed again. */
+/* A clock that is not open. Closing it is allowed. */
 void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
-/* Loads and attaches a clock, which lives until it is closed. Attaching
+/* Loads and attaches a clock, which runs until it is closed. Attaching
  * interrupts every core some 150 times. `state0_polls`: whether idle state 0
- * polls instead of halting. -EPERM: this process may not; -ENOSYS: percore was
- * built without the programs. */
+ * polls instead of halting. -EPERM: this process lacks the capabilities;
+ * -ENOSYS: percore was built without the programs. */
 int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
                            char *why, size_t why_size);
 
-/* Lets a loaded clock live on in `folder`, where a bpffs is mounted for it.
- * Needs root. -EEXIST: a clock is pinned there. */
+/* Pins a loaded clock in `folder`, so that it keeps running, and mounts a bpffs
+ * there. Needs root. -EEXIST: a clock is already pinned there. */
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
                           char *why, size_t why_size);
 int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size);
 
-/* Opens a pinned clock for reading, which needs no rights (CAP_BPF before
- * Linux 5.19), if only root can have made it. `folder` is kept. -ENOENT: no
- * clock is pinned there. */
+/* Opens a pinned clock for reading, if only root can have pinned it. Needs no
+ * capability (CAP_BPF before Linux 5.19). `folder` must outlive the clock.
+ * -ENOENT: no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char *why, size_t why_size);
 
@@ -55,8 +55,9 @@ int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
 int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
                            int64_t *words);
 
-/* Starts the word of an online core that may not halt for long: an interrupt on
- * that core. -EOPNOTSUPP for a pinned clock, whose cores root has started. */
+/* Starts the word of an online core, which might not halt for a long time, by
+ * an interrupt on that core. -EOPNOTSUPP for a pinned clock, which started its
+ * cores when it was pinned. */
 int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core);
 
 #endif

@@ -37,8 +37,8 @@ struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
   struct machine *machine; /* to be closed with the engine; or NULL */
   struct engine *engine;
-  uint64_t shortest_ns;        /* window; 0: depends on the source */
-  uint64_t due_ns;             /* before this no window is long enough */
+  uint64_t shortest_ns; /* window; 0: depends on the source */
+  uint64_t due_ns;      /* earliest time at which a window is long enough */
   struct window_start *starts; /* by core number */
   struct published *cores;
   int cores_len;

@@ -54,8 +54,8 @@ struct machine {
    * number. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
-  /* Adds to *changed every core that came or went since the last call, as the
-   * kernel announced it. Returns 0, or -ENOBUFS if announcements were lost, so
+  /* Adds to *changed every core whose coming or going the kernel announced
+   * since the last call. Returns 0, or -ENOBUFS if announcements were lost, so
    * that any core may have changed. NULL: the kernel announces nothing. */
   int (*changed_cores)(void *context, struct core_set *changed);
 

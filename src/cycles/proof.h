@@ -1,10 +1,10 @@
-/* proof: does a source measure unhalted time at all?
+/* proof: tests whether a source measures unhalted time at all.
  *
  * A counter that opens may count nothing, or may continue while the core is
  * halted (arm64's cycle counter in WFI, MPERF of the physical core under a
- * hypervisor). The kernel's idle time may be no more than samples of the tick.
- * So each source must show, on a core of this machine, that it reads full load
- * while a thread of ours spins there and less while the core idles.
+ * hypervisor). The kernel's idle time may be sampled only at the tick. So each
+ * source must show, on a core of this machine, that it reads full load while a
+ * thread of ours spins there and less while the core idles.
  */
 #ifndef PERCORE_PROOF_H
 #define PERCORE_PROOF_H
@@ -42,7 +42,7 @@ enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
 /* Judges a probe that was busy between ticks and slept over them. `truth` is
  * its share of wall time, `columns` what the busy columns of /proc/stat saw of
  * it, and `load` 1 less the share of the idle columns. Returns PROOF_PENDING if
- * this try says nothing, because the core was not free or the probe did not
+ * this try proves nothing, because the core was not free or the probe did not
  * evade the tick. */
 enum proof proof_judge_tick(double truth, double columns, double load);
 

@@ -1,4 +1,4 @@
-/* sampler: a thread that samples on time, whatever its host does.
+/* sampler: a thread that samples on time, whatever its host program does.
  *
  * At each multiple of the interval on CLOCK_REALTIME the thread takes a
  * snapshot of everything. Between these it samples for minimum, maximum and
@@ -11,7 +11,7 @@
 
 #include "figures.h"
 
-/* How many snapshots are kept for a consumer that is late. */
+/* How many snapshots are kept for a late consumer. */
 #define SAMPLER_QUEUE 16
 
 struct sampler_options {

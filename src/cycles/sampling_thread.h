@@ -24,14 +24,14 @@ struct sampling_thread {
   pthread_t thread;
   atomic_bool stop; /* set once; the thread then ends soon */
 
-  pthread_mutex_t mutex;  /* guards what follows */
+  pthread_mutex_t mutex;  /* guards the members below */
   pthread_cond_t changed; /* on CLOCK_MONOTONIC: stop, or a new snapshot */
   void *queue[SAMPLING_QUEUE_MAX]; /* the oldest first */
   size_t queue_len, queue_room;
   uint64_t dropped;
 };
 
-/* queue_room: how many snapshots are kept for a consumer that is late, at most
+/* queue_room: how many snapshots are kept for a late consumer, at most
  * SAMPLING_QUEUE_MAX. */
 void sampling_thread_init(struct sampling_thread *sampling, size_t queue_room);
 

@@ -13,7 +13,7 @@ struct schedstat_row {
   bool present;
   uint64_t run_ns;   /* of all tasks */
   uint64_t wait_ns;  /* that tasks waited to run, summed over tasks */
-  uint64_t switches; /* how often a task began to run */
+  uint64_t switches; /* how many times a task began to run */
 };
 
 struct schedstat {

@@ -26,7 +26,7 @@ enum {
 };
 
 struct schedule_due {
-  unsigned what;     /* the flags above */
+  unsigned what;     /* the flags above, for all that is due */
   uint64_t stamp_ns; /* with SCHEDULE_INTERVAL: the snapshot's time */
   uint64_t late_ns;  /* after the earliest deadline that was due */
   bool late;         /* by more than three sample intervals */
@@ -36,7 +36,7 @@ void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, uint64_t monotonic_ns,
                     uint64_t realtime_ns);
 
-/* The same, but intervals begin now: the first snapshot covers a whole
+/* The same, but intervals begin now, so that the first snapshot covers a whole
  * interval. */
 void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
                          uint64_t sample_interval_ns, uint64_t monotonic_ns,

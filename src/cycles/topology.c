@@ -54,7 +54,7 @@ void topology_read_isolated(struct topology *topology,
   core_set_clear(&topology->isolated);
   for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
     struct core_set set;
-    /* If the kernel supports nohz_full and does not use it, the file contains
+    /* If the kernel supports nohz_full but does not use it, the file contains
      * "(null)". */
     if (machine_read_core_set(machine, files[i], &set) == 0)
       core_set_union(&topology->isolated, &set);
@@ -147,7 +147,8 @@ static bool has_word(const char *line, const char *word) {
 }
 
 /* Reads the first "flags" line of /proc/cpuinfo (x86). Other machines have no
- * such line and no TSC, and nothing here tells whether they are virtual. */
+ * such line and no TSC, and this file does not tell whether they are virtual.
+ */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {
   /* The block of the first processor. All blocks can take megabytes. */

@@ -1,4 +1,4 @@
-/* topology: the cores of the machine, and which belong together. */
+/* topology: the cores of the machine, and which of them share hardware. */
 #ifndef PERCORE_TOPOLOGY_H
 #define PERCORE_TOPOLOGY_H
 

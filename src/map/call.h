@@ -4,7 +4,7 @@
 
 #include <linux/bpf.h>
 
-/* What the kernel returns, or a negative errno. */
+/* Returns what the kernel returns, or a negative errno. */
 int map_call(int command, union bpf_attr *attr);
 
 #endif

@@ -1,4 +1,4 @@
-/* entries: the entries of a map that were read before, and their values. */
+/* entries: the entries of a map as last read, and their values. */
 #ifndef PERCORE_MAP_ENTRIES_H
 #define PERCORE_MAP_ENTRIES_H
 
@@ -9,10 +9,10 @@
 #define MAP_NO_ROW UINT32_MAX
 
 struct map_entry {
-  uint32_t row;  /* of the region's table; MAP_NO_ROW: it has none. Of a removed
-                    entry: the next removed one */
-  uint32_t pass; /* in which it was last read */
-  uint8_t falls; /* of counters, see growth.h */
+  uint32_t row; /* row in the region's table, or MAP_NO_ROW; of a removed entry:
+                   the next removed entry */
+  uint32_t pass; /* number of the pass that last read it */
+  uint8_t falls; /* suspect falls, see growth.h */
   bool used;
 };
 
@@ -24,25 +24,25 @@ struct map_entries {
   char *keys;
   uint64_t *values;
   size_t len, capacity; /* entries in use or removed; allocated */
-  size_t live;          /* in use */
-  size_t removed;       /* the number + 1 of one to be used again; 0: none */
-  uint32_t *index;      /* entry + 1 by hash, linear probing; 0: free */
-  size_t index_size;    /* a power of two */
+  size_t live;          /* entries in use */
+  size_t removed;       /* first entry to reuse, plus 1; 0: none */
+  uint32_t *index;   /* entry number + 1, hashed with linear probing; 0: free */
+  size_t index_size; /* a power of two */
 };
 
 void map_entries_init(struct map_entries *entries, size_t key_size,
                       size_t values_len);
 void map_entries_free(struct map_entries *entries);
 
-/* The entry of a key, or -1. */
+/* The number of the entry with this key, or -1. */
 long map_entries_find(const struct map_entries *entries, const void *key);
 
 /* Adds an entry with values of 0 and MAP_NO_ROW. The key must be new. Returns
  * its number, or -1 if out of memory. */
 long map_entries_add(struct map_entries *entries, const void *key);
 
-/* Removes all entries that were not read in this pass and calls `gone` for
- * each, whose number may then be used again. */
+/* Removes every entry that was not read in this pass, and calls `gone` for each
+ * of them. Numbers of removed entries are reused. */
 void map_entries_sweep(struct map_entries *entries, uint32_t pass,
                        void (*gone)(void *context,
                                     const struct map_entry *entry),

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define DEPTH_MAX 8
-#define ELEMENTS_MAX 256 /* of an array: longer ones are data, not counters */
+#define ELEMENTS_MAX 256 /* longer arrays are data, not counters */
 #define STEPS_MAX 65536
 
 struct walk {
@@ -16,10 +16,10 @@ struct walk {
   struct map_field list[MAP_FIELDS_MAX];
   size_t len;
   bool full;
-  int steps; /* bounds what arrays of arrays can cost */
+  int steps; /* bounds the cost of arrays of arrays */
 };
 
-/* Where the walk is: the name so far and what tags say of it. */
+/* A place in the value's type: its name, its offset and its tags. */
 struct place {
   char name[MAP_NAME_SIZE];
   uint32_t offset;
@@ -105,8 +105,8 @@ static void take(struct walk *walk, const struct place *place,
 static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place);
 
-/* Walks into a member, element or variable. tag_id and tag_member say where
- * its tags hang. */
+/* Walks into a member, element or variable. Its tags are those of member
+ * tag_member of type tag_id. */
 static void walk_into(struct walk *walk, const struct place *outer,
                       uint32_t type, const char *name, uint64_t offset,
                       uint32_t tag_id, int tag_member) {
@@ -132,7 +132,7 @@ static void walk_into(struct walk *walk, const struct place *outer,
   walk_type(walk, type, &place);
 }
 
-/* Members that the kernel or the compiler uses. */
+/* Members for the kernel's or the compiler's use. */
 static bool is_private(const char *name) {
   return name[0] == '_' || strncmp(name, "pad", 3) == 0;
 }
@@ -148,7 +148,7 @@ static bool is_kernel_object(const char *name) {
   return false;
 }
 
-/* The members of a union are names for one thing: the first is taken. */
+/* The members of a union share their memory: only the first is used. */
 static void walk_struct(struct walk *walk, uint32_t id,
                         const struct btf_type *type,
                         const struct place *place) {
@@ -175,7 +175,8 @@ static void walk_array(struct walk *walk, const struct btf_type *type,
                        const struct place *place) {
   const struct btf_array *array = btf_tail(type);
   long size = btf_size(walk->btf, array->type);
-  if (size <= 1 || array->nelems > ELEMENTS_MAX) /* bytes are text or data */
+  if (size <= 1 ||
+      array->nelems > ELEMENTS_MAX) /* arrays of bytes are text or data */
     return;
   for (uint32_t i = 0; i < array->nelems; i++) {
     char index[16];
@@ -228,7 +229,7 @@ static void walk_type(struct walk *walk, uint32_t id,
  * The whole
  */
 
-/* Keeps the fields whose names are their own. */
+/* Keeps the fields whose names are unique. */
 static void drop_equal_names(struct walk *walk, char why[MAP_WHY_SIZE]) {
   bool equal[MAP_FIELDS_MAX] = {false};
   for (size_t i = 0; i < walk->len; i++)
@@ -264,7 +265,7 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
   drop_equal_names(walk, why);
   int status = 0;
   if (walk->len == 0) {
-    snprintf(why, MAP_WHY_SIZE, "its values have no integer with a name");
+    snprintf(why, MAP_WHY_SIZE, "its values have no named integer");
     status = -ENOENT;
   } else {
     fields->list = calloc(walk->len, sizeof(*fields->list));

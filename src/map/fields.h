@@ -1,4 +1,4 @@
-/* fields: the columns of a map: what the members of its values are called. */
+/* fields: the columns of a map, named after the members of its values. */
 #ifndef PERCORE_MAP_FIELDS_H
 #define PERCORE_MAP_FIELDS_H
 
@@ -13,9 +13,9 @@ struct map_field {
   uint32_t offset;          /* in the value */
   uint8_t size;             /* 1, 2, 4 or 8 */
   bool is_signed;
-  bool is_gauge; /* else a counter, which wraps at 2^(8 * size) */
+  bool is_gauge; /* otherwise a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
-  bool is_withheld; /* falls, so it is no counter */
+  bool is_withheld; /* fell, so it is not a counter */
 };
 
 struct map_fields {
@@ -23,27 +23,26 @@ struct map_fields {
   size_t len;
 };
 
-/* Takes the integer members of the value's type: nested structs become
- * outer_inner, elements of arrays name_0, name_1 ... Unsigned integers are
- * counters, all else is a gauge, unless a tag says otherwise:
+/* Makes a field of each integer member of the value's type. Members of nested
+ * structs are named outer_inner, elements of arrays name_0, name_1 ... Unsigned
+ * integers are counters and all others gauges, unless a tag says otherwise:
  *
  *   __u32 queued __attribute__((btf_decl_tag("percore:gauge")));
  *
- * Tags are percore:gauge, percore:counter and percore:help=TEXT. Of a
- * union the first member is taken. Bit fields, pointers, spin locks, timers and
- * padding are left out, and so are members whose names are equal once they are
- * in lower case. `why` then names
- * one of those, else it is "". */
+ * Tags are percore:gauge, percore:counter and percore:help=TEXT. Only the first
+ * member of a union is used. Bit fields, pointers, spin locks, timers and
+ * padding are left out, and so are members whose names are equal in lower case;
+ * `why` then names one of these, and is "" otherwise. */
 int map_fields_read(struct map_fields *fields, const struct btf_types *types,
                     const struct map_info *info, char why[MAP_WHY_SIZE]);
 
 void map_fields_free(struct map_fields *fields);
 
-/* The value of a field, extended to 64 bits by its sign. */
+/* The value of a field; signed fields are sign-extended to 64 bits. */
 uint64_t map_field_value(const struct map_field *field, const void *value);
 
-/* Writes text as [a-z][a-z0-9_]*; false if nothing is left. Without
- * underscores: [a-z][a-z0-9]*, for names of regions and tables. */
+/* Reduces text to [a-z][a-z0-9_]*, or without underscores to [a-z][a-z0-9]*, as
+ * in names of regions and tables. Returns false if nothing is left. */
 bool map_clean_name(char *name, size_t size, const char *text,
                     bool underscores);
 

@@ -1,10 +1,10 @@
-/* growth: what an entry counted between two looks. */
+/* growth: what an entry counted between two readings. */
 #ifndef PERCORE_MAP_GROWTH_H
 #define PERCORE_MAP_GROWTH_H
 
 #include "fields.h"
 
-/* An entry that falls this often is no counter. */
+/* A field is not a counter once an entry fell suspiciously this often. */
 #define MAP_FALLS_MAX 3
 
 #define MAP_NO_FIELD SIZE_MAX
@@ -12,21 +12,22 @@
 struct map_shape {
   const struct map_field *fields;
   size_t fields_len;
-  uint32_t copies; /* of the value, stride bytes apart */
+  uint32_t copies; /* copies of the value, stride bytes apart */
   size_t stride;
-  bool is_array; /* entries are never created again */
+  bool is_array; /* entries are never deleted and added again */
 };
 
-/* Compares an entry with its values at the last look, copies x fields, which
- * become those of now, and writes how much each of them grew. Gauges grow and
- * shrink. Counters of less than 64 bits wrap. If all counters of an entry fell
- * (those that were not 0), another entry took its place, or it was reset: it
- * counted what it now holds.
+/* Compares the values of an entry with those of the last reading (`last`,
+ * copies x fields), writes how much each of them grew, and updates `last`.
+ * Gauges grow and shrink. Counters of less than 64 bits wrap. If every counter
+ * that was not 0 fell, the entry was replaced or reset: it counted what it
+ * holds now.
  *
- * Returns the field that is no counter, because it fell while others did not
- * (in arrays at once, else the third time in one entry), or because an array
- * fell the third time by less than half; else MAP_NO_FIELD. Such a fall counts
- * nothing. *falls counts them. */
+ * A fall is suspect if other counters of the entry did not fall, or, in arrays,
+ * if a counter fell by less than half. A suspect fall counts nothing, and
+ * *falls counts suspect falls. Returns a field that is not a counter: in arrays
+ * at once if it fell alone, otherwise at the third suspect fall of the entry.
+ * Returns MAP_NO_FIELD if there is no such field. */
 size_t map_growth(const struct map_shape *shape, const void *values,
                   uint64_t *last, uint64_t *growth, uint8_t *falls);
 

@@ -13,7 +13,7 @@
 struct writer {
   const struct btf *btf;
   char *name;
-  size_t length; /* of the whole name, written or not */
+  size_t length; /* length of the whole name, even if it does not fit */
   const unsigned char *key;
   uint32_t key_size;
 };
@@ -69,7 +69,7 @@ static void put_text(struct writer *writer, const unsigned char *at,
     writer->length = MAP_ROW_NAME_SIZE;
 }
 
-/* The typedef that says what the bytes mean: __be16, __be32. */
+/* The typedef that tells the meaning of the bytes: __be16, __be32. */
 static const char *typedef_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);
@@ -181,7 +181,7 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
   }
 }
 
-/* Writes nothing for what BTF claims outside the key. */
+/* Writes nothing for members that BTF places outside the key. */
 static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
                      int depth) {
   uint32_t resolved = id;

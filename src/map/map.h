@@ -1,11 +1,11 @@
-/* map: what did an XDP program count? Opens BPF maps of other programs, learns
- * from BTF what their keys and values are called, and reads their entries.
+/* map: reads what XDP programs count. Opens BPF maps of other programs, learns
+ * from BTF the names of their keys and values, and reads their entries.
  *
  * Knows neither collectd nor cycles, and nothing inside region/: publish.[ch]
  * alone uses percore.h, as any producer does.
  *
- * Functions that can fail return 0 or a negative errno, and write one line into
- * `why` that says what failed and, if something helps, what to do.
+ * Functions that can fail return 0 or a negative errno, and write a line to
+ * `why`: what failed and, if anything helps, what to do.
  */
 #ifndef PERCORE_MAP_MAP_H
 #define PERCORE_MAP_MAP_H
@@ -17,10 +17,10 @@
 #define MAP_WHY_SIZE 256
 #define MAP_ROW_NAME_SIZE 120 /* with NUL */
 
-/* What the kernel tells of a map. */
+/* What the kernel tells about a map. */
 struct map_info {
   uint32_t type; /* enum bpf_map_type */
-  uint32_t id;   /* never used again before the next boot */
+  uint32_t id;   /* not reused before the next boot */
   uint32_t key_size, value_size, max_entries;
   uint32_t btf_id, btf_key_type_id, btf_value_type_id; /* 0: none */
   char name[16]; /* cut to 15 bytes by the kernel */
@@ -29,7 +29,7 @@ struct map_info {
 struct map {
   int fd;
   struct map_info info;
-  uint32_t copies; /* of each value: the possible cores, or 1 */
+  uint32_t copies; /* copies of each value: one per possible core, or 1 */
   size_t stride;   /* bytes from one copy to the next */
 };
 
@@ -38,7 +38,7 @@ struct map {
  */
 int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]);
 
-/* Opens a map by its number; takes CAP_SYS_ADMIN. */
+/* Opens a map by its number, which takes CAP_SYS_ADMIN. */
 int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]);
 
 /* The lowest number above id, or 0 after the last one (or without
@@ -62,14 +62,14 @@ const char *map_type_name(uint32_t type);
  * Returns how many there are, at most size. */
 size_t map_possible_cores(int *cores, size_t size);
 
-/* Is given each entry; values holds map->copies values, map->stride bytes
+/* Receives each entry; values holds map->copies values, map->stride bytes
  * apart. Returns false to end the pass. */
 typedef bool map_entry_fn(void *context, const void *key, const void *values);
 
-/* Reads every entry once. An entry that is added or deleted meanwhile may or
- * may not be among them. While the kernel copies a bucket of a hash map, it
- * holds the bucket's lock, so do not call this more often than needed. Returns
- * 0, 1 if the pass was ended before the last entry, or a negative errno. */
+/* Reads every entry once. Entries that are added or deleted meanwhile may or
+ * may not be read. The kernel holds the lock of a hash bucket while it copies
+ * the bucket, so do not call this more often than needed. Returns 0, 1 if the
+ * pass was ended before the last entry, or a negative errno. */
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]);
 

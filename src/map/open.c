@@ -75,8 +75,8 @@ size_t map_possible_cores(int *cores, size_t size) {
  * Opening
  */
 
-/* The kernel describes programs and links by the same call, so ask first
- * whether this is a map. */
+/* The same call describes programs and links, so first find out whether this is
+ * a map. */
 static bool is_map(int fd) {
   char path[64], target[64];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -134,7 +134,7 @@ static int finish_open(struct map *map, int fd, char why[MAP_WHY_SIZE]) {
   return status;
 }
 
-/* In such a directory any user could replace the pin. */
+/* Any user could replace the pin in such a directory. */
 static bool any_user_may_replace(const char *path) {
   char folder[4096];
   snprintf(folder, sizeof(folder), "%s", path);
@@ -177,7 +177,7 @@ int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
   if (fd >= 0)
     return finish_open(map, fd, why);
   snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
-           fd == -EPERM ? "; it takes CAP_SYS_ADMIN, or give its pin" : "");
+           fd == -EPERM ? "; run as root, or give its pin instead" : "");
   return fd;
 }
 

@@ -11,7 +11,7 @@
  * The region
  */
 
-/* Few programs say the units of their counters otherwise than by name. */
+/* Most programs tell the units of their counters only by their names. */
 static const char *unit_of(const char *name) {
   static const struct {
     const char *end, *unit;
@@ -99,7 +99,7 @@ static void enter_region(struct map_publisher *publisher) {
   }
 }
 
-/* Describes the maps that are known as tables. */
+/* Makes a region in which every known map is a table. */
 static int make_region(struct map_publisher *publisher) {
   close_region(publisher);
   struct percore_table *tables = calloc(publisher->len, sizeof(*tables));

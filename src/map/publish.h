@@ -1,9 +1,9 @@
-/* publish: makes a region of BPF maps, so that all that reads regions
- * (collectd, percore top, percore dump) reads maps, too. A map is a table, its
- * entries are rows, the members of its values are fields. Uses percore.h as any
- * producer.
+/* publish: serves BPF maps as a region, so that all readers of regions
+ * (collectd, percore top, percore dump) can read them. A map becomes a table,
+ * its entries become rows, the members of its values fields. Uses percore.h
+ * like any other producer.
  *
- * One thread at a time calls these functions.
+ * Only one thread at a time may call these functions.
  */
 #ifndef PERCORE_MAP_PUBLISH_H
 #define PERCORE_MAP_PUBLISH_H
@@ -12,42 +12,39 @@
 
 #define MAP_ROWS_DEFAULT 100000
 
-/* A field that is named by its place, for maps without type information. */
+/* A field given by its offset, for maps without type information. */
 struct map_field_at {
   const char *name;
   uint32_t offset;
   uint32_t size;
 };
 
-/* How one map is read. Strings and lists are the caller's, and must live as
- * long as the publisher. */
+/* How one map is read. Strings and lists belong to the caller and must outlive
+ * the publisher. */
 struct map_table {
-  const char *path; /* its pin, or NULL: id */
+  const char *path; /* pin of the map; NULL: use id */
   uint32_t id;
-  const char *name; /* of the table, [a-z][a-z0-9]* */
-  const char
-      *object; /* an ELF file with type information, or NULL: the kernel */
-  const char *const
-      *fields; /* the only fields read; none: all. Global variables
-                  (.bss, .data) are read only if they are named
-                  here or tagged */
+  const char *name;   /* name of the table, [a-z][a-z0-9]* */
+  const char *object; /* ELF file with type information; NULL: ask the kernel */
+  const char *const *fields; /* fields to read; none: all. Global variables
+                                (.bss, .data) must be named here or tagged */
   size_t fields_len;
-  const char *const *gauges; /* fields that are gauges, whatever their types */
+  const char *const *gauges; /* fields to read as gauges, whatever their type */
   size_t gauges_len;
   const struct map_field_at *fields_at; /* instead of type information */
   size_t fields_at_len;
-  const char *const *row_names; /* of an array, by index */
+  const char *const *row_names; /* names of an array's rows, by index */
   size_t row_names_len;
   uint32_t max_rows; /* 0: MAP_ROWS_DEFAULT */
 };
 
 struct map_publisher_options {
   const char *region;      /* [a-z][a-z0-9]* */
-  const char *runtime_dir; /* as of percore_create; NULL: its default */
-  bool from_zero; /* count what entries held before the first look, too */
-  bool polled;    /* nobody but this process reads the region: no thread */
-  /* Is given a line when something goes wrong, and again only after it has
-   * changed. */
+  const char *runtime_dir; /* as in percore_create; NULL: the default */
+  bool from_zero; /* count what entries held before the first reading, too */
+  bool polled;    /* only this process reads the region: start no thread */
+  /* Receives a line when something goes wrong, and not again while the line
+   * stays the same. */
   void (*say)(void *context, const char *line);
   void *context;
 };
@@ -58,16 +55,16 @@ struct map_publisher;
 int map_publisher_open(struct map_publisher **publisher,
                        const struct map_publisher_options *options);
 
-/* Adds a map. fresh: it came since the last update, so that what it holds
- * already is counted. Returns 0, -EEXIST if there is a table of that name, or
+/* Adds a map. fresh: the map appeared since the last update, so its present
+ * values are counted. Returns 0, -EEXIST if a table has that name already, or
  * -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 
-/* Looks at every map once and adds what it counted since the last look. Maps
- * that are absent are looked for again. A map that takes long is left out now
- * and then, so that reading takes at most a fifth of the time. Returns how many
- * maps were read. */
+/* Reads every map once and adds what it counted since it was last read. Tries
+ * again to open missing maps. Skips a map for four times as long as its last
+ * reading took, so that reading takes at most a fifth of the time. Returns the
+ * number of maps read. */
 size_t map_publisher_update(struct map_publisher *publisher);
 
 void map_publisher_close(struct map_publisher *publisher);

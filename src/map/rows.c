@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENOTSUPP 524          /* the kernel's own: this map has no batches */
-#define BATCH_BYTES (1 << 20) /* of values, unless one bucket has more */
+#define ENOTSUPP                                                               \
+  524 /* internal to the kernel: the map has no batch operations */
+#define BATCH_BYTES                                                            \
+  (1 << 20) /* size of a batch, unless one bucket needs more */
 #define BATCH_BYTES_MAX (1 << 28)
 #define ONE_BY_ONE_MAX 10000
 #define MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -41,7 +43,7 @@ static int allocate(struct batch *batch, uint32_t capacity) {
   return -ENOMEM;
 }
 
-/* False if the reader has seen enough. */
+/* Returns false if the callback ended the pass. */
 static bool deliver(struct batch *batch, uint32_t entries) {
   for (uint32_t i = 0; i < entries; i++)
     if (!batch->entry(batch->context,
@@ -93,8 +95,8 @@ static int read_batches(struct batch *batch) {
  * One by one
  */
 
-/* If a key is deleted while it is the current one, the kernel begins again at
- * the first; the limit ends that. */
+/* If the current key is deleted, the kernel starts over at the first key; the
+ * limit bounds how often. */
 static int read_one_by_one(struct batch *batch) {
   const struct map *map = batch->map;
   char *next = malloc(map->info.key_size);

@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REST 4 /* times as long as reading a map took, until the next time */
-#define ROWS_OF_ZERO 1024 /* rows of larger arrays come when they count */
+#define REST 4 /* pause after reading a map, in multiples of the time it took  \
+                */
+#define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
 /* ---------------------------------------------------------------------------
@@ -24,7 +25,7 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* NULL: all is well. */
+/* NULL: nothing is wrong. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
@@ -69,7 +70,7 @@ static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* Global variables are secrets and seeds as well as counters. */
+/* Global variables may be secrets and seeds as well as counters. */
 static bool is_wanted(const struct map_source *source,
                       const struct map_field *field) {
   const struct map_table *table = &source->table;
@@ -90,9 +91,9 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   source->fields.len = kept;
   if (kept > 0)
     return 0;
-  snprintf(why, MAP_WHY_SIZE,
-           "none of its fields is read: name some with Field, or tag them "
-           "percore:counter");
+  snprintf(
+      why, MAP_WHY_SIZE,
+      "no field is read: name fields with Field, or tag them percore:counter");
   return -ENOENT;
 }
 
@@ -133,12 +134,12 @@ static void forget_entry(void *context, const struct map_entry *entry) {
   remove_row(context, entry);
 }
 
-/* The map is another one. */
+/* Another map has taken the place of this map. */
 static void forget_entries(struct map_source *source) {
   map_entries_sweep(&source->entries, ++source->pass, forget_entry, source);
 }
 
-/* The map is gone, but may come back. */
+/* The map has gone, but may come back. */
 static void remove_rows(struct map_source *source) {
   for (size_t i = 0; i < source->entries.len; i++) {
     struct map_entry *entry = &source->entries.list[i];
@@ -149,7 +150,7 @@ static void remove_rows(struct map_source *source) {
   }
 }
 
-/* Another map than at the last look. */
+/* Prepares to read a map for the first time. */
 static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   struct map_publisher *publisher = source->publisher;
   const struct map *map = &source->map;
@@ -177,7 +178,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* A map that came since the last look is fresh. */
+/* A map that appeared since the last reading is fresh. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;
@@ -200,7 +201,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   if (map_can_be_read(&map.info))
     return meet(source, why);
   snprintf(why, MAP_WHY_SIZE,
-           "maps of type %u are not read; arrays and hash maps are",
+           "maps of type %u cannot be read; arrays and hash maps can",
            map.info.type);
   forget_entries(source);
   return -ENOTSUP;
@@ -241,13 +242,13 @@ static void withhold(struct map_source *source, size_t f) {
   field->is_withheld = true;
   source->publisher->outdated = true;
   snprintf(why, sizeof(why),
-           "%s is no counter, because it falls, and is not read; configure "
-           "Gauge \"%s\" if it is one",
+           "field %s fell, so it is not a counter, and is no longer read; if "
+           "it is a gauge, set Gauge \"%s\"",
            field->name, field->name);
   say_of(source, why);
 }
 
-/* Gives the entry a row. False if there is none for it now. */
+/* Gives the entry a row. False if it can have no row now. */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key) {
   const struct map_table *table = &source->table;
@@ -271,10 +272,8 @@ static bool add_row(struct map_source *source, struct map_entry *entry,
   }
   entry->row = ROW_REFUSED;
   snprintf(why, sizeof(why),
-           fits ? "more than one of its keys is called %.64s; only one of them "
-                  "is read"
-                : "the key %.64s... is too long for the name of a row and is "
-                  "not read",
+           fits ? "several keys are named %.64s; only one of them is read"
+                : "the key %.64s... is too long to name a row, and is not read",
            name);
   say_of(source, why);
   return false;
@@ -301,7 +300,7 @@ static void add_growth(struct map_source *source, uint32_t row) {
   }
 }
 
-/* A new row shows gauges whole. */
+/* A new row starts with the whole value of its gauges. */
 static void begin_row(struct map_source *source, const uint64_t *last,
                       bool leave_out) {
   size_t fields = source->fields.len;
@@ -314,11 +313,11 @@ static void begin_row(struct map_source *source, const uint64_t *last,
 
 struct look {
   struct map_source *source;
-  size_t suspect; /* a field that is no counter, or MAP_NO_FIELD */
-  bool was_full;  /* entries that get a row now are not new */
+  size_t suspect; /* a field that is not a counter, or MAP_NO_FIELD */
+  bool was_full;  /* entries may be older than their rows */
 };
 
-/* What entries counted before the first look is left out. */
+/* Whether to leave out what a new entry holds already. */
 static bool counts_from_now(const struct look *look) {
   return !look->source->publisher->options.from_zero &&
          (!look->source->fresh || look->was_full);

@@ -1,5 +1,5 @@
-/* source: one map that is published: its fields, its entries, and the rows that
- * they have. Private to publish.c and source.c. */
+/* source: a published map: its fields, its entries and their rows. Private to
+ * publish.c and source.c. */
 #ifndef PERCORE_MAP_SOURCE_H
 #define PERCORE_MAP_SOURCE_H
 
@@ -12,25 +12,25 @@
 
 #define MAP_SAID_SIZE 512
 
-/* One map, and the table that it becomes. */
+/* A map and its table in the region. */
 struct map_source {
   struct map_table table;
   struct map_publisher *publisher;
-  struct map map; /* open only while it is read; map.info lives on */
+  struct map map; /* open only while it is read; map.info stays */
   struct btf_types types;
-  struct map_fields fields; /* those of the region's table */
+  struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
   uint64_t *growth; /* copies x fields */
   uint32_t pass;
-  bool known;           /* its fields and entries are those of map.info.id */
-  bool fresh;           /* entries that come are counted from 0 on */
-  bool full;            /* more entries than rows at the last look */
-  bool failed;          /* to open */
-  struct timespec next; /* is not read before */
+  bool known;           /* fields and entries belong to map.info.id */
+  bool fresh;           /* new entries count from 0 */
+  bool full;            /* more entries than rows at the last reading */
+  bool failed;          /* the last try to open it failed */
+  struct timespec next; /* when to read it again */
   char said[MAP_SAID_SIZE];
 
   bool in_region;
-  uint32_t number; /* of the table in the region */
+  uint32_t number; /* number of the table in the region */
   percore_core_table_t core;
   percore_owned_table_t owned;
 };
@@ -43,22 +43,24 @@ struct map_publisher {
   size_t cores_len;
   struct map_source *sources;
   size_t len;
-  bool outdated; /* the region's tables are not those of the maps */
+  bool outdated; /* the tables no longer match the maps */
   char said[MAP_SAID_SIZE];
 };
 
-/* Says a line unless it is the one that was said last; "" is silence. */
+/* Says a line, unless it equals the last line; "" only forgets the last line.
+ */
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
-/* Opens the map and, if it is another one than before, learns its fields.
- * Returns 0, or a negative errno after it has said why. */
+/* Opens the map and, if it is not the same map as before, learns its fields.
+ * Returns 0, or a negative errno after saying why. */
 int map_source_open(struct map_source *source);
 
-/* The rows that its table has room for. */
+/* The number of rows in its table. */
 uint32_t map_source_max_rows(const struct map_source *source);
 
-/* Adds what the open map counted since the last look to the rows of its table.
+/* Adds what the open map counted since the last reading to the rows of its
+ * table.
  */
 void map_source_read(struct map_source *source);
 

@@ -45,7 +45,8 @@ static void load_library(void) {
       return;
     memcpy(functions[i].function, &symbol, sizeof(symbol));
   }
-  libbpf.set_print(NULL); /* else it writes to collectd's stderr */
+  libbpf.set_print(
+      NULL); /* by default libbpf writes to stderr, collectd's here */
   library_loaded = true;
 }
 
@@ -146,7 +147,7 @@ const char *btf_tag(const struct btf *btf, uint32_t id, int member,
  * The types of a map
  */
 
-/* The kernel cuts names of maps to 15 bytes. */
+/* The kernel truncates names of maps to 15 bytes. */
 static bool is_called(const char *name, const struct map_info *info) {
   size_t length = strlen(info->name);
   return strncmp(name, info->name, length) == 0 &&
@@ -173,8 +174,8 @@ static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
   return 0;
 }
 
-/* Finds the map in an object file by its name. The map of global variables
- * is called after its section: "gtpx.bss". */
+/* Finds the map in an object file by its name. The map of global variables is
+ * named after its section: "gtpx.bss". */
 static int find_in_file(struct btf_types *types, const struct map_info *info,
                         char why[MAP_WHY_SIZE]) {
   const struct btf *btf = types->btf;

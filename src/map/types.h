@@ -1,5 +1,5 @@
-/* types: type information, by libbpf, which is loaded when it is first needed,
- * so that collectd can load the plugin on machines without it. */
+/* types: type information (BTF), read by libbpf, which is loaded on first use,
+ * so that collectd can load the plugin on machines without libbpf. */
 #ifndef PERCORE_MAP_TYPES_H
 #define PERCORE_MAP_TYPES_H
 
@@ -9,7 +9,7 @@
 
 struct btf; /* libbpf's */
 
-/* The types of a map's key and value; 0: not known. */
+/* The types of a map's key and value; 0: unknown. */
 struct btf_types {
   struct btf *btf;
   uint32_t key, value;
@@ -22,7 +22,7 @@ int btf_open(struct btf_types *types, const struct map_info *info,
              const char *file, char why[MAP_WHY_SIZE]);
 void btf_close(struct btf_types *types);
 
-/* The functions below take any id and survive BTF that lies. */
+/* The functions below accept any id, even in malformed BTF. */
 
 /* NULL if there is no such type. */
 const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
@@ -31,18 +31,18 @@ const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
 const char *btf_name(const struct btf *btf, uint32_t offset);
 
 /* The type behind typedefs, const, volatile and type tags. Sets *id to its
- * number. NULL if there is none, or too many of them. */
+ * number. NULL if there is no such type, or the chain is too long. */
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 
-/* The bytes of a type, or -1. */
+/* The size of a type in bytes, or -1. */
 long btf_size(const struct btf *btf, uint32_t id);
 
-/* The rest of the declaration tag of a type or of one of its members (-1: the
- * type itself) that begins with prefix, or NULL. */
+/* Finds the declaration tag of a type, or of one of its members (-1: the type
+ * itself), that begins with prefix. Returns the rest of the tag, or NULL. */
 const char *btf_tag(const struct btf *btf, uint32_t id, int member,
                     const char *prefix);
 
-/* What follows a type: its members, elements, variables. */
+/* The data after a type: its members, elements or variables. */
 const void *btf_tail(const struct btf_type *type);
 
 #endif

@@ -8,7 +8,7 @@
 #define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
 #define PATTERN_CHARACTERS "*?["
 
-/* Makes room for one more at the end, zeroed. NULL if out of memory. */
+/* Appends a zeroed element to the list. NULL if out of memory. */
 static void *append(void *list_pointer, size_t *len, size_t size) {
   void *list;
   memcpy(&list, list_pointer, sizeof(list));
@@ -59,7 +59,7 @@ static int read_btf(void *into, const struct config_option *option,
   return map->table.object != NULL ? 0 : -1;
 }
 
-/* The values of an option, strings for which is_valid is true. */
+/* Takes the values of an option: strings for which is_valid returns true. */
 static int read_strings(const char *const **list, size_t *len,
                         bool (*is_valid)(const char *text),
                         const struct config_option *option,
@@ -173,7 +173,8 @@ static const struct config_option map_options[] = {
  * The block
  */
 
-/* Else a misspelt option would silently read another set of fields. */
+/* If a misspelt option were ignored, other fields than intended would be read.
+ */
 static int refuse_unknown(const oconfig_item_t *block) {
   for (int i = 0; i < block->children_num; i++) {
     const struct config_option *option = map_options;
@@ -182,15 +183,15 @@ static int refuse_unknown(const oconfig_item_t *block) {
       option++;
     if (option->key != NULL)
       continue;
-    ERROR("percore: <Map> has no option %s; what is reported of its rows "
-          "(Row, Top) belongs into <Region>.",
+    ERROR("percore: <Map> has no option %s; options for the rows to report "
+          "(Row, Top) belong in <Region>.",
           block->children[i].key);
     return -1;
   }
   return 0;
 }
 
-/* The folder of the pin names the region. */
+/* The region is named after the directory of the pin. */
 static int name_region(struct map_config *map) {
   char folder[PATH_MAX], name[MAP_NAME_SIZE];
   sstrncpy(folder, map->path, sizeof(folder));
@@ -198,8 +199,8 @@ static int name_region(struct map_config *map) {
   const char *last = strrchr(folder, '/');
   if (last == NULL || !map_clean_name(name, sizeof(name), last + 1, false) ||
       !region_name_is_valid(name, false)) {
-    ERROR("percore: Map \"%s\": its directory has no name that a region can "
-          "have; give Region a name.",
+    ERROR("percore: Map \"%s\": the name of its directory is not a valid name "
+          "for a region; set Region.",
           map->path);
     return -1;
   }
@@ -236,7 +237,7 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
   bool is_pattern = strpbrk(map->path, PATTERN_CHARACTERS) != NULL;
   if (is_pattern && map->table.name != NULL) {
     ERROR("percore: Map \"%s\": a pattern can match several maps, so their "
-          "tables are called after their pins; remove Table.",
+          "tables are named after their pins; remove Table.",
           map->path);
     return -1;
   }

@@ -1,5 +1,5 @@
-/* map_config: the options of <Map>: which BPF maps become tables of which
- * regions. What is reported of them is the matter of <Region>. */
+/* map_config: the options of <Map>, which say which BPF maps become tables of
+ * which regions. <Region> decides what to report of these tables. */
 #ifndef PERCORE_PLUGIN_MAP_CONFIG_H
 #define PERCORE_PLUGIN_MAP_CONFIG_H
 
@@ -8,9 +8,9 @@
 
 /* One <Map>. */
 struct map_config {
-  char *path;             /* a pin; its last part may be a pattern */
+  char *path;             /* path of the pin; its last part may be a pattern */
   char *region;           /* [a-z][a-z0-9]* */
-  struct map_table table; /* without path; name NULL: from the pin's name */
+  struct map_table table; /* path is not set; name NULL: after the pin */
 };
 
 struct map_configs {
@@ -20,9 +20,9 @@ struct map_configs {
 
 void map_configs_free(struct map_configs *configs);
 
-/* Takes one <Map> block and has its region read (region_config_publish).
- * Returns 0, or -1 after an error that names the option, its value and what is
- * allowed. */
+/* Reads one <Map> block and adds its region to the regions to read
+ * (region_config_publish). Returns 0, or -1 after an error that names the
+ * option, its value and the allowed values. */
 int map_config_read(struct map_configs *configs, struct region_configs *regions,
                     const oconfig_item_t *block);
 

@@ -8,7 +8,9 @@
 #include <glob.h>
 
 #define NS_PER_S UINT64_C(1000000000)
-#define LEAD_NS (NS_PER_S / 20) /* from the end of reading to the multiple */
+#define LEAD_NS                                                                \
+  (NS_PER_S /                                                                  \
+   20) /* from the end of reading the maps to the multiple of the interval */
 
 /* One region: the maps of all <Map> blocks that name it. */
 struct map_region {
@@ -19,11 +21,11 @@ struct map_region {
 struct map_sampler {
   const struct map_configs *configs;
   uint64_t interval_ns;
-  uint64_t took_ns; /* the last look at all maps */
-  bool looked;      /* at least once */
+  uint64_t took_ns; /* duration of the last pass over all maps */
+  bool looked;      /* at least one pass has ended */
   struct map_region *regions;
   size_t regions_len;
-  char **paths; /* that were given to a publisher, and their tables' names */
+  char **paths; /* paths and table names given to the publisher */
   size_t paths_len;
   struct sampling_thread sampling;
 };
@@ -62,7 +64,7 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   return region->publisher;
 }
 
-/* Keeps a text for as long as the thread runs. */
+/* Keeps a copy of a text for as long as the thread runs. */
 static const char *keep(struct map_sampler *sampler, const char *text) {
   char **paths = realloc(sampler->paths,
                          (sampler->paths_len + 1) * sizeof(*sampler->paths));
@@ -91,8 +93,8 @@ static void add_map(struct map_sampler *sampler,
   table.path = keep(sampler, path);
   if (table.name == NULL) {
     if (!map_clean_name(name, sizeof(name), strrchr(path, '/') + 1, false)) {
-      WARNING("percore: map %s: a table cannot be called after it; give Table "
-              "a name.",
+      WARNING("percore: map %s: its name is not a valid name for a table; set "
+              "Table.",
               path);
       return;
     }
@@ -103,11 +105,12 @@ static void add_map(struct map_sampler *sampler,
     return;
   if (map_publisher_add(publisher, &table, sampler->looked) == -EEXIST)
     WARNING("percore: map %s is not read: region %s already has a table %s; "
-            "give this one another name with Table.",
+            "set Table to another name.",
             path, config->region, table.name);
 }
 
-/* A pattern may match pins of programs and of maps that percore cannot read. */
+/* A pattern may also match pins of programs, and of maps that percore cannot
+ * read. */
 static bool is_map(const char *path) {
   char why[MAP_WHY_SIZE];
   struct map map;

@@ -1,7 +1,7 @@
 /* map_sampler: a thread that reads the BPF maps of <Map> and publishes them as
- * regions, which region_sampler then reads like those of any other producer. It
- * ends shortly before each multiple of the plugin's interval, when the regions
- * are read. */
+ * regions, which region_sampler then reads like any other region. Each pass
+ * over the maps ends shortly before a multiple of the plugin's interval, when
+ * the regions are read. */
 #ifndef PERCORE_PLUGIN_MAP_SAMPLER_H
 #define PERCORE_PLUGIN_MAP_SAMPLER_H
 
@@ -14,7 +14,8 @@ struct map_sampler;
 int map_sampler_start(struct map_sampler **sampler,
                       const struct map_configs *configs, uint64_t interval_ns);
 
-/* Ends the regions and joins the thread. NULL is ignored. */
+/* Stops the thread, which removes its regions, and joins it. NULL is ignored.
+ */
 void map_sampler_stop(struct map_sampler *sampler);
 
 #endif

@@ -1,4 +1,4 @@
-/* notify: turns changes of the source of cores into notifications, one for each
+/* notify: sends notifications when cores change their source, one for each
  * change, however many cores it affects. */
 #ifndef PERCORE_PLUGIN_NOTIFY_H
 #define PERCORE_PLUGIN_NOTIFY_H

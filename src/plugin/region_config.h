@@ -68,9 +68,9 @@ int region_config_read(struct region_configs *configs,
  * block. Returns 0 or -1. */
 int region_config_publish(struct region_configs *configs, const char *region);
 
-/* The options for a region: its own block, else that of "*", else, if there is
- * no block at all or this plugin publishes the region, the defaults; NULL: it is
- * not to be read. */
+/* The options for a region: those of its own block, or else of the block "*".
+ * Without any block, and for regions that this plugin publishes, the defaults.
+ * NULL if the region must not be read. */
 const struct region_config *
 region_config_of(const struct region_configs *configs, const char *region);
 

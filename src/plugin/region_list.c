@@ -356,8 +356,7 @@ static void judge_directory(const struct look *look, size_t files) {
   watch->directory_told = open || files > FILES_MAX;
 }
 
-/* A directory that does not exist is no fault, because there may never be a producer.
- */
+/* A missing directory is not a fault, because there may never be a producer. */
 static void tell_unreadable(struct region_watch *watch) {
   char remedy[REGION_REMEDY_SIZE];
   const char *path = runtime_dir_of(watch);

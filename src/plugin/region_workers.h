@@ -1,5 +1,5 @@
-/* region_workers: what the built-in table `core` of a region shows: for what
- * part of its time a polling core had work, and which workers are stuck. */
+/* region_workers: reads the built-in table `core` of a region: the share of
+ * time in which a polling core had work, and which workers are stuck. */
 #ifndef PERCORE_PLUGIN_REGION_WORKERS_H
 #define PERCORE_PLUGIN_REGION_WORKERS_H
 
@@ -38,12 +38,12 @@ struct region_useful {
   bool host;
 };
 
-/* Forgets everything, because the producer is a new one. */
+/* Forgets everything, because there is a new producer. */
 void region_workers_reset(struct region_workers *workers);
 
-/* Looks at every slot and adds what it did since the last look. What a slot
- * holds at the first look counts only with `count`. `ended`: the producer is
- * gone, so nobody is stuck. Returns 0 or -ENOMEM. */
+/* Reads every slot and adds what its worker did since the last reading. What a
+ * slot holds at the first reading counts only with `count`. `ended`: the
+ * producer is gone, so nobody is stuck. Returns 0 or -ENOMEM. */
 int region_workers_look(struct region_workers *workers,
                         struct region_reader *reader, uint64_t now_ns,
                         bool count, bool ended, bool per_core,

@@ -7,8 +7,8 @@
 
 const char percore_abi_2 = 2;
 
-/* A slot block for sinks (a head, then as many cells as a row can have), and
- * what takes the place of a single copy. */
+/* A slot block for sinks (a head, then as many cells as a row can have), and a
+ * substitute for a single copy. */
 struct sink {
   struct percore_slot_head head;
   uint64_t slot_cells[PERCORE_MAX_COLUMNS];

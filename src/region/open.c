@@ -14,7 +14,7 @@ struct percore_reader {
   bool own;                         /* the region belongs to this process */
   struct region_receiver *receiver; /* at rest once there is a region */
   struct region_reader *reader;
-  struct region_tile tile; /* for one row of the table that was read last */
+  struct region_tile tile; /* holds one row of the table that was read last */
   uint64_t producer;       /* of the tile */
 };
 

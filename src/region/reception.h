@@ -5,10 +5,10 @@
 
 #include "connection.h"
 
-/* Sent over a stream socket, whose queue holds more requests than that of
- * others, with a socket for the answer. The answer is HELLO with the memory and
- * the connection, the producer's answer to a reset, or REGION_ERROR with an
- * errno or an offence. */
+/* Sent over a stream socket, whose queue holds more requests than other
+ * sockets' queues, with a socket for the answer. The answer is HELLO with the
+ * memory and the connection, the producer's answer to a reset, or REGION_ERROR
+ * with an errno or an offence. */
 struct region_request {
   uid_t uid; /* who listens */
   char path[108];

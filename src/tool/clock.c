@@ -1,5 +1,5 @@
-/* percore clock: lets the idle clock of source bpf run without a process of its
- * own. */
+/* percore clock: keeps the idle clock of source bpf running without a process.
+ */
 #include "cycles/idle_clock.h"
 #include "cycles/idle_clock_kernel.h"
 #include "tool.h"
@@ -17,12 +17,12 @@ struct clock_options {
 
 static const struct argument arguments[] = {
     ARGUMENT(struct clock_options, pin, 'p', "pin", ARGUMENT_FLAG, NULL,
-             "load the clock and pin it, unless a clock is pinned"),
+             "load the clock and pin it, unless one is pinned already"),
     ARGUMENT(struct clock_options, unpin, 'u', "unpin", ARGUMENT_FLAG, NULL,
              "remove the pinned clock"),
 };
 
-/* Cores may be without a halt for as long as they are up. */
+/* A busy core may never halt. */
 static void start_cores(const struct idle_clock_kernel *clock,
                         const struct core_set *online) {
   core_set_for_each(core, online) {

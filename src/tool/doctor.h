@@ -46,7 +46,7 @@ enum plugin_state {
   PLUGIN_REPLACED, /* the file has changed since */
 };
 
-/* The collectd that runs. */
+/* The running collectd. */
 struct collectd_facts {
   long pid; /* 0: none runs */
   unsigned uid, gid;
@@ -56,7 +56,7 @@ struct collectd_facts {
   enum plugin_state plugin;
 };
 
-/* Finds the collectd that runs. proc: "/proc", or a copy for tests. group: the
+/* Finds the running collectd. proc: "/proc", or a copy for tests. group: the
  * gid of percore, or -1. */
 void collectd_find(struct collectd_facts *facts, const char *proc, long group);
 /* Stores what one line of /proc/PID/status says. */

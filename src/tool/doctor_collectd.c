@@ -1,4 +1,4 @@
-/* The collectd that runs, as /proc shows it. */
+/* Facts about the running collectd, read from /proc. */
 #include "doctor.h"
 #include "text.h"
 

@@ -1,4 +1,4 @@
-/* From facts to findings, each with what to do about it. */
+/* Turns facts into findings, each with advice on what to do. */
 #include "doctor.h"
 
 #include <stdarg.h>

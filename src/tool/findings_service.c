@@ -1,4 +1,4 @@
-/* Findings on regions and on the collectd that runs. */
+/* Findings on regions and on the running collectd. */
 #include "doctor.h"
 #include "listing.h"
 

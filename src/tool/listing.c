@@ -55,7 +55,7 @@ static void connect_all(struct listing *listing) {
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
-    /* The next look is timed from now: if this process was delayed, the
+    /* The next check is timed from now: if this process was delayed, the
      * producers may have been delayed, too. */
     if (!waiting || look == WAIT_MS / LOOK_MS ||
         !sleep_until_ns(monotonic_ns() + LOOK_MS * UINT64_C(1000000)))

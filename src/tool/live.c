@@ -67,8 +67,8 @@ static int show_page(struct live *live) {
   FILE *page = screen_page(live->screen);
   if (page == NULL)
     return -ENOMEM;
-  /* One column and one line less than there are: a full last column makes
-   * terminals wrap, and the cursor rests below the table. */
+  /* Leaves one column and one line free: a full last column makes terminals
+   * wrap, and the cursor rests below the table. */
   struct window window = live->view;
   window.width = screen_width(live->screen) - 1;
   window.height = screen_height(live->screen) - 1;

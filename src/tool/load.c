@@ -93,7 +93,7 @@ struct sampling {
 static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
   while (true) {
     struct snapshot *snapshot;
-    if (live_follow(live)) /* what was sampled during a pause is not wanted */
+    if (live_follow(live)) /* discards samples taken during a pause */
       while ((snapshot = sampler_take(sampler)) != NULL)
         snapshot_free(snapshot);
     if (stop_requested())

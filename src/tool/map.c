@@ -1,4 +1,5 @@
-/* percore map: BPF maps of other programs, listed, or shown like a region. */
+/* percore map: lists the BPF maps of other programs, or shows a map like a
+ * region. */
 #include "json.h"
 #include "map/publish.h"
 #include "target.h"
@@ -146,7 +147,7 @@ static void say_line(void *context, const char *line) {
   say_failure(COMMAND, "%s", line);
 }
 
-/* The number of the map called so, or 0 after a message. */
+/* The number of the map with this name, or 0 after a message. */
 static uint32_t find_by_name(const char *name) {
   char why[MAP_WHY_SIZE];
   uint32_t found = 0;
@@ -206,8 +207,9 @@ static int publish(const char *word, const char *runtime_dir) {
   return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
 }
 
-/* Runs `percore top` or `percore dump` on a region of our own, in a directory
- * of its own: its name must not meet that of a producer. */
+/* Runs `percore top` or `percore dump` on a region of this process. The region
+ * has a directory of its own, so that its name cannot clash with that of a
+ * producer. */
 static int show(const struct command *command, int argc, char **argv) {
   char runtime_dir[] = "/tmp/percore-map-XXXXXX";
   if (mkdtemp(runtime_dir) == NULL)

@@ -36,8 +36,8 @@ struct rates_options {
   size_t rows;      /* how many are kept, those with the largest key */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  uint64_t bytes_most; /* of remembered cells: a region may claim far more
-                          than it has memory for */
+  uint64_t bytes_most; /* limit for remembered cells: a region may claim far
+                          more rows than it has memory for */
 };
 
 struct rates {
@@ -46,7 +46,7 @@ struct rates {
   struct rate_column *columns;
   size_t columns_len;
   int sort_column;       /* -1: by the number of the row */
-  bool sort_least;       /* the least first */
+  bool sort_least;       /* smallest first */
   bool sort_asked;       /* by the options or by rates_sort */
   double interval_s;     /* between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */

@@ -1,6 +1,6 @@
 /* percore soak: a floor of a core's load that depends on no counter of the
- * kernel. A thread of the lowest class uses all that nobody else wants, and
- * adds up the time that it did not get. */
+ * kernel. A thread of the lowest class runs whenever no other task wants the
+ * core, and adds up the time that it did not get. */
 #include "cycles/topology.h"
 #include "tool.h"
 
@@ -16,8 +16,8 @@
 #define SECONDS_DEFAULT 10.0
 #define SECONDS_MOST 600.0
 
-/* Two readings of the clock that are further apart than the nearest ones by
- * this were interrupted. */
+/* If two readings of the clock are further apart than the closest pair by this
+ * much, something else ran in between. */
 #define GAP_NS 150
 #define CALIBRATION_NS UINT64_C(20000000)
 
@@ -61,7 +61,7 @@ static int occupy(int core) {
   return status;
 }
 
-/* The nearest two readings of the clock. */
+/* The closest two readings of the clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
@@ -160,7 +160,7 @@ const struct command soak_command = {
         "prints how much of the core others took: a floor of its load that "
         "needs "
         "no counter. Meanwhile the core does not halt, so every other figure "
-        "shows it fully loaded, and whatever starts there may start some "
+        "shows it fully loaded, and other tasks may start there some "
         "microseconds later.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,

@@ -23,8 +23,8 @@ int target_connect(const char *command, const char *region,
 int target_say_why(const char *command, const char *region,
                    const struct region_reader *reader);
 
-/* Has `renew` called before each look at a region, for regions that this process
- * makes itself. */
+/* Sets a function to call before each reading of a region, for regions that
+ * this process publishes itself. */
 void target_renew_by(void (*renew)(void));
 void target_renew(void);
 
@@ -40,7 +40,8 @@ void target_name(char text[TARGET_NAME_SIZE],
 /* The table of this name, or -1. */
 int target_table(const struct region_directory *directory, const char *name);
 
-/* Says that there is no such table, and which there are. Returns TOOL_FAILURE.
+/* Says that the table does not exist, and lists the tables. Returns
+ * TOOL_FAILURE.
  */
 int target_no_table(const char *command,
                     const struct region_directory *directory, const char *name);

@@ -43,7 +43,7 @@ int say_usage(const char *command, const char *format, ...)
 /* How to get help; returns TOOL_USAGE. */
 int say_try_help(const char *command);
 
-/* Prints the version on stdout. Returns TOOL_OK or TOOL_FAILURE. */
+/* Prints the version to stdout. Returns TOOL_OK or TOOL_FAILURE. */
 int say_version(void);
 
 /* Flushes stdout. Returns 0 if everything was written, -EPIPE if the reader has

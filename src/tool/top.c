@@ -68,7 +68,8 @@ static bool is_shown(const struct top *top, uint32_t t) {
          strcmp(directory->described[t].name, top->options->table) == 0;
 }
 
-/* The field to sort by need not be in every table, but in at least one. */
+/* The field to sort by must be in at least one table, but need not be in all.
+ */
 static int open_tables(struct top *top) {
   struct top_figures *figures = &top->figures;
   bool sorted = top->options->sort == NULL;
@@ -145,8 +146,8 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* 0 or -errno. Reads a producer that has ended once more, and begins anew with
- * a successor. */
+/* 0 or -errno. Reads a producer that has ended once more, and starts over with
+ * its successor. */
 static int look(struct top *top) {
   struct top_figures *figures = &top->figures;
   struct timespec now;
@@ -279,7 +280,7 @@ const struct command top_command = {
     .summary = "show what a fast path does, live",
     .usage = "REGION [OPTION]...",
     .about = "Shows the rates of a fast path's counters, what its polling "
-             "threads do with their time, and which of them are stuck; on a "
+             "threads do with their time, and which of them are stuck: on a "
              "terminal in place (? lists the keys), otherwise one table after "
              "the other. REGION is NAME or NAME@INSTANCE. Ctrl-C ends it.",
     .arguments = ARGUMENTS(arguments),

@@ -1,4 +1,4 @@
-/* percore wake: how fast an idle core answers. */
+/* percore wake: measures how fast an idle core wakes. */
 #include "wake.h"
 
 #include "cycles/core_set.h"
@@ -38,7 +38,7 @@ static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
              "METHOD",
              "what wakes the core: bpf-timer (default), thread, passive (only "
-             "timers of others), or user (without BPF and rights)",
+             "timers of other programs), or user (without BPF or privileges)",
              .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
@@ -59,19 +59,18 @@ static const struct argument arguments[] = {
         struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
         "measure nothing: read datapoints that this command or wult wrote"),
     ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
-             "us or ns: the unit of the times in FILE, without looking at "
-             "info.yml",
+             "us or ns: the unit of times in FILE, whatever info.yml says",
              .choice = unit_choice),
     ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
              "COMPARISON",
-             "of a file take only datapoints for which it holds, such as "
+             "use only datapoints of a file that match, such as "
              "'SilentTime > 100 and ReqCState == C6'"),
     ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
-             "COMPARISON", "of a file leave out datapoints for which it holds"),
+             "COMPARISON", "leave out datapoints of a file that match"),
     ARGUMENT(struct wake_arguments, compare, 'c', "compare", ARGUMENT_FLAG,
-             NULL, "compare the datapoints of two files, which are the words"),
+             NULL, "compare the datapoints of two files"),
     ARGUMENT(struct wake_arguments, plot, 'P', "plot", ARGUMENT_TEXT, "FILE",
-             "draw the latencies into an SVG file, by gnuplot"),
+             "plot the latencies into an SVG file, with gnuplot"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
@@ -101,7 +100,7 @@ static int read_points(struct wake_points *points, const char *path,
              : say_failure(COMMAND, "%s", why);
 }
 
-/* What is asked for besides the summary. */
+/* Prints or draws what was requested besides the summary. */
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options) {
   char why[WAKE_WHY_SIZE];
@@ -172,7 +171,7 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for a while. False if it is complete, or told to stop. */
+/* Measures for a while. False if the measurement is complete or was stopped. */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
   uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -218,7 +217,7 @@ static const struct live_face face = {
     .table = table,
 };
 
-/* A live histogram on a terminal, else nothing until the end. */
+/* Shows a live histogram on a terminal; elsewhere nothing until the end. */
 static int run_measurement(struct measurement *measurement) {
   char why[WAKE_WHY_SIZE];
   if (isatty(STDOUT_FILENO) && !measurement->options->json) {
@@ -283,7 +282,7 @@ static int wake_main(int argc, char **argv) {
                       : say_usage(COMMAND, "--compare takes two files");
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
-                      : say_usage(COMMAND, "--from takes no core");
+                      : say_usage(COMMAND, "give either --from or a core");
   if (words != 1)
     return say_usage(COMMAND, "give the core to measure");
   int core = choose_core(argv[optind]);
@@ -294,12 +293,11 @@ const struct command wake_command = {
     .name = COMMAND,
     .summary = "measure how fast an idle core wakes",
     .usage = "CORE | --from FILE | --compare FILE FILE [OPTION]...",
-    .about =
-        "Arms timers on a core and measures how long after the programmed time "
-        "the core runs again, for each idle state that it was in. Interrupts "
-        "the core some hundred times a second. --from and --compare show "
-        "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
-        "measurement and shows what there is.",
+    .about = "Arms timers on a core and measures, for each idle state, how "
+             "long after the programmed time the core runs again. Interrupts "
+             "the core a few hundred times a second. --from and --compare read "
+             "datapoints of earlier measurements, including those of wult. "
+             "Ctrl-C ends a measurement and shows the datapoints so far.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
     .words_max = 2,

@@ -1,4 +1,4 @@
-/* wake: what `percore wake` shows. */
+/* wake: the output of `percore wake`. */
 #ifndef PERCORE_TOOL_WAKE_H
 #define PERCORE_TOOL_WAKE_H
 
@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* A set of datapoints and where it comes from. */
+/* A set of datapoints and its origin. */
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
@@ -17,26 +17,27 @@ struct wake_run {
   struct wake_collect_status status;
 };
 
-/* The metric to look at first: the wake latency, if there is one. */
+/* The main metric: the wake latency, if it was measured. */
 enum wake_metric wake_main_metric(const struct wake_points *points);
 
-/* Where the datapoints come from, what was dropped and why, and a row for each
- * idle state and metric. Returns 0 or -ENOMEM. */
+/* Prints the origin of the datapoints, drops and their reasons, and a row for
+ * each idle state and metric. Returns 0 or -ENOMEM. */
 int wake_write_text(FILE *out, const struct wake_run *run);
 
-/* One bar for each range of latencies, every second range twice as wide as the
- * one before the last. width: of the terminal, 0: 80. Returns 0 or -ENOMEM. */
+/* Prints a histogram with a bar for each range of latencies; every second range
+ * doubles the width. width: columns of the terminal; 0: 80. Returns 0 or
+ * -ENOMEM. */
 int wake_write_histogram(FILE *out, const struct wake_points *points,
                          int width);
 
-/* Two runs side by side, and the change of each figure. */
+/* Prints two runs side by side, and the change of each figure. */
 int wake_write_comparison(FILE *out, const struct wake_run *a,
                           const struct wake_run *b);
 
 int wake_write_json(FILE *out, const struct wake_run *run);
 
-/* Draws histogram, cumulative histogram and latency over SilentTime into an SVG
- * file, by gnuplot. Returns the exit status, having said what is wrong. */
+/* Plots histogram, cumulative histogram and latency over SilentTime into an SVG
+ * file, with gnuplot. Returns the exit status, after a message on failure. */
 int wake_plot(const char *path, const struct wake_points *points);
 
 #endif

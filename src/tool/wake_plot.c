@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define COMMAND "wake"
-#define SCATTER_MAX 20000 /* points: an SVG has an element for each */
+#define SCATTER_MAX 20000 /* points; an SVG has an element for each */
 #define CUMULATIVE 1000   /* steps */
 
 static const char head[] = "set terminal svg size 900,1200 background 'white'\n"
@@ -16,7 +16,7 @@ static const char head[] = "set terminal svg size 900,1200 background 'white'\n"
                            "set grid\n"
                            "set key off\n";
 
-/* gnuplot writes a quote within single quotes twice. */
+/* In gnuplot a quote within single quotes is doubled. */
 static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
   for (; *text != '\0'; text++) {
@@ -87,7 +87,7 @@ int wake_plot(const char *path, const struct wake_points *points) {
     free(numbers);
     return say_failure(COMMAND,
                        len > 0 ? "cannot run gnuplot: %s"
-                               : "there is nothing to plot%.0s",
+                               : "there are no datapoints to plot%.0s",
                        strerror(errno));
   }
   qsort(numbers, len, sizeof(*numbers), compare);
@@ -96,14 +96,15 @@ int wake_plot(const char *path, const struct wake_points *points) {
   put_quoted(plot, path);
   fputc('\n', plot);
   put_data(plot, points, metric, numbers, len);
-  /* Beyond, a few outliers would leave one bar for all others. */
+  /* With a longer axis, a few outliers would squeeze all others into one bar.
+   */
   put_plots(plot, metric, (double)numbers[0],
             (double)numbers[(size_t)((double)(len - 1) * 0.999)]);
   free(numbers);
   if (pclose(plot) == 0)
     return TOOL_OK;
   return say_failure(COMMAND,
-                     "gnuplot failed to draw %s; it must be installed "
-                     "and the directory writable",
+                     "gnuplot could not write %s: install gnuplot, and make "
+                     "the directory writable",
                      path);
 }

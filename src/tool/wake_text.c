@@ -57,11 +57,11 @@ static void write_head(FILE *out, const struct wake_run *run) {
               wake_drop_help(i));
   if (status->held > 0)
     fprintf(out,
-            "held back %zu: too few to tell whether interrupts are on in their "
-            "state\n",
+            "held back %zu: too few to tell whether their idle state has "
+            "interrupts on\n",
             status->held);
   if (status->overrun > 0)
-    fprintf(out, "lost %llu: they came faster than they were read\n",
+    fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
   if (status->usage > 0 && status->idles > 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld\n",

@@ -7,14 +7,14 @@ static const struct {
   const char *name, *help;
 } reasons[WAKE_DROPS] = {
     [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired"},
-    [WAKE_DROP_EARLY] = {"early", "the timer ran before it was due"},
+    [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},
     [WAKE_DROP_LOST] = {"lost", "no end of the idle state was seen"},
-    [WAKE_DROP_NO_INTERRUPT] = {"no_interrupt",
-                                "no interrupt was seen before the timer ran"},
-    [WAKE_DROP_ORDER] = {"order", "the times are in no possible order"},
+    [WAKE_DROP_NO_INTERRUPT] =
+        {"no_interrupt", "no interrupt was seen before the timer expired"},
+    [WAKE_DROP_ORDER] = {"order", "its times are in an impossible order"},
     [WAKE_DROP_MINORITY] = {"minority",
-                            "interrupts were on where they mostly are off, or "
-                            "off where they mostly are on"},
+                            "interrupts were on in an idle state that mostly "
+                            "has them off, or the reverse"},
 };
 
 const char *wake_drop_name(int reason) { return reasons[reason].name; }
@@ -40,7 +40,7 @@ static int settle(struct wake_classifier *classifier,
   return 0;
 }
 
-/* Lets go of what is held back for a state that is clear now. */
+/* Settles the datapoints that were held back for a state that is now clear. */
 static int release(struct wake_classifier *classifier, int state,
                    enum verdict verdict) {
   struct wake_points *held = &classifier->held;

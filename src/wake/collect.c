@@ -23,10 +23,10 @@
 #endif
 
 #define CPUIDLE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s"
-#define TIMER_ABS 1 /* flags of bpf_timer_start, of newer headers */
+#define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
 #define TIMER_CPU_PIN 2
 #define LINKS 5
-#define WAITS 4096    /* of the thread, kept for a reader that is late */
+#define WAITS 4096    /* waits of the thread kept for a late reader */
 #define MATCH_NS 1000 /* the kernel's LTime is later by the timer slack */
 #define NS_PER_S UINT64_C(1000000000)
 
@@ -39,8 +39,9 @@ struct wake_collect {
   struct wake_collect_options options;
   struct wake_points points;
   struct wake_classifier classifier;
-  struct wake_probe *probe; /* shared with the programs; NULL: WAKE_USER */
-  uint64_t tail;            /* events taken */
+  struct wake_probe
+      *probe;    /* shared with the BPF programs; NULL for WAKE_USER */
+  uint64_t tail; /* events taken */
   uint64_t overrun;
   int links[LINKS];
   int states[WAKE_STATES_MAX]; /* numbers in points.states */
@@ -52,7 +53,7 @@ struct wake_collect {
   bool has_thread;
   pthread_t thread;
   atomic_bool stop;
-  _Atomic uint64_t waits_len; /* of the thread */
+  _Atomic uint64_t waits_len; /* waits that the thread has finished */
   struct wait waits[WAITS];
   uint64_t waits_taken;
 };
@@ -95,7 +96,7 @@ static int64_t usage_of(int core) {
   return usage;
 }
 
-/* Without a driver the kernel has one way to be idle. */
+/* Without a driver the kernel has a single idle state. */
 static void learn_states(struct wake_collect *collect) {
   char name[WAKE_STATE_NAME_SIZE];
   struct wake_points *points = &collect->points;
@@ -110,10 +111,10 @@ static void learn_states(struct wake_collect *collect) {
 }
 
 /* ---------------------------------------------------------------------------
- * The thread that waits
+ * The waiting thread
  */
 
-/* Any thread of ours: no signal of its host ends its sleep. */
+/* Prepares the waiting thread. */
 static void begin_thread(const struct wake_collect *collect) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -130,7 +131,8 @@ static void sleep_until(uint64_t ns) {
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 }
 
-/* The probe learns our timer when it is started, so it may be armed before. */
+/* The probe learns our timer when the timer starts, so is_armed may be set
+ * before. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;
@@ -171,7 +173,7 @@ static int start_thread(struct wake_collect *collect) {
   return -status;
 }
 
-/* The wait that ended an event, or NAN. Waits are in the order of events. */
+/* The UserLatency of an event, or NAN. Waits are in the order of events. */
 static float user_us(struct wake_collect *collect, uint64_t ltime) {
   uint64_t len = atomic_load(&collect->waits_len);
   if (len > WAITS && collect->waits_taken < len - WAITS)
@@ -227,8 +229,9 @@ static int attach_all(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   return 0;
 }
 
-/* Starts the BPF timer on the core. Kernels before 6.7 cannot pin it, but it
- * stays where it was started; those before 6.4 arm it by distance alone. */
+/* Starts the BPF timer on the core. Kernels before 6.7 cannot pin the timer,
+ * but it stays on the core where it was started. Kernels before 6.4 accept only
+ * relative times. */
 static int start_timer(struct wake_collect *collect) {
   static const uint32_t flags[] = {TIMER_ABS | TIMER_CPU_PIN, TIMER_ABS, 0};
   cpu_set_t before, core;
@@ -332,7 +335,8 @@ int wake_collect_open(struct wake_collect **result,
   return 0;
 }
 
-/* Of the thread alone: no idle state is known. */
+/* WAKE_USER: the thread's waits are the only datapoints; their idle state is
+ * unknown. */
 static int take_waits(struct wake_collect *collect) {
   uint64_t len = atomic_load(&collect->waits_len);
   int status = 0;

@@ -26,10 +26,10 @@ struct reading {
   const struct wake_csv_options *options;
   double us_per_unit;
   char line[LINE_MAX_BYTES];
-  size_t number; /* of the line */
+  size_t number; /* number of the line */
   char *values[COLUMNS_MAX];
   size_t columns;
-  int known[KNOWN]; /* column, or NO_COLUMN */
+  int known[KNOWN]; /* position of each known column, or NO_COLUMN */
   int include[WAKE_COMPARISONS_MAX],
       exclude[WAKE_COMPARISONS_MAX]; /* columns */
   char *why;
@@ -51,7 +51,7 @@ __attribute__((format(printf, 2, 3))) static int fail(struct reading *reading,
  * Lines
  */
 
-/* 1: a line is there; 0: the end. */
+/* Reads a line. Returns 1, or 0 at the end of the file. */
 static int next_line(struct reading *reading) {
   size_t length = 0;
   int c;
@@ -60,7 +60,7 @@ static int next_line(struct reading *reading) {
     if (c == '\0')
       return fail(reading, "binary data: a NUL byte");
     if (length + 1 == sizeof(reading->line))
-      return fail(reading, "a line of more than %d bytes is no datapoint",
+      return fail(reading, "a line is longer than %d bytes",
                   LINE_MAX_BYTES - 1);
     reading->line[length++] = (char)c;
   }
@@ -72,7 +72,7 @@ static int next_line(struct reading *reading) {
   return c != EOF || length > 0;
 }
 
-/* Cuts the line at its commas. Returns how many values it has, at most one more
+/* Cuts the line at its commas. Returns the number of values, at most one more
  * than fit. */
 static size_t split(struct reading *reading) {
   size_t len = 0;
@@ -102,12 +102,12 @@ static int find_columns(struct reading *reading) {
   for (size_t i = 0; i < reading->columns; i++) {
     const char *name = reading->values[i];
     if (!is_printable(name))
-      return fail(reading, "the names of its columns are no text");
+      return fail(reading, "the names of its columns are not text");
     for (int known = 0; known < KNOWN; known++) {
       if (strcmp(name, known_name(known)) != 0)
         continue;
       if (reading->known[known] != NO_COLUMN)
-        return fail(reading, "two columns are called %s", name);
+        return fail(reading, "two columns are named %s", name);
       reading->known[known] = (int)i;
     }
   }
@@ -161,7 +161,7 @@ static const char *value_of(const struct reading *reading, int known) {
   return column == NO_COLUMN ? NULL : reading->values[column];
 }
 
-/* NAN where there is no value. */
+/* NAN if the line has no such value. */
 static int read_us(struct reading *reading, int known, float *us) {
   const char *text = value_of(reading, known);
   *us = NAN;
@@ -170,7 +170,7 @@ static int read_us(struct reading *reading, int known, float *us) {
   char *end;
   float value = strtof(text, &end);
   if (*end != '\0' || !isfinite(value))
-    return fail(reading, "%s is '%.40s', which is no number", known_name(known),
+    return fail(reading, "%s is '%.40s', not a number", known_name(known),
                 is_printable(text) ? text : "(binary)");
   *us = (float)((double)value * reading->us_per_unit);
   return 0;
@@ -196,7 +196,7 @@ static int read_state(struct reading *reading, struct wake_points *points,
   if (text == NULL || text[0] == '\0')
     text = "unknown";
   if (!is_printable(text))
-    return fail(reading, "ReqCState is no text");
+    return fail(reading, "ReqCState is not text");
   int state = wake_points_state(points, text, strlen(text));
   if (state < 0)
     return fail(reading,
@@ -266,7 +266,7 @@ static bool read_version(FILE *file, char *version, size_t size) {
   return false;
 }
 
-/* The files of 2020 and before hold integers in nanoseconds. */
+/* Files from 2020 and before contain integers in nanoseconds. */
 static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
   char info[4096], version[32] = "";
   path_beside(info, sizeof(info), path, "info.yml");
@@ -276,13 +276,14 @@ static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
     fclose(file);
   if (known && strcmp(version, WAKE_FORMAT_VERSION) == 0)
     return 0;
-  snprintf(why, WAKE_WHY_SIZE,
-           known
-               ? "%.200s: its format_version is %s, and %s is known; give the "
-                 "unit of its times with --unit us or --unit ns"
-               : "%.200s: no format_version%s%s; give the unit of the file's "
-                 "times with --unit us or --unit ns",
-           info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
+  snprintf(
+      why, WAKE_WHY_SIZE,
+      known
+          ? "%.200s: format_version %s is unknown, only %s is known; give the "
+            "unit of its times with --unit us or --unit ns"
+          : "%.200s: no format_version%s%s; give the unit of the file's "
+            "times with --unit us or --unit ns",
+      info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
   return -EPROTO;
 }
 

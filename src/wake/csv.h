@@ -4,21 +4,22 @@
 
 #include "filter.h"
 
-/* Of the files that wult calls format 1.3: microseconds. */
+/* The format_version of wult's files with times in microseconds. */
 #define WAKE_FORMAT_VERSION "1.3"
 
 struct wake_csv_options {
   const struct wake_filter *include; /* NULL: all */
   const struct wake_filter *exclude; /* NULL: none */
-  double us_per_unit; /* 0: as info.yml says, which must lie beside the file */
+  double
+      us_per_unit; /* 0: as given by info.yml, which must be beside the file */
 };
 
 /* Adds the datapoints of a file, or of datapoints.csv in a directory. Columns
- * are found by their names: WakeLatency, IntrLatency and UserLatency, of which
- * there must be one; SilentTime, LDist, IntrOff, ReqCState. Values of other
- * columns are not looked at, but for filters. Datapoints that a filter leaves
- * out are not added. Returns 0 or a negative errno; `why` names the file, the
- * line and the column. */
+ * are found by their names: SilentTime, LDist, IntrOff, ReqCState, and at least
+ * one of WakeLatency, IntrLatency and UserLatency. Only filters use other
+ * columns. Adds the datapoints for which `include` holds and `exclude` does
+ * not. Returns 0 or a negative errno; `why` names the file, the line and the
+ * column. */
 int wake_csv_read(struct wake_points *points, const char *path,
                   const struct wake_csv_options *options,
                   char why[WAKE_WHY_SIZE]);

@@ -11,7 +11,7 @@ static const struct {
   const char *text;
   enum wake_operator comparison;
 } operators[] = {
-    /* the longer ones first */
+    /* longer operators first */
     {"==", WAKE_EQUAL},         {"!=", WAKE_NOT_EQUAL},
     {"<=", WAKE_LESS_OR_EQUAL}, {">=", WAKE_GREATER_OR_EQUAL},
     {"<", WAKE_LESS},           {">", WAKE_GREATER},

@@ -1,24 +1,25 @@
-/* probe: what the BPF programs and this process share by mmap. */
+/* probe: the memory that the BPF programs and this process share by mmap. */
 #ifndef PERCORE_WAKE_PROBE_H
 #define PERCORE_WAKE_PROBE_H
 
 #include "steps.h"
 
-#define WAKE_EVENTS 2048 /* kept for a reader that is late */
+#define WAKE_EVENTS 2048 /* events kept for a late reader */
 
-/* Offset of the expiry in the kernel's struct hrtimer, on 64-bit machines: it
- * begins with a timerqueue_node, that is an rb_node of three words. */
+/* Offset of the expiry in the kernel's struct hrtimer, on 64-bit machines: the
+ * struct begins with a timerqueue_node, which begins with an rb_node of three
+ * words. */
 #define WAKE_HRTIMER_EXPIRES 24
 
 struct wake_probe {
   /* Set by this process before the programs run. */
   uint32_t core;
-  uint32_t thread;      /* that waits; 0: the BPF timer, or passive */
-  uint32_t timer_flags; /* of bpf_timer_start */
+  uint32_t thread;      /* the waiting thread; 0: BPF timer, or passive */
+  uint32_t timer_flags; /* flags of bpf_timer_start */
   uint32_t stop;
   uint64_t distance_min, distance_max; /* ns from arming to LTime */
   uint64_t pause;                      /* ns between two events; 0: none */
-  /* The programs' own. */
+  /* Used by the programs only. */
   uint32_t is_arming, is_paused;
   uint64_t armed;
   struct wake_steps steps;

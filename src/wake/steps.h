@@ -1,11 +1,12 @@
-/* steps: from events on one core to a datapoint. The BPF program and the unit
- * tests share these functions; events of one core never interrupt one another.
+/* steps: turns the events on one core into datapoints. The BPF programs and the
+ * unit tests share these functions. Events of one core never interrupt one
+ * another.
  *
  * With interrupts off, idle ends before the interrupt is taken:
  *
  *   idle (TBI)  LTime  wake (TAI)  interrupt (TIntr)  timer expires
  *
- * and with interrupts on the interrupt comes first:
+ * With interrupts on, the interrupt comes first:
  *
  *   idle (TBI)  LTime  interrupt (TIntr)  timer expires  wake (TAI)
  */
@@ -21,10 +22,11 @@ typedef __u32 uint32_t;
 #include <stdint.h>
 #endif
 
-/* Why an expiry became no datapoint. */
+/* Why an expired timer gave no datapoint. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
-  WAKE_DROP_EARLY, /* the timer expired before LTime: its layout is unknown */
+  WAKE_DROP_EARLY, /* expired before LTime or over 1 s after: struct hrtimer has
+                      another layout */
   WAKE_DROP_LOST,  /* no end of the idle state was seen */
   WAKE_DROP_NO_INTERRUPT, /* no entry of the interrupt was seen */
   WAKE_DROPS_BY_STEPS
@@ -40,18 +42,19 @@ struct wake_event {
 struct wake_steps {
   uint64_t tbi, tai, tintr; /* 0: not seen since idle began */
   uint32_t state;
-  uint32_t is_passive; /* takes any timer; of those that one interrupt expires,
-                          the first */
-  uint64_t timer;      /* address of ours; 0: not known */
-  uint64_t distance;   /* of the event that is armed */
-  uint32_t is_armed;   /* else an expiry of our timer is a pause */
+  uint32_t is_passive; /* uses any timer; if an interrupt expires several, the
+                          earliest */
+  uint64_t timer;      /* address of our timer; 0: unknown */
+  uint64_t distance;   /* distance of the armed event */
+  uint32_t is_armed;   /* if not, our timer only ends a pause */
   uint32_t is_pending; /* `event` waits for TAI, or for an earlier LTime */
   struct wake_event event;
   uint64_t idles; /* idle states entered */
   uint64_t drops[WAKE_DROPS_BY_STEPS];
 };
 
-/* Each of these functions returns true if steps->event is a datapoint now. */
+/* Each of these functions returns true if it completed a datapoint,
+ * steps->event. */
 
 static inline bool wake_on_idle(struct wake_steps *steps, uint64_t now,
                                 uint32_t state) {

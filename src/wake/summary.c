@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#define BEYOND 10 /* datapoints above a percentile */
+#define BEYOND 10 /* datapoints needed above a percentile */
 
 const double wake_percentiles[WAKE_PERCENTILES] = {99, 99.9, 99.99, 99.999};
 
@@ -13,7 +13,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Linear interpolation between the two closest ranks, as by numpy and pandas.
+/* Linear interpolation between the two closest ranks, as in numpy and pandas.
  */
 static double quantile(const float *sorted, size_t len, double fraction) {
   double position = fraction * (double)(len - 1);

@@ -1,5 +1,5 @@
-/* Measures how fast one core wakes: see steps.h. The programs run on every core
- * and leave at once on all but the measured one. */
+/* Measures how fast one core wakes: see steps.h. The programs run on every
+ * core, but return at once on all but the measured core. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -37,7 +37,8 @@ static __always_inline struct wake_probe *probe_of_this_core(void) {
 static __always_inline void publish(struct wake_probe *probe) {
   __u64 head = probe->head;
   probe->events[head % WAKE_EVENTS] = probe->steps.event;
-  __sync_fetch_and_add(&probe->head, 1); /* orders the event before it */
+  __sync_fetch_and_add(&probe->head,
+                       1); /* a full barrier: the event is written first */
 }
 
 SEC("raw_tp/cpu_idle")
@@ -63,8 +64,8 @@ int wake_interrupt(void *context) {
   return 0;
 }
 
-/* Learns which timer is ours: that which arming starts, or that of the thread
- * that waits. */
+/* Learns which timer is ours: the timer started while arming, or by the waiting
+ * thread. */
 SEC("raw_tp/hrtimer_start")
 int wake_start(struct bpf_raw_tracepoint_args *args) {
   struct wake_probe *probe = probe_of_this_core();
@@ -116,7 +117,7 @@ static int on_timer(void *map, __u32 *key, struct timer *timer) {
   return 0;
 }
 
-/* Is run on the measured core. */
+/* BPF_PROG_TEST_RUN runs it on the measured core. */
 SEC("syscall")
 int wake_begin(void *context) {
   (void)context;

@@ -1,8 +1,8 @@
-/* wake: how fast does an idle core wake? Datapoints of delayed events, their
- * statistics, and the CSV files in which they are kept.
+/* wake: measures how fast an idle core wakes: datapoints of delayed events,
+ * their statistics, and CSV files of them.
  *
  * Knows neither collectd nor regions, maps or cycles. Functions that can fail
- * return 0 or a negative errno and write one line into `why`.
+ * return 0 or a negative errno and write a line to `why`.
  *
  * The names are those of wult (https://github.com/intel/wult):
  *
@@ -11,9 +11,9 @@
  *                core is known to run
  *   TIntr        entry of the interrupt that ended the idle state
  *   SilentTime   LTime - TBI
- *   WakeLatency  TAI - LTime, where interrupts are off in the idle state
+ *   WakeLatency  TAI - LTime, if interrupts are off in the idle state
  *   IntrLatency  TIntr - LTime
- *   UserLatency  from LTime to the thread that waited
+ *   UserLatency  from LTime until the waiting thread runs
  */
 #ifndef PERCORE_WAKE_WAKE_H
 #define PERCORE_WAKE_WAKE_H
@@ -26,7 +26,7 @@
 #define WAKE_STATES_MAX 32
 #define WAKE_STATE_NAME_SIZE 32
 
-/* What is measured of each datapoint; microseconds. */
+/* The metrics of a datapoint, in microseconds. */
 enum wake_metric {
   WAKE_LATENCY,
   WAKE_INTR_LATENCY,
@@ -40,9 +40,9 @@ const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
   float us[WAKE_METRICS]; /* NAN: not measured */
-  float distance_us;      /* LDist: from arming to LTime; NAN: not known */
+  float distance_us;      /* LDist: from arming to LTime; NAN: unknown */
   uint8_t state;          /* number in wake_points.states */
-  bool interrupts_off;    /* in the idle state */
+  bool interrupts_off;    /* interrupts are off in the idle state */
 };
 
 struct wake_points {
@@ -55,8 +55,8 @@ struct wake_points {
 /* Returns 0 or -ENOMEM. */
 int wake_points_add(struct wake_points *points, const struct wake_point *point);
 
-/* The number of the state of that name, added if it is new; -1 if there are too
- * many, or if the name is too long. */
+/* The number of the state with this name, which is added if it is new. Returns
+ * -1 if there are too many states or the name is too long. */
 int wake_points_state(struct wake_points *points, const char *name,
                       size_t length);
 
