@@ -32,6 +32,7 @@ struct map_table {
                   (.bss, .data) are read only if they are named
                   here or tagged */
   size_t fields_len;
+  bool has_all_names; /* say what fields and gauges name and the map lacks */
   const char *const *gauges; /* fields that are gauges, whatever their types */
   size_t gauges_len;
   const struct map_field_at *fields_at; /* instead of type information */
@@ -49,6 +50,8 @@ struct map_publisher_options {
   /* Is given a line when something goes wrong, and again only after it has
    * changed. */
   void (*say)(void *context, const char *line);
+  /* May be NULL. True ends a look before the last entry. */
+  bool (*must_end)(void *context);
   void *context;
 };
 

@@ -25,12 +25,14 @@ struct map_source {
   bool known;           /* its fields and entries are those of map.info.id */
   bool fresh;           /* entries that come are counted from 0 on */
   bool full;            /* more entries than rows at the last look */
+  bool refused[2];      /* said that a name was too long, not its key's own */
   bool failed;          /* to open */
   struct timespec next; /* is not read before */
   char said[MAP_SAID_SIZE];
 
   bool in_region;
   uint32_t number; /* of the table in the region */
+  uint32_t room;   /* rows of that table */
   percore_core_table_t core;
   percore_owned_table_t owned;
 };
@@ -55,7 +57,10 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
  * Returns 0, or a negative errno after it has said why. */
 int map_source_open(struct map_source *source);
 
-/* The rows that its table has room for. */
+/* False if all of its fields are withheld, so that it has no table. */
+bool map_source_has_fields(const struct map_source *source);
+
+/* The rows that its table should have room for. */
 uint32_t map_source_max_rows(const struct map_source *source);
 
 /* Adds what the open map counted since the last look to the rows of its table.

@@ -8,7 +8,8 @@
 
 /* One <Map>. */
 struct map_config {
-  char *path;             /* a pin; its last part may be a pattern */
+  char *path; /* a pin; its last part may be a pattern */
+  bool is_pattern;
   char *region;           /* [a-z][a-z0-9]* */
   struct map_table table; /* without path; name NULL: from the pin's name */
 };
