@@ -160,6 +160,8 @@ int map_publisher_open(struct map_publisher **publisher_out,
     return -ENOMEM;
   }
   publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
+  if (publisher->cores_len == 0) /* /sys is not mounted: core 0 alone */
+    publisher->cores_len = 1;
   return 0;
 }
 
