@@ -9,6 +9,7 @@ EXTRA_DIST += \
 	contrib/debian \
 	contrib/demo \
 	contrib/demo-backends \
+	contrib/demo-xdp \
 	contrib/setup.sh \
 	contrib/systemd \
 	tests/backends

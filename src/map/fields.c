@@ -1,5 +1,7 @@
 #include "fields.h"
 
+#include "base/utf8.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -97,7 +99,8 @@ static void take(struct walk *walk, const struct place *place,
   };
   const char *name = place->name[0] != '\0' ? place->name : "value";
   if (place->help != NULL)
-    snprintf(field->help, sizeof(field->help), "%s", place->help);
+    utf8_clean(field->help, sizeof(field->help), place->help,
+               strlen(place->help), "_", "");
   if (map_clean_name(field->name, sizeof(field->name), name, true))
     walk->len++;
 }

@@ -112,7 +112,8 @@ static void put_enum(struct writer *writer, const struct btf_type *type,
   const struct btf_enum *enumerators = btf_tail(type);
   for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info) && type->size == 4; i++)
     if ((uint32_t)enumerators[i].val == value) {
-      put(writer, "%s", btf_name(writer->btf, enumerators[i].name_off));
+      const char *name = btf_name(writer->btf, enumerators[i].name_off);
+      put_text(writer, (const unsigned char *)name, (uint32_t)strlen(name));
       return;
     }
   put(writer, "%" PRIu64, value);

@@ -109,26 +109,23 @@ static int make_region(struct map_publisher *publisher) {
   bool failed = false;
   for (size_t i = 0; i < publisher->len; i++) {
     struct map_source *source = &publisher->sources[i];
-    if (!source->known)
+    if (!source->known || !map_source_has_fields(source))
       continue;
     uint32_t fields_len;
     struct percore_field *fields = region_fields(source, &fields_len);
     failed |= fields == NULL;
-    if (fields_len == 0) {
-      free(fields);
-      continue;
-    }
     bool per_cpu = map_is_per_cpu(&source->map.info);
     source->core = (percore_core_table_t){0};
     source->in_region = true;
     source->number = len;
-    tables[len++] = (struct percore_table){
-        .name = source->table.name,
-        .storage = per_cpu ? PERCORE_PER_CORE : PERCORE_OWNED,
-        .fields = fields,
-        .field_count = fields_len,
-        .max_rows = map_source_max_rows(source),
-        .row_name_size = MAP_ROW_NAME_SIZE};
+    source->room = map_source_max_rows(source);
+    tables[len++] = (struct percore_table){.name = source->table.name,
+                                           .storage = per_cpu ? PERCORE_PER_CORE
+                                                              : PERCORE_OWNED,
+                                           .fields = fields,
+                                           .field_count = fields_len,
+                                           .max_rows = source->room,
+                                           .row_name_size = MAP_ROW_NAME_SIZE};
   }
   int status = failed ? -ENOMEM : 0;
   if (!failed && len > 0)
@@ -138,6 +135,8 @@ static int make_region(struct map_publisher *publisher) {
   free(tables);
   if (status == 0 && len > 0)
     enter_region(publisher);
+  for (size_t i = 0; i < publisher->len && status != 0; i++)
+    publisher->sources[i].in_region = false;
   publisher->outdated = status != 0;
   return status;
 }
@@ -161,6 +160,8 @@ int map_publisher_open(struct map_publisher **publisher_out,
     return -ENOMEM;
   }
   publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
+  if (publisher->cores_len == 0) /* /sys is not mounted: core 0 alone */
+    publisher->cores_len = 1;
   return 0;
 }
 

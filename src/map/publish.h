@@ -29,6 +29,7 @@ struct map_table {
   const char *const *fields; /* fields to read; none: all. Global variables
                                 (.bss, .data) must be named here or tagged */
   size_t fields_len;
+  bool has_all_names; /* report names in fields and gauges that the map lacks */
   const char *const *gauges; /* fields to read as gauges, whatever their type */
   size_t gauges_len;
   const struct map_field_at *fields_at; /* instead of type information */
@@ -46,6 +47,8 @@ struct map_publisher_options {
   /* Receives a line when something goes wrong, and not again while the line
    * stays the same. */
   void (*say)(void *context, const char *line);
+  /* May be NULL. True ends a look before the last entry. */
+  bool (*must_end)(void *context);
   void *context;
 };
 

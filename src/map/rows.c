@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ENOTSUPP                                                               \
-  524 /* internal to the kernel: the map has no batch operations */
+/* Internal to the kernel: the map has no batch operations. */
+#define ENOTSUPP 524
 #define BATCH_BYTES                                                            \
   (1 << 20) /* size of a batch, unless one bucket needs more */
 #define BATCH_BYTES_MAX (1 << 28)
@@ -126,7 +126,8 @@ static int read_one_by_one(struct batch *batch) {
 int map_read(const struct map *map, map_entry_fn *entry, void *context,
              char why[MAP_WHY_SIZE]) {
   struct batch batch = {.map = map, .entry = entry, .context = context};
-  size_t capacity = MAX(BATCH_BYTES / values_size(map), (size_t)64);
+  size_t entry_size = map->info.key_size + values_size(map);
+  size_t capacity = MAX(BATCH_BYTES / entry_size, (size_t)1);
   int status = allocate(&batch, (uint32_t)MIN(capacity, map->info.max_entries));
   if (status == 0)
     status = read_batches(&batch);

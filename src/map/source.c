@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define REST 4 /* pause after reading a map, in multiples of the time it took  \
-                */
+#define REST                                                                   \
+  4 /* pause after reading a map, in multiples of the time it took             \
+     */
 #define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
@@ -79,9 +80,29 @@ static bool is_wanted(const struct map_source *source,
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
+/* A name that is misspelt reads nothing. */
+static void check_names(const struct map_fields *fields, const char *option,
+                        const char *const *names, size_t len,
+                        char why[MAP_WHY_SIZE]) {
+  for (size_t i = 0; i < len; i++) {
+    size_t f = 0;
+    while (f < fields->len && strcmp(fields->list[f].name, names[i]) != 0)
+      f++;
+    if (f == fields->len)
+      snprintf(why, MAP_WHY_SIZE, "it has no field %s; correct %s", names[i],
+               option);
+  }
+}
+
 static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   size_t kept = 0;
+  if (table->has_all_names) {
+    check_names(&source->fields, "Field", table->fields, table->fields_len,
+                why);
+    check_names(&source->fields, "Gauge", table->gauges, table->gauges_len,
+                why);
+  }
   for (size_t i = 0; i < source->fields.len; i++) {
     struct map_field *field = &source->fields.list[i];
     field->is_gauge |= is_among(field->name, table->gauges, table->gauges_len);
@@ -160,6 +181,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   source->fields = (struct map_fields){0};
   int status = learn_fields(source, why);
   bool same = status == 0 && same_fields(&before, &source->fields) &&
+              map_source_max_rows(source) <= source->room &&
               was_per_cpu == map_is_per_cpu(&map->info);
   map_fields_free(&before);
   if (status != 0)
@@ -175,6 +197,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   }
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
+  memset(source->refused, 0, sizeof(source->refused));
   return 0;
 }
 
@@ -193,7 +216,8 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   bool same = known && map.info.id == source->map.info.id;
   source->map = map;
   if (same) {
-    source->publisher->outdated |= !source->in_region;
+    source->publisher->outdated |=
+        !source->in_region && map_source_has_fields(source);
     return 0;
   }
   source->fresh |= known;
@@ -221,6 +245,13 @@ int map_source_open(struct map_source *source) {
 /* ---------------------------------------------------------------------------
  * Reading a map
  */
+
+bool map_source_has_fields(const struct map_source *source) {
+  for (size_t f = 0; f < source->fields.len; f++)
+    if (!source->fields.list[f].is_withheld)
+      return true;
+  return false;
+}
 
 uint32_t map_source_max_rows(const struct map_source *source) {
   uint32_t wanted =
@@ -271,9 +302,15 @@ static bool add_row(struct map_source *source, struct map_entry *entry,
     return false;
   }
   entry->row = ROW_REFUSED;
+  if (source->refused[fits])
+    return false;
+  source->refused[fits] = true;
   snprintf(why, sizeof(why),
-           fits ? "several keys are named %.64s; only one of them is read"
-                : "the key %.64s... is too long to name a row, and is not read",
+           fits
+               ? "several keys are named %.64s; only one of them is read, and "
+                 "likewise of other equal names"
+               : "the key %.64s... is too long to name a row; such entries are "
+                 "not read",
            name);
   say_of(source, why);
   return false;
@@ -317,6 +354,11 @@ struct look {
   bool was_full;  /* entries may be older than their rows */
 };
 
+static bool must_end(const struct map_publisher *publisher) {
+  const struct map_publisher_options *options = &publisher->options;
+  return options->must_end != NULL && options->must_end(options->context);
+}
+
 /* Whether to leave out what a new entry holds already. */
 static bool counts_from_now(const struct look *look) {
   return !look->source->publisher->options.from_zero &&
@@ -327,6 +369,8 @@ static bool read_entry(void *context, const void *key, const void *values) {
   struct look *look = context;
   struct map_source *source = look->source;
   const struct map *map = &source->map;
+  if (must_end(source->publisher))
+    return false;
   long number = map_entries_find(&source->entries, key);
   bool new_entry = number < 0;
   if (new_entry) {
@@ -389,7 +433,7 @@ void map_source_read(struct map_source *source) {
     if (!map_is_array(&source->map.info))
       map_entries_sweep(&source->entries, source->pass, forget_entry, source);
     source->fresh = true;
-  } else if (status > 0) {
+  } else if (status > 0 && !must_end(source->publisher)) {
     snprintf(why, sizeof(why), "it has too many entries to read one by one");
   }
   if (look.suspect != MAP_NO_FIELD)

@@ -25,12 +25,14 @@ struct map_source {
   bool known;           /* fields and entries belong to map.info.id */
   bool fresh;           /* new entries count from 0 */
   bool full;            /* more entries than rows at the last reading */
+  bool refused[2];      /* reported that a name is too long; that names clash */
   bool failed;          /* the last try to open it failed */
   struct timespec next; /* when to read it again */
   char said[MAP_SAID_SIZE];
 
   bool in_region;
   uint32_t number; /* number of the table in the region */
+  uint32_t room;   /* rows of that table */
   percore_core_table_t core;
   percore_owned_table_t owned;
 };
@@ -56,7 +58,10 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
  * Returns 0, or a negative errno after saying why. */
 int map_source_open(struct map_source *source);
 
-/* The number of rows in its table. */
+/* False if all of its fields are withheld, so that it has no table. */
+bool map_source_has_fields(const struct map_source *source);
+
+/* The number of rows that its table should have. */
 uint32_t map_source_max_rows(const struct map_source *source);
 
 /* Adds what the open map counted since the last reading to the rows of its

@@ -5,8 +5,8 @@
 
 #include "utils/common/common.h"
 
-#define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
 #define PATTERN_CHARACTERS "*?["
+#define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
 
 /* Appends a zeroed element to the list. NULL if out of memory. */
 static void *append(void *list_pointer, size_t *len, size_t size) {
@@ -82,7 +82,8 @@ static bool is_field(const char *text) {
 }
 
 static bool is_row(const char *text) {
-  return text[0] != '\0' && strlen(text) <= ROW_NAME_MAX;
+  return text[0] != '\0' && strlen(text) <= ROW_NAME_MAX &&
+         region_text_is_valid(text);
 }
 
 static int read_row_name(void *into, const struct config_option *option,
@@ -118,6 +119,9 @@ static int read_field_at(void *into, const struct config_option *option,
   uint32_t size = (uint32_t)item->values[2].value.number;
   if (size != 1 && size != 2 && size != 4 && size != 8)
     return config_option_refuse(option, item, NULL);
+  for (size_t f = 0; f < map->table.fields_at_len; f++)
+    if (strcmp(map->table.fields_at[f].name, item->values[0].value.string) == 0)
+      return config_option_refuse(option, item, "this name is given twice");
   struct map_field_at *at =
       append(&map->table.fields_at, &map->table.fields_at_len, sizeof(*at));
   if (at == NULL)
@@ -149,7 +153,9 @@ static const struct config_option map_options[] = {
      .allowed = "a name of lower-case letters and digits, in quotes"},
     {.key = "RowName",
      .read = read_row_name,
-     .allowed = "names of at most 119 bytes, each in quotes"},
+     .allowed =
+         "names of at most 119 bytes without control characters, each in "
+         "quotes"},
     {.key = "Btf",
      .read = read_btf,
      .allowed = "the absolute path of the program's object file, in quotes"},
@@ -229,13 +235,18 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
                  "part of the path may be a pattern"};
   if (check_path(&map_option, block) != 0 || refuse_unknown(block) != 0)
     return -1;
+  for (size_t i = 0; i < configs->len; i++)
+    if (strcmp(configs->list[i].path, block->values[0].value.string) == 0)
+      return config_option_refuse(&map_option, block,
+                                  "this path is given twice");
   struct map_config *map = append(&configs->list, &configs->len, sizeof(*map));
   if (map == NULL ||
       (map->path = strdup(block->values[0].value.string)) == NULL ||
       config_options_read(map, map_options, block) != 0)
     return -1;
-  bool is_pattern = strpbrk(map->path, PATTERN_CHARACTERS) != NULL;
-  if (is_pattern && map->table.name != NULL) {
+  map->is_pattern = strpbrk(map->path, PATTERN_CHARACTERS) != NULL;
+  map->table.has_all_names = !map->is_pattern;
+  if (map->is_pattern && map->table.name != NULL) {
     ERROR("percore: Map \"%s\": a pattern can match several maps, so their "
           "tables are named after their pins; remove Table.",
           map->path);

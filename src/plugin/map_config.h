@@ -8,7 +8,8 @@
 
 /* One <Map>. */
 struct map_config {
-  char *path;             /* path of the pin; its last part may be a pattern */
+  char *path; /* path of the pin; its last part may be a pattern */
+  bool is_pattern;
   char *region;           /* [a-z][a-z0-9]* */
   struct map_table table; /* path is not set; name NULL: after the pin */
 };

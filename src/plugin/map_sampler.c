@@ -27,6 +27,7 @@ struct map_sampler {
   size_t regions_len;
   char **paths; /* paths and table names given to the publisher */
   size_t paths_len;
+  bool *missed; /* of each configuration: said that no map matches it */
   struct sampling_thread sampling;
 };
 
@@ -39,6 +40,11 @@ static uint64_t clock_now(clockid_t clock) {
 static void warn(void *context, const char *line) {
   (void)context;
   WARNING("percore: %s", line);
+}
+
+static bool must_end(void *context) {
+  struct map_sampler *sampler = context;
+  return atomic_load_explicit(&sampler->sampling.stop, memory_order_relaxed);
 }
 
 /* ---------------------------------------------------------------------------
@@ -57,7 +63,8 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   sampler->regions = regions;
   struct map_region *region = &regions[sampler->regions_len];
   region->name = name;
-  struct map_publisher_options options = {.region = name, .say = warn};
+  struct map_publisher_options options = {
+      .region = name, .say = warn, .must_end = must_end, .context = sampler};
   if (map_publisher_open(&region->publisher, &options) != 0)
     return NULL;
   sampler->regions_len++;
@@ -109,30 +116,48 @@ static void add_map(struct map_sampler *sampler,
             path, config->region, table.name);
 }
 
-/* A pattern may also match pins of programs, and of maps that percore cannot
- * read. */
-static bool is_map(const char *path) {
+/* A pattern may match pins of programs and of maps that percore cannot read. If
+ * a pin cannot be opened for lack of rights, its publisher says so. Names with
+ * a dot are the kernel's: maps.debug. */
+static bool may_be_map(const char *path) {
   char why[MAP_WHY_SIZE];
   struct map map;
-  bool readable =
-      map_open_pin(&map, path, why) == 0 && map_can_be_read(&map.info);
+  if (strchr(strrchr(path, '/'), '.') != NULL)
+    return false;
+  int status = map_open_pin(&map, path, why);
+  bool readable = status == 0 && map_can_be_read(&map.info);
   map_close(&map);
-  return readable;
+  return readable || status == -EACCES || status == -EPERM;
 }
 
+static void find_matches(struct map_sampler *sampler,
+                         const struct map_config *config, bool *missed) {
+  glob_t found;
+  bool any = false;
+  int status = glob(config->path, GLOB_ERR, NULL, &found);
+  for (size_t p = 0; status == 0 && p < found.gl_pathc; p++)
+    if (is_kept(sampler, found.gl_pathv[p]) || may_be_map(found.gl_pathv[p])) {
+      add_map(sampler, config, found.gl_pathv[p]);
+      any = true;
+    }
+  globfree(&found);
+  if (!any && !*missed)
+    WARNING("percore: map %s: no map matches it%s; maps are read as soon as "
+            "they are pinned there",
+            config->path,
+            status == GLOB_ABORTED ? ", its directory cannot be read" : "");
+  *missed = !any;
+}
+
+/* A block for one map goes before a pattern that matches it, too. */
 static void find_maps(struct map_sampler *sampler) {
-  for (size_t i = 0; i < sampler->configs->len; i++) {
-    const struct map_config *config = &sampler->configs->list[i];
-    glob_t found;
-    int status = glob(config->path, GLOB_NOCHECK, NULL, &found);
-    if (status != 0)
-      continue;
-    bool is_pattern = strpbrk(config->path, "*?[") != NULL;
-    for (size_t p = 0; p < found.gl_pathc; p++)
-      if (!is_pattern || is_map(found.gl_pathv[p]))
-        add_map(sampler, config, found.gl_pathv[p]);
-    globfree(&found);
-  }
+  const struct map_configs *configs = sampler->configs;
+  for (size_t i = 0; i < configs->len; i++)
+    if (!configs->list[i].is_pattern)
+      add_map(sampler, &configs->list[i], configs->list[i].path);
+  for (size_t i = 0; i < configs->len; i++)
+    if (configs->list[i].is_pattern)
+      find_matches(sampler, &configs->list[i], &sampler->missed[i]);
 }
 
 /* ---------------------------------------------------------------------------
@@ -169,6 +194,7 @@ static void destroy(struct map_sampler *sampler) {
     free(sampler->paths[i]);
   free(sampler->paths);
   free(sampler->regions);
+  free(sampler->missed);
   sampling_thread_destroy(&sampler->sampling);
   free(sampler);
 }
@@ -181,6 +207,11 @@ int map_sampler_start(struct map_sampler **result,
   struct map_sampler *sampler = calloc(1, sizeof(*sampler));
   if (sampler == NULL)
     return -ENOMEM;
+  sampler->missed = calloc(configs->len, sizeof(*sampler->missed));
+  if (sampler->missed == NULL) {
+    free(sampler);
+    return -ENOMEM;
+  }
   sampler->configs = configs;
   sampler->interval_ns = interval_ns;
   sampling_thread_init(&sampler->sampling, 1);

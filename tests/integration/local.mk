@@ -76,10 +76,11 @@ probe_la_LDFLAGS = -module -avoid-version -shared -rpath /nowhere
 endif
 
 # BPF maps of a real XDP program; takes clang, bpftool and root.
-EXTRA_DIST += tests/integration/test_map.py contrib/producers/xdp/load \
+EXTRA_DIST += tests/integration/test_map.py \
+	tests/integration/test_map_bad.py contrib/producers/xdp/load \
 	contrib/producers/xdp/gateway.bpf.c
 if PLUGIN
-TESTS += tests/integration/test_map.py
+TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 endif
 
 # Tests of percore(1) without collectd.

@@ -270,14 +270,18 @@ def a_third_partys_maps_are_read_by_name():
             run("umount", "/sys/fs/bpf")
 
 
-def main():
-    # Networks and mounts of this process alone.
+def own_namespaces():
+    """Networks and mounts of this process alone."""
     libc = ctypes.CDLL(None, use_errno=True)
     if is_root() and (libc.unshare(CLONE_NEWNET | CLONE_NEWNS) != 0 or
                       subprocess.run(["mount", "--make-rprivate", "/"],
                                      check=False).returncode != 0):
         print("Bail out: cannot make a network namespace")
         sys.exit(77)
+
+
+def main():
+    own_namespaces()
     run_all([packets_arrive_by_name, counts_survive_a_reload,
              counts_survive_a_lost_pin, counts_before_the_start_are_no_rate,
              names_come_from_the_object_file,

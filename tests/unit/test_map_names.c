@@ -2,6 +2,7 @@
  * write themselves, true or false. */
 #include "map/fields.h"
 #include "map/keys.h"
+#include "region/layout.h"
 
 #include "unit.h"
 
@@ -168,6 +169,21 @@ static void members_are_fields_and_tags_say_what_types_cannot(void **state) {
   assert_field(3, "drops_0", 24, 8, false);
   assert_field(4, "drops_1", 32, 8, false);
   assert_field(5, "signed_count", 48, 8, false);
+}
+
+static void help_is_text_that_a_region_may_have(void **state) {
+  (void)state;
+  char help[160] = "percore:help=a\tb";
+  while (strlen(help) < 158)
+    strcat(help, "\xc3\xa9");
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8);
+  member("packets", u64, 0);
+  tag(help, value, 0);
+  assert_int_equal(open_types(u32, 4, value, 8), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_memory_equal(fields.list[0].help, "a_b\xc3\xa9", 5);
+  assert_true(region_text_is_valid(fields.list[0].help));
 }
 
 static void a_plain_integer_is_the_field_value(void **state) {
@@ -421,6 +437,7 @@ static void types_that_lie_are_read_within_the_key_and_the_value(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(members_are_fields_and_tags_say_what_types_cannot),
+      TEST(help_is_text_that_a_region_may_have),
       TEST(a_plain_integer_is_the_field_value),
       TEST(of_a_union_the_first_member_is_taken),
       TEST(fields_of_one_name_are_left_out_and_said),
