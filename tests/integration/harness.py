@@ -148,6 +148,10 @@ def take_precedence():
     a busy machine delays them little."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
+        if os.path.exists("/proc/self/autogroup"):
+            os.setsid()  # else the priority counts within the session only
+            with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+                file.write("-20")
     except PermissionError:
         pass
 

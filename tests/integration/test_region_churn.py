@@ -7,7 +7,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from churn import LONG, PACKET, Churner, TruthLog, arrived
-from harness import Collectd, check, run_all, say
+from harness import Collectd, check, run_all, say, take_precedence
 from producers import RuntimeDir
 
 INTERVAL = 0.3
@@ -552,6 +552,7 @@ def histograms():
 
 
 if __name__ == "__main__":
+    take_precedence()
     run_all([
         reused_before_the_first_look,
         nat_exact,
