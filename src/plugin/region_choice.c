@@ -36,6 +36,12 @@ static bool is_unknown(const struct region_sum *sum) {
   return sum->round_put == 0 && !sum->shape.single && sum->shape.top_field < 0;
 }
 
+/* False while a round is being read: until its end it keeps the room of the
+ * round before, because only some of its rows are counted. */
+static bool is_counted(const struct region_sum *sum) {
+  return sum->round == sum->round_put || sum->round_put == 0;
+}
+
 /* Includes rows that may be added before the next round. */
 static uint64_t values_wanted(const struct region_sum *sum) {
   uint64_t rows = 2 * sum->room.live + SPARE_ROWS;
@@ -115,7 +121,8 @@ static size_t count_wanted(struct region_sums *sums) {
     sums->list[i].allowance->wanted = 0;
   for (size_t i = 0; i < sums->len; i++) {
     struct region_sum_entry *entry = &sums->list[i];
-    entry->sum->room.wanted = values_wanted(entry->sum);
+    if (is_counted(entry->sum))
+      entry->sum->room.wanted = values_wanted(entry->sum);
     regions += entry->allowance->wanted == 0;
     entry->allowance->wanted += entry->sum->room.wanted;
   }

@@ -399,8 +399,7 @@ static void inherit_row(const struct region_sum *sum,
 void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
   if (from->copies < from->shape.copies_made)
     sum->copies = 1;
-  sum->room.rows = from->room.rows;
-  sum->room.any = from->room.any;
+  sum->room = from->room;
   sum->round = sum->round_put = from->round_put;
   sum->put_ns = from->put_ns;
   memcpy(sum->snapshots, from->snapshots, sizeof(sum->snapshots));

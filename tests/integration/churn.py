@@ -152,9 +152,8 @@ def arrived(collectd, region, field="packets", where="all"):
     """The values that collectd's csv plugin has printed."""
     plugin = "percore_host" if where == "all" else "percore"
     prefix = f"{plugin}_{region}_session_{field}-{where}/derive-"
-    series = {}
-    for value in list(collectd.values):
-        if value.identifier.startswith(prefix):
-            series.setdefault(value.identifier[len(prefix):], []).append(
-                (value.time, int(value.value)))
-    return Arrived(series)
+    return Arrived({
+        identifier[len(prefix):]: [(value.time, int(value.value))
+                                   for value in list(values)]
+        for identifier, values in list(collectd.series.items())
+        if identifier.startswith(prefix)})

@@ -143,6 +143,19 @@ def online_cores():
     return sorted(os.sched_getaffinity(0))
 
 
+def take_precedence():
+    """If permitted, this process and its children run before others, so that
+    a busy machine delays them little."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, -20)
+        if os.path.exists("/proc/self/autogroup"):
+            os.setsid()  # else the priority counts within the session only
+            with open("/proc/self/autogroup", "w", encoding="ascii") as file:
+                file.write("-20")
+    except PermissionError:
+        pass
+
+
 def is_root():
     return os.geteuid() == 0
 
@@ -248,6 +261,7 @@ class Collectd:
         os.chmod(self.directory, 0o755)
         os.mkdir(f"{self.directory}/plugins")
         self.values = []
+        self.series = {}  # the values of each identifier
         self.process = None
         self.reader = None
         self.lateness = None
@@ -342,7 +356,9 @@ class Collectd:
         for line in self.process.stdout:
             match = Value.PATTERN.match(line.strip())
             if match:
-                self.values.append(Value(match))
+                value = Value(match)
+                self.values.append(value)
+                self.series.setdefault(value.identifier, []).append(value)
 
     def stop(self, seconds=20):
         """Ends collectd, and kills it if that takes more than this many seconds.
@@ -441,8 +457,7 @@ class Collectd:
                   f"at {a.time} in {[value.time for value in values]}")
 
     def of(self, identifier):
-        return [value for value in list(self.values)
-                if value.identifier == identifier]
+        return list(self.series.get(identifier, []))
 
     def wait_for(self, condition, seconds, what):
         """Waits until condition() is true, at most for this many seconds."""

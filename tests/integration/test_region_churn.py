@@ -6,11 +6,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 from churn import LONG, PACKET, Churner, TruthLog, arrived
-from harness import Collectd, check, run_all, say
+from harness import Collectd, check, run_all, say, take_precedence
 from producers import RuntimeDir
 
 INTERVAL = 0.3
 SECONDS = 60 if LONG else 2.5
+ARRIVAL_S = 60  # for values to arrive; a busy machine may delay them
 REGIONS = "percore_host-self/gauge-regions"
 
 
@@ -29,22 +30,32 @@ def top(number, name="gtpu", *lines):
     return region(name, *lines, table=[f'Top {number} "packets"'])
 
 
-def wait_until_read(collectd, count=1):
-    collectd.wait_for(lambda: collectd.of(REGIONS) and
-                      collectd.of(REGIONS)[-1].value == count, 30,
-                      f"{count} regions")
-    collectd.wait_for_reads(1)
+def wait_for_snapshots(collectd, count):
+    """Waits until this many snapshots that begin from now on have arrived
+    completely. Regions are read by a thread of their own, which may be later
+    than the thread that samples cores."""
+    begin = time.time()
+    collectd.wait_for(
+        lambda: sum(value.time > begin for value in collectd.of(REGIONS)) >
+        count, ARRIVAL_S, f"{count} snapshots of the regions")
+
+
+def wait_until_read(collectd, *names):
+    """Waits until these regions were read."""
+    collectd.wait_for(lambda: all(arrived(collectd, name).series
+                                  for name in names), ARRIVAL_S,
+                      f"values of {names}")
 
 
 def wait_until_arrived(collectd, least):
-    """Waits until this many packets of each region have arrived, and then slightly
-    longer in case more packets arrive."""
-    for _ in range(4):
-        if all(arrived(collectd, name).total() >= packets
-               for name, packets in least.items()):
-            break
-        collectd.wait_for_reads(1)
-    collectd.wait_for_reads(2)
+    """Waits until this many packets of each region have arrived, and a little
+    longer in case more arrive. The caller reports packets that did not arrive."""
+    end = time.monotonic() + ARRIVAL_S
+    while time.monotonic() < end and any(
+            arrived(collectd, name).total() < packets
+            for name, packets in least.items()):
+        wait_for_snapshots(collectd, 1)
+    wait_for_snapshots(collectd, 2)
 
 
 def faults_of(what, got, least, most):
@@ -96,7 +107,7 @@ def churn_for(seconds, *producers):
 
 def wait_for_the_first_read(collectd):
     """Producers that start after the first read count from 0."""
-    collectd.wait_for_value("percore_host-self/gauge-cores_online")
+    collectd.wait_for_value(REGIONS)
 
 
 # ---------------------------------------------------------------------------
@@ -322,7 +333,7 @@ def short_of_memory():
 # Producers that end and start
 
 
-def live_and_be_killed(runtime, name, pause_s, schemas):
+def live_and_be_killed(collectd, runtime, name, pause_s, schemas):
     """Runs producers in turn, each long enough to be read. Returns the producers."""
     producers = []
     for number, schema in enumerate(schemas * (5 if LONG else 1)):
@@ -330,7 +341,8 @@ def live_and_be_killed(runtime, name, pause_s, schemas):
                            packets=50000, schema=schema, seed=number + 1)
         producer.do("run")
         producers.append(producer)
-        time.sleep((3.6 + 0.3 * (number % 4)) * INTERVAL)
+        wait_for_snapshots(collectd, 3)
+        time.sleep((0.6 + 0.3 * (number % 4)) * INTERVAL)
         producer.kill()
         time.sleep(pause_s)
     return producers
@@ -349,8 +361,8 @@ def killed_and_restarted():
         wait_for_the_first_read(collectd)
         producers = {}
         for name, each in zip(lives, pool.map(
-                lambda name: live_and_be_killed(runtime, name, *lives[name]),
-                lives)):
+                lambda name: live_and_be_killed(collectd, runtime, name,
+                                                *lives[name]), lives)):
             producers.setdefault(name.split("@")[0], []).extend(each)
         check_none(faults_of_counts(collectd, producers))
 
@@ -369,7 +381,7 @@ def started_later():
         churn_for(3 * INTERVAL, idle, plain)
         before = {name: each.done() for name, (each,) in producers.items()}
         with Collectd(options, INTERVAL).start() as collectd:
-            wait_until_read(collectd, 3)
+            wait_until_read(collectd, *producers)
             seen = {"busy": busy.done()}
             churn_for(SECONDS, idle, plain)
             busy.do("stop")
@@ -422,7 +434,7 @@ def filtered():
             runtime, name, rows=1000, live=900, packets=20000, pool=90000,
             reuses=40 if name.startswith("slow") else 4000)
             for name in ("slow", "slowtop", "fast", "fasttop")}
-        wait_until_read(collectd, len(producers))
+        wait_until_read(collectd, *producers)
         churn_for(SECONDS, *producers.values())
         truths = {name: each.done_even() for name, each in producers.items()}
         wait_until_arrived(collectd, {name: truth for name, truth in
@@ -442,13 +454,15 @@ def per_core():
     """Counts of each core since the first read are in the core's own series"""
     options = top(20, "shown", "ReportPerCore true") + "\n" + \
         region("all", "ReportPerCore true")
-    how = {"rows": 3000, "live": 2000, "percore": 1, "workers": 2,
-           "packets": 50000}
+    how = {"percore": 1, "workers": 2, "packets": 50000}
+    # Few rows without Top: each has six values in every interval.
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
-            Churner(runtime, "shown", reuses=2000, **how) as shown, \
-            Churner(runtime, "all", reuses=500, **how) as all_rows:
-        wait_until_read(collectd, 2)
+            Churner(runtime, "shown", rows=3000, live=2000, reuses=2000,
+                    **how) as shown, \
+            Churner(runtime, "all", rows=300, live=200, reuses=500,
+                    **how) as all_rows:
+        wait_until_read(collectd, "shown", "all")
         before = {name: [producer.done(core) for core in range(2)] for
                   name, producer in (("shown", shown), ("all", all_rows))}
         churn_for(SECONDS, shown, all_rows)
@@ -475,11 +489,12 @@ def gauges_of_other():
                     packets=20000) as producer:
         prefix = "percore_host_gtpu_session_held-all/gauge-"
         churn_for(SECONDS, producer)
-        collectd.wait_for_reads(3)
-        collectd.stop()
-        last = max(value.time for value in collectd.values
-                   if value.identifier == f"{prefix}other")
-        values = [value.value for value in collectd.values
+        wait_for_snapshots(collectd, 3)
+        # The newest snapshot may not have arrived completely.
+        newest = collectd.of(REGIONS)[-1].time
+        last = max(value.time for value in collectd.of(f"{prefix}other")
+                   if value.time < newest)
+        values = [value.value for value in list(collectd.values)
                   if value.time == last and value.identifier.startswith(prefix)]
         say(f"{sum(values):.0f} of {producer.held()} in {len(values)} gauges")
         check(sum(values) == producer.held(),
@@ -513,11 +528,11 @@ def histograms():
             every.do(*handed_over)
             while not arrived(collectd, "shown").series.get("1"):
                 shown.do("count 1 10 3")
-                collectd.wait_for_reads(1)
+                wait_for_snapshots(collectd, 1)
             collectd.wait_for(lambda: percentiles(collectd, "all", 3), 10,
                               "percentiles of the second object")
             shown.do(*handed_over)
-            collectd.wait_for_reads(3)
+            wait_for_snapshots(collectd, 3)
         successor = percentiles(collectd, "all", 3)
         # The percentiles of the first object, whether or not it was read.
         first = percentiles(collectd, "all", 0) or \
@@ -535,6 +550,7 @@ def histograms():
 
 
 if __name__ == "__main__":
+    take_precedence()
     run_all([
         reused_before_the_first_look,
         nat_exact,

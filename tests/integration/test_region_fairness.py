@@ -9,7 +9,7 @@ import threading
 import time
 
 from churn import LONG, Churner
-from harness import Child, Collectd, check, run_all, say
+from harness import Child, Collectd, check, run_all, say, take_precedence
 from producers import PORT, Producer, RuntimeDir
 
 INTERVAL = 0.5
@@ -223,6 +223,7 @@ def uniform_traffic():
 
 
 if __name__ == "__main__":
+    take_precedence()
     run_all([
         many_tables,
         many_tables_on_one_place,

@@ -1061,6 +1061,80 @@ static void a_table_that_takes_long_is_read_in_pieces(void **state) {
   }
 }
 
+static const struct percore_field wide_fields[] = {
+    {.name = "drops", .unit = "packets"},
+    {.name = "packets", .unit = "packets"},
+    {.name = "sizes",
+     .unit = "bytes",
+     .kind = PERCORE_HISTOGRAM,
+     .sub_bits = 8,
+     .max_bits = 20},
+};
+
+/* Creates a table of 50 rows that takes two rounds; without the first fields.
+ */
+static struct percore_region *create_wide(uint32_t without) {
+  struct percore_table wide = {.name = "flow",
+                               .storage = PERCORE_OWNED,
+                               .fields = wide_fields + without,
+                               .field_count = COUNT_OF(wide_fields) - without,
+                               .max_rows = 64,
+                               .row_name_size = 24};
+  struct percore_region *region = create(0, NULL, &wide, 1);
+  name_rows(region, 50);
+  return region;
+}
+
+static struct percore_region *start_with_wide_rows(void) {
+  struct percore_region *region = create_wide(1);
+  host_now_ns = hours_pass;
+  start_watch("");
+  for (int round = 0; round < 4; round++)
+    play_round(SECOND);
+  assert_false(snapshot->partial);
+  return region;
+}
+
+static void a_new_row_has_room_while_its_table_is_read_in_pieces(void **state) {
+  (void)state;
+  struct percore_region *region = start_with_wide_rows();
+  count(region, "new", 7);
+  play_round(SECOND);
+  assert_true(snapshot->partial);
+  play_round(SECOND);
+  assert_count(SUM, "all", "new", 7);
+}
+
+static void
+last_counts_have_room_while_their_table_is_read_in_pieces(void **state) {
+  (void)state;
+  struct percore_region *region = start_with_wide_rows();
+  host_dispatched = snapshot->number;
+  host_before_it = UINT64_MAX;
+  count(region, "f0", 7);
+  remove_row(region, "f0");
+  for (int round = 0; round < 6; round++) { /* each snapshot is dropped */
+    play_round(SECOND);
+    assert_int_equal(snapshot->partial, round % 2 == 0);
+    if (!snapshot->partial)
+      assert_count(SUM, "all", "f0", 7);
+  }
+}
+
+static void rows_of_a_new_schema_have_room_while_their_table_is_read_in_pieces(
+    void **state) {
+  (void)state;
+  start_with_wide_rows();
+  end_producer(0);
+  struct percore_region *region = create_wide(0);
+  percore_owned_table_t flow;
+  assert_int_equal(percore_owned_table(region, 0, &flow), 0);
+  percore_add(percore_owned_row(flow, 49), 1, 7); /* packets of f49 */
+  for (int round = 0; round < 6; round++)
+    play_round(SECOND);
+  assert_count(SUM, "all", "f49", 7);
+}
+
 static bool takes_hours;
 
 static uint64_t hours_may_pass(void *argument) {
@@ -1591,6 +1665,9 @@ int main(void) {
       TEST(rows_that_are_not_reported_per_core_take_no_memory_for_cores),
       TEST(a_claim_of_many_cores_takes_no_memory_from_others),
       TEST(a_table_that_takes_long_is_read_in_pieces),
+      TEST(a_new_row_has_room_while_its_table_is_read_in_pieces),
+      TEST(last_counts_have_room_while_their_table_is_read_in_pieces),
+      TEST(rows_of_a_new_schema_have_room_while_their_table_is_read_in_pieces),
       TEST(a_value_is_a_count_from_the_time_of_its_scan),
       TEST(a_table_that_takes_long_counts_from_its_producers_start),
       TEST(the_last_counts_of_rows_read_first_are_not_lost),
