@@ -101,13 +101,13 @@ static int read_points(struct wake_points *points, const char *path,
              : say_failure(COMMAND, "%s", why);
 }
 
-/* What is asked for besides the summary. */
+/* has_histogram: the terminal shows it already. */
 static int write_run(const struct wake_run *run,
-                     const struct wake_arguments *options) {
+                     const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
   int status = options->json ? wake_write_json(stdout, run)
                              : wake_write_text(stdout, run);
-  if (status == 0 && !options->json && run->points->len > 0)
+  if (status == 0 && !options->json && !has_histogram && run->points->len > 0)
     status = wake_write_histogram(stdout, run->points, 0);
   if (status != 0)
     return say_failure(COMMAND, "%s", strerror(-status));
@@ -125,8 +125,10 @@ static int show_file(const struct wake_arguments *options) {
   struct wake_points points = {.len = 0};
   int status = read_points(&points, options->from, options);
   if (status == TOOL_OK)
-    status = write_run(
-        &(struct wake_run){.points = &points, .file = options->from}, options);
+    status = write_run(&(struct wake_run){.points = &points,
+                                          .file = options->from,
+                                          .core = -1},
+                       options, false);
   wake_points_free(&points);
   return status;
 }
@@ -219,9 +221,9 @@ static const struct live_face face = {
 };
 
 /* A live histogram on a terminal, else nothing until the end. */
-static int run_measurement(struct measurement *measurement) {
+static int run_measurement(struct measurement *measurement, bool is_live) {
   char why[WAKE_WHY_SIZE];
-  if (isatty(STDOUT_FILENO) && !measurement->options->json) {
+  if (is_live) {
     struct live *live = live_open(&face, false);
     if (live == NULL)
       return say_failure(COMMAND, "%s", strerror(ENOMEM));
@@ -252,9 +254,10 @@ static int measure_core(int core, const struct wake_arguments *options) {
       (struct wake_run){.points = wake_collect_points(measurement.collect),
                         .core = core,
                         .method = wake_method_name(collect.method)};
-  int status = run_measurement(&measurement);
+  bool is_live = isatty(STDOUT_FILENO) && !options->json;
+  int status = run_measurement(&measurement, is_live);
   if (status == TOOL_OK)
-    status = write_run(&measurement.run, options);
+    status = write_run(&measurement.run, options, is_live);
   wake_collect_close(measurement.collect);
   return status;
 }
@@ -270,6 +273,17 @@ static int choose_core(const char *word) {
   return (int)core;
 }
 
+static int compare_words(int words, char **files,
+                         const struct wake_arguments *options) {
+  if (words != 2)
+    return say_usage(COMMAND, "--compare takes two files");
+  if (options->from != NULL || options->csv != NULL || options->plot != NULL ||
+      options->json)
+    return say_usage(COMMAND, "--from, --csv, --plot and --json do not go "
+                              "with --compare");
+  return compare_files(files, options);
+}
+
 static int wake_main(int argc, char **argv) {
   struct wake_arguments options = {
       .count = 2000, .seconds = 60, .distance_us = 4000};
@@ -279,11 +293,14 @@ static int wake_main(int argc, char **argv) {
   int words = argc - optind;
   stop_catch();
   if (options.compare)
-    return words == 2 ? compare_files(argv + optind, &options)
-                      : say_usage(COMMAND, "--compare takes two files");
+    return compare_words(words, argv + optind, &options);
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
                       : say_usage(COMMAND, "--from takes no core");
+  if (options.unit != NULL || options.include != NULL ||
+      options.exclude != NULL)
+    return say_usage(COMMAND, "--unit, --include and --exclude go with --from "
+                              "and --compare only");
   if (words != 1)
     return say_usage(COMMAND, "give the core to measure");
   int core = choose_core(argv[optind]);
@@ -299,7 +316,7 @@ const struct command wake_command = {
         "the core runs again, for each idle state that it was in. Interrupts "
         "the core some hundred times a second. --from and --compare show "
         "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
-        "measurement and shows what there is.",
+        "measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
     .words_max = 2,

@@ -7,14 +7,13 @@ static const struct {
   const char *name, *help;
 } reasons[WAKE_DROPS] = {
     [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired"},
-    [WAKE_DROP_EARLY] = {"early", "the timer ran before it was due"},
+    [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},
     [WAKE_DROP_LOST] = {"lost", "no end of the idle state was seen"},
-    [WAKE_DROP_NO_INTERRUPT] = {"no_interrupt",
-                                "no interrupt was seen before the timer ran"},
-    [WAKE_DROP_ORDER] = {"order", "the times are in no possible order"},
-    [WAKE_DROP_MINORITY] = {"minority",
-                            "interrupts were on where they mostly are off, or "
-                            "off where they mostly are on"},
+    [WAKE_DROP_NO_INTERRUPT] =
+        {"no_interrupt", "no interrupt was seen before the timer expired"},
+    [WAKE_DROP_ORDER] = {"order", "the times are in an impossible order"},
+    [WAKE_DROP_MINORITY] =
+        {"minority", "interrupts on or off, unlike most of their idle state"},
 };
 
 const char *wake_drop_name(int reason) { return reasons[reason].name; }

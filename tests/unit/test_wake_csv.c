@@ -175,14 +175,14 @@ static void bad_files_are_refused_with_line_and_reason(void **state) {
   assert_refused("", "is empty");
   assert_refused("a,b,c\n1,2,3\n", "no column WakeLatency");
   assert_refused("WakeLatency,WakeLatency\n", "two columns");
-  assert_refused(HEADER "1,2,3,True\n", ":2: it has 4 values");
-  assert_refused(HEADER "1,2,3,True,C1,9\n", ":2: it has 6 values");
-  assert_refused(HEADER "\n", ":2: it has 1 values");
+  assert_refused(HEADER "1,2,3,True\n", ":2: the line has 4 values");
+  assert_refused(HEADER "1,2,3,True,C1,9\n", ":2: the line has 6 values");
+  assert_refused(HEADER "\n", ":2: the line has 1 values");
   assert_refused(HEADER "1,2,3,True,C1\nx,2,3,True,C1\n",
                  ":3: WakeLatency is 'x'");
   assert_refused(HEADER "nan,2,3,True,C1\n", "WakeLatency is 'nan'");
   assert_refused(HEADER "1,2,3,maybe,C1\n", "IntrOff is 'maybe'");
-  assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is no text");
+  assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is not text");
   assert_refused(HEADER
                  "1,2,3,True,a state whose name is longer than any state's\n",
                  "too long");
@@ -198,7 +198,7 @@ static void binary_files_are_refused(void **state) {
   memset(bytes, 'x', sizeof(bytes));
   write_file(path, bytes, sizeof(bytes));
   assert_int_not_equal(read_file(), 0);
-  assert_non_null(strstr(why, "more than"));
+  assert_non_null(strstr(why, "longer than"));
   struct wake_csv_options options = {.us_per_unit = 1};
   assert_int_not_equal(wake_csv_read(&points, "/dev/urandom", &options, why),
                        0);
