@@ -37,8 +37,8 @@ static const char *unit_choice(int i) {
 static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
              "METHOD",
-             "what wakes the core: bpf-timer (default), thread, passive (only "
-             "timers of others), or user (without BPF and rights)",
+             "what wakes the core; passive: timers of others; user: a thread, "
+             "without BPF and rights (default bpf-timer)",
              .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
@@ -59,19 +59,18 @@ static const struct argument arguments[] = {
         struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
         "measure nothing: read datapoints that this command or wult wrote"),
     ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
-             "us or ns: the unit of the times in FILE, without looking at "
-             "info.yml",
+             "the unit of the times in FILE, instead of info.yml",
              .choice = unit_choice),
     ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
              "COMPARISON",
-             "of a file take only datapoints for which it holds, such as "
+             "take only datapoints of a file for which it holds, such as "
              "'SilentTime > 100 and ReqCState == C6'"),
     ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
-             "COMPARISON", "of a file leave out datapoints for which it holds"),
+             "COMPARISON", "leave out datapoints of a file for which it holds"),
     ARGUMENT(struct wake_arguments, compare, 'c', "compare", ARGUMENT_FLAG,
-             NULL, "compare the datapoints of two files, which are the words"),
+             NULL, "compare the datapoints of two files"),
     ARGUMENT(struct wake_arguments, plot, 'P', "plot", ARGUMENT_TEXT, "FILE",
-             "draw the latencies into an SVG file, by gnuplot"),
+             "draw the latencies into an SVG file; needs gnuplot"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
@@ -314,7 +313,7 @@ const struct command wake_command = {
     .about =
         "Arms timers on a core and measures how long after the programmed time "
         "the core runs again, for each idle state that it was in. Interrupts "
-        "the core some hundred times a second. --from and --compare show "
+        "the core some 500 times a second. --from and --compare show "
         "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
         "measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
