@@ -65,10 +65,10 @@ static void write_head(FILE *out, const struct wake_run *run) {
   if (status->overrun > 0)
     fprintf(out, "lost %llu: they came faster than they were read\n",
             (unsigned long long)status->overrun);
-  if (status->usage > 0 && status->idles > 0)
+  if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld\n",
             (unsigned long long)status->idles, (long long)status->usage);
-  else if (status->idles > 0)
+  else if (status->has_idles)
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }
 

@@ -438,7 +438,7 @@ wake_collect_points(const struct wake_collect *collect) {
 void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status) {
   const struct wake_probe *probe = collect->probe;
-  int64_t usage = usage_of(collect->options.core);
+  int64_t usage = probe != NULL ? usage_of(collect->options.core) : -1;
   *status = (struct wake_collect_status){
       .overrun = collect->overrun,
       .held = wake_classifier_held(&collect->classifier),
@@ -449,6 +449,7 @@ void wake_collect_status(const struct wake_collect *collect,
                       : atomic_load(&collect->waits_len);
   if (probe == NULL)
     return;
+  status->has_idles = true;
   status->idles = probe->steps.idles;
   for (int i = 0; i < WAKE_DROPS_BY_STEPS; i++)
     status->drops[i] += probe->steps.drops[i];

@@ -39,6 +39,7 @@ struct wake_collect_status {
   uint64_t drops[WAKE_DROPS];
   uint64_t overrun; /* events lost because nobody took them */
   size_t held;      /* datapoints of states that are not clear yet */
+  bool has_idles;   /* not with WAKE_USER */
   uint64_t idles;   /* idle states entered, as the programs saw it */
   int64_t usage;    /* the same by cpuidle, -1: it has no driver */
 };

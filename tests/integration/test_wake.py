@@ -104,6 +104,7 @@ def test_every_method_obeys_the_schema():
                 for metric in state["metrics"]:
                     check(0 <= metric["min_us"] <= metric["median_us"] <=
                           metric["max_us"], str(metric))
+            check(("idles" in document) == (method != "user"), str(document))
             if method == "passive":
                 check(document["armed"] == 0, str(document))
             else:
