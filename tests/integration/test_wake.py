@@ -140,17 +140,29 @@ def quiet_median(core, method):
     return None
 
 
+def are_near(a, b):
+    return max(a, b) <= (1 + MEDIANS_APART) * min(a, b)
+
+
 def medians_agree(core):
-    """None: not judged."""
+    """None: not judged. A hypervisor's load changes latencies by more than the
+    bound, so the thread is measured between two measurements by BPF timer, and
+    judged only if these agree."""
+    judged = None
     for _ in range(TRIES):
-        timer = quiet_median(core, "bpf-timer")
-        thread = timer and quiet_median(core, "thread")
-        if thread is None:
-            return None
-        say(f"core {core}: {timer:.2f} us by BPF timer, {thread:.2f} by thread")
-        if max(timer, thread) <= (1 + MEDIANS_APART) * min(timer, thread):
+        medians = [quiet_median(core, method)
+                   for method in ("bpf-timer", "thread", "bpf-timer")]
+        if None in medians:
+            continue
+        before, thread, after = medians
+        say(f"core {core}: {before:.2f} and {after:.2f} us by BPF timer, "
+            f"{thread:.2f} by thread")
+        if not are_near(before, after):
+            continue
+        if are_near(thread, before) or are_near(thread, after):
             return True
-    return False
+        judged = False
+    return judged
 
 
 def test_thread_and_bpf_timer_agree():
@@ -160,7 +172,7 @@ def test_thread_and_bpf_timer_agree():
     agree = [medians_agree(core) for core in online_cores()]
     check(False not in agree, f"by core: {agree}")
     if True not in agree:
-        raise Skip("no core was quiet")
+        raise Skip("no core was quiet and as fast before as after")
 
 
 def programs():
