@@ -37,8 +37,8 @@ static const char *unit_choice(int i) {
 static const struct argument arguments[] = {
     ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
              "METHOD",
-             "what wakes the core: bpf-timer (default), thread, passive (only "
-             "timers of other programs), or user (without BPF or privileges)",
+             "what wakes the core; passive: timers of others; user: a thread, "
+             "without BPF and rights (default bpf-timer)",
              .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
@@ -59,18 +59,18 @@ static const struct argument arguments[] = {
         struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
         "measure nothing: read datapoints that this command or wult wrote"),
     ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
-             "us or ns: the unit of times in FILE, whatever info.yml says",
+             "the unit of the times in FILE, instead of info.yml",
              .choice = unit_choice),
     ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
              "COMPARISON",
-             "use only datapoints of a file that match, such as "
+             "take only datapoints of a file for which it holds, such as "
              "'SilentTime > 100 and ReqCState == C6'"),
     ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
-             "COMPARISON", "leave out datapoints of a file that match"),
+             "COMPARISON", "leave out datapoints of a file for which it holds"),
     ARGUMENT(struct wake_arguments, compare, 'c', "compare", ARGUMENT_FLAG,
              NULL, "compare the datapoints of two files"),
     ARGUMENT(struct wake_arguments, plot, 'P', "plot", ARGUMENT_TEXT, "FILE",
-             "plot the latencies into an SVG file, with gnuplot"),
+             "draw the latencies into an SVG file; needs gnuplot"),
     ARGUMENT_JSON(struct wake_arguments),
 };
 
@@ -100,13 +100,13 @@ static int read_points(struct wake_points *points, const char *path,
              : say_failure(COMMAND, "%s", why);
 }
 
-/* Prints or draws what was requested besides the summary. */
+/* has_histogram: the terminal shows it already. */
 static int write_run(const struct wake_run *run,
-                     const struct wake_arguments *options) {
+                     const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
   int status = options->json ? wake_write_json(stdout, run)
                              : wake_write_text(stdout, run);
-  if (status == 0 && !options->json && run->points->len > 0)
+  if (status == 0 && !options->json && !has_histogram && run->points->len > 0)
     status = wake_write_histogram(stdout, run->points, 0);
   if (status != 0)
     return say_failure(COMMAND, "%s", strerror(-status));
@@ -124,8 +124,10 @@ static int show_file(const struct wake_arguments *options) {
   struct wake_points points = {.len = 0};
   int status = read_points(&points, options->from, options);
   if (status == TOOL_OK)
-    status = write_run(
-        &(struct wake_run){.points = &points, .file = options->from}, options);
+    status = write_run(&(struct wake_run){.points = &points,
+                                          .file = options->from,
+                                          .core = -1},
+                       options, false);
   wake_points_free(&points);
   return status;
 }
@@ -217,10 +219,10 @@ static const struct live_face face = {
     .table = table,
 };
 
-/* Shows a live histogram on a terminal; elsewhere nothing until the end. */
-static int run_measurement(struct measurement *measurement) {
+/* A live histogram on a terminal, else nothing until the end. */
+static int run_measurement(struct measurement *measurement, bool is_live) {
   char why[WAKE_WHY_SIZE];
-  if (isatty(STDOUT_FILENO) && !measurement->options->json) {
+  if (is_live) {
     struct live *live = live_open(&face, false);
     if (live == NULL)
       return say_failure(COMMAND, "%s", strerror(ENOMEM));
@@ -251,9 +253,10 @@ static int measure_core(int core, const struct wake_arguments *options) {
       (struct wake_run){.points = wake_collect_points(measurement.collect),
                         .core = core,
                         .method = wake_method_name(collect.method)};
-  int status = run_measurement(&measurement);
+  bool is_live = isatty(STDOUT_FILENO) && !options->json;
+  int status = run_measurement(&measurement, is_live);
   if (status == TOOL_OK)
-    status = write_run(&measurement.run, options);
+    status = write_run(&measurement.run, options, is_live);
   wake_collect_close(measurement.collect);
   return status;
 }
@@ -269,6 +272,17 @@ static int choose_core(const char *word) {
   return (int)core;
 }
 
+static int compare_words(int words, char **files,
+                         const struct wake_arguments *options) {
+  if (words != 2)
+    return say_usage(COMMAND, "--compare takes two files");
+  if (options->from != NULL || options->csv != NULL || options->plot != NULL ||
+      options->json)
+    return say_usage(COMMAND, "--from, --csv, --plot and --json do not go "
+                              "with --compare");
+  return compare_files(files, options);
+}
+
 static int wake_main(int argc, char **argv) {
   struct wake_arguments options = {
       .count = 2000, .seconds = 60, .distance_us = 4000};
@@ -278,11 +292,14 @@ static int wake_main(int argc, char **argv) {
   int words = argc - optind;
   stop_catch();
   if (options.compare)
-    return words == 2 ? compare_files(argv + optind, &options)
-                      : say_usage(COMMAND, "--compare takes two files");
+    return compare_words(words, argv + optind, &options);
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
-                      : say_usage(COMMAND, "give either --from or a core");
+                      : say_usage(COMMAND, "--from takes no core");
+  if (options.unit != NULL || options.include != NULL ||
+      options.exclude != NULL)
+    return say_usage(COMMAND, "--unit, --include and --exclude go with --from "
+                              "and --compare only");
   if (words != 1)
     return say_usage(COMMAND, "give the core to measure");
   int core = choose_core(argv[optind]);
@@ -293,11 +310,12 @@ const struct command wake_command = {
     .name = COMMAND,
     .summary = "measure how fast an idle core wakes",
     .usage = "CORE | --from FILE | --compare FILE FILE [OPTION]...",
-    .about = "Arms timers on a core and measures, for each idle state, how "
-             "long after the programmed time the core runs again. Interrupts "
-             "the core a few hundred times a second. --from and --compare read "
-             "datapoints of earlier measurements, including those of wult. "
-             "Ctrl-C ends a measurement and shows the datapoints so far.",
+    .about =
+        "Arms timers on a core and measures how long after the programmed time "
+        "the core runs again, for each idle state that it was in. Interrupts "
+        "the core some 500 times a second. --from and --compare show "
+        "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
+        "measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,
     .words_max = 2,

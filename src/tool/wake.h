@@ -11,7 +11,7 @@
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
-  int core;
+  int core;         /* of a file: -1 */
   const char *method;
   double seconds;
   struct wake_collect_status status;
@@ -20,8 +20,8 @@ struct wake_run {
 /* The main metric: the wake latency, if it was measured. */
 enum wake_metric wake_main_metric(const struct wake_points *points);
 
-/* Prints the origin of the datapoints, drops and their reasons, and a row for
- * each idle state and metric. Returns 0 or -ENOMEM. */
+/* Where the datapoints come from, what was dropped and why, and a table for
+ * each idle state. Returns 0 or -ENOMEM. */
 int wake_write_text(FILE *out, const struct wake_run *run);
 
 /* Prints a histogram with a bar for each range of latencies; every second range

@@ -53,7 +53,8 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_unsigned(json, "held", status->held);
   json_unsigned(json, "overrun", status->overrun);
   json_close_object(json);
-  json_unsigned(json, "idles", status->idles);
+  if (status->has_idles)
+    json_unsigned(json, "idles", status->idles);
   if (status->usage >= 0)
     json_integer(json, "cpuidle_usage", status->usage);
 }

@@ -11,12 +11,7 @@
 #define SCATTER_MAX 20000 /* points; an SVG has an element for each */
 #define CUMULATIVE 1000   /* steps */
 
-static const char head[] = "set terminal svg size 900,1200 background 'white'\n"
-                           "set multiplot layout 3,1\n"
-                           "set grid\n"
-                           "set key off\n";
-
-/* In gnuplot a quote within single quotes is doubled. */
+/* gnuplot writes a quote within single quotes twice. */
 static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
   for (; *text != '\0'; text++) {
@@ -32,7 +27,8 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-static void put_data(FILE *plot, const struct wake_points *points,
+/* Returns true if there is anything to scatter. */
+static bool put_data(FILE *plot, const struct wake_points *points,
                      enum wake_metric metric, const float *sorted, size_t len) {
   fputs("$sorted << EOD\n", plot);
   for (size_t i = 0; i <= CUMULATIVE; i++) {
@@ -45,35 +41,39 @@ static void put_data(FILE *plot, const struct wake_points *points,
     fprintf(plot, "%.3f\n", (double)sorted[i]);
   fputs("EOD\n$scatter << EOD\n", plot);
   size_t step = points->len / SCATTER_MAX + 1;
+  bool has_scatter = false;
   for (size_t i = 0; i < points->len; i += step) {
     const struct wake_point *point = &points->list[i];
-    if (!isnan(point->us[metric]) && !isnan(point->us[WAKE_SILENT_TIME]) &&
-        (metric != WAKE_LATENCY || point->interrupts_off))
-      fprintf(plot, "%.3f %.3f\n", (double)point->us[WAKE_SILENT_TIME],
-              (double)point->us[metric]);
+    if (isnan(point->us[metric]) || isnan(point->us[WAKE_SILENT_TIME]) ||
+        (metric == WAKE_LATENCY && !point->interrupts_off))
+      continue;
+    has_scatter = true;
+    fprintf(plot, "%.3f %.3f\n", (double)point->us[WAKE_SILENT_TIME],
+            (double)point->us[metric]);
   }
   fputs("EOD\n", plot);
+  return has_scatter;
 }
 
 static void put_plots(FILE *plot, enum wake_metric metric, double from,
-                      double to) {
+                      double to, bool has_scatter) {
   const char *name = wake_metric_name(metric);
   double width = fmax((to - from) / 100, 1e-3);
-  fprintf(
-      plot,
-      "set xlabel '%s, us'\nset ylabel 'datapoints'\n"
-      "set xrange [%g:%g]\nset style fill solid 0.6\n"
-      "width = %g\n"
-      "plot $all using (width * floor($1 / width) + width / 2):(1) smooth "
-      "frequency with boxes\n"
-      "set ylabel 'percent of datapoints'\nset yrange [0:100]\n"
-      "plot $sorted using 1:2 with lines linewidth 2\n"
-      "unset xrange\nset yrange [0:*]\n"
-      "set xlabel 'SilentTime, us'\nset ylabel '%s, us'\n"
-      "stats $scatter nooutput\n"
-      "if (STATS_records > 0) plot $scatter using 1:2 with points pointtype "
-      "7 pointsize 0.2\n",
-      name, from, to + width, width, name);
+  fprintf(plot,
+          "set xlabel '%s, us'\nset ylabel 'datapoints'\n"
+          "set xrange [%g:%g]\nset style fill solid 0.6\n"
+          "width = %g\n"
+          "plot $all using (width * floor($1 / width) + width / 2):(1) smooth "
+          "frequency with boxes\n"
+          "set ylabel 'percent of datapoints'\nset yrange [0:100]\n"
+          "plot $sorted using 1:2 with lines linewidth 2\n",
+          name, from, to + width, width);
+  if (has_scatter)
+    fprintf(plot,
+            "set xrange [*:*]\nset yrange [0:*]\n"
+            "set xlabel 'SilentTime, us'\nset ylabel '%s, us'\n"
+            "plot $scatter using 1:2 with points pointtype 7 pointsize 0.2\n",
+            name);
 }
 
 int wake_plot(const char *path, const struct wake_points *points) {
@@ -82,7 +82,7 @@ int wake_plot(const char *path, const struct wake_points *points) {
   size_t len;
   if (wake_numbers(&numbers, &len, points, WAKE_ALL_STATES, metric) != 0)
     return say_failure(COMMAND, "%s", strerror(ENOMEM));
-  FILE *plot = len > 0 ? popen("gnuplot", "w") : NULL;
+  FILE *plot = len > 0 ? popen("gnuplot --default-settings", "w") : NULL;
   if (plot == NULL) {
     free(numbers);
     return say_failure(COMMAND,
@@ -91,20 +91,19 @@ int wake_plot(const char *path, const struct wake_points *points) {
                        strerror(errno));
   }
   qsort(numbers, len, sizeof(*numbers), compare);
-  fputs(head, plot);
-  fputs("set output ", plot);
+  fputs("set terminal svg size 900,1200 background 'white'\nset output ", plot);
   put_quoted(plot, path);
-  fputc('\n', plot);
-  put_data(plot, points, metric, numbers, len);
-  /* With a longer axis, a few outliers would squeeze all others into one bar.
-   */
+  fputs("\nset multiplot layout 3,1\nset grid\nset key off\n", plot);
+  bool has_scatter = put_data(plot, points, metric, numbers, len);
+  /* Beyond, a few outliers would leave one bar for all others. */
   put_plots(plot, metric, (double)numbers[0],
-            (double)numbers[(size_t)((double)(len - 1) * 0.999)]);
+            (double)numbers[(size_t)((double)(len - 1) * 0.999)], has_scatter);
   free(numbers);
   if (pclose(plot) == 0)
     return TOOL_OK;
-  return say_failure(COMMAND,
-                     "gnuplot could not write %s: install gnuplot, and make "
-                     "the directory writable",
-                     path);
+  return say_failure(
+      COMMAND,
+      "cannot draw %s: gnuplot failed; it must be installed, and "
+      "the directory writable",
+      path);
 }

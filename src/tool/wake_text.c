@@ -4,17 +4,19 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
+#define RATES_APART 2 /* times as long idle */
 
-static void put_number(FILE *out, double value) {
+static void put_number(FILE *out, int width, double value) {
   char text[CELL];
   number_text(text, sizeof(text), "%.2f", value);
-  fprintf(out, " %9s", text);
+  fprintf(out, " %*s", width, text);
 }
 
 static bool state_has(const struct wake_points *points, int state) {
@@ -63,28 +65,75 @@ static void write_head(FILE *out, const struct wake_run *run) {
   if (status->overrun > 0)
     fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
-  if (status->usage > 0 && status->idles > 0)
+  if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld\n",
             (unsigned long long)status->idles, (long long)status->usage);
-  else if (status->idles > 0)
+  else if (status->has_idles)
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }
 
-static int write_row(FILE *out, const struct wake_points *points, int state,
-                     enum wake_metric metric) {
-  struct wake_summary summary;
-  int status = wake_summarize(&summary, points, state, metric);
-  if (status != 0 || summary.count == 0)
-    return status;
-  fprintf(out, "%-12.12s %-11s %8zu", points->states[state],
-          wake_metric_name(metric), summary.count);
-  const double figures[] = {summary.min, summary.mean, summary.median,
-                            summary.stddev, summary.max};
-  for (size_t i = 0; i < sizeof(figures) / sizeof(figures[0]); i++)
-    put_number(out, figures[i]);
-  for (size_t i = 0; i < WAKE_PERCENTILES; i++)
-    put_number(out, summary.percentile[i]);
+/* A line for each figure, a column for each metric; figures and metrics that
+ * are unknown are left out. */
+static const struct {
+  const char *name;
+  size_t offset; /* of a double in struct wake_summary */
+} figures[] = {
+    {"min", offsetof(struct wake_summary, min)},
+    {"mean", offsetof(struct wake_summary, mean)},
+    {"median", offsetof(struct wake_summary, median)},
+    {"stddev", offsetof(struct wake_summary, stddev)},
+    {"99 %", offsetof(struct wake_summary, percentile[0])},
+    {"99.9 %", offsetof(struct wake_summary, percentile[1])},
+    {"99.99 %", offsetof(struct wake_summary, percentile[2])},
+    {"99.999 %", offsetof(struct wake_summary, percentile[3])},
+    {"max", offsetof(struct wake_summary, max)},
+};
+#define FIGURES (sizeof(figures) / sizeof(figures[0]))
+
+static double figure_of(const struct wake_summary *summary, size_t figure) {
+  double value;
+  memcpy(&value, (const char *)summary + figures[figure].offset, sizeof(value));
+  return value;
+}
+
+static void write_titles(FILE *out,
+                         const struct wake_summary summaries[WAKE_METRICS]) {
+  fprintf(out, "  %-9s", "us");
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (summaries[metric].count > 0)
+      fprintf(out, " %12s", wake_metric_name((enum wake_metric)metric));
+  fprintf(out, "\n  %-9s", "count");
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (summaries[metric].count > 0)
+      fprintf(out, " %12zu", summaries[metric].count);
   fputc('\n', out);
+}
+
+static void write_figure(FILE *out,
+                         const struct wake_summary summaries[WAKE_METRICS],
+                         size_t figure) {
+  bool is_known = false;
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    is_known |= !isnan(figure_of(&summaries[metric], figure));
+  if (!is_known)
+    return;
+  fprintf(out, "  %-9s", figures[figure].name);
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (summaries[metric].count > 0)
+      put_number(out, 12, figure_of(&summaries[metric], figure));
+  fputc('\n', out);
+}
+
+static int write_state(FILE *out, const struct wake_points *points, int state) {
+  struct wake_summary summaries[WAKE_METRICS];
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    if (wake_summarize(&summaries[metric], points, state,
+                       (enum wake_metric)metric) != 0)
+      return -ENOMEM;
+  fprintf(out, "%s\n", points->states[state]);
+  write_titles(out, summaries);
+  for (size_t figure = 0; figure < FIGURES; figure++)
+    write_figure(out, summaries, figure);
   return 0;
 }
 
@@ -92,15 +141,9 @@ int wake_write_text(FILE *out, const struct wake_run *run) {
   const struct wake_points *points = run->points;
   int status = 0;
   write_head(out, run);
-  if (points->len == 0)
-    return 0;
-  fprintf(out, "%-12s %-11s %8s %9s %9s %9s %9s %9s %9s %9s %9s %9s\n", "state",
-          "us", "count", "min", "mean", "median", "stddev", "max", "99 %",
-          "99.9 %", "99.99 %", "99.999 %");
-  for (size_t state = 0; state < points->states_len; state++)
-    for (int metric = 0; metric < WAKE_METRICS && status == 0; metric++)
-      if (state_has(points, (int)state))
-        status = write_row(out, points, (int)state, (enum wake_metric)metric);
+  for (size_t state = 0; state < points->states_len && status == 0; state++)
+    if (state_has(points, (int)state))
+      status = write_state(out, points, (int)state);
   return status;
 }
 
@@ -159,53 +202,73 @@ static int find_state(const struct wake_points *points, const char *name) {
   return -1;
 }
 
-static void put_change(FILE *out, const char *state, enum wake_metric metric,
-                       const char *figure, double a, double b) {
+static void put_change(FILE *out, const char *figure, double a, double b) {
   char change[CELL];
   if (isnan(a) || isnan(b))
     return;
   number_text(change, sizeof(change), "%+.1f", a > 0 ? 100 * (b / a - 1) : NAN);
-  fprintf(out, "%-12.12s %-11s %-9s", state, wake_metric_name(metric), figure);
-  put_number(out, a);
-  put_number(out, b);
-  fprintf(out, " %8s\n", change);
+  fprintf(out, "  %-9s", figure);
+  put_number(out, 12, a);
+  put_number(out, 12, b);
+  fprintf(out, " %9s\n", change);
 }
 
-static int compare(FILE *out, const struct wake_points *a, int state_a,
-                   const struct wake_points *b, int state_b,
-                   enum wake_metric metric) {
+static int compare_metric(FILE *out, const struct wake_points *a, int state_a,
+                          const struct wake_points *b, int state_b,
+                          enum wake_metric metric) {
   struct wake_summary x, y;
-  const char *state = a->states[state_a];
   if (wake_summarize(&x, a, state_a, metric) != 0 ||
       wake_summarize(&y, b, state_b, metric) != 0)
     return -ENOMEM;
   if (x.count == 0 || y.count == 0)
     return 0;
-  put_change(out, state, metric, "min", x.min, y.min);
-  put_change(out, state, metric, "mean", x.mean, y.mean);
-  put_change(out, state, metric, "median", x.median, y.median);
-  for (size_t i = 0; i < WAKE_PERCENTILES; i++) {
-    char figure[CELL];
-    snprintf(figure, sizeof(figure), "%g %%", wake_percentiles[i]);
-    put_change(out, state, metric, figure, x.percentile[i], y.percentile[i]);
-  }
-  put_change(out, state, metric, "max", x.max, y.max);
+  fprintf(out, "%s, %s\n  %-9s %12s %12s %9s\n", a->states[state_a],
+          wake_metric_name(metric), "us", "A", "B", "change %");
+  for (size_t figure = 0; figure < FIGURES; figure++)
+    put_change(out, figures[figure].name, figure_of(&x, figure),
+               figure_of(&y, figure));
   return 0;
+}
+
+/* Latency depends on how long cores were idle before, so that runs of another
+ * rate of events do not compare. */
+static int warn_of_rates(FILE *out, const struct wake_points *a,
+                         const struct wake_points *b) {
+  struct wake_summary x, y;
+  if (wake_summarize(&x, a, WAKE_ALL_STATES, WAKE_SILENT_TIME) != 0 ||
+      wake_summarize(&y, b, WAKE_ALL_STATES, WAKE_SILENT_TIME) != 0)
+    return -ENOMEM;
+  if (x.median > RATES_APART * y.median || y.median > RATES_APART * x.median)
+    fprintf(out,
+            "The cores were idle for different times before the events (median "
+            "SilentTime\n%.0f and %.0f us), which alone changes the "
+            "latencies.\n",
+            x.median, y.median);
+  return 0;
+}
+
+static void name_missing(FILE *out, const char *where,
+                         const struct wake_points *points,
+                         const struct wake_points *others) {
+  for (size_t s = 0; s < points->states_len; s++)
+    if (state_has(points, (int)s) &&
+        !state_has(others, find_state(others, points->states[s])))
+      fprintf(out, "%s only in %s\n", points->states[s], where);
 }
 
 int wake_write_comparison(FILE *out, const struct wake_run *a,
                           const struct wake_run *b) {
-  int status = 0;
   fprintf(out, "A %s: %zu datapoints\nB %s: %zu datapoints\n", a->file,
           a->points->len, b->file, b->points->len);
-  fprintf(out, "%-12s %-11s %-9s %9s %9s %8s\n", "state", "us", "", "A", "B",
-          "change %");
+  int status = warn_of_rates(out, a->points, b->points);
+  name_missing(out, "A", a->points, b->points);
+  name_missing(out, "B", b->points, a->points);
   for (size_t s = 0; s < a->points->states_len; s++) {
     int other = find_state(b->points, a->points->states[s]);
     for (int metric = 0; metric < WAKE_METRICS && status == 0; metric++)
       if (other >= 0)
-        status = compare(out, a->points, (int)s, b->points, other,
-                         (enum wake_metric)metric);
+        status = compare_metric(out, a->points, (int)s, b->points, other,
+                                (enum wake_metric)metric);
   }
   return status;
 }

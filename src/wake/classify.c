@@ -11,7 +11,7 @@ static const struct {
     [WAKE_DROP_LOST] = {"lost", "no end of the idle state was seen"},
     [WAKE_DROP_NO_INTERRUPT] =
         {"no_interrupt", "no interrupt was seen before the timer expired"},
-    [WAKE_DROP_ORDER] = {"order", "its times are in an impossible order"},
+    [WAKE_DROP_ORDER] = {"order", "the times are in an impossible order"},
     [WAKE_DROP_MINORITY] = {"minority",
                             "interrupts were on in an idle state that mostly "
                             "has them off, or the reverse"},

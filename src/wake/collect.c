@@ -26,6 +26,7 @@
 #define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
 #define TIMER_CPU_PIN 2
 #define LINKS 5
+#define CORES 8192    /* a kernel has at most this many */
 #define WAITS 4096    /* waits of the thread kept for a late reader */
 #define MATCH_NS 1000 /* the kernel's LTime is later by the timer slack */
 #define NS_PER_S UINT64_C(1000000000)
@@ -114,12 +115,8 @@ static void learn_states(struct wake_collect *collect) {
  * The waiting thread
  */
 
-/* Prepares the waiting thread. */
-static void begin_thread(const struct wake_collect *collect) {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  CPU_SET((size_t)collect->options.core, &cores);
-  sched_setaffinity(0, sizeof(cores), &cores);
+/* Prepares the waiting thread, which is already on the core. */
+static void begin_thread(void) {
   struct sched_param fifo = {.sched_priority = 20};
   if (sched_setscheduler(0, SCHED_FIFO, &fifo) != 0)
     prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
@@ -138,7 +135,7 @@ static void *wait_again_and_again(void *argument) {
   const struct wake_collect_options *options = &collect->options;
   struct wake_probe *probe = collect->probe;
   unsigned seed = (unsigned)now_ns();
-  begin_thread(collect);
+  begin_thread();
   if (probe != NULL)
     __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
   while (!atomic_load(&collect->stop)) {
@@ -162,6 +159,8 @@ static void *wait_again_and_again(void *argument) {
   return NULL;
 }
 
+/* The thread inherits the core. It blocks all signals, so that no signal of its
+ * host ends its sleep. */
 static int start_thread(struct wake_collect *collect) {
   sigset_t all, before;
   sigfillset(&all);
@@ -229,17 +228,11 @@ static int attach_all(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   return 0;
 }
 
-/* Starts the BPF timer on the core. Kernels before 6.7 cannot pin the timer,
- * but it stays on the core where it was started. Kernels before 6.4 accept only
- * relative times. */
+/* Starts the BPF timer on this thread's core. Kernels before 6.7 cannot pin the
+ * timer, but it stays on the core where it was started. Kernels before 6.4
+ * accept only relative times. */
 static int start_timer(struct wake_collect *collect) {
   static const uint32_t flags[] = {TIMER_ABS | TIMER_CPU_PIN, TIMER_ABS, 0};
-  cpu_set_t before, core;
-  CPU_ZERO(&core);
-  CPU_SET((size_t)collect->options.core, &core);
-  if (sched_getaffinity(0, sizeof(before), &before) != 0 ||
-      sched_setaffinity(0, sizeof(core), &core) != 0)
-    return -errno;
   int status = -EINVAL;
   for (size_t i = 0; status == -EINVAL && i < sizeof(flags) / sizeof(flags[0]);
        i++) {
@@ -250,7 +243,6 @@ static int start_timer(struct wake_collect *collect) {
     if (status >= 0)
       status = (int)attr.test.retval;
   }
-  sched_setaffinity(0, sizeof(before), &before);
   return status;
 }
 
@@ -260,9 +252,12 @@ static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   if (collect->bpf == NULL) {
     int error = errno != 0 ? errno : EINVAL;
     snprintf(why, WAKE_WHY_SIZE,
-             "the kernel refuses the BPF programs: %s; they need CAP_BPF and "
-             "CAP_PERFMON",
-             strerror(error));
+             "the kernel refuses the BPF programs: %s; %s, or measure without "
+             "them: --method user",
+             strerror(error),
+             error == EPERM || error == EACCES
+                 ? "run it as root or with CAP_BPF and CAP_PERFMON"
+                 : "they need Linux 5.15");
     return -error;
   }
   void *probe = mmap(NULL, sizeof(*collect->probe), PROT_READ | PROT_WRITE,
@@ -270,9 +265,7 @@ static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   if (probe == MAP_FAILED) {
     int error = errno;
     snprintf(why, WAKE_WHY_SIZE,
-             "cannot map the memory of the BPF programs: "
-             "%s",
-             strerror(error));
+             "cannot map the memory of the BPF programs: %s", strerror(error));
     return -error;
   }
   collect->probe = probe;
@@ -281,16 +274,14 @@ static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   collect->probe->distance_max = options->distance_max_ns;
   collect->probe->pause = options->pause_ns;
   collect->probe->steps.is_passive = options->method == WAKE_PASSIVE;
-  int status = attach_all(collect, why);
-  if (status != 0 || options->method != WAKE_BPF_TIMER)
-    return status;
-  status = start_timer(collect);
-  if (status != 0)
-    snprintf(why, WAKE_WHY_SIZE, "cannot start a BPF timer on core %d: %s",
-             options->core, strerror(-status));
-  return status;
+  return attach_all(collect, why);
 }
 #else
+static int start_timer(struct wake_collect *collect) {
+  (void)collect;
+  return -ENOTSUP;
+}
+
 static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   (void)collect;
   snprintf(why, WAKE_WHY_SIZE,
@@ -302,6 +293,59 @@ static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
 /* ---------------------------------------------------------------------------
  * The whole
  */
+
+static int start(struct wake_collect *collect) {
+  switch (collect->options.method) {
+  case WAKE_BPF_TIMER:
+    return start_timer(collect);
+  case WAKE_PASSIVE:
+    return 0;
+  default:
+    return start_thread(collect);
+  }
+}
+
+static int start_pinned(struct wake_collect *collect, size_t size,
+                        cpu_set_t *before, cpu_set_t *only,
+                        char why[WAKE_WHY_SIZE]) {
+  const int core = collect->options.core;
+  CPU_ZERO_S(size, only);
+  CPU_SET_S((size_t)core, size, only);
+  if (sched_getaffinity(0, size, before) != 0 ||
+      sched_setaffinity(0, size, only) != 0) {
+    int error = errno;
+    snprintf(why, WAKE_WHY_SIZE,
+             "cannot run on core %d: %s; choose one of "
+             "/sys/devices/system/cpu/online",
+             core,
+             error == EINVAL ? "it does not exist, is offline, or is not among "
+                               "the cores of this process"
+                             : strerror(error));
+    return -error;
+  }
+  int status = start(collect);
+  sched_setaffinity(0, size, before);
+  if (status != 0)
+    snprintf(why, WAKE_WHY_SIZE,
+             "cannot start the %s on core %d: %s; try another --method",
+             wake_method_name(collect->options.method), core,
+             strerror(-status));
+  return status;
+}
+
+/* Moves this thread to the core for as long as starting takes. */
+static int start_on_core(struct wake_collect *collect,
+                         char why[WAKE_WHY_SIZE]) {
+  cpu_set_t *before = CPU_ALLOC(CORES), *only = CPU_ALLOC(CORES);
+  int status = -ENOMEM;
+  if (before != NULL && only != NULL)
+    status = start_pinned(collect, CPU_ALLOC_SIZE(CORES), before, only, why);
+  else
+    snprintf(why, WAKE_WHY_SIZE, "out of memory");
+  CPU_FREE(before);
+  CPU_FREE(only);
+  return status;
+}
 
 int wake_collect_open(struct wake_collect **result,
                       const struct wake_collect_options *options,
@@ -320,13 +364,8 @@ int wake_collect_open(struct wake_collect **result,
   collect->usage_before = usage_of(options->core);
   if (collect->probe != NULL)
     collect->probe->steps.idles = 0;
-  if (status == 0 &&
-      (options->method == WAKE_THREAD || options->method == WAKE_USER)) {
-    status = start_thread(collect);
-    if (status != 0)
-      snprintf(why, WAKE_WHY_SIZE, "cannot start a thread: %s",
-               strerror(-status));
-  }
+  if (status == 0)
+    status = start_on_core(collect, why);
   if (status != 0) {
     wake_collect_close(collect);
     return status;
@@ -356,6 +395,13 @@ static int take_waits(struct wake_collect *collect) {
   return status;
 }
 
+/* True if the programs may have written a newer event over it. */
+static bool is_overwritten(const struct wake_probe *probe, uint64_t event) {
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event was read before */
+  uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_RELAXED);
+  return head - event > WAKE_EVENTS - 1;
+}
+
 static int take_events(struct wake_collect *collect) {
   struct wake_probe *probe = collect->probe;
   uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_ACQUIRE);
@@ -366,6 +412,10 @@ static int take_events(struct wake_collect *collect) {
   }
   for (; status == 0 && collect->tail < head; collect->tail++) {
     struct wake_event event = probe->events[collect->tail % WAKE_EVENTS];
+    if (is_overwritten(probe, collect->tail)) {
+      collect->overrun++;
+      continue;
+    }
     int number = event.state < (uint32_t)collect->states_len
                      ? (int)event.state
                      : collect->states_len - 1;
@@ -392,7 +442,7 @@ wake_collect_points(const struct wake_collect *collect) {
 void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status) {
   const struct wake_probe *probe = collect->probe;
-  int64_t usage = usage_of(collect->options.core);
+  int64_t usage = probe != NULL ? usage_of(collect->options.core) : -1;
   *status = (struct wake_collect_status){
       .overrun = collect->overrun,
       .held = wake_classifier_held(&collect->classifier),
@@ -403,6 +453,7 @@ void wake_collect_status(const struct wake_collect *collect,
                       : atomic_load(&collect->waits_len);
   if (probe == NULL)
     return;
+  status->has_idles = true;
   status->idles = probe->steps.idles;
   for (int i = 0; i < WAKE_DROPS_BY_STEPS; i++)
     status->drops[i] += probe->steps.drops[i];

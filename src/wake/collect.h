@@ -39,6 +39,7 @@ struct wake_collect_status {
   uint64_t drops[WAKE_DROPS];
   uint64_t overrun; /* events lost because they were collected too late */
   size_t held;      /* datapoints held back, see classify.h */
+  bool has_idles;   /* false with WAKE_USER */
   uint64_t idles;   /* idle states entered, counted by the BPF programs */
   int64_t usage;    /* the same, counted by cpuidle; -1: no cpuidle driver */
 };

@@ -60,12 +60,12 @@ static int next_line(struct reading *reading) {
     if (c == '\0')
       return fail(reading, "binary data: a NUL byte");
     if (length + 1 == sizeof(reading->line))
-      return fail(reading, "a line is longer than %d bytes",
+      return fail(reading, "the line is longer than %d bytes",
                   LINE_MAX_BYTES - 1);
     reading->line[length++] = (char)c;
   }
   if (ferror(reading->file))
-    return fail(reading, "cannot read it: %s", strerror(errno));
+    return fail(reading, "cannot read the file: %s", strerror(errno));
   if (length > 0 && reading->line[length - 1] == '\r')
     length--;
   reading->line[length] = '\0';
@@ -114,7 +114,7 @@ static int find_columns(struct reading *reading) {
   if (reading->known[WAKE_LATENCY] == NO_COLUMN &&
       reading->known[WAKE_INTR_LATENCY] == NO_COLUMN &&
       reading->known[WAKE_USER_LATENCY] == NO_COLUMN)
-    return fail(reading, "it has no column WakeLatency, IntrLatency or "
+    return fail(reading, "the file has no column WakeLatency, IntrLatency or "
                          "UserLatency, so it holds no datapoints");
   return 0;
 }
@@ -127,7 +127,7 @@ static int find_filter_columns(struct reading *reading,
       if (strcmp(reading->values[i], filter->list[f].column) == 0)
         columns[f] = (int)i;
     if (columns[f] == NO_COLUMN)
-      return fail(reading, "it has no column %s to filter by",
+      return fail(reading, "the file has no column %s to filter by",
                   filter->list[f].column);
   }
   return 0;
@@ -136,12 +136,12 @@ static int find_filter_columns(struct reading *reading,
 static int read_header(struct reading *reading) {
   int status = next_line(reading);
   if (status == 0)
-    return fail(reading, "it is empty");
+    return fail(reading, "the file is empty");
   if (status < 0)
     return status;
   reading->columns = split(reading);
   if (reading->columns == COLUMNS_MAX)
-    return fail(reading, "it has more than %d columns", COLUMNS_MAX - 1);
+    return fail(reading, "the file has more than %d columns", COLUMNS_MAX - 1);
   status = find_columns(reading);
   if (status == 0)
     status = find_filter_columns(reading, reading->options->include,
@@ -226,7 +226,7 @@ static bool is_taken(const struct reading *reading) {
 static int read_point(struct reading *reading, struct wake_points *points) {
   size_t columns = split(reading);
   if (columns != reading->columns)
-    return fail(reading, "it has %zu values, but there are %zu columns",
+    return fail(reading, "the line has %zu values, but there are %zu columns",
                 columns, reading->columns);
   struct wake_point point;
   int status = read_us(reading, DISTANCE, &point.distance_us);
@@ -276,14 +276,12 @@ static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
     fclose(file);
   if (known && strcmp(version, WAKE_FORMAT_VERSION) == 0)
     return 0;
-  snprintf(
-      why, WAKE_WHY_SIZE,
-      known
-          ? "%.200s: format_version %s is unknown, only %s is known; give the "
-            "unit of its times with --unit us or --unit ns"
-          : "%.200s: no format_version%s%s; give the unit of the file's "
-            "times with --unit us or --unit ns",
-      info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
+  snprintf(why, WAKE_WHY_SIZE,
+           known ? "%.200s: format_version is %s, only %s is known; give the "
+                   "unit of the times with --unit us or --unit ns"
+                 : "%.200s: no format_version%s%s; give the unit of the times "
+                   "with --unit us or --unit ns",
+           info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
   return -EPROTO;
 }
 
@@ -392,8 +390,9 @@ int wake_csv_write(const struct wake_points *points, const char *path, int core,
   path_beside(info, sizeof(info), path, "info.yml");
   if ((status = open_written(&file, info, why)) != 0)
     return status;
-  fprintf(file,
-          "toolname: percore\ntoolver: %s\ncpu: %d\nformat_version: '%s'\n",
-          version, core, WAKE_FORMAT_VERSION);
+  fprintf(file, "toolname: percore\ntoolver: %s\nformat_version: '%s'\n",
+          version, WAKE_FORMAT_VERSION);
+  if (core >= 0)
+    fprintf(file, "cpu: %d\n", core);
   return close_written(file, info, why);
 }

@@ -24,8 +24,8 @@ int wake_csv_read(struct wake_points *points, const char *path,
                   const struct wake_csv_options *options,
                   char why[WAKE_WHY_SIZE]);
 
-/* Writes datapoints, and info.yml beside them. Returns 0 or a negative errno.
- */
+/* Writes datapoints, and info.yml beside them. core: negative if unknown.
+ * Returns 0 or a negative errno. */
 int wake_csv_write(const struct wake_points *points, const char *path, int core,
                    const char *version, char why[WAKE_WHY_SIZE]);
 

@@ -85,18 +85,22 @@ endif
 
 # Tests of percore(1) without collectd.
 EXTRA_DIST += tests/integration/test_command.py \
-	tests/integration/test_compare.py tests/integration/test_idle_clock.py
+	tests/integration/test_compare.py tests/integration/test_idle_clock.py \
+	tests/integration/test_wake.py
 if TOOL
 TESTS += tests/integration/test_command.py tests/integration/test_compare.py \
-	tests/integration/test_idle_clock.py
+	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 LONG_TESTS += tests/integration/test_compare.py \
-	tests/integration/test_idle_clock.py
+	tests/integration/test_idle_clock.py tests/integration/test_wake.py
 endif
 
 # These tests need a core for themselves: they run last, one after the other.
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
 clock_log = tests/integration/test_idle_clock.log
+wake_log = tests/integration/test_wake.log
+core_logs = $(truth_log) $(compare_log) $(clock_log) $(wake_log)
+$(wake_log): $(filter-out $(core_logs),$(TEST_LOGS))
 $(clock_log): $(filter-out $(truth_log) $(compare_log) $(clock_log),$(TEST_LOGS))
 $(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))
 $(truth_log): $(filter-out $(truth_log),$(TEST_LOGS))

@@ -175,9 +175,9 @@ static void bad_files_are_refused_with_line_and_reason(void **state) {
   assert_refused("", "is empty");
   assert_refused("a,b,c\n1,2,3\n", "no column WakeLatency");
   assert_refused("WakeLatency,WakeLatency\n", "two columns");
-  assert_refused(HEADER "1,2,3,True\n", ":2: it has 4 values");
-  assert_refused(HEADER "1,2,3,True,C1,9\n", ":2: it has 6 values");
-  assert_refused(HEADER "\n", ":2: it has 1 values");
+  assert_refused(HEADER "1,2,3,True\n", ":2: the line has 4 values");
+  assert_refused(HEADER "1,2,3,True,C1,9\n", ":2: the line has 6 values");
+  assert_refused(HEADER "\n", ":2: the line has 1 values");
   assert_refused(HEADER "1,2,3,True,C1\nx,2,3,True,C1\n",
                  ":3: WakeLatency is 'x'");
   assert_refused(HEADER "nan,2,3,True,C1\n", "WakeLatency is 'nan'");
