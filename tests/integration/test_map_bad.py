@@ -71,7 +71,7 @@ def a_table_without_fields_leaves_the_others_alone():
             for value in (1000, 999, 998, 997):
                 pins.update("falls", 0, value)
                 collectd.wait_for_reads(3)
-            check_said(collectd, "packets is no counter")
+            check_said(collectd, "field packets decreased, so it is not a counter")
             region = os.stat(runtime.socket("test")).st_ino
             collectd.wait_for_reads(4)
             check(os.stat(runtime.socket("test")).st_ino == region,
@@ -97,7 +97,7 @@ def names_that_are_too_long_are_said_once():
         for key in range(10):
             pins.update("flows", key, 1, size=100)
         with started(pins.block("flows", VALUE)) as collectd:
-            check_said(collectd, "too long for the name of a row")
+            check_said(collectd, "is too long to name a row")
 
 
 def a_pattern_that_matches_no_map_is_said():

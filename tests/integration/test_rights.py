@@ -18,7 +18,7 @@ STRIPPED = f"{CONTRIB}/least-privilege.conf"
 GROUP = grp.getgrgid(1)  # daemon
 COLLECTD_USER, PRODUCER_USER = 64124, 64125  # of nobody
 PACKETS_ETH0 = "percore_host_gtpu_port_packets-all/derive-eth0"
-CAP_DAC_OVERRIDE, CAP_NET_RAW, CAP_PERFMON = 1, 13, 38
+CAP_DAC_OVERRIDE, CAP_NET_RAW, CAP_PERFMON, CAP_BPF = 1, 13, 38, 39
 
 
 class Place(RuntimeDir):
@@ -146,10 +146,11 @@ def drop_in():
 
 
 def drop_in_without_root():
-    """As an unprivileged user, collectd has CAP_PERFMON from the drop-in and no other
+    """As an unprivileged user, collectd has CAP_PERFMON and CAP_BPF and no other
     capability, and reads the region of another user in the group"""
     def look(collectd):
-        check(capabilities_of(collectd, "Eff") == 1 << CAP_PERFMON,
+        check(capabilities_of(collectd, "Eff") ==
+              1 << CAP_PERFMON | 1 << CAP_BPF,
               f"{capabilities_of(collectd, 'Eff'):x}")
     check_values_arrive(command_for(DROP_IN, user=COLLECTD_USER),
                         COLLECTD_USER, look)
