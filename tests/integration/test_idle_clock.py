@@ -118,10 +118,10 @@ def test_untrusted_pins():
     """pins that others than root can make or write are refused"""
     need_clock()
     cases = {
-        f"chmod g+w {PINS}": "others than root may write",
-        f"chown 65534 {PINS}": "others than root may write",
-        f"chmod o+w {PINS}/idle_clock": "others than root may write",
-        f"chown 65534 {PINS}/cpu_idle": "others than root may write",
+        f"chmod g+w {PINS}": "users other than root may write",
+        f"chown 65534 {PINS}": "users other than root may write",
+        f"chmod o+w {PINS}/idle_clock": "users other than root may write",
+        f"chown 65534 {PINS}/cpu_idle": "users other than root may write",
     }
     for change, said in cases.items():
         done = apart(f'"$PERCORE" clock --pin >&2; {change}\n'
