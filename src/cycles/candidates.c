@@ -268,8 +268,8 @@ static void update_availability(struct candidate *candidate, const char *why) {
   candidate->available = !candidate->yielded && !candidate->needs_tsc_rate;
   if (candidate->yielded)
     snprintf(candidate->reason, sizeof(candidate->reason),
-             "this host runs guests, which a core counter can keep from "
-             "starting: used only if named");
+             "this host runs guests, and a core counter can prevent "
+             "guests from starting: used only if named");
   else if (candidate->needs_tsc_rate)
     snprintf(candidate->reason, sizeof(candidate->reason),
              "the rate of msr/tsc is not known: %s", why);
@@ -323,7 +323,7 @@ static void find_mperf(struct finder *finder, const struct core_kind *kind) {
     return;
   bool named = finder->options->source == SOURCE_MPERF;
   if (finder->topology->hypervisor && !named) {
-    set_unavailable(candidate, "under a hypervisor MPERF may be that of the "
+    set_unavailable(candidate, "under a hypervisor, MPERF may belong to the "
                                "physical core: used only if named and proven");
     return;
   }

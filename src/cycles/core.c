@@ -123,7 +123,7 @@ static void open_ipc_group(struct engine *engine, struct core *core,
   perf_explain(why, sizeof(why), status);
   if (engine_begins(engine, CONDITION_NO_IPC, true))
     engine_say(engine, JOURNAL_WARNING,
-               "instructions per cycle are not available on core %d, and "
+               "instructions per cycle are unavailable on core %d, and "
                "perhaps on others: %s",
                core->number, why);
 }
@@ -254,7 +254,8 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
     if (engine_begins(engine, CONDITION_COUNTERS_SHARED, true))
       engine_say(engine, JOURNAL_NOTICE,
                  "core %d: %s lost its counter to another user of the PMU; "
-                 "from now on counters that are taken are shared, and scaled",
+                 "from now on, counters already in use are shared, and their "
+                 "readings scaled",
                  core->number, source_name(candidate->source));
     reopen(engine, core, false);
     return;

@@ -15,11 +15,11 @@
 struct engine;
 
 /* Running totals of one core since it was first seen. The difference between
- * two totals of the same epoch is a window. Between two epochs something made
- * the window worthless: the core went away, the machine slept, or the source
- * changed. A sample that cannot be right is not added, and the rest of its
- * window counts. All in nanoseconds unless stated otherwise: a double holds
- * 2^53 ns = 104 days exactly, and any longer time to 1e-16. */
+ * two totals of the same epoch is a window. A new epoch begins when a window
+ * becomes worthless: the core went away, the machine slept, or the source
+ * changed. An impossible sample is dropped; the rest of its window still
+ * counts. All in nanoseconds unless stated otherwise: a double holds 2^53 ns =
+ * 104 days exactly, and any longer time to 1e-16. */
 struct core_totals {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */

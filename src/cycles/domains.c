@@ -137,7 +137,7 @@ static void find(struct domains *domains) {
 static void say(struct domains *domains, const char *why) {
   if (!domains->reported)
     journal_say(&engine_options(domains->engine)->journal, JOURNAL_WARNING,
-                "some counters of packages are missing: %s", why);
+                "some package counters are missing: %s", why);
   domains->reported = true;
 }
 

@@ -138,8 +138,8 @@ double engine_load(const struct core_totals *from,
 double engine_frequency_hz(const struct core_totals *from,
                            const struct core_totals *to);
 
-/* The lower bound of the load: the load less what may have been stolen of it.
- * Only the source idle on older kernels has a bound below the load. */
+/* The lower bound of the load: the load minus the time that may have been
+ * stolen. Only the source idle on older kernels has a bound below the load. */
 double engine_load_low(const struct core_totals *from,
                        const struct core_totals *to);
 

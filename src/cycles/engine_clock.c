@@ -21,10 +21,11 @@ static struct candidate *clock_candidate(struct engine *engine) {
 }
 
 /* ---------------------------------------------------------------------------
- * Whether to load it
+ * Whether to load the clock
  */
 
-/* A core with enough softirq that the source idle may miss a part, or -1. */
+/* A core with so much softirq that the source idle may miss some of it, or -1.
+ */
 static int core_with_softirq(const struct engine *engine) {
   for (size_t i = 0; i < engine->cores_len; i++) {
     const struct core *core = &engine->cores[i];
@@ -49,8 +50,8 @@ static void find_misses(const struct engine *engine, char *text, size_t size) {
     snprintf(text, size, "this kernel counts softirq on an idle core as idle");
   else if (core >= 0)
     snprintf(text, size,
-             "core %d spends much time in softirq, of which the source idle "
-             "may miss a part",
+             "core %d spends much time in softirq, and the source idle may "
+             "miss some of it",
              core);
 }
 

@@ -25,7 +25,7 @@
 enum kernel_member {
   KERNEL_IDLE_STEALTIME, /* idle does not contain time stolen while idle */
   KERNEL_IDLE_DYNTICK,   /* idle is counted from tick stop to tick restart */
-  KERNEL_PREV_IRQ_TIME,  /* interrupts may be timed, and are then not in idle */
+  KERNEL_PREV_IRQ_TIME,  /* interrupts may be timed; idle then excludes them */
   KERNEL_MEMBERS,
 };
 

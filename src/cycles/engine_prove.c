@@ -119,7 +119,8 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
   if (core < 0) {
     snprintf(
         why, why_size,
-        "this process may use none of the cores on which it could be proven");
+        "this process may not run on any core on which the source could be "
+        "proven");
     return false;
   }
   int status =
@@ -138,7 +139,7 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
                                                       : &engine->closing);
   if (status == 0)
     return true;
-  snprintf(why, why_size, "the thread of the proof could not be started: %s",
+  snprintf(why, why_size, "cannot start the thread that proves it: %s",
            strerror(-status));
   perf_group_close(&run->group, run->machine);
   return false;

@@ -95,7 +95,7 @@ static void update_idle_source(struct engine *engine) {
                : engine->lxcfs
                    ? "LXCFS provides /proc/stat and the list of cores of this "
                      "container"
-                   : "the cores in /proc/stat are not those that are online");
+                   : "the cores in /proc/stat differ from the online cores");
     else if (!was_available)
       candidate->reason[0] = '\0';
   }

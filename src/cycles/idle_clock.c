@@ -150,8 +150,8 @@ static int read_words(struct idle_clock *clock) {
     uint64_t after_ns = now(clock);
     if (len < 0)
       return len;
-    /* With another number of words, it is unknown which core a word belongs to.
-     */
+    /* With a different number of words, it is unknown which core a word belongs
+     * to. */
     if (len != clock->possible_len)
       return -EINVAL;
     clock->time_ns = after_ns;

@@ -139,14 +139,14 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
   idle_clock_kernel_init(clock);
   if (!may_load())
     return explain(why, why_size, -EPERM,
-                   "loading it takes CAP_BPF and CAP_PERFMON; without them, "
+                   "loading it needs CAP_BPF and CAP_PERFMON; without them, "
                    "let root pin it (percore clock --pin)");
   errno = 0;
   struct idle_clock_bpf *loaded = idle_clock_bpf__open_and_load();
   if (loaded == NULL) {
     int status = errno != 0 ? -errno : -ENOMEM;
     return explain(why, why_size, status,
-                   "the kernel refused to load it: %s (it takes Linux 5.14 or "
+                   "the kernel refused to load it: %s (it needs Linux 5.14 or "
                    "later with CONFIG_BPF_SYSCALL)",
                    strerror(-status));
   }
@@ -224,7 +224,7 @@ static int check_map(int map, char *why, size_t why_size) {
       info.value_size != sizeof(int64_t) || info.max_entries != 1 ||
       strcmp(info.name, MAP_NAME) != 0)
     return explain(why, why_size, -EINVAL,
-                   "the pinned map is not that of an idle clock");
+                   "the pinned map does not belong to an idle clock");
   return 0;
 }
 
@@ -244,7 +244,7 @@ int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
   if (!only_root_writes(&map) || !only_root_writes(&clock->pin))
     return explain(
         why, why_size, -EPERM,
-        "the clock in %s is not used: users other than root may write it",
+        "the clock in %s is not used: users other than root may write to it",
         folder);
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
@@ -282,16 +282,17 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
 static int mount_pins(const char *folder, char *why, size_t why_size) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
-    return explain(why, why_size, -errno, "cannot make %s: %s%s", folder,
+    return explain(why, why_size, -errno, "cannot create %s: %s%s", folder,
                    strerror(errno),
                    errno == ENOENT
                        ? "; run systemd-tmpfiles --create percore.conf first"
                        : "");
   if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) ||
       !only_root_writes(&file))
-    return explain(why, why_size, -EPERM,
-                   "%s is not a directory that only root may write: remove it",
-                   folder);
+    return explain(
+        why, why_size, -EPERM,
+        "%s must be a directory that only root may write to: remove it",
+        folder);
   if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
             "mode=0755") != 0)
     return explain(why, why_size, -errno, "cannot mount a bpffs on %s: %s",

@@ -224,7 +224,7 @@ int perf_group_open(struct perf_group *group, const struct machine *machine,
 void perf_explain(char *text, size_t size, int status) {
   const char *remedy = "";
   if (status == -EACCES || status == -EPERM)
-    remedy = " (give CAP_PERFMON, or lower kernel.perf_event_paranoid)";
+    remedy = " (grant CAP_PERFMON, or lower kernel.perf_event_paranoid)";
   else if (status == -ENOENT)
     remedy = " (this processor, or the hypervisor, does not offer it)";
   else if (status == -EOPNOTSUPP)

@@ -222,9 +222,11 @@ static void prove_counter(struct probe *probe) {
         "when the core halts",
         idle_load, probe->core);
   else if (probe->proof == PROOF_UNPROVEN && probe->was_away)
-    snprintf(probe->why, sizeof(probe->why),
-             "it could not be read on core %d during the whole proof",
-             probe->core);
+    snprintf(
+        probe->why, sizeof(probe->why),
+        "it could not be read on core %d, or the core went offline, during "
+        "the proof",
+        probe->core);
   else if (probe->proof == PROOF_UNPROVEN)
     snprintf(probe->why, sizeof(probe->why),
              "core %d was never %s for long enough to prove it", probe->core,
@@ -330,10 +332,11 @@ static void prove_tick(struct probe *probe) {
     snprintf(probe->why, sizeof(probe->why), "the proof on core %d failed: %s",
              probe->core, strerror(-status));
   else if (probe->proof == PROOF_TICK_SAMPLED)
-    snprintf(probe->why, sizeof(probe->why),
-             "it read %.2f on core %d while a thread that sleeps over the tick "
-             "had %.2f of it: the kernel samples idle time by the tick",
-             seen.load, probe->core, seen.truth);
+    snprintf(
+        probe->why, sizeof(probe->why),
+        "it read %.2f on core %d while a thread that sleeps through each "
+        "tick used %.2f of the core: the kernel samples idle time at the tick",
+        seen.load, probe->core, seen.truth);
   else if (probe->proof == PROOF_PENDING)
     snprintf(probe->why, sizeof(probe->why),
              "core %d was never free enough to prove it", probe->core);

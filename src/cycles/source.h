@@ -35,7 +35,7 @@ enum denominator {
 enum isolated_cores {
   ISOLATED_CORES_IDLE,     /* the source idle */
   ISOLATED_CORES_BPF,      /* the source bpf, else idle */
-  ISOLATED_CORES_HARDWARE, /* as any other core */
+  ISOLATED_CORES_HARDWARE, /* like any other core */
   ISOLATED_CORES_SKIP,     /* no value */
 };
 

@@ -229,7 +229,7 @@ static void walk_type(struct walk *walk, uint32_t id,
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * All fields of a map
  */
 
 /* Keeps the fields whose names are unique. */

@@ -98,7 +98,8 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
                                   .info = (uintptr_t)&info}};
   int status = map_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0) {
-    snprintf(why, MAP_WHY_SIZE, "the kernel does not describe it: %s",
+    snprintf(why, MAP_WHY_SIZE,
+             "cannot get its description from the kernel: %s",
              strerror(-status));
     return status;
   }
@@ -151,9 +152,10 @@ static bool any_user_may_replace(const char *path) {
 int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
   *map = (struct map){.fd = -1};
   if (any_user_may_replace(path)) {
-    snprintf(why, MAP_WHY_SIZE,
-             "any user may write its directory and replace it: chmod o-w the "
-             "directory");
+    snprintf(
+        why, MAP_WHY_SIZE,
+        "any user may write to its directory and replace it: run chmod o-w "
+        "on the directory");
     return -EPERM;
   }
   union bpf_attr attr = {.pathname = (uintptr_t)path,
@@ -163,7 +165,7 @@ int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
     return finish_open(map, fd, why);
   snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
            fd == -EACCES || fd == -EPERM
-               ? "; make it readable (chmod), and on kernels before 5.19 give "
+               ? "; make it readable (chmod), and on kernels before 5.19 grant "
                  "CAP_BPF"
            : fd == -EINVAL ? "; it is not on a BPF file system"
                            : "");

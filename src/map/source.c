@@ -59,8 +59,9 @@ static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
     const struct map_field_at *at = &table->fields_at[i];
     if (at->size > source->map.info.value_size ||
         at->offset > source->map.info.value_size - at->size) {
-      snprintf(why, MAP_WHY_SIZE, "field %s ends beyond its values of %u bytes",
-               at->name, source->map.info.value_size);
+      snprintf(why, MAP_WHY_SIZE,
+               "field %s ends beyond the %u bytes of a value", at->name,
+               source->map.info.value_size);
       return -ERANGE;
     }
     struct map_field *field = &source->fields.list[source->fields.len++];
@@ -273,8 +274,8 @@ static void withhold(struct map_source *source, size_t f) {
   field->is_withheld = true;
   source->publisher->outdated = true;
   snprintf(why, sizeof(why),
-           "field %s fell, so it is not a counter, and is no longer read; if "
-           "it is a gauge, set Gauge \"%s\"",
+           "field %s decreased, so it is not a counter and is no longer read; "
+           "if it is a gauge, set Gauge \"%s\"",
            field->name, field->name);
   say_of(source, why);
 }
@@ -305,13 +306,13 @@ static bool add_row(struct map_source *source, struct map_entry *entry,
   if (source->refused[fits])
     return false;
   source->refused[fits] = true;
-  snprintf(why, sizeof(why),
-           fits
-               ? "several keys are named %.64s; only one of them is read, and "
-                 "likewise of other equal names"
-               : "the key %.64s... is too long to name a row; such entries are "
-                 "not read",
-           name);
+  snprintf(
+      why, sizeof(why),
+      fits ? "several keys are named %.64s; of keys with the same name, only "
+             "one is read"
+           : "the key %.64s... is too long to name a row; such entries are "
+             "not read",
+      name);
   say_of(source, why);
   return false;
 }

@@ -219,8 +219,8 @@ static int find_types(struct btf_types *types, const struct map_info *info,
     int error = errno;
     snprintf(why, MAP_WHY_SIZE,
              file != NULL ? "cannot read it: %s"
-                          : "cannot read its type information: %s; give "
-                            "CAP_SYS_ADMIN, or the program's object file",
+                          : "cannot read its type information: %s; grant "
+                            "CAP_SYS_ADMIN, or name the program's object file",
              strerror(error));
     return -error;
   }

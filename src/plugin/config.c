@@ -118,7 +118,7 @@ static int read_group(void *into, const struct config_option *option,
     return config_option_refuse(option, item, NULL);
   const char *name = item->values[0].value.string;
   if (!is_group_name(name))
-    return config_option_refuse(option, item, "not a name for a group");
+    return config_option_refuse(option, item, "not a valid name for a group");
   if (is_reserved_name(name))
     return config_option_refuse(option, item, "percore uses that name itself");
   struct core_set cores;
@@ -282,8 +282,8 @@ static const struct config_option load_options[] = {
      .max = 60},
     {.key = "Event",
      .read = read_event,
-     .allowed = "an event of sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
-                "or a raw one, \"r1a8\" or \"0x1a8\""},
+     .allowed = "an event in sysfs, \"pmu/name/\" or \"pmu/term=value,term/\", "
+                "or a raw event, \"r1a8\" or \"0x1a8\""},
     {.key = "BaseFrequency",
      .read = config_number,
      .allowed = "one number of Hz from 1000000 to 100000000000, without quotes",

@@ -320,7 +320,7 @@ static void put_self(struct out *out, const struct dispatch *dispatch,
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * A whole snapshot
  */
 
 /* From the most to the least important: beyond MaxValues the end is cut. */
@@ -366,8 +366,8 @@ size_t dispatch_snapshot(struct dispatch *dispatch,
   if (time <= dispatch->last) {
     dispatch->snapshots_withheld++;
     c_complain_once(LOG_WARNING, &dispatch->backwards,
-                    "percore: values are withheld because the clock was set "
-                    "back, until it has caught up.");
+                    "percore: the clock was set back; values are "
+                    "withheld until it has caught up.");
     return 0;
   }
   c_release(LOG_INFO, &dispatch->backwards,

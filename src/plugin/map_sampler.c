@@ -143,9 +143,9 @@ static void find_matches(struct map_sampler *sampler,
   globfree(&found);
   if (!any && !*missed)
     WARNING("percore: map %s: no map matches it%s; maps are read as soon as "
-            "they are pinned there",
+            "they are pinned there.",
             config->path,
-            status == GLOB_ABORTED ? ", its directory cannot be read" : "");
+            status == GLOB_ABORTED ? " (its directory cannot be read)" : "");
   *missed = !any;
 }
 

@@ -82,7 +82,7 @@ static int read_row_match(struct region_row_match *match,
                           const oconfig_item_t *item, const char *text) {
   size_t length = strlen(text);
   if (length == 0)
-    return config_option_refuse(option, item, "an empty one matches nothing");
+    return config_option_refuse(option, item, "an empty name matches nothing");
   if (length < 2 || text[0] != '/' || text[length - 1] != '/')
     return (match->name = copy_of(text)) != NULL ? 0 : -1;
   char *expression = strndup(text + 1, length - 2);

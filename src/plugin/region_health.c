@@ -32,7 +32,8 @@ const char *region_health_group_remedy(const char *path,
   const char *name = found != NULL ? found->gr_name : number;
   snprintf(text, REGION_REMEDY_SIZE,
            ": collectd is not a member of group %s; add "
-           "SupplementaryGroups=%s to its service, or the group to its user",
+           "SupplementaryGroups=%s to its service, or add its user to the "
+           "group",
            name, name);
   return text;
 }
@@ -61,7 +62,7 @@ static void complain(struct region_instance *instance) {
       (error == EBUSY && instance->complaint != EBUSY)) {
     WARNING("percore: region %s is not read: %s%s",
             label(instance, name, sizeof(name)),
-            error == ETIMEDOUT ? "its producer listens and does not answer"
+            error == ETIMEDOUT ? "its producer listens but does not answer"
                                : region_reader_error(instance->reader),
             remedy_of(instance, remedy));
     instance->complaint = error;
@@ -102,13 +103,13 @@ static void tell_workers(const struct region_instance *instance,
   if (region_workers_changed(&instance->workers, false, &cores)) {
     core_set_format(&cores, list, sizeof(list));
     region_snapshot_tell(snapshot, REGION_WARNING, name,
-                         "Workers of region %s stand still on cores %s.", name,
+                         "Workers of region %s are stuck on cores %s.", name,
                          list);
   }
   if (region_workers_changed(&instance->workers, true, &cores)) {
     core_set_format(&cores, list, sizeof(list));
     region_snapshot_tell(snapshot, REGION_OKAY, name,
-                         "Workers of region %s no longer stand still on cores "
+                         "Workers of region %s are no longer stuck on cores "
                          "%s.",
                          name, list);
   }
@@ -135,12 +136,12 @@ static void tell(struct region_instance *instance,
                          name);
   else if (restarted)
     region_snapshot_tell(snapshot, ended ? REGION_OKAY : REGION_WARNING, name,
-                         "Region %s is gone and back: its producer was started "
-                         "again.",
+                         "Region %s was gone and is back: its producer was "
+                         "restarted.",
                          name);
   else if (now == REGION_STALE && before != REGION_STALE)
     region_snapshot_tell(snapshot, REGION_WARNING, name,
-                         "Region %s is stale: all of its workers stand still.",
+                         "Region %s is stale: all of its workers are stuck.",
                          name);
   else if (now == REGION_WELL && before == REGION_STALE)
     region_snapshot_tell(snapshot, REGION_OKAY, name,

@@ -231,9 +231,9 @@ static bool join(struct region_watch *watch, struct region_instance *instance,
   }
   if (shares) {
     leave_out(table,
-              "percore: region %s%s%s: table %s has other fields than that of "
-              "the other instances and is left out; set ReportPerInstance true "
-              "to report it.",
+              "percore: region %s%s%s: table %s is left out, because its "
+              "fields differ from those of other instances; set "
+              "ReportPerInstance true to report it.",
               instance);
     return true;
   }

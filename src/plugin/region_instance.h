@@ -137,9 +137,10 @@ void region_health_conclude(struct region_instance *instance,
                             const struct region_moment *now,
                             struct region_snapshot *snapshot);
 
-/* What to do if a socket or directory refuses this process: the end of a message,
- * which names the group whose members may use the file; "" if membership would
- * not help. Asks the name service, so it is for messages that are logged once. */
+/* Advice for the end of a message that a socket or directory refused this
+ * process: names the group whose members may use the file; "" if membership
+ * would not help. Queries the name service, so use it only in messages that are
+ * logged once. */
 #define REGION_REMEDY_SIZE 256
 const char *region_health_group_remedy(const char *path,
                                        char text[REGION_REMEDY_SIZE]);

@@ -115,7 +115,7 @@ static void tell_limit(struct region_watch *watch, const char *label) {
       DESCRIPTORS_RESERVE + INSTANCE_DESCRIPTORS * INSTANCES_MAX;
   (void)getrlimit(RLIMIT_NOFILE, &limit);
   if (!watch->descriptors_told)
-    WARNING("percore: region %s and further ones are not read: the limit of "
+    WARNING("percore: region %s and further regions are not read: the limit of "
             "%lu open files would leave too few for other plugins. Raise "
             "RLIMIT_NOFILE (LimitNOFILE of the service) to %lu, which is "
             "enough for %d regions.",
@@ -136,8 +136,9 @@ static void tell_user(struct region_watch *watch, const char *label,
 
 static void tell_crowd(struct region_watch *watch, const char *label) {
   if (!watch->crowd_told)
-    WARNING("percore: more than %d regions; %s and further ones are not read.",
-            INSTANCES_MAX, label);
+    WARNING(
+        "percore: more than %d regions; %s and further regions are not read.",
+        INSTANCES_MAX, label);
   watch->crowd_told = true;
 }
 
@@ -347,7 +348,7 @@ static void judge_directory(const struct look *look, size_t files) {
   bool open = (status.st_mode & (S_IWOTH | S_ISVTX)) == S_IWOTH;
   if (open)
     WARNING("percore: any user may replace the regions in %s, because its mode "
-            "is %04o. Make it writable for its group only (chmod 3775).",
+            "is %04o. Make it writable by its group only (chmod 3775).",
             runtime_dir_of(watch), (unsigned)status.st_mode & 07777);
   if (files > FILES_MAX)
     WARNING("percore: %s has more than %d files; the rest is ignored. Remove "

@@ -98,7 +98,8 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
       true; /* other rows with this name are marked already */
   if (!sum->clash_told)
     WARNING("percore: two rows of table %s are not reported: both would be "
-            "called \"%s\"; rename one of them. Further rows are not logged.",
+            "called \"%s\"; rename one of them. Further clashes are not "
+            "logged.",
             sum->table, row->clean);
   sum->clash_told = true;
 }

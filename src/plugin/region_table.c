@@ -115,7 +115,7 @@ void region_table_leave(struct region_instance_table *table) {
 }
 
 /* ---------------------------------------------------------------------------
- * What is said when there is no memory
+ * Warnings about too little memory
  */
 
 #define MEBIBYTE (UINT64_C(1) << 20)
@@ -152,7 +152,7 @@ static void tell_short(const struct region_reading *reading) {
         " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64
         ".",
         reading->table->instance->region, sum->table, rows,
-        sum->shape.chooses_rows ? "left out" : "counted in `other` alone",
+        sum->shape.chooses_rows ? "left out" : "counted only in `other`",
         memory_for(sum, bytes));
   sum->memory_told = true;
 }

@@ -177,7 +177,7 @@ static void check_slot(struct state *state, uint32_t s) {
   if (!copy_slot(slot, &copy)) {
     if (stays_changing(state, &slot->generation))
       FOUND(state, REGION_RULE_SLOT_STATE,
-            "slot %u does not leave state 1 (changing)", s);
+            "slot %u stays in state 1 (changing)", s);
     return;
   }
   if (region_state(copy.generation) != REGION_FREE)
@@ -238,7 +238,7 @@ static void check_name(struct state *state, const struct region_table *table,
   if (!is_clean_text(name, length))
     FOUND(state, REGION_RULE_ROW_TEXT,
           "row %u: its name must be UTF-8 without control and format "
-          "characters; readers replace others",
+          "characters; readers replace other characters",
           row);
 }
 
@@ -295,7 +295,7 @@ static void check_row(struct state *state, uint32_t t, uint32_t row,
   case REGION_CHANGING:
     if (stays_changing(state, generation))
       FOUND(state, REGION_RULE_ROW_CHANGING,
-            "row %u does not leave state 1 (changing); readers skip it", row);
+            "row %u stays in state 1 (changing); readers skip it", row);
     return;
   case REGION_FREE:
     if (word != 0)

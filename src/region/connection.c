@@ -144,9 +144,10 @@ int region_offend(enum region_offence offence, struct region_fault *fault) {
       [REGION_SENDS_MORE] = {REGION_RULE_HELLO, 0,
                              "its producer sent more than HELLO and its "
                              "memory"},
-      [REGION_HELD_UP] = {REGION_NO_RULE, EBUSY,
-                          "processes that refused what its producer sent "
-                          "cannot exit; perhaps a file system does not answer"},
+      [REGION_HELD_UP] =
+          {REGION_NO_RULE, EBUSY,
+           "processes that refused descriptors of its producer cannot "
+           "exit; perhaps a file system does not answer"},
       [REGION_TOO_MANY] = {REGION_NO_RULE, EUSERS,
                            "too many processes wait for producers, or no "
                            "process could be started"},

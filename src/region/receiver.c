@@ -328,7 +328,7 @@ static int ask(struct region_receiver *receiver,
   return ends[0];
 }
 
-/* Asks, unless there is a socket from an earlier call, and waits for the
+/* Sends the request, unless an earlier call left a socket, and waits for the
  * answer. 0, or -1 with a fault: EAGAIN if there is no answer yet, or if the
  * reception has exited because of another connection, in which case the next
  * call asks again. */

@@ -77,7 +77,7 @@ static bool field_is_valid(const struct percore_field *field,
       (field->aggregation != PERCORE_SUM && field->kind != PERCORE_LEVEL))
     return region_breaks(fault, REGION_RULE_AGGREGATION,
                          "only a level may have an aggregation other than "
-                         "sum, which is 0");
+                         "0 (sum)");
   return histogram_is_valid(field, fault) && states_are_valid(field, fault);
 }
 

@@ -83,7 +83,7 @@ static bool parse_directory(struct region_view *view, uint64_t max_size,
   if (region_view_data(view, 0, size, &known) < size)
     return region_breaks(fault, REGION_RULE_DIRECTORY_SIZE,
                          "its directory has holes");
-  if (!take(view, 2 * size, fault)) /* as copied, and parsed */
+  if (!take(view, 2 * size, fault)) /* the copy and its parsed form */
     return false;
   unsigned char *copy = malloc(size);
   if (copy == NULL)

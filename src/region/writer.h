@@ -144,7 +144,7 @@ uint64_t region_now_ns(clockid_t clock);
 /* Ticks of percore_tsc per second; the first call measures them. */
 uint64_t region_tsc_hz(void);
 
-/* handles.c: a region that has only memory that nobody reads. */
+/* handles.c: a region whose memory nobody reads. */
 extern struct percore_region region_sink;
 
 /* provide.c: provide memory for the rows of one slot that are reserved already,

@@ -1,4 +1,4 @@
-/* percore check: whether a region keeps the rules of its format. */
+/* percore check: whether a region follows the rules of its format. */
 #include "json.h"
 #include "names.h"
 #include "region/audit.h"
@@ -257,9 +257,9 @@ static int check_main(int argc, char **argv) {
 
 const struct command check_command = {
     .name = COMMAND,
-    .summary = "check whether a region keeps the rules of its format",
+    .summary = "check whether a region follows the rules of its format",
     .usage = "NAME|FILE [OPTION]...",
-    .about = "Checks whether a region keeps every rule of percore-region(7), "
+    .about = "Checks whether a region follows every rule of percore-region(7), "
              "and names the rules that it breaks; for authors of producers "
              "that do not use libpercore. NAME or NAME@INSTANCE is a region "
              "that is served; anything else is a file with the bytes of a "

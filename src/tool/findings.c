@@ -162,7 +162,7 @@ static void add_proc_stat(struct findings *findings,
       "%s",
       facts->lxcfs ? "provided by LXCFS, like the list of cores: its rows may "
                      "belong to other cores"
-                   : "of the kernel");
+                   : "provided by the kernel");
 }
 
 static void add_machine(struct findings *findings,
@@ -201,8 +201,7 @@ static void add_machine(struct findings *findings,
       : facts->hypervisor ? "let the hypervisor give this machine a PMU, if "
                             "cycles and IPC are wanted"
                           : "load the driver of this processor's PMU",
-      "%s%s", or_none(facts->pmus),
-      facts->core_pmu ? "" : " (no PMU of the cores)");
+      "%s%s", or_none(facts->pmus), facts->core_pmu ? "" : " (no core PMU)");
 }
 
 /* ---------------------------------------------------------------------------

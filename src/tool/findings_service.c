@@ -125,7 +125,7 @@ static void add_loaded(struct findings *findings,
     const char *value, *advice;
   } states[] = {
       [PLUGIN_UNKNOWN] = {VERDICT_NOTE,
-                          "unknown: collectd belongs to another user",
+                          "unknown: collectd runs as another user",
                           "run percore doctor as root"},
       [PLUGIN_ABSENT] = {VERDICT_MISSING, "percore is not loaded",
                          "echo 'LoadPlugin percore' > "

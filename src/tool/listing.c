@@ -81,13 +81,13 @@ int listing_read(struct listing *listing) {
 const char *listing_advice(int error) {
   switch (error) {
   case ENOENT:
-    return "'systemd-tmpfiles --create' makes it where percore is installed, "
+    return "if percore is installed, 'systemd-tmpfiles --create' creates it; "
            "otherwise: groupadd -f percore && install -d -m 3775 -g percore "
-           "/run/percore; PERCORE_RUNTIME_DIR names another directory";
+           "/run/percore; set PERCORE_RUNTIME_DIR to use another directory";
   case EACCES:
     return "run as root or as a member of the group percore";
   default:
-    return "PERCORE_RUNTIME_DIR names another directory";
+    return "set PERCORE_RUNTIME_DIR to use another directory";
   }
 }
 

@@ -56,8 +56,8 @@ static int check_run(const struct load_options *options, const char *before,
                      "runs: percore load -- %s",
                      word, word);
   if (options->interval_s > 0 || options->count > 0 || options->compare)
-    return say_usage(COMMAND, "--interval, --count and --compare do not go "
-                              "with a command");
+    return say_usage(COMMAND, "--interval, --count and --compare cannot be "
+                              "used with a command");
   return TOOL_OK;
 }
 

@@ -16,8 +16,8 @@
 
 #define COMMAND "load"
 
-/* Exit statuses of shells: for a command that cannot be run, and to be added to
- * the number of the signal that ended a command. */
+/* Exit statuses as in shells: the command cannot be run, or was not found.
+ * SIGNALLED is added to the number of the signal that ended the command. */
 enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 /* ---------------------------------------------------------------------------

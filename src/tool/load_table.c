@@ -302,7 +302,7 @@ static void write_grid(FILE *out, struct cores *cores,
             "shows others)\n",
             shown, cores->len);
   } else {
-    fputs("core and load %, several cores in a line\n", out);
+    fputs("core and load %, several cores per line\n", out);
   }
   size_t down = (shown + across - 1) / across;
   for (size_t line = 0; line < down; line++) {
@@ -340,7 +340,7 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fprintf(out, "%-14.14s %6s %6s %6s %6s %6d", group->name, mean, min, max,
           stddev, group->cores_len);
   if (group->cores_without_value > 0)
-    fprintf(out, "  (%d without value)", group->cores_without_value);
+    fprintf(out, "  (%d without a value)", group->cores_without_value);
   fputc('\n', out);
 }
 
@@ -373,7 +373,7 @@ static int write_below(FILE *out, const struct snapshot *snapshot,
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * The whole table
  */
 
 static int write_cores(FILE *out, const struct snapshot *snapshot,

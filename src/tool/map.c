@@ -122,7 +122,7 @@ static int list(const struct map_options *options) {
            "value", "entries", "pin");
   }
   if (map_next_id(0) == 0 && errno == EPERM)
-    fputs("percore map: only pinned maps are listed; all maps take "
+    fputs("percore map: only pinned maps are listed; listing all maps needs "
           "CAP_SYS_ADMIN\n",
           stderr);
   put_maps(json);
@@ -213,7 +213,7 @@ static int publish(const char *word, const char *runtime_dir) {
 static int show(const struct command *command, int argc, char **argv) {
   char runtime_dir[] = "/tmp/percore-map-XXXXXX";
   if (mkdtemp(runtime_dir) == NULL)
-    return say_failure(COMMAND, "cannot make a directory in /tmp: %s",
+    return say_failure(COMMAND, "cannot create a directory in /tmp: %s",
                        strerror(errno));
   setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
   int status = publish(argv[0], runtime_dir);
@@ -258,7 +258,7 @@ const struct command map_command = {
         "a map as 'percore top' and 'percore dump' show a region: its "
         "entries are rows, the members of its values are fields. MAP is "
         "the path of a pin, id:NUMBER or name:NAME; options of top or dump "
-        "may follow it. Reads the type information of a map, which takes "
+        "may follow it. Reads the type information of a map, which needs "
         "CAP_SYS_ADMIN.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,

@@ -226,7 +226,7 @@ int open_task_clock(struct methods *methods, struct row *row) {
     snprintf(why(methods, row), WHY_SIZE, "perf_event_open: %s%s",
              strerror(-failed),
              failed == -EACCES || failed == -EPERM
-                 ? "; run as root, or give CAP_PERFMON"
+                 ? "; run as root, or grant CAP_PERFMON"
                  : "");
   return 0;
 }

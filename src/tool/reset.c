@@ -96,8 +96,8 @@ const struct command reset_command = {
     .usage = "REGION TABLE [ROW] [OPTION]...",
     .about = "Asks the producer of a region to show counters and histograms of "
              "a table, or of one row, from 0 again. Gauges, levels and states "
-             "stay as they are, and no rate changes. Allowed to root and to "
-             "the user of the producer.",
+             "stay as they are, and no rate changes. Only root and the "
+             "producer's user may reset.",
     .words_min = 2,
     .words_max = 3,
     .words_missing = "REGION or TABLE is missing: 'percore regions' lists the "

@@ -107,7 +107,7 @@ static int check_core(int core, bool force) {
   if (isolated && !force)
     return say_failure(COMMAND,
                        "core %d is isolated: a thread there delays its fast "
-                       "path; --force runs it nevertheless",
+                       "path; use --force to run one anyway",
                        core);
   return TOOL_OK;
 }

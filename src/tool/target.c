@@ -133,7 +133,8 @@ static int say_absent(const char *command, const char *region) {
                        region, instances);
   return say_failure(command,
                      "there is no region %s in %s: 'percore regions' lists "
-                     "the regions; PERCORE_RUNTIME_DIR names another directory",
+                     "the regions; set PERCORE_RUNTIME_DIR to use another "
+                     "directory",
                      region, dir);
 }
 
@@ -158,8 +159,8 @@ int target_connect(const char *command, const char *region,
   *reader = NULL;
   if (!label_split(&label, region))
     return say_usage(command,
-                     "'%s' cannot be a region: name it NAME or NAME@INSTANCE; "
-                     "'percore regions' lists the regions",
+                     "'%s' is not a valid region name: write NAME or "
+                     "NAME@INSTANCE; 'percore regions' lists the regions",
                      region);
   if (region_reader_open(reader, label.region, label.instance, &options) != 0)
     return say_failure(command, "cannot read %s: %s", region, strerror(errno));

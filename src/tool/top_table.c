@@ -84,7 +84,7 @@ static void write_worker(FILE *out, bool colour, const struct worker *worker) {
   fputc('\n', out);
 }
 
-/* lines: of threads; 0: any number. */
+/* Shows at most `lines` threads; 0: all. */
 static void write_workers(FILE *out, const struct workers *workers, int lines,
                           const struct window *window) {
   size_t left = 0;

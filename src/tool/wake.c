@@ -35,11 +35,11 @@ static const char *unit_choice(int i) {
 }
 
 static const struct argument arguments[] = {
-    ARGUMENT(struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT,
-             "METHOD",
-             "what wakes the core; passive: timers of others; user: a thread, "
-             "without BPF and rights (default bpf-timer)",
-             .choice = method_choice),
+    ARGUMENT(
+        struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT, "METHOD",
+        "what wakes the core (default bpf-timer); passive: timers of other "
+        "programs; user: a thread, which needs neither BPF nor privileges",
+        .choice = method_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
     ARGUMENT(struct wake_arguments, seconds, 't', "time", ARGUMENT_NUMBER,
@@ -63,10 +63,10 @@ static const struct argument arguments[] = {
              .choice = unit_choice),
     ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
              "COMPARISON",
-             "take only datapoints of a file for which it holds, such as "
+             "take only datapoints of a file that match, such as "
              "'SilentTime > 100 and ReqCState == C6'"),
     ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
-             "COMPARISON", "leave out datapoints of a file for which it holds"),
+             "COMPARISON", "leave out datapoints of a file that match"),
     ARGUMENT(struct wake_arguments, compare, 'c', "compare", ARGUMENT_FLAG,
              NULL, "compare the datapoints of two files"),
     ARGUMENT(struct wake_arguments, plot, 'P', "plot", ARGUMENT_TEXT, "FILE",
@@ -278,8 +278,8 @@ static int compare_words(int words, char **files,
     return say_usage(COMMAND, "--compare takes two files");
   if (options->from != NULL || options->csv != NULL || options->plot != NULL ||
       options->json)
-    return say_usage(COMMAND, "--from, --csv, --plot and --json do not go "
-                              "with --compare");
+    return say_usage(COMMAND, "--from, --csv, --plot and --json cannot be "
+                              "used with --compare");
   return compare_files(files, options);
 }
 
@@ -298,8 +298,8 @@ static int wake_main(int argc, char **argv) {
                       : say_usage(COMMAND, "--from takes no core");
   if (options.unit != NULL || options.include != NULL ||
       options.exclude != NULL)
-    return say_usage(COMMAND, "--unit, --include and --exclude go with --from "
-                              "and --compare only");
+    return say_usage(COMMAND, "--unit, --include and --exclude work only with "
+                              "--from and --compare");
   if (words != 1)
     return say_usage(COMMAND, "give the core to measure");
   int core = choose_core(argv[optind]);

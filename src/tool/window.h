@@ -16,7 +16,7 @@ struct window {
   int height; /* in lines; 0: any */
   bool colour;
   const struct core_set *cores; /* only these; NULL: all */
-  size_t sort; /* the order: 0, the default, or a column, counted from 1 */
+  size_t sort; /* column to sort by, from 1; 0: default order */
   bool reverse;
 };
 

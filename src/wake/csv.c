@@ -276,12 +276,14 @@ static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
     fclose(file);
   if (known && strcmp(version, WAKE_FORMAT_VERSION) == 0)
     return 0;
-  snprintf(why, WAKE_WHY_SIZE,
-           known ? "%.200s: format_version is %s, only %s is known; give the "
-                   "unit of the times with --unit us or --unit ns"
-                 : "%.200s: no format_version%s%s; give the unit of the times "
-                   "with --unit us or --unit ns",
-           info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
+  snprintf(
+      why, WAKE_WHY_SIZE,
+      known
+          ? "%.200s: format_version %s is unknown, because only %s is "
+            "supported; give the unit of the times with --unit us or --unit ns"
+          : "%.200s: no format_version%s%s; give the unit of the times "
+            "with --unit us or --unit ns",
+      info, known ? version : "", known ? WAKE_FORMAT_VERSION : "");
   return -EPROTO;
 }
 

@@ -225,7 +225,7 @@ def test_filter():
 
 
 def test_attach_after_filter():
-    """a thread that attaches after it was filtered is ended, as documented"""
+    """a thread that attaches after its filter is installed is killed, as documented"""
     with Place() as place:
         code, _, _ = place.run("create", "filter", "attach", -1)
         check(code < 0, f"it ended with {code}")

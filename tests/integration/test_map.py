@@ -250,7 +250,7 @@ def a_map_that_cannot_be_read_is_said_once():
 
 
 def a_third_partys_maps_are_read_by_name():
-    """The packets that xdp-filter dropped arrive by name, to the packet"""
+    """The drops that xdp-filter counts are reported by name, and the count is exact"""
     with RuntimeDir(), Link("xdp-filter") as link:
         # It insists on this path, which is mounted for this process alone.
         run("mount", "--bind", link.bpffs, "/sys/fs/bpf")

@@ -131,7 +131,7 @@ def a_map_in_a_directory_of_everybody_is_not_read():
         pins.create("ports")
         os.chmod(pins.directory, 0o777)
         with started(pins.block("*", VALUE)) as collectd:
-            check_said(collectd, "ports: any user may write its directory")
+            check_said(collectd, "ports: any user may write to its directory")
 
 
 def a_name_that_no_field_has_is_said():

@@ -324,7 +324,7 @@ def instances_of_two_schemas():
                       f"add {PORT} 0 2 23 0")
             wait_for_number(collectd, REGIONS, 2)
             collectd.wait_for_reads(3)
-            check(told(collectd, "has other fields") == 1, collectd.log())
+            check(told(collectd, "its fields differ") == 1, collectd.log())
             first.kill()
             collectd.wait_for_value(host("errors", "eth0"))
             second.do(f"add {PORT} 0 2 1 0")
@@ -423,8 +423,8 @@ def silent_and_stale():
         wait_for_number(collectd, "percore_host-self/gauge-regions_stale", 0)
         producer.do("poll 0 1 1", "sleep 0")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 0)
-        for line in ("gtpu stand still on cores 0", "gtpu is stale",
-                     "no longer stale", "no longer stand still on cores 0"):
+        for line in ("gtpu are stuck on cores 0", "gtpu is stale",
+                     "no longer stale", "no longer stuck on cores 0"):
             check(told(collectd, line) == 1, f"{line}: {collectd.log()}")
         check("Unable to determine Interval" not in collectd.log(),
               collectd.log())

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""percore check: a valid region keeps every rule, and broken rules are named."""
+"""percore check: a valid region follows every rule, and broken rules are named."""
 
 import json
 import os
@@ -228,7 +228,7 @@ def test_rules():
 
 
 def test_good_region():
-    """a region written from the manual keeps every rule, and its values are
+    """a region written from the manual follows every rule, and its values are
     read"""
     with RuntimeDir() as place:
         region = Region()
@@ -338,7 +338,7 @@ def test_running_producer():
 
 
 def test_own_regions():
-    """a region of the library keeps every rule, while rows come and go and
+    """a region of the library follows every rule, while rows come and go and
     workers count"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "1000", "--workers", "2")

@@ -344,7 +344,7 @@ def test_bad_files():
         folder.info("2.0")
         good = folder.points("good.csv", 3)
         done = run("wake", "--from", good)
-        check(done.returncode == 1 and "format_version is 2.0" in done.stderr,
+        check(done.returncode == 1 and "format_version 2.0 is unknown" in done.stderr,
               done.stderr)
         check(run("wake", "--from", good, "--unit", "us").returncode == 0,
               "refused with its unit")

@@ -186,7 +186,7 @@ static void all_of_256_cores_are_shown_in_a_window_of_120_by_40(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(256);
   char *out = table_of(fixture, (struct window){.width = 120, .height = 40});
-  assert_non_null(strstr(out, "several cores in a line"));
+  assert_non_null(strstr(out, "several cores per line"));
   for (int core = 0; core < 256; core++) {
     char cell[32];
     snprintf(cell, sizeof(cell), " %4d %6.1f", core, core / 10.0);

@@ -595,7 +595,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   play_round(SECOND);
   assert_count(SUM, "all", "other", 0);
   assert_true(own("regions_memory") <= 1 << 20);
-  assert_non_null(fake_logged(LOG_WARNING, "counted in `other` alone"));
+  assert_non_null(fake_logged(LOG_WARNING, "counted only in `other`"));
   assert_non_null(fake_logged(LOG_WARNING, "set MaxMemory 5242880"));
   for (int round = 1; round <= 3; round++) {
     count(region, "f3", 100); /* ranked */

@@ -177,7 +177,7 @@ static void counters_continue_when_a_producer_restarts(void **state) {
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 106);
   assert_count("percore_unit_port_packets", "0", "eth0", 106);
-  assert_true(told("gone and back"));
+  assert_true(told("was gone and is back"));
 }
 
 static const struct percore_field swapped_fields[] = {
@@ -443,8 +443,8 @@ static void a_worker_that_stands_still_for_two_seconds_is_stuck(void **state) {
       percore_poll(second, 1);
     play_round(SECOND / 10);
     assert_int_equal(snapshot->workers_stuck, tenths >= 20 && tenths <= 30);
-    assert_int_equal(told("unit stand still on cores 2"), tenths == 20);
-    assert_int_equal(told("no longer stand still on cores 2"), tenths == 31);
+    assert_int_equal(told("unit are stuck on cores 2"), tenths == 20);
+    assert_int_equal(told("no longer stuck on cores 2"), tenths == 31);
     assert_int_equal(snapshot->regions_stale, 0);
   }
   for (int tenths = 0; tenths <= 21; tenths++)
