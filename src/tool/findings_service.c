@@ -44,7 +44,7 @@ static void add_group(struct findings *findings,
 static void add_unreadable(struct findings *findings,
                            const struct regions_facts *facts, int n) {
   const char *name = facts->unreadable[n].name;
-  char advice[2 * FACT_SIZE];
+  char advice[3 * FACT_SIZE]; /* a path and a name, or less */
   switch (facts->unreadable[n].error) {
   case EACCES:
   case EPERM:

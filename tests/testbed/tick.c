@@ -61,7 +61,7 @@ void chapter_tick(void) {
   int last = cores_present() - 1;
   run_on(0);
   watch_open(&watch,
-             (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
+             (struct engine_options){.hardware = true, .source = SOURCE_IDLE});
   watch_window(&watch, last, NULL, 500 * MS);
   const struct core *core = watch_core(&watch, last);
   result(core->source == SOURCE_IDLE, "the core uses the source idle");

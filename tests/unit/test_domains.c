@@ -173,7 +173,8 @@ static void a_counter_that_cannot_be_opened_is_reported_once(void **state) {
   assert_nan(value_of(domains, play.fake, DOMAIN_POWER, "pkg", 0));
   assert_nan(value_of(domains, play.fake, DOMAIN_POWER, "pkg", 0));
   assert_int_equal(
-      fake_journal_count(&play.journal, "packages", "CAP_PERFMON", NULL), 1);
+      fake_journal_count(&play.journal, "package counters", "CAP_PERFMON",
+                         NULL), 1);
   end(&play, domains);
 }
 

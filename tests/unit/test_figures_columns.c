@@ -20,6 +20,7 @@ static void a_core_has_no_room_from_a_load_of_90_percent_on(void **state) {
   figures_play_sample(&it, 100 * FAKE_SECOND);
   struct snapshot *snapshot = figures_play_interval(&it);
   assert_near(snapshot->host.cores_without_room, 2, 0);
+  snapshot_free(snapshot);
   figures_play_end(&it);
 }
 
