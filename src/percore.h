@@ -22,8 +22,8 @@ extern "C" {
  *
  * The load of a core is unhalted time / wall time between two updates, from 0
  * to 1, whatever ran there: tasks, interrupts, softirqs. It is per hardware
- * thread: if the sibling of a core is fully loaded, the core has about half its
- * room, so check percore_load_get_sibling too.
+ * thread: if the sibling of a core is fully loaded, the core can do about half
+ * as much work as its own load suggests; see percore_load_get_sibling.
  *
  * Hardware counters leave out time that a hypervisor stole. The source "bpf",
  * and on older kernels the source "idle", count time stolen from a running core
@@ -89,8 +89,8 @@ double percore_load_get_low(const struct percore_load *load, int core);
 double percore_load_get_window(const struct percore_load *load, int core,
                                double *age);
 
-/* The load of the busiest other hardware thread on the same physical core; -1
- * if there is none or it has no value. */
+/* The load of the busiest other hardware thread on the same physical core. -1 if
+ * the core has no other thread, or if the thread has no value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
 /* The source of a core's load: "mperf", "ref-cycles", "event", "bpf", "idle",

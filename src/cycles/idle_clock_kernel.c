@@ -138,9 +138,10 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
                            char *why, size_t why_size) {
   idle_clock_kernel_init(clock);
   if (!may_load())
-    return explain(why, why_size, -EPERM,
-                   "loading it needs CAP_BPF and CAP_PERFMON; without them, "
-                   "let root pin it (percore clock --pin)");
+    return explain(
+        why, why_size, -EPERM,
+        "loading it needs CAP_BPF and CAP_PERFMON: grant both, or run "
+        "percore clock --pin as root");
   errno = 0;
   struct idle_clock_bpf *loaded = idle_clock_bpf__open_and_load();
   if (loaded == NULL) {

@@ -8,7 +8,7 @@
 #define CORES_MAX 8192
 
 /* ---------------------------------------------------------------------------
- * The region
+ * Creating the region
  */
 
 /* Most programs tell the units of their counters only by their names. */

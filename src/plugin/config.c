@@ -250,7 +250,8 @@ static int read_period(void *into, const struct config_option *option,
     if (!config_is_whole(value, option))
       return config_option_refuse(option, item, NULL);
     if (add_period(config, value->value.number) != 0)
-      return config_option_refuse(option, item, "more than 13 further periods");
+      return config_option_refuse(option, item,
+                                  "at most 13 further periods are allowed");
   }
   return 0;
 }

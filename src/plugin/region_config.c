@@ -47,8 +47,8 @@ static bool has_strings_only(const oconfig_item_t *item) {
   return true;
 }
 
-/* Returns the argument of <Region "gtpu"> or <Table "session">; NULL if there
- * is none. */
+/* Returns the argument of <Region "gtpu"> or <Table "session">, or NULL if the
+ * block has no argument. */
 static const char *block_name(const oconfig_item_t *item) {
   bool one =
       item->values_num == 1 && item->values[0].type == OCONFIG_TYPE_STRING;

@@ -136,9 +136,9 @@ static void tell_user(struct region_watch *watch, const char *label,
 
 static void tell_crowd(struct region_watch *watch, const char *label) {
   if (!watch->crowd_told)
-    WARNING(
-        "percore: more than %d regions; %s and further regions are not read.",
-        INSTANCES_MAX, label);
+    WARNING("percore: at most %d regions are read, so %s and later regions are "
+            "not.",
+            INSTANCES_MAX, label);
   watch->crowd_told = true;
 }
 

@@ -28,8 +28,8 @@ void region_sampler_stop(struct region_sampler *sampler);
  * NULL is allowed. */
 void region_sampler_free(struct region_sampler *sampler);
 
-/* Takes the oldest snapshot, which the caller must free. Returns NULL if there
- * is none. */
+/* Takes the oldest snapshot, which the caller must free. Returns NULL if no
+ * snapshot is waiting. */
 struct region_snapshot *region_sampler_take(struct region_sampler *sampler);
 
 /* Tells the sampler which snapshots were dispatched. */

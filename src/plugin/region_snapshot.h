@@ -39,7 +39,7 @@ struct region_value {
    * point was. */
   struct region_first first;
   struct region_first *series; /* the sum's own copy of `first`, valid until the
-                                  snapshot is complete; NULL: there is none */
+                                  snapshot is complete, or NULL */
 };
 
 struct region_values {

@@ -88,8 +88,8 @@ struct region_sum_rows {
 /* What the rows that are not shown have counted together. */
 struct region_sum_other {
   struct region_sum_row *row; /* NULL for a table of a single row */
-  /* [copy][column], signed: growth of the table minus growth of the shown
-   * rows. `other` is the highest value so far. */
+  /* [copy][column], signed: how much the table grew, minus how much the shown
+   * rows grew. `other` shows the highest value so far. */
   uint64_t *balance;
   bool shown; /* shown from now on, because it has counted something */
   bool begun; /* includes gauges or levels */

@@ -1,5 +1,6 @@
-/* region_table: a table of one instance over time: which of its rows are
- * tracked, and what they and the whole table have counted since the last scan.
+/* region_table: reads one table of one instance again and again. Knows which
+ * rows are tracked, and how much they and the whole table grew since the last
+ * scan.
  *
  * A scan reads every row once and may take several rounds. It loads each cell
  * once, whichever object the row holds at that moment. Cells are never zeroed,

@@ -25,8 +25,8 @@ struct percore_region region_sink = {
     .sink_block = (unsigned char *)&sink,
 };
 
-/* A table by the application's number; NULL with errno if there is none. What
- * is returned stays valid: tables never change. */
+/* A table by the application's number; NULL with errno if it does not exist.
+ * The pointer stays valid, because tables never change. */
 static const struct region_table *find_table(struct percore_region *region,
                                              uint32_t table) {
   if (!region_lock(region))

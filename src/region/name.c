@@ -5,8 +5,9 @@
  * may replace a socket that is there. The owner removes both files when it
  * ends; after a crash they stay. flock does not need write permission, so every
  * member of the directory's group, who can read the lock file, can take it
- * over. A leftover socket can be replaced by those who may remove it: in a
- * sticky directory its owner, the directory's owner, and root.
+ * over. A process can replace a leftover socket if it may remove it. In a
+ * directory with the sticky bit, only the owner of the socket, the owner of the
+ * directory, and root may do so.
  */
 #include "percore_config.h"
 

@@ -79,7 +79,7 @@ int region_reader_connect(struct region_reader *reader);
 /* The user who listened at the last attempt to connect; -1 if it failed. */
 uid_t region_reader_listener(const struct region_reader *reader);
 
-/* Checks whether the producer lives, and connects if there is none. A producer
+/* Checks whether the producer lives, and connects if not connected. A producer
  * with too many connections closes some, so the end of the connection does not
  * mean that the producer is gone. It is gone if its process has ended, nobody
  * listens, or another region answers. Until one of these is known, the producer

@@ -24,7 +24,7 @@ enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
  * The command
  */
 
-/* Signals that wait_until waits for. */
+/* The signals that end or interrupt wait_until. */
 static void waited_signals(sigset_t *set) {
   sigemptyset(set);
   sigaddset(set, SIGCHLD);

@@ -254,7 +254,7 @@ static void print_log(void) {
 }
 
 /* ---------------------------------------------------------------------------
- * The region
+ * Filling the region
  */
 
 static void add_rows(void) {

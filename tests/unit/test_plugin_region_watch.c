@@ -726,7 +726,7 @@ static void no_more_than_256_regions_are_read(void **state) {
   play_round(SECOND);
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 256);
-  assert_non_null(fake_logged(LOG_WARNING, "more than 256 regions"));
+  assert_non_null(fake_logged(LOG_WARNING, "at most 256 regions"));
   assert_return_code(setrlimit(RLIMIT_NOFILE, &before), errno);
   for (int i = 0; i < SOCKETS; i++) {
     close(listeners[i]);
