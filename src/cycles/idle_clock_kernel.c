@@ -1,5 +1,6 @@
 #include "idle_clock_kernel.h"
 
+#include "base/bpf.h"
 #include "core_set.h"
 
 #include <errno.h>
@@ -71,11 +72,6 @@ static int explain(char *why, size_t why_size, int status, const char *format,
   return status;
 }
 
-static int bpf(enum bpf_cmd command, union bpf_attr *attr) {
-  long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
-  return result < 0 ? -errno : (int)result;
-}
-
 static void close_fd(int *fd) {
   if (*fd >= 0)
     close(*fd);
@@ -115,7 +111,7 @@ static int attach(int *link, const char *hook, int program) {
   union bpf_attr attr = {0};
   attr.raw_tracepoint.name = (uintptr_t)hook;
   attr.raw_tracepoint.prog_fd = (uint32_t)program;
-  *link = bpf(BPF_RAW_TRACEPOINT_OPEN, &attr);
+  *link = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
   return *link < 0 ? *link : 0;
 }
 
@@ -217,7 +213,7 @@ static int check_map(int map, char *why, size_t why_size) {
   attr.info.bpf_fd = (uint32_t)map;
   attr.info.info_len = sizeof(info);
   attr.info.info = (uintptr_t)&info;
-  int status = bpf(BPF_OBJ_GET_INFO_BY_FD, &attr);
+  int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0)
     return explain(why, why_size, status, "cannot read the pinned map: %s",
                    strerror(-status));
@@ -250,7 +246,7 @@ int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.file_flags = BPF_F_RDONLY;
-  int fd = bpf(BPF_OBJ_GET, &attr);
+  int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd < 0)
     return explain(
         why, why_size, fd, "%s cannot be opened: %s%s", path, strerror(-fd),
@@ -272,7 +268,7 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
   union bpf_attr attr = {0};
   attr.pathname = (uintptr_t)path;
   attr.bpf_fd = (uint32_t)fd;
-  int status = bpf(BPF_OBJ_PIN, &attr);
+  int status = bpf_call(BPF_OBJ_PIN, &attr);
   if (status < 0)
     return explain(why, why_size, status, "%s cannot be pinned: %s", path,
                    strerror(-status));
@@ -376,7 +372,7 @@ int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
   attr.map_fd = (uint32_t)clock->map;
   attr.key = (uintptr_t)&key;
   attr.value = (uintptr_t)words;
-  int status = bpf(BPF_MAP_LOOKUP_ELEM, &attr);
+  int status = bpf_call(BPF_MAP_LOOKUP_ELEM, &attr);
   if (status < 0)
     return status;
   int len = 0;
@@ -392,5 +388,5 @@ int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core) {
   attr.test.prog_fd = (uint32_t)clock->start;
   attr.test.flags = BPF_F_TEST_RUN_ON_CPU;
   attr.test.cpu = (uint32_t)core;
-  return bpf(BPF_PROG_TEST_RUN, &attr);
+  return bpf_call(BPF_PROG_TEST_RUN, &attr);
 }

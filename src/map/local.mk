@@ -1,8 +1,8 @@
 # What XDP programs counted: BPF maps, published as regions.
 noinst_LTLIBRARIES += libmap.la
 libmap_la_SOURCES = \
+	src/base/bpf.h \
 	src/base/utf8.h \
-	src/map/call.h \
 	src/map/entries.c src/map/entries.h \
 	src/map/fields.c src/map/fields.h \
 	src/map/growth.c src/map/growth.h \

@@ -1,13 +1,12 @@
-#include "call.h"
 #include "map.h"
 
+#include "base/bpf.h"
+
 #include <errno.h>
-#include <linux/bpf.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #define POSSIBLE "/sys/devices/system/cpu/possible"
@@ -40,11 +39,6 @@ bool map_is_array(const struct map_info *info) {
 
 bool map_is_per_cpu(const struct map_info *info) {
   return info->type < TYPES && types[info->type].is_per_cpu;
-}
-
-int map_call(int command, union bpf_attr *attr) {
-  long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
-  return result < 0 ? -errno : (int)result;
 }
 
 /* ---------------------------------------------------------------------------
@@ -96,7 +90,7 @@ static int describe(struct map *map, char why[MAP_WHY_SIZE]) {
   union bpf_attr attr = {.info = {.bpf_fd = (uint32_t)map->fd,
                                   .info_len = sizeof(info),
                                   .info = (uintptr_t)&info}};
-  int status = map_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
+  int status = bpf_call(BPF_OBJ_GET_INFO_BY_FD, &attr);
   if (status < 0) {
     snprintf(why, MAP_WHY_SIZE,
              "cannot get its description from the kernel: %s",
@@ -160,7 +154,7 @@ int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
   }
   union bpf_attr attr = {.pathname = (uintptr_t)path,
                          .file_flags = BPF_F_RDONLY};
-  int fd = map_call(BPF_OBJ_GET, &attr);
+  int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd >= 0)
     return finish_open(map, fd, why);
   snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
@@ -175,7 +169,7 @@ int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
 int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
   *map = (struct map){.fd = -1};
   union bpf_attr attr = {.map_id = id, .open_flags = BPF_F_RDONLY};
-  int fd = map_call(BPF_MAP_GET_FD_BY_ID, &attr);
+  int fd = bpf_call(BPF_MAP_GET_FD_BY_ID, &attr);
   if (fd >= 0)
     return finish_open(map, fd, why);
   snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
@@ -185,7 +179,7 @@ int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
 
 uint32_t map_next_id(uint32_t id) {
   union bpf_attr attr = {.start_id = id};
-  int status = map_call(BPF_MAP_GET_NEXT_ID, &attr);
+  int status = bpf_call(BPF_MAP_GET_NEXT_ID, &attr);
   if (status < 0)
     errno = -status;
   return status < 0 ? 0 : attr.next_id;

@@ -1,5 +1,6 @@
-#include "call.h"
 #include "map.h"
+
+#include "base/bpf.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -71,7 +72,7 @@ static int read_batches(struct batch *batch) {
                   .values = (uintptr_t)batch->values,
                   .count = batch->capacity,
                   .map_fd = (uint32_t)batch->map->fd}};
-    int status = map_call(BPF_MAP_LOOKUP_BATCH, &attr);
+    int status = bpf_call(BPF_MAP_LOOKUP_BATCH, &attr);
     if (status == -ENOSPC) { /* a bucket has more entries than fit */
       if (batch->capacity * values_size(batch->map) > BATCH_BYTES_MAX)
         return -ENOSPC;
@@ -107,13 +108,13 @@ static int read_one_by_one(struct batch *batch) {
     union bpf_attr step = {.map_fd = (uint32_t)map->fd,
                            .key = i == 0 ? 0 : (uintptr_t)batch->keys,
                            .next_key = (uintptr_t)next};
-    if ((status = map_call(BPF_MAP_GET_NEXT_KEY, &step)) != 0)
+    if ((status = bpf_call(BPF_MAP_GET_NEXT_KEY, &step)) != 0)
       break;
     memcpy(batch->keys, next, map->info.key_size);
     union bpf_attr look = {.map_fd = (uint32_t)map->fd,
                            .key = (uintptr_t)batch->keys,
                            .value = (uintptr_t)batch->values};
-    int found = map_call(BPF_MAP_LOOKUP_ELEM, &look);
+    int found = bpf_call(BPF_MAP_LOOKUP_ELEM, &look);
     if (found < 0 && found != -ENOENT)
       status = found;
     else if (i >= ONE_BY_ONE_MAX || (found == 0 && !deliver(batch, 1)))

@@ -71,6 +71,31 @@ bool config_is_whole(const oconfig_value_t *value,
          value->value.number == floor(value->value.number);
 }
 
+bool config_has_strings(const oconfig_item_t *item) {
+  if (item->children_num != 0 || item->values_num < 1)
+    return false;
+  for (int i = 0; i < item->values_num; i++)
+    if (item->values[i].type != OCONFIG_TYPE_STRING)
+      return false;
+  return true;
+}
+
+/* ---------------------------------------------------------------------------
+ * Lists that grow
+ */
+
+void *config_append(void *list_pointer, size_t *len, size_t size) {
+  void *list;
+  memcpy(&list, list_pointer, sizeof(list));
+  list = realloc(list, (*len + 1) * size);
+  if (list == NULL) {
+    ERROR("percore: out of memory.");
+    return NULL;
+  }
+  memcpy(list_pointer, &list, sizeof(list));
+  return memset((char *)list + (*len)++ * size, 0, size);
+}
+
 /* ---------------------------------------------------------------------------
  * Readers
  */

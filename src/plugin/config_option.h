@@ -64,4 +64,11 @@ const char *config_one_string(const oconfig_item_t *item);
 bool config_is_whole(const oconfig_value_t *value,
                      const struct config_option *option);
 
+/* One or more values, all of them strings, and no block. */
+bool config_has_strings(const oconfig_item_t *item);
+
+/* Appends a zeroed element of `size` bytes to the array that *list_pointer
+ * points to. Returns the element, or NULL after an error if out of memory. */
+void *config_append(void *list_pointer, size_t *len, size_t size);
+
 #endif

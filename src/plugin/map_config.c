@@ -8,28 +8,14 @@
 #define PATTERN_CHARACTERS "*?["
 #define ROW_NAME_MAX (MAP_ROW_NAME_SIZE - 1)
 
-/* Appends a zeroed element to the list. NULL if out of memory. */
-static void *append(void *list_pointer, size_t *len, size_t size) {
-  void *list;
-  memcpy(&list, list_pointer, sizeof(list));
-  list = realloc(list, (*len + 1) * size);
-  if (list == NULL) {
-    ERROR("percore: out of memory.");
-    return NULL;
-  }
-  memcpy(list_pointer, &list, sizeof(list));
-  return memset((char *)list + (*len)++ * size, 0, size);
-}
-
 /* ---------------------------------------------------------------------------
  * Options
  */
 
-static int read_name(char **name, bool underscores,
-                     const struct config_option *option,
+static int read_name(char **name, const struct config_option *option,
                      const oconfig_item_t *item) {
   const char *text = config_one_string(item);
-  if (text == NULL || !region_name_is_valid(text, underscores))
+  if (text == NULL || !region_name_is_valid(text, false))
     return config_option_refuse(option, item, NULL);
   free(*name);
   *name = strdup(text);
@@ -39,13 +25,13 @@ static int read_name(char **name, bool underscores,
 static int read_region(void *into, const struct config_option *option,
                        const oconfig_item_t *item) {
   struct map_config *map = into;
-  return read_name(&map->region, false, option, item);
+  return read_name(&map->region, option, item);
 }
 
 static int read_table(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
   struct map_config *map = into;
-  return read_name((char **)&map->table.name, false, option, item);
+  return read_name((char **)&map->table.name, option, item);
 }
 
 static int read_btf(void *into, const struct config_option *option,
@@ -64,13 +50,12 @@ static int read_strings(const char *const **list, size_t *len,
                         bool (*is_valid)(const char *text),
                         const struct config_option *option,
                         const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num < 1)
+  if (!config_has_strings(item))
     return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
-    if (item->values[i].type != OCONFIG_TYPE_STRING ||
-        !is_valid(item->values[i].value.string))
+    if (!is_valid(item->values[i].value.string))
       return config_option_refuse(option, item, NULL);
-    char **text = append(list, len, sizeof(*text));
+    char **text = config_append(list, len, sizeof(*text));
     if (text == NULL || (*text = strdup(item->values[i].value.string)) == NULL)
       return -1;
   }
@@ -122,8 +107,8 @@ static int read_field_at(void *into, const struct config_option *option,
   for (size_t f = 0; f < map->table.fields_at_len; f++)
     if (strcmp(map->table.fields_at[f].name, item->values[0].value.string) == 0)
       return config_option_refuse(option, item, "this name is given twice");
-  struct map_field_at *at =
-      append(&map->table.fields_at, &map->table.fields_at_len, sizeof(*at));
+  struct map_field_at *at = config_append(
+      &map->table.fields_at, &map->table.fields_at_len, sizeof(*at));
   if (at == NULL)
     return -1;
   *at = (struct map_field_at){.name = strdup(item->values[0].value.string),
@@ -239,7 +224,8 @@ int map_config_read(struct map_configs *configs, struct region_configs *regions,
     if (strcmp(configs->list[i].path, block->values[0].value.string) == 0)
       return config_option_refuse(&map_option, block,
                                   "this path is given twice");
-  struct map_config *map = append(&configs->list, &configs->len, sizeof(*map));
+  struct map_config *map =
+      config_append(&configs->list, &configs->len, sizeof(*map));
   if (map == NULL ||
       (map->path = strdup(block->values[0].value.string)) == NULL ||
       config_options_read(map, map_options, block) != 0)

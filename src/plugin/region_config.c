@@ -14,37 +14,11 @@ static const struct region_config defaults = {
     .max_region_size = MAX_REGION_SIZE_DEFAULT,
 };
 
-/* ---------------------------------------------------------------------------
- * Lists that grow
- */
-
-/* Appends a zeroed element. Returns NULL if out of memory. */
-static void *append(void *list_pointer, size_t *len, size_t size) {
-  void *list;
-  memcpy(&list, list_pointer, sizeof(list));
-  list = realloc(list, (*len + 1) * size);
-  if (list == NULL) {
-    ERROR("percore: out of memory.");
-    return NULL;
-  }
-  memcpy(list_pointer, &list, sizeof(list));
-  return memset((char *)list + (*len)++ * size, 0, size);
-}
-
 static char *copy_of(const char *text) {
   char *copy = strdup(text);
   if (copy == NULL)
     ERROR("percore: out of memory.");
   return copy;
-}
-
-static bool has_strings_only(const oconfig_item_t *item) {
-  if (item->children_num != 0 || item->values_num < 1)
-    return false;
-  for (int i = 0; i < item->values_num; i++)
-    if (item->values[i].type != OCONFIG_TYPE_STRING)
-      return false;
-  return true;
 }
 
 /* Returns the argument of <Region "gtpu"> or <Table "session">, or NULL if the
@@ -62,13 +36,14 @@ static const char *block_name(const oconfig_item_t *item) {
 static int read_field(void *into, const struct config_option *option,
                       const oconfig_item_t *item) {
   struct region_table_config *table = into;
-  if (!has_strings_only(item))
+  if (!config_has_strings(item))
     return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
     const char *name = item->values[i].value.string;
     if (!region_name_is_valid(name, true))
       return config_option_refuse(option, item, NULL);
-    char **field = append(&table->fields, &table->fields_len, sizeof(*field));
+    char **field =
+        config_append(&table->fields, &table->fields_len, sizeof(*field));
     if (field == NULL || (*field = copy_of(name)) == NULL)
       return -1;
   }
@@ -101,11 +76,11 @@ static int read_row_match(struct region_row_match *match,
 static int read_row(void *into, const struct config_option *option,
                     const oconfig_item_t *item) {
   struct region_table_config *table = into;
-  if (!has_strings_only(item))
+  if (!config_has_strings(item))
     return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++) {
     struct region_row_match *match =
-        append(&table->rows, &table->rows_len, sizeof(*match));
+        config_append(&table->rows, &table->rows_len, sizeof(*match));
     if (match == NULL ||
         read_row_match(match, option, item, item->values[i].value.string) != 0)
       return -1;
@@ -180,7 +155,8 @@ static int add_user(struct region_config *region, const char *name) {
             name);
     return 0;
   }
-  uid_t *user = append(&region->users, &region->users_len, sizeof(*user));
+  uid_t *user =
+      config_append(&region->users, &region->users_len, sizeof(*user));
   if (user == NULL)
     return -1;
   *user = is_number ? (uid_t)number : entry->pw_uid;
@@ -189,7 +165,7 @@ static int add_user(struct region_config *region, const char *name) {
 
 static int read_allow_user(void *into, const struct config_option *option,
                            const oconfig_item_t *item) {
-  if (!has_strings_only(item))
+  if (!config_has_strings(item))
     return config_option_refuse(option, item, NULL);
   for (int i = 0; i < item->values_num; i++)
     if (item->values[i].value.string[0] == '\0')
@@ -217,7 +193,7 @@ static int read_table(void *into, const struct config_option *option,
   struct region_table_config *table =
       (struct region_table_config *)region_config_table(region, name);
   if (table == NULL) {
-    table = append(&region->tables, &region->tables_len, sizeof(*table));
+    table = config_append(&region->tables, &region->tables_len, sizeof(*table));
     if (table == NULL || (table->name = copy_of(name)) == NULL)
       return -1;
   }
@@ -255,7 +231,7 @@ static struct region_config *find_or_make(struct region_configs *configs,
       return &configs->list[i];
   }
   struct region_config *region =
-      append(&configs->list, &configs->len, sizeof(*region));
+      config_append(&configs->list, &configs->len, sizeof(*region));
   if (region == NULL)
     return NULL;
   *region = defaults;
@@ -330,8 +306,8 @@ static bool is_published(const struct region_configs *configs,
 int region_config_publish(struct region_configs *configs, const char *region) {
   if (is_published(configs, region))
     return 0;
-  char **name =
-      append(&configs->published, &configs->published_len, sizeof(*name));
+  char **name = config_append(&configs->published, &configs->published_len,
+                              sizeof(*name));
   return name != NULL && (*name = copy_of(region)) != NULL ? 0 : -1;
 }
 

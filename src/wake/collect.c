@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #ifdef PERCORE_BPF
+#include "base/bpf.h"
 #include "wake/wake.lskel.h"
 #endif
 
@@ -194,11 +195,6 @@ static float user_us(struct wake_collect *collect, uint64_t ltime) {
  */
 
 #ifdef PERCORE_BPF
-static int bpf_call(int command, union bpf_attr *attr) {
-  long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
-  return result < 0 ? -errno : (int)result;
-}
-
 static int attach_all(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   const struct wake_bpf *bpf = collect->bpf;
   const struct {

@@ -1,6 +1,7 @@
 # How fast a core wakes.
 noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
+	src/base/bpf.h \
 	src/wake/classify.c src/wake/classify.h \
 	src/wake/collect.c src/wake/collect.h \
 	src/wake/csv.c src/wake/csv.h \

@@ -173,6 +173,37 @@ def wait_until_caught(process, number, seconds=30):
         time.sleep(0.01)
 
 
+def wait_for(condition, what, seconds=10):
+    """Waits until a condition holds."""
+    end = time.monotonic() + seconds
+    while not condition():
+        check(time.monotonic() < end, what)
+        time.sleep(0.1)
+
+
+def bpf_programs(name):
+    """The numbers of the BPF programs of this name in the kernel."""
+    tool = shutil.which("bpftool", path=f"{os.environ['PATH']}:/usr/sbin")
+    if tool is None:
+        raise Skip("bpftool is missing")
+    shown = subprocess.run([tool, "prog", "show"], capture_output=True,
+                           text=True, check=True).stdout
+    return set(re.findall(rf"^(\d+):.* name {name} ", shown, re.M))
+
+
+def check_killed_leaves_none(name, command):
+    """Kills a command that loads BPF programs, and checks that the program of this
+    name is gone from the kernel."""
+    before = bpf_programs(name)
+    with Child(command, stdout=subprocess.DEVNULL) as process:
+        wait_for(lambda: bpf_programs(name) - before, "nothing was loaded")
+        loaded = bpf_programs(name) - before
+        process.kill()
+        process.wait()
+    wait_for(lambda: not bpf_programs(name) & loaded,
+             f"{loaded} are still there")
+
+
 class Lateness:
     """Measures how late this machine is, because it is busy or paused: a
     thread sleeps for 10 ms at a time and records when it slept for much

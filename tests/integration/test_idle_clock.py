@@ -152,34 +152,11 @@ def test_without_rights():
           done.stderr)
 
 
-def programs():
-    """Ids of the clock's programs in the kernel."""
-    tool = "/usr/sbin/bpftool"
-    if not os.path.exists(tool):
-        raise Skip("bpftool is missing")
-    shown = subprocess.run([tool, "prog", "show"], capture_output=True,
-                           text=True, check=False).stdout
-    return set(re.findall(r"^(\d+):.*name on_interrupt", shown, re.M))
-
-
-def wait_for(condition, what):
-    end = time.monotonic() + TIMEOUT
-    while not condition():
-        check(time.monotonic() < end, what)
-        time.sleep(0.1)
-
-
 def test_killed():
     """a process that is killed leaves no program in the kernel"""
     need_clock()
-    before = programs()
-    with harness.Child([PERCORE, "load", "--source", "bpf"],
-                       stdout=subprocess.DEVNULL) as process:
-        wait_for(lambda: programs() - before, "nothing was loaded")
-        loaded = programs() - before
-        process.kill()
-        process.wait()
-    wait_for(lambda: not programs() & loaded, f"{loaded} are still there")
+    harness.check_killed_leaves_none("on_interrupt",
+                                     [PERCORE, "load", "--source", "bpf"])
 
 
 def clock_seconds(core):
