@@ -33,10 +33,9 @@ tests/integration/test_region_kill.log: \
 	$(filter tests/integration/test_region.log,$(TEST_LOGS))
 tests/integration/test_region_hostile.log: \
 	$(filter tests/integration/test_region_top.log,$(TEST_LOGS))
-tests/integration/test_region_churn.log: \
-	$(filter tests/integration/test_region_kill.log,$(TEST_LOGS))
 tests/integration/test_region_fairness.log: \
 	$(filter tests/integration/test_region_hostile.log \
+	tests/integration/test_region_kill.log \
 	tests/integration/test_region_churn.log,$(TEST_LOGS))
 
 check_PROGRAMS += tests/integration/burner
