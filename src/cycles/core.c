@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REST_FIRST_NS UINT64_C(1000000000)
-#define REST_MAX_NS (UINT64_C(60) * 1000000000)
+#define REST_FIRST_NS NS_PER_S
+#define REST_MAX_NS (60 * NS_PER_S)
 
 /* How far rounding alone may put the load of a counter outside 0 to 1. */
 #define COUNTER_RESOLUTION 0.005

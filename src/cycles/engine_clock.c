@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CLOCK_RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
-#define CLOCK_RETRY_MAX_NS (UINT64_C(600) * 1000000000)
+#define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
+#define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
 /* A core that spends this share of its time in softirq may spend more there
  * that the source idle misses. The column is sampled at the tick, so a few

@@ -12,8 +12,8 @@
 
 /* A TSC whose rate could not be measured is tried again after this long, and
  * ever more rarely. */
-#define TSC_RETRY_FIRST_NS UINT64_C(1000000000)
-#define TSC_RETRY_MAX_NS (UINT64_C(60) * 1000000000)
+#define TSC_RETRY_FIRST_NS NS_PER_S
+#define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
 /* Windows with more steal, or a slower read of /proc/stat, prove nothing. */
 #define CONDEMN_STEAL_MAX 0.02

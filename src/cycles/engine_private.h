@@ -15,6 +15,7 @@
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
 
+#include "base/clock.h"
 #include "candidate.h"
 #include "core.h"
 #include "engine.h"
@@ -162,7 +163,7 @@ void engine_choose_sources(struct engine *engine);
  * kernel, which runs from entering idle to leaving it and so misses nothing. */
 #define CONDEMN_POINTS 0.05
 /* How long a condemned source is not used. */
-#define CONDEMN_REST_NS (UINT64_C(900) * 1000000000)
+#define CONDEMN_REST_NS (900 * NS_PER_S)
 
 /* Judges one window of a core on a hardware source: its load, the kernel's
  * lower bound 1 - (idle + iowait + steal + guest) / wall and steal / wall over

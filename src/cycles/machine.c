@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/number.h"
 #include "idle_clock_kernel.h"
@@ -33,9 +34,7 @@ struct linux_machine {
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
   (void)context;
-  struct timespec time;
-  clock_gettime(clock, &time);
-  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+  return clock_now_ns(clock);
 }
 
 /* ---------------------------------------------------------------------------

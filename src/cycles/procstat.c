@@ -1,5 +1,7 @@
 #include "procstat.h"
 
+#include "base/array.h"
+#include "base/clock.h"
 #include "base/number.h"
 
 #include <ctype.h>
@@ -15,20 +17,6 @@
 /* ---------------------------------------------------------------------------
  * Parsing
  */
-
-static int reserve_rows(struct procstat *stat, int core) {
-  if (core < stat->rows_len)
-    return 0;
-  struct procstat_row *rows =
-      realloc(stat->rows, ((size_t)core + 1) * sizeof(*rows));
-  if (rows == NULL)
-    return -ENOMEM;
-  memset(rows + stat->rows_len, 0,
-         (size_t)(core + 1 - stat->rows_len) * sizeof(*rows));
-  stat->rows = rows;
-  stat->rows_len = core + 1;
-  return 0;
-}
 
 /* Is the text after the last column that was read the end of the line, or a
  * further column of a newer kernel? Anything else among the first ten columns
@@ -63,9 +51,12 @@ static int parse_row(struct procstat *stat, const char *text,
     core_set_add(&stat->unreadable, (int)core);
     return 0;
   }
-  int status = reserve_rows(stat, (int)core);
-  if (status != 0)
-    return status;
+  if ((int)core >= stat->rows_len) {
+    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
+                    sizeof(*stat->rows)))
+      return -ENOMEM;
+    stat->rows_len = (int)core + 1;
+  }
   stat->rows[core] = row;
   core_set_add(&stat->cores, (int)core);
   return 0;
@@ -124,7 +115,7 @@ int procstat_read(struct procstat *stat, const struct machine *machine) {
     return status;
   long ticks_per_s = sysconf(_SC_CLK_TCK);
   uint64_t ns_per_tick =
-      UINT64_C(1000000000) / (uint64_t)(ticks_per_s > 0 ? ticks_per_s : 100);
+      NS_PER_S / (uint64_t)(ticks_per_s > 0 ? ticks_per_s : 100);
   return procstat_parse(stat, stat->buffer, ns_per_tick);
 }
 

@@ -1,5 +1,6 @@
 #include "proof.h"
 
+#include "base/clock.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
@@ -69,21 +70,14 @@ struct probe {
   char why[PROOF_WHY_MAX];
 };
 
-static uint64_t now_ns(clockid_t clock) {
-  struct timespec time;
-  clock_gettime(clock, &time);
-  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 static void sleep_until(uint64_t deadline_ns) {
-  struct timespec time = {.tv_sec = (time_t)(deadline_ns / 1000000000),
-                          .tv_nsec = (long)(deadline_ns % 1000000000)};
+  struct timespec time = timespec_of_ns(deadline_ns);
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
     ;
 }
 
 static void spin_until(uint64_t deadline_ns) {
-  while (now_ns(CLOCK_MONOTONIC) < deadline_ns)
+  while (clock_now_ns(CLOCK_MONOTONIC) < deadline_ns)
     ;
 }
 
@@ -136,11 +130,12 @@ static enum proof_half spin_half(struct probe *probe, double *load) {
       break;
     double unhalted_ns = 0, wall_ns = 0;
     bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
-    uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
-    uint64_t cpu_begin_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+    uint64_t cpu_begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(begin_ns + SPIN_NS);
-    double cpu_ns = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
-    double spun_ns = (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
+    double cpu_ns =
+        (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
+    double spun_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double seen = source_load(probe, &unhalted_ns, &wall_ns);
     probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
     if (probe->was_away)
@@ -175,9 +170,9 @@ static enum proof_half idle_half(struct probe *probe, double *load) {
     double unhalted_ns = 0, wall_ns = 0;
     bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
     double idle_before_ns = known_idle_ns(probe, &stat);
-    uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+    uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     sleep_until(begin_ns + IDLE_NS);
-    double slept_ns = (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
+    double slept_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double idle_ns = known_idle_ns(probe, &stat) - idle_before_ns;
     double seen = source_load(probe, &unhalted_ns, &wall_ns);
     if (idle_before_ns < 0)
@@ -247,17 +242,17 @@ static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
   if (length_ns < TICK_PROBE_MIN_NS)
     length_ns = TICK_PROBE_MIN_NS;
   uint64_t worked_ns = 0;
-  uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), end_ns = begin_ns;
+  uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC), end_ns = begin_ns;
   while (end_ns - begin_ns < length_ns && !cancelled(probe)) {
     uint64_t tick = ((end_ns - phase_ns) / tick_ns + 1) * tick_ns + phase_ns;
     sleep_until(tick + tick_ns / 25);
-    uint64_t woke_ns = now_ns(CLOCK_MONOTONIC);
-    uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t woke_ns = clock_now_ns(CLOCK_MONOTONIC);
+    uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(tick + tick_ns - tick_ns / 10);
-    end_ns = now_ns(CLOCK_MONOTONIC);
+    end_ns = clock_now_ns(CLOCK_MONOTONIC);
     if (end_ns < woke_ns)
       continue;
-    worked_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+    worked_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
   }
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }

@@ -1,5 +1,6 @@
 #include "schedstat.h"
 
+#include "base/array.h"
 #include "base/number.h"
 
 #include <ctype.h>
@@ -9,20 +10,6 @@
 
 /* Columns after the name of the core. */
 enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
-
-static int reserve_rows(struct schedstat *stat, int core) {
-  if (core < stat->rows_len)
-    return 0;
-  struct schedstat_row *rows =
-      realloc(stat->rows, ((size_t)core + 1) * sizeof(*rows));
-  if (rows == NULL)
-    return -ENOMEM;
-  memset(rows + stat->rows_len, 0,
-         (size_t)(core + 1 - stat->rows_len) * sizeof(*rows));
-  stat->rows = rows;
-  stat->rows_len = core + 1;
-  return 0;
-}
 
 /* "<N>" and its columns. Returns 1 for a row, 0 for anything else, or
  * -ENOMEM. */
@@ -34,9 +21,12 @@ static int parse_row(struct schedstat *stat, const char *text) {
   for (int i = 0; i < COLUMNS; i++)
     if (!number_next(&text, &column[i]))
       return 0;
-  int status = reserve_rows(stat, (int)core);
-  if (status != 0)
-    return status;
+  if ((int)core >= stat->rows_len) {
+    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
+                    sizeof(*stat->rows)))
+      return -ENOMEM;
+    stat->rows_len = (int)core + 1;
+  }
   stat->rows[core] =
       (struct schedstat_row){.present = true,
                              .run_ns = column[COLUMN_RUN],

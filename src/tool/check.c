@@ -1,4 +1,5 @@
 /* percore check: whether a region follows the rules of its format. */
+#include "base/array.h"
 #include "json.h"
 #include "names.h"
 #include "region/audit.h"
@@ -52,14 +53,11 @@ struct check {
 static void add_fault(void *context, const struct region_fault *fault,
                       uint64_t count) {
   struct check *check = context;
-  struct found *larger = NULL;
-  if (fault->rule != REGION_NO_RULE) /* otherwise memory ran out */
-    larger = realloc(check->found, (check->count + 1) * sizeof(*larger));
-  if (larger == NULL) {
+  if (fault->rule == REGION_NO_RULE || /* memory has run out before */
+      !array_resize(&check->found, check->count + 1, sizeof(*check->found))) {
     check->out_of_memory = true;
     return;
   }
-  check->found = larger;
   check->found[check->count++] = (struct found){*fault, count};
   check->verdict[region_rule_group(fault->rule)] = BROKEN;
 }

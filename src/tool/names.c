@@ -1,5 +1,6 @@
 #include "names.h"
 
+#include "base/array.h"
 #include "region/reader.h"
 
 #include <dirent.h>
@@ -27,12 +28,10 @@ static int add(struct names *names, const char *file) {
       strcmp(file + length - suffix_length, suffix) != 0)
     return 0;
   length -= suffix_length;
-  char **larger = realloc(names->name, (names->len + 1) * sizeof(*larger));
-  if (larger == NULL)
+  if (!array_resize(&names->name, names->len + 1, sizeof(char *)))
     return -ENOMEM;
-  names->name = larger;
-  larger[names->len] = strndup(file, length);
-  return larger[names->len] != NULL ? (names->len++, 0) : -ENOMEM;
+  names->name[names->len] = strndup(file, length);
+  return names->name[names->len] != NULL ? (names->len++, 0) : -ENOMEM;
 }
 
 static int by_name(const void *left, const void *right) {

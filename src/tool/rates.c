@@ -1,5 +1,6 @@
 #include "rates.h"
 
+#include "base/array.h"
 #include "values.h"
 
 #include <errno.h>
@@ -298,14 +299,6 @@ static void remember(struct rates *rates) {
   }
 }
 
-static bool grow(void *array, size_t elements, size_t size) {
-  void **at = array;
-  void *larger = reallocarray(*at, elements, size);
-  if (larger != NULL)
-    *at = larger;
-  return larger != NULL;
-}
-
 static int make_room(struct rates *rates, uint32_t rows) {
   struct rates_past *past = rates->past;
   size_t row_size = past->tile.columns * sizeof(uint64_t);
@@ -315,13 +308,13 @@ static int make_room(struct rates *rates, uint32_t rows) {
   if (rows * copies * row_size > rates->options.bytes_most)
     return -EFBIG;
   uint32_t larger = rows < past->rows * 2 ? past->rows * 2 : rows;
-  if (!grow(&past->incarnations, larger, sizeof(*past->incarnations)) ||
-      !grow(&past->cells, larger, row_size) ||
+  size_t core_row_size = past->tile.core_count * row_size;
+  if (!array_grow(&past->incarnations, past->rows, larger,
+                  sizeof(*past->incarnations)) ||
+      !array_resize(&past->cells, larger, row_size) ||
       (rates->options.per_core &&
-       !grow(&past->cores, (size_t)larger * past->tile.core_count, row_size)))
+       !array_resize(&past->cores, larger, core_row_size)))
     return -ENOMEM;
-  memset(past->incarnations + past->rows, 0,
-         (larger - past->rows) * sizeof(*past->incarnations));
   past->rows = larger;
   return 0;
 }

@@ -1,6 +1,7 @@
 /* percore top: the rates of a region, live. */
 #include "top.h"
 
+#include "base/clock.h"
 #include "live.h"
 #include "tool.h"
 
@@ -8,7 +9,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define COMMAND "top"
 
@@ -150,11 +150,8 @@ static int read_tables(struct top *top) {
  * its successor. */
 static int look(struct top *top) {
   struct top_figures *figures = &top->figures;
-  struct timespec now;
   enum region_event event = region_reader_refresh(top->reader);
-  clock_gettime(CLOCK_REALTIME, &now);
-  figures->realtime_ns =
-      (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  figures->realtime_ns = clock_now_ns(CLOCK_REALTIME);
   figures->alive = event == REGION_WENT ||
                    region_reader_presence(top->reader) == REGION_ALIVE;
   figures->why = region_reader_error(top->reader);

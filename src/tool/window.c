@@ -1,12 +1,12 @@
 #include "window.h"
 
+#include "base/clock.h"
 #include "cycles/core_set.h"
 #include "text.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 bool window_shows_core(const struct window *window, int core) {
@@ -82,7 +82,7 @@ void number_text(char *text, size_t size, const char *format, double value) {
 }
 
 void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns) {
-  time_t seconds = (time_t)(realtime_ns / UINT64_C(1000000000));
+  time_t seconds = (time_t)(realtime_ns / NS_PER_S);
   struct tm local;
   if (localtime_r(&seconds, &local) == NULL ||
       strftime(text, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S", &local) == 0)
