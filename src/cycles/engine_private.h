@@ -92,6 +92,15 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
+/* The candidate of the source idle or bpf, of which every machine has one. */
+static inline struct candidate *engine_candidate(struct engine *engine,
+                                                 enum source source) {
+  struct candidate *candidate = engine->candidates;
+  while (candidate->source != source)
+    candidate++;
+  return candidate;
+}
+
 static inline uint64_t engine_clock(const struct engine *engine,
                                     clockid_t clock) {
   const struct machine *machine = engine->options.machine;

@@ -203,7 +203,7 @@ static void columns_interval(struct core_figures *core,
     return;
   core->hidden = hidden_work(engine_load_low(from, to), core->busy,
                              (to->stat_busy - from->stat_busy) / wall_ns);
-  core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
+  core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples cannot tell what the tick missed. */

@@ -315,15 +315,15 @@ void machine_linux_close(struct machine *machine) {
 /* /proc/timer_list of 8192 cores takes 40 MiB. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
-int machine_read_long(const struct machine *machine, const char *path,
-                      char **buffer, size_t *buffer_size) {
+ssize_t machine_read_long(const struct machine *machine, const char *path,
+                          char **buffer, size_t *buffer_size) {
   for (;;) {
     ssize_t length = -EFBIG;
     if (*buffer_size > 0)
       length =
           machine->read_file(machine->context, path, *buffer, *buffer_size);
     if (length != -EFBIG)
-      return length < 0 ? (int)length : 0;
+      return length;
     size_t size = *buffer_size > 0 ? 2 * *buffer_size : LONG_FIRST;
     if (size > LONG_MAX_SIZE)
       return -EFBIG;

@@ -99,12 +99,12 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
 
 static int read_once(struct procstat *stat, const struct machine *machine) {
   uint64_t before_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
-  int status = machine_read_long(machine, "/proc/stat", &stat->buffer,
-                                 &stat->buffer_size);
+  ssize_t length = machine_read_long(machine, "/proc/stat", &stat->buffer,
+                                     &stat->buffer_size);
   uint64_t after_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
   stat->bracket_ns = after_ns - before_ns;
   stat->time_ns = before_ns + stat->bracket_ns / 2;
-  return status;
+  return length < 0 ? (int)length : 0;
 }
 
 int procstat_read(struct procstat *stat, const struct machine *machine) {
@@ -137,8 +137,4 @@ uint64_t procstat_busy_ns(const struct procstat_row *row) {
 
 uint64_t procstat_idle_ns(const struct procstat_row *row) {
   return row->ns[PROCSTAT_IDLE] + row->ns[PROCSTAT_IOWAIT];
-}
-
-uint64_t procstat_guest_ns(const struct procstat_row *row) {
-  return row->ns[PROCSTAT_GUEST] + row->ns[PROCSTAT_GUEST_NICE];
 }

@@ -52,7 +52,5 @@ void procstat_free(struct procstat *stat);
 /* user + nice + system + irq + softirq: the work that the tick saw. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
-/* guest + guest_nice: time in virtual machines that run on this host. */
-uint64_t procstat_guest_ns(const struct procstat_row *row);
 
 #endif

@@ -60,9 +60,9 @@ int schedstat_parse(struct schedstat *stat, const char *text) {
 }
 
 int schedstat_read(struct schedstat *stat, const struct machine *machine) {
-  int status = machine_read_long(machine, "/proc/schedstat", &stat->buffer,
-                                 &stat->buffer_size);
-  return status != 0 ? status : schedstat_parse(stat, stat->buffer);
+  ssize_t length = machine_read_long(machine, "/proc/schedstat", &stat->buffer,
+                                     &stat->buffer_size);
+  return length < 0 ? (int)length : schedstat_parse(stat, stat->buffer);
 }
 
 void schedstat_free(struct schedstat *stat) {

@@ -36,19 +36,20 @@ static void read_stat(struct methods *methods, struct row *row,
   bool any = false;
   for (size_t i = 0; i < len; i++) {
     const struct core_totals *total = &cores[i].total;
-    double busy_ns[] = {
-        [STAT_BUSY] = total->stat_busy,
-        [STAT_SUM] = total->stat_sum,
-        [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
-        [STAT_SHARE] = total->stat_sum - total->stat_idle,
-    };
+    double sum_ns = core_stat_sum(total),
+           busy_ns[] = {
+               [STAT_BUSY] = total->stat_busy,
+               [STAT_SUM] = sum_ns,
+               [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
+               [STAT_SHARE] = sum_ns - total->stat_idle,
+           };
     if (cores[i].number >= methods->cores_len)
       continue; /* not a possible core at the start */
     any |= cores[i].online && total->stat_wall > 0;
     row->now[cores[i].number] = (struct reading){
         .valid = cores[i].online,
         .epoch = total->stat_epoch,
-        .wall_ns = figure == STAT_SHARE ? total->stat_sum : total->stat_wall,
+        .wall_ns = figure == STAT_SHARE ? sum_ns : total->stat_wall,
         .busy_ns = busy_ns[figure],
     };
   }
@@ -78,8 +79,9 @@ void read_stat_share(struct methods *methods, struct row *row) {
 
 /* Reads a file of any length into methods->file. Returns 0 or -errno. */
 static int read_file(struct methods *methods, const char *path) {
-  return machine_read_long(methods->machine, path, &methods->file,
-                           &methods->file_size);
+  ssize_t length = machine_read_long(methods->machine, path, &methods->file,
+                                     &methods->file_size);
+  return length < 0 ? (int)length : 0;
 }
 
 int open_ns(struct methods *methods, struct row *row) {
