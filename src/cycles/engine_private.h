@@ -133,11 +133,6 @@ void engine_find_isolated(struct engine *engine);
  * engine_stat.c
  */
 
-/* Finds out whether LXCFS shows this container a /proc/stat and a list of cores
- * of its own. Once is enough: such files are mounted before a container runs.
- */
-void engine_find_lxcfs(struct engine *engine);
-
 /* Reads /proc/stat, and decides whether the source idle can use it. Returns 0
  * or -errno. */
 int engine_read_stat(struct engine *engine);

@@ -6,13 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void engine_find_lxcfs(struct engine *engine) {
-  const struct machine *machine = engine->options.machine;
-  engine->lxcfs =
-      machine->is_fuse(machine->context, "/proc/stat") &&
-      machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
-}
-
 /* Unreadable rows affect only their own cores. */
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;

@@ -335,6 +335,11 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
   }
 }
 
+bool machine_has_lxcfs(const struct machine *machine) {
+  return machine->is_fuse(machine->context, "/proc/stat") &&
+         machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
+}
+
 #define WHITE_SPACE " \t\n\v\f\r"
 
 int machine_read_u64(const struct machine *machine, const char *path,

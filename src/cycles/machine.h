@@ -81,6 +81,9 @@ void machine_linux_close(struct machine *machine);
 ssize_t machine_read_long(const struct machine *machine, const char *path,
                           char **buffer, size_t *buffer_size);
 
+/* In a container, LXCFS may provide /proc/stat and the list of cores. */
+bool machine_has_lxcfs(const struct machine *machine);
+
 /* Reads a decimal number from a file; white space around it is allowed. Returns
  * 0, -errno of the read, or -EINVAL if the file contains anything else. */
 int machine_read_u64(const struct machine *machine, const char *path,

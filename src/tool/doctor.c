@@ -96,9 +96,7 @@ static void find_machine(struct doctor_facts *facts,
     snprintf(facts->kernel, FACT_SIZE, "%s %s %s", name.sysname, name.release,
              name.machine);
   facts->arm64 = machine->system_counter_hz > 0;
-  facts->lxcfs =
-      machine->is_fuse(machine->context, "/proc/stat") &&
-      machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
+  facts->lxcfs = machine_has_lxcfs(machine);
   read_cores(machine, "/sys/devices/system/cpu/nohz_full", facts->nohz_full);
   read_line(machine,
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
