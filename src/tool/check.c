@@ -19,14 +19,6 @@
 
 #define COMMAND "check"
 
-struct check_options {
-  bool json;
-};
-
-static const struct argument arguments[] = {
-    ARGUMENT_JSON(struct check_options),
-};
-
 /* A fault, and the number of slots, rows or cells of its table that have it. */
 struct found {
   struct region_fault fault;
@@ -237,9 +229,9 @@ static int show(const struct check *check, bool as_json) {
 }
 
 static int check_main(int argc, char **argv) {
-  struct check_options options = {0};
+  bool json = false;
   struct label label;
-  int status = arguments_read(&check_command, argc, argv, &options);
+  int status = arguments_read(&check_command, argc, argv, &json);
   if (status >= 0)
     return status;
   struct check check = {.target = argv[optind]};
@@ -247,7 +239,7 @@ static int check_main(int argc, char **argv) {
   check.is_file = !label_split(&label, check.target);
   status = check.is_file ? check_file(&check) : check_served(&check);
   if (status == TOOL_OK)
-    status = show(&check, options.json);
+    status = show(&check, json);
   region_reader_close(check.reader);
   free(check.found);
   return status;
@@ -263,7 +255,7 @@ const struct command check_command = {
              "that is served; anything else is a file with the bytes of a "
              "region, or a memfd (/proc/PID/fd/N). Exits 0 if no rule is "
              "broken.",
-    .arguments = ARGUMENTS(arguments),
+    .arguments = ARGUMENTS(argument_json),
     .words_min = 1,
     .words_max = 1,
     .words_missing = TARGET_MISSING,

@@ -298,18 +298,10 @@ static int examine(bool json) {
   return TOOL_OK;
 }
 
-struct doctor_options {
-  bool json;
-};
-
-static const struct argument arguments[] = {
-    ARGUMENT_JSON(struct doctor_options),
-};
-
 static int doctor_main(int argc, char **argv) {
-  struct doctor_options options = {0};
-  int status = arguments_read(&doctor_command, argc, argv, &options);
-  return status < 0 ? examine(options.json) : status;
+  bool json = false;
+  int status = arguments_read(&doctor_command, argc, argv, &json);
+  return status < 0 ? examine(json) : status;
 }
 
 const struct command doctor_command = {
@@ -320,6 +312,6 @@ const struct command doctor_command = {
              "loads are proven, whether regions can be read and how collectd "
              "runs; and for everything that is missing, what to do. Takes a "
              "few seconds. Exits 0 if at least one source works.",
-    .arguments = ARGUMENTS(arguments),
+    .arguments = ARGUMENTS(argument_json),
     .run = doctor_main,
 };

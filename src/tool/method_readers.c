@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t now_ns(const struct methods *methods) {
-  return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
-}
-
 static const struct core_set *online(const struct methods *methods) {
   return &engine_topology(methods->engine)->online;
 }
@@ -27,10 +23,8 @@ static char *why(struct methods *methods, const struct row *row) {
  * /proc/stat, as read by the engine
  */
 
-enum stat_figure { STAT_BUSY, STAT_SUM, STAT_NOT_IDLE, STAT_SHARE };
-
-static void read_stat(struct methods *methods, struct row *row,
-                      enum stat_figure figure) {
+void read_stat(struct methods *methods, struct row *row) {
+  enum stat_figure figure = row->method->figure;
   size_t len;
   const struct core *cores = engine_cores(methods->engine, &len);
   bool any = false;
@@ -58,19 +52,6 @@ static void read_stat(struct methods *methods, struct row *row,
   if (!any && methods->sampled_ns != 0)
     snprintf(text, WHY_SIZE, "/proc/stat is unusable: %s",
              engine_source_reason(methods->engine, SOURCE_IDLE));
-}
-
-void read_stat_busy(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_BUSY);
-}
-void read_stat_sum(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_SUM);
-}
-void read_stat_not_idle(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_NOT_IDLE);
-}
-void read_stat_share(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_SHARE);
 }
 
 /* ---------------------------------------------------------------------------
@@ -121,9 +102,9 @@ static void explain_file(struct methods *methods, struct row *row,
 
 void read_schedstat(struct methods *methods, struct row *row) {
   struct schedstat *stat = &methods->schedstat;
-  uint64_t before = now_ns(methods);
+  uint64_t before = methods_now_ns(methods);
   int status = schedstat_read(stat, methods->machine);
-  uint64_t after = now_ns(methods);
+  uint64_t after = methods_now_ns(methods);
   explain_file(methods, row, "/proc/schedstat", status,
                "this kernel is built without CONFIG_SCHEDSTATS");
   if (status != 0)
@@ -171,9 +152,9 @@ void read_cpuacct(struct methods *methods, struct row *row) {
              "core");
     return;
   }
-  uint64_t before = now_ns(methods);
+  uint64_t before = methods_now_ns(methods);
   int status = read_file(methods, row->path);
-  uint64_t after = now_ns(methods);
+  uint64_t after = methods_now_ns(methods);
   if (status == 0)
     status = cpuacct_parse(methods->file,
                            &engine_topology(methods->engine)->possible, row->ns,
@@ -187,11 +168,11 @@ void read_cpuidle(struct methods *methods, struct row *row) {
   bool any = false;
   core_set_for_each(core, online(methods)) {
     struct cpuidle cpuidle;
-    uint64_t before = now_ns(methods);
+    uint64_t before = methods_now_ns(methods);
     if (core >= methods->cores_len ||
         cpuidle_read(&cpuidle, methods->machine, core) == 0)
       continue;
-    double wall_ns = ((double)before + (double)now_ns(methods)) / 2;
+    double wall_ns = ((double)before + (double)methods_now_ns(methods)) / 2;
     double idle_ns = 0;
     for (int i = 0; i < cpuidle.states_len; i++)
       idle_ns += (double)cpuidle.state[i].time_ns;
@@ -242,12 +223,12 @@ void read_task_clock(struct methods *methods, struct row *row) {
       perf_group_close(&row->groups[core], methods->machine);
       continue;
     }
-    uint64_t before = now_ns(methods);
+    uint64_t before = methods_now_ns(methods);
     if (perf_group_read(&row->groups[core], methods->machine, &reading) != 0)
       continue;
     row->now[core] = (struct reading){
         .valid = true,
-        .wall_ns = ((double)before + (double)now_ns(methods)) / 2,
+        .wall_ns = ((double)before + (double)methods_now_ns(methods)) / 2,
         .busy_ns = (double)reading.value[0],
     };
   }

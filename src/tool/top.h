@@ -4,6 +4,7 @@
 
 #include "rates.h"
 #include "target.h"
+#include "values.h"
 #include "window.h"
 #include "workers.h"
 
@@ -25,6 +26,13 @@ struct top_figures {
 
 /* A worker that has been awake without a poll for this long is called stuck. */
 #define TOP_STUCK_S 1.0
+
+/* The field that a column shows. */
+static inline struct field_ref column_field(const struct top_figures *figures,
+                                            const struct rates *rates,
+                                            const struct rate_column *column) {
+  return field_of(figures->directory, rates->table, column->field);
+}
 
 /* Both return 0 or -ENOMEM. */
 int top_table_write(FILE *out, const struct top_figures *figures,

@@ -4,6 +4,7 @@
 #include "cycles/core_set.h"
 #include "text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +19,7 @@ static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }
 
-void window_cut(FILE *out, const char *text, struct window window) {
+static void cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
   while (*text != '\0' && (window.height <= 0 || line < window.height)) {
     size_t length = escape_length(text);
@@ -38,6 +39,38 @@ void window_cut(FILE *out, const char *text, struct window window) {
       fputc(*text, out);
     text++;
   }
+}
+
+/* Empty cells at the end of a line leave no blanks. */
+static void drop_trailing_blanks(char *text) {
+  char *to = text;
+  for (const char *from = text; *from != '\0'; from++) {
+    if (*from == '\n')
+      while (to > text && to[-1] == ' ')
+        to--;
+    *to++ = *from;
+  }
+  *to = '\0';
+}
+
+int window_write(FILE *out, struct window window,
+                 int (*write)(FILE *out, const void *figures,
+                              const struct window *window),
+                 const void *figures) {
+  char *whole = NULL;
+  size_t size;
+  FILE *part = open_memstream(&whole, &size);
+  if (part == NULL)
+    return -ENOMEM;
+  int status = write(part, figures, &window);
+  if (fclose(part) != 0)
+    status = -ENOMEM;
+  if (status == 0) {
+    drop_trailing_blanks(whole);
+    cut(out, whole, window);
+  }
+  free(whole);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
