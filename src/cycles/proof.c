@@ -1,5 +1,6 @@
 #include "proof.h"
 
+#include "base/affinity.h"
 #include "base/clock.h"
 #include "cpuidle.h"
 #include "procstat.h"
@@ -86,19 +87,6 @@ static bool cancelled(const struct probe *probe) {
          atomic_load_explicit(probe->cancel, memory_order_relaxed);
 }
 
-static int pin(int core) {
-  /* glibc's cpu_set_t ends at 1024 cores. */
-  cpu_set_t *set = CPU_ALLOC(CORES_MAX);
-  size_t size = CPU_ALLOC_SIZE(CORES_MAX);
-  if (set == NULL)
-    return -ENOMEM;
-  CPU_ZERO_S(size, set);
-  CPU_SET_S((size_t)core, size, set);
-  int status = sched_setaffinity(0, size, set) == 0 ? 0 : -errno;
-  CPU_FREE(set);
-  return status;
-}
-
 /* The kernel moves a thread off a core that goes offline, for good. */
 static bool is_there(const struct probe *probe) {
   return sched_getcpu() == probe->core;
@@ -125,7 +113,7 @@ static double source_load(const struct probe *probe, double *unhalted_ns,
 static enum proof_half spin_half(struct probe *probe, double *load) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   for (int i = 0; i < SPIN_TRIES && !cancelled(probe); i++) {
-    probe->was_away = pin(probe->core) != 0;
+    probe->was_away = affinity_pin(probe->core) != 0;
     if (probe->was_away)
       break;
     double unhalted_ns = 0, wall_ns = 0;
@@ -193,7 +181,7 @@ static enum proof_half idle_half(struct probe *probe, double *load) {
 
 static void prove_counter(struct probe *probe) {
   double spin_load = NAN, idle_load = NAN;
-  int status = pin(probe->core);
+  int status = affinity_pin(probe->core);
   if (status != 0) {
     snprintf(probe->why, sizeof(probe->why), "core %d cannot be used: %s",
              probe->core, strerror(-status));
@@ -314,7 +302,7 @@ static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
   struct tick_try seen = {0};
   uint64_t tick_ns = 0;
-  int status = pin(probe->core);
+  int status = affinity_pin(probe->core);
   if (status == 0)
     status = find_tick_period(&tick_ns);
   probe->proof = PROOF_PENDING;
