@@ -1,7 +1,6 @@
 /* percore check: whether a region follows the rules of its format. */
 #include "base/array.h"
 #include "json.h"
-#include "names.h"
 #include "region/audit.h"
 #include "region/connection.h"
 #include "target.h"
@@ -230,13 +229,14 @@ static int show(const struct check *check, bool as_json) {
 
 static int check_main(int argc, char **argv) {
   bool json = false;
-  struct label label;
+  struct region_label label;
   int status = arguments_read(&check_command, argc, argv, &json);
   if (status >= 0)
     return status;
   struct check check = {.target = argv[optind]};
   stop_catch();
-  check.is_file = !label_split(&label, check.target);
+  check.is_file =
+      !region_label_split(&label, check.target, strlen(check.target));
   status = check.is_file ? check_file(&check) : check_served(&check);
   if (status == TOOL_OK)
     status = show(&check, json);

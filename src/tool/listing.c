@@ -18,11 +18,11 @@ enum {
 
 static const char *open_reader(struct listed *listed) {
   struct region_reader_options options = target_options(0);
-  struct label label;
-  if (!label_split(&label, listed->name))
+  struct region_label label;
+  if (!region_label_split(&label, listed->name, strlen(listed->name)))
     return "not a valid name of a region";
-  return region_reader_open(&listed->reader, label.region, label.instance,
-                            &options) == 0
+  return region_reader_open(&listed->reader, label.region,
+                            region_label_instance(&label), &options) == 0
              ? NULL
              : strerror(errno);
 }
