@@ -46,7 +46,7 @@ static int parse_row(struct procstat *stat, const char *text,
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
       core >= CORES_MAX)
     return 0;
-  struct procstat_row row = {.present = true};
+  struct procstat_row row = {{0}};
   if (!parse_columns(&row, text, ns_per_tick)) {
     core_set_add(&stat->unreadable, (int)core);
     return 0;
@@ -68,8 +68,6 @@ static int64_t parse_count(const char *text) {
 }
 
 int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
-  for (int i = 0; i < stat->rows_len; i++)
-    stat->rows[i].present = false;
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
   stat->running = stat->blocked = -1;

@@ -11,8 +11,7 @@
 /* Columns after the name of the core. */
 enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
 
-/* "<N>" and its columns. Returns 1 for a row, 0 for anything else, or
- * -ENOMEM. */
+/* "<N>" and its columns; anything else is ignored. Returns 0 or -ENOMEM. */
 static int parse_row(struct schedstat *stat, const char *text) {
   uint64_t core, column[COLUMNS];
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
@@ -28,11 +27,11 @@ static int parse_row(struct schedstat *stat, const char *text) {
     stat->rows_len = (int)core + 1;
   }
   stat->rows[core] =
-      (struct schedstat_row){.present = true,
-                             .run_ns = column[COLUMN_RUN],
+      (struct schedstat_row){.run_ns = column[COLUMN_RUN],
                              .wait_ns = column[COLUMN_WAIT],
                              .switches = column[COLUMN_SWITCHES]};
-  return 1;
+  core_set_add(&stat->cores, (int)core);
+  return 0;
 }
 
 static bool is_known_version(const char *text) {
@@ -41,22 +40,17 @@ static bool is_known_version(const char *text) {
 }
 
 int schedstat_parse(struct schedstat *stat, const char *text) {
-  bool any = false;
-  for (int i = 0; i < stat->rows_len; i++)
-    stat->rows[i].present = false;
+  core_set_clear(&stat->cores);
   /* A last line without newline may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))
       return -EPROTONOSUPPORT;
-    if (strncmp(line, "cpu", 3) != 0)
-      continue;
-    int status = parse_row(stat, line + 3);
-    if (status < 0)
+    int status = strncmp(line, "cpu", 3) == 0 ? parse_row(stat, line + 3) : 0;
+    if (status != 0)
       return status;
-    any |= status > 0;
   }
-  return any ? 0 : -EINVAL;
+  return core_set_next(&stat->cores, -1) >= 0 ? 0 : -EINVAL;
 }
 
 int schedstat_read(struct schedstat *stat, const struct machine *machine) {

@@ -110,7 +110,7 @@ void read_schedstat(struct methods *methods, struct row *row) {
   if (status != 0)
     return;
   for (int core = 0; core < methods->cores_len; core++)
-    row->ns[core] = core < stat->rows_len && stat->rows[core].present
+    row->ns[core] = core_set_has(&stat->cores, core)
                         ? (double)stat->rows[core].run_ns
                         : NAN;
   take(methods, row, ((double)before + (double)after) / 2, false);
