@@ -199,26 +199,22 @@ static void write_left_out(FILE *out, const struct layout *layout) {
     fputc('\n', out);
 }
 
-static int write_whole(FILE *out, const void *figures,
-                       const struct window *window) {
+int comparison_table_write(FILE *out, const void *figures,
+                           struct window window) {
   const struct comparison *comparison = figures;
   struct layout layout;
-  make_layout(&layout, comparison, window);
+  make_layout(&layout, comparison, &window);
   write_title(out, comparison);
   for (size_t first = 0; first < layout.cores_len; first += layout.across)
-    write_block(out, comparison, &layout, first, window->colour);
+    write_block(out, comparison, &layout, first, window.colour);
   write_left_out(out, &layout);
   if (!layout.notes_left_out)
     write_notes(out, comparison, layout.width);
   return 0;
 }
 
-int comparison_table_write(FILE *out, const struct comparison *comparison,
-                           struct window window) {
-  return window_write(out, window, write_whole, comparison);
-}
-
-int comparison_json_write(FILE *out, const struct comparison *comparison) {
+int comparison_json_write(FILE *out, const void *figures) {
+  const struct comparison *comparison = figures;
   struct json *json = json_begin(out, "load --compare");
   if (json == NULL)
     return -ENOMEM;

@@ -138,7 +138,8 @@ static int show(const struct measuring *measuring, bool json) {
       engine_time_ns(measuring->engine) - measuring->began_ns;
   fflush(stdout);
   int status = json ? load_json_write(stderr, snapshot)
-                    : load_table_write(stderr, snapshot, (struct window){0});
+                    : window_write(stderr, (struct window){0}, load_table_write,
+                                   snapshot);
   snapshot_free(snapshot);
   return status;
 }

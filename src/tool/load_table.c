@@ -87,7 +87,10 @@ static const struct column {
 #define INTEREST_MAX 10
 
 /* The first column, the core, is the default order. */
-size_t load_table_columns(void) { return COLUMNS - 1; }
+size_t load_table_columns(const void *snapshot) {
+  (void)snapshot;
+  return COLUMNS - 1;
+}
 
 /* NAN if unknown. */
 static double value_of(const struct core_figures *core, size_t column) {
@@ -371,13 +374,12 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   return 0;
 }
 
-static int write_whole(FILE *out, const void *figures,
-                       const struct window *window) {
+int load_table_write(FILE *out, const void *figures, struct window window) {
   const struct snapshot *snapshot = figures;
   /* The nodes and packages of a large machine must leave room for its cores. */
   size_t aggregates = snapshot->aggregates_len;
-  if (window->height > 0 && aggregates > (size_t)window->height / 4 + 1)
-    aggregates = (size_t)window->height / 4 + 1;
+  if (window.height > 0 && aggregates > (size_t)window.height / 4 + 1)
+    aggregates = (size_t)window.height / 4 + 1;
   char *below = NULL;
   size_t size;
   FILE *part = open_memstream(&below, &size);
@@ -385,16 +387,11 @@ static int write_whole(FILE *out, const void *figures,
     return -ENOMEM;
   int status = write_below(part, snapshot, aggregates);
   if (fclose(part) == 0 && status == 0) {
-    write_title(out, snapshot, window);
-    status = write_cores(out, snapshot, window,
-                         window->height - 1 - text_lines(below));
+    write_title(out, snapshot, &window);
+    status = write_cores(out, snapshot, &window,
+                         window.height - 1 - text_lines(below));
     fputs(below, out);
   }
   free(below);
   return status;
-}
-
-int load_table_write(FILE *out, const struct snapshot *snapshot,
-                     struct window window) {
-  return window_write(out, window, write_whole, snapshot);
 }

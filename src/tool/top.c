@@ -166,14 +166,6 @@ static int look(struct top *top) {
  * Showing
  */
 
-static int table(FILE *out, const void *figures, struct window window) {
-  return top_table_write(out, figures, window);
-}
-
-static int json(FILE *out, const void *figures) {
-  return top_json_write(out, figures);
-}
-
 static const char *why_failed(int status) {
   return status == -EFBIG ? "a table needs more than 4 GiB to remember its "
                             "cells: choose other "
@@ -197,8 +189,8 @@ static const struct live_face face = {
     .command = COMMAND,
     .waiting = "The first rates take one interval.",
     .next = next,
-    .table = table,
-    .json = json,
+    .table = top_table_write,
+    .json = top_json_write,
     .columns = columns,
 };
 

@@ -34,10 +34,9 @@ static inline struct field_ref column_field(const struct top_figures *figures,
   return field_of(figures->directory, rates->table, column->field);
 }
 
-/* Both return 0 or -ENOMEM. */
-int top_table_write(FILE *out, const struct top_figures *figures,
-                    struct window window);
-int top_json_write(FILE *out, const struct top_figures *figures);
+/* For live_face; figures is a struct top_figures. Both return 0 or -ENOMEM. */
+int top_table_write(FILE *out, const void *figures, struct window window);
+int top_json_write(FILE *out, const void *figures);
 
 /* "0.25", "12.3", "980", "12.3k", "4.56M", "-" if unknown. */
 #define SHORT_TEXT_SIZE 24

@@ -99,7 +99,8 @@ static void put_table(struct json *json, const struct top_figures *figures,
   json_close_object(json);
 }
 
-int top_json_write(FILE *out, const struct top_figures *figures) {
+int top_json_write(FILE *out, const void *top_figures) {
+  const struct top_figures *figures = top_figures;
   struct json *json = json_begin(out, "top");
   if (json == NULL)
     return -ENOMEM;

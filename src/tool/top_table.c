@@ -298,34 +298,28 @@ static void write_title(FILE *out, const struct top_figures *figures) {
           figures->interval_s);
 }
 
-static int write_whole(FILE *out, const void *all,
-                       const struct window *window) {
-  const struct top_figures *figures = all;
-  int left = window->height - 1, status = 0;
+int top_table_write(FILE *out, const void *top_figures, struct window window) {
+  const struct top_figures *figures = top_figures;
+  int left = window.height - 1, status = 0;
   size_t sections = figures->tables_len + (figures->with_workers ? 1 : 0);
   write_title(out, figures);
   if (figures->with_workers) {
     int share = sections > 0 ? left / (int)sections : left;
     write_workers(out, &figures->workers,
-                  window->height <= 0 ? 0
-                  : share > 4         ? share - 3
-                                      : 1,
-                  window);
+                  window.height <= 0 ? 0
+                  : share > 4        ? share - 3
+                                     : 1,
+                  &window);
     left -= (int)figures->workers.count + 2;
     sections--;
   }
   for (size_t t = 0; t < figures->tables_len && status == 0; t++, sections--) {
     const struct rates *rates = &figures->tables[t];
     int share = left > (int)sections ? left / (int)sections : 1;
-    status = write_rates(out, figures, rates, window->height <= 0 ? 0 : share,
-                         window);
-    int used = 3 + (int)(rates->rows_len * row_lines(rates, window));
+    status = write_rates(out, figures, rates, window.height <= 0 ? 0 : share,
+                         &window);
+    int used = 3 + (int)(rates->rows_len * row_lines(rates, &window));
     left -= used < share ? used : share;
   }
   return status;
-}
-
-int top_table_write(FILE *out, const struct top_figures *figures,
-                    struct window window) {
-  return window_write(out, window, write_whole, figures);
 }

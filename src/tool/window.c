@@ -55,14 +55,14 @@ static void drop_trailing_blanks(char *text) {
 
 int window_write(FILE *out, struct window window,
                  int (*write)(FILE *out, const void *figures,
-                              const struct window *window),
+                              struct window window),
                  const void *figures) {
   char *whole = NULL;
   size_t size;
   FILE *part = open_memstream(&whole, &size);
   if (part == NULL)
     return -ENOMEM;
-  int status = write(part, figures, &window);
+  int status = write(part, figures, window);
   if (fclose(part) != 0)
     status = -ENOMEM;
   if (status == 0) {

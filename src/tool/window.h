@@ -27,7 +27,7 @@ bool window_shows_core(const struct window *window, int core);
  * returned. */
 int window_write(FILE *out, struct window window,
                  int (*write)(FILE *out, const void *figures,
-                              const struct window *window),
+                              struct window window),
                  const void *figures);
 
 /* True on a terminal, unless TERM is dumb or NO_COLOR is set (no-color.org). */
