@@ -386,7 +386,9 @@ int load_table_write(FILE *out, const void *figures, struct window window) {
   if (part == NULL)
     return -ENOMEM;
   int status = write_below(part, snapshot, aggregates);
-  if (fclose(part) == 0 && status == 0) {
+  if (fclose(part) != 0)
+    status = -ENOMEM;
+  if (status == 0) {
     write_title(out, snapshot, &window);
     status = write_cores(out, snapshot, &window,
                          window.height - 1 - text_lines(below));
