@@ -9,7 +9,7 @@
 
 enum {
   WAIT_MS = 500, /* for the answers of all producers together */
-  LOOK_MS = 10
+  ROUND_MS = 10
 };
 
 /* ---------------------------------------------------------------------------
@@ -45,20 +45,20 @@ static int find(struct listing *listing) {
 /* Connects to all regions and waits for all together, so that producers that do
  * not answer cost the time of one. */
 static void connect_all(struct listing *listing) {
-  for (int look = 0;; look++) {
+  for (int round = 0;; round++) {
     bool waiting = false;
     for (size_t i = 0; i < listing->names.len; i++) {
       struct region_reader *reader = listing->listed[i].reader;
       if (reader == NULL ||
-          (look > 0 && region_reader_presence(reader) != REGION_SILENT))
+          (round > 0 && region_reader_presence(reader) != REGION_SILENT))
         continue;
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
     /* The next check is timed from now: if this process was delayed, the
      * producers may have been delayed, too. */
-    if (!waiting || look == WAIT_MS / LOOK_MS ||
-        !sleep_until_ns(monotonic_ns() + LOOK_MS * UINT64_C(1000000)))
+    if (!waiting || round == WAIT_MS / ROUND_MS ||
+        !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
       return;
   }
 }

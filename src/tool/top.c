@@ -148,7 +148,7 @@ static int read_tables(struct top *top) {
 
 /* 0 or -errno. Reads a producer that has ended once more, and starts over with
  * its successor. */
-static int look(struct top *top) {
+static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
   enum region_event event = region_reader_refresh(top->reader);
   figures->realtime_ns = clock_now_ns(CLOCK_REALTIME);
@@ -178,7 +178,7 @@ static int next(struct live *live, void *context, const void **figures) {
   if (!live_wait(live))
     return TOOL_OK;
   top->view = live_view(live);
-  int status = look(top);
+  int status = read_region(top);
   if (status != 0)
     return live_fail(live, "%s", why_failed(status));
   *figures = &top->figures;
