@@ -48,7 +48,9 @@ static size_t sequence_length(const uint8_t *bytes, size_t length) {
   return 0;
 }
 
-size_t utf8_decode(const char *text, size_t available, uint32_t *code) {
+/* Returns the length of the well-formed character at the start of text, and its
+ * code point; 0 if there is none. */
+static size_t decode(const char *text, size_t available, uint32_t *code) {
   const uint8_t *bytes = (const uint8_t *)text;
   *code = 0;
   if (available == 0)
@@ -78,7 +80,7 @@ bool utf8_has_no(const char *text, size_t length,
                  bool (*is_in_class)(uint32_t)) {
   while (length > 0) {
     uint32_t code;
-    size_t taken = utf8_decode(text, length, &code);
+    size_t taken = decode(text, length, &code);
     if (taken == 0 || is_in_class(code))
       return false;
     text += taken;
@@ -98,7 +100,7 @@ size_t utf8_clean(char *out, size_t size, const char *bytes, size_t length,
   size_t written = 0;
   while (length > 0) {
     uint32_t code;
-    size_t taken = utf8_decode(bytes, length, &code);
+    size_t taken = decode(bytes, length, &code);
     bool keep = taken > 0 && is_wanted(code, unwanted);
     const char *from = keep ? bytes : replacement;
     size_t added = keep ? taken : strlen(replacement);

@@ -1,4 +1,4 @@
-/* utf8.h: decodes and cleans foreign bytes as UTF-8.
+/* utf8.h: checks and cleans foreign bytes as UTF-8.
  *
  * The folder base/ holds code that every other folder may use; it includes
  * nothing from other folders.
@@ -9,10 +9,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* Returns the length of the well-formed character at the start of bytes, and
- * its code point; 0 if there is none. */
-size_t utf8_decode(const char *bytes, size_t length, uint32_t *code);
 
 /* The C0 and C1 control characters and DEL. */
 bool utf8_is_control(uint32_t code);

@@ -1,5 +1,7 @@
 #include "aggregate.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,13 +62,11 @@ double aggregate_mean(const struct snapshot *snapshot, size_t offset) {
 
 static int add(struct snapshot *snapshot, const char *name,
                const struct core_set *set) {
-  struct aggregate_figures *aggregates =
-      realloc(snapshot->aggregates,
-              (snapshot->aggregates_len + 1) * sizeof(*aggregates));
-  if (aggregates == NULL)
+  size_t len = snapshot->aggregates_len;
+  if (!array_resize(&snapshot->aggregates, len + 1,
+                    sizeof(*snapshot->aggregates)))
     return -ENOMEM;
-  snapshot->aggregates = aggregates;
-  struct aggregate_figures *aggregate = &aggregates[snapshot->aggregates_len];
+  struct aggregate_figures *aggregate = &snapshot->aggregates[len];
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
   aggregate_cores(aggregate, snapshot, set);
   if (aggregate->cores_len + aggregate->cores_without_value > 0)

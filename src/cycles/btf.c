@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Distribution kernels have 5 to 10 MiB of BTF. */
-#define FILE_FIRST ((size_t)16 << 20)
-#define FILE_MAX ((size_t)256 << 20)
-
 #define BTF_MAGIC 0xeb9f
 
 /* As in linux/btf.h, which older headers lack. */
@@ -49,18 +45,14 @@ int btf_search(const char *btf, size_t size, const char *const *names,
 
 int btf_find(const struct machine *machine, const char *const *names,
              bool *found, size_t names_len) {
-  ssize_t length = -EFBIG;
+  char *btf = NULL;
+  size_t size = 0;
   memset(found, 0, names_len * sizeof(*found));
-  for (size_t size = FILE_FIRST; length == -EFBIG && size <= FILE_MAX;
-       size *= 4) {
-    char *btf = malloc(size);
-    if (btf == NULL)
-      return -ENOMEM;
-    length = machine->read_file(machine->context, "/sys/kernel/btf/vmlinux",
-                                btf, size);
-    if (length >= 0)
-      length = btf_search(btf, (size_t)length, names, found, names_len);
-    free(btf);
-  }
-  return (int)length;
+  ssize_t length =
+      machine_read_long(machine, "/sys/kernel/btf/vmlinux", &btf, &size);
+  int status = length < 0
+                   ? (int)length
+                   : btf_search(btf, (size_t)length, names, found, names_len);
+  free(btf);
+  return status;
 }

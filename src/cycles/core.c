@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define REST_FIRST_NS UINT64_C(1000000000)
-#define REST_MAX_NS (UINT64_C(60) * 1000000000)
+#define REST_FIRST_NS NS_PER_S
+#define REST_MAX_NS (60 * NS_PER_S)
 
 /* How far rounding alone may put the load of a counter outside 0 to 1. */
 #define COUNTER_RESOLUTION 0.005
@@ -226,6 +226,8 @@ static void read_counter(struct engine *engine, struct core *core);
 
 /* Until the next sample chooses again, the core has no source. */
 static void give_up(struct engine *engine, struct core *core) {
+  perf_group_close(&core->group, engine->options.machine);
+  begin_epoch(core);
   rest(engine, &core->backoff[core->candidate]);
   core->candidate = -1;
   core->source = SOURCE_NONE;
@@ -268,22 +270,20 @@ static void read_failed(struct engine *engine, struct core *core, int status) {
            "it could not be read on core %d: %s", core->number,
            strerror(-status));
   engine->counts.errors++;
-  perf_group_close(&core->group, engine->options.machine);
-  begin_epoch(core);
   give_up(engine, core);
 }
 
 static void add_window(struct core *core, const struct candidate_window *window,
                        uint64_t time_ns) {
-  struct core_sample *sample = &core->sample;
-  sample->valid = true;
-  sample->wall_ns = sample->progress_ns = window->wall_ns;
-  sample->unhalted_ns = window->unhalted_ns;
-  sample->aperf = window->aperf;
-  sample->mperf = window->mperf;
-  sample->smi = window->smi;
-  sample->base_cycles = window->base_cycles;
-  sample->monotonic_ns = (double)(time_ns - core->reading_time_ns);
+  core->sample.valid = true;
+  core->sample.growth.wall = window->wall_ns;
+  core->sample.growth.unhalted = window->unhalted_ns;
+  core->sample.growth.aperf = window->aperf;
+  core->sample.growth.mperf = window->mperf;
+  core->sample.growth.smi = window->smi;
+  core->sample.growth.base_cycles = window->base_cycles;
+  core->sample.progress_ns = window->wall_ns;
+  core->sample.monotonic_ns = (double)(time_ns - core->reading_time_ns);
   core->multiplexed = window->running;
 }
 
@@ -324,20 +324,19 @@ static void read_clock(struct engine *engine, struct core *core) {
   if (idle_clock_core(engine->clock, core->number, &reading) != 0) {
     explain_clock(&engine->candidates[core->candidate], core);
     engine->counts.errors++;
-    begin_epoch(core);
     give_up(engine, core);
     return;
   }
   if (core->has_reading) {
     sample->valid = true;
-    sample->wall_ns = (double)(reading.time_ns - core->reading_time_ns);
-    sample->unhalted_ns =
-        sample->wall_ns - (double)(reading.halted_ns - core->halted_ns);
+    sample->growth.wall = (double)(reading.time_ns - core->reading_time_ns);
+    sample->growth.unhalted =
+        sample->growth.wall - (double)(reading.halted_ns - core->halted_ns);
     /* A core from which time is stolen is not halted. */
-    sample->stolen_ns = sample->steal_ns;
+    sample->growth.stolen = sample->growth.stat_steal;
     if (sample->stat_valid) {
-      sample->progress_ns = sample->sum_ns;
-      sample->monotonic_ns = sample->stat_wall_ns;
+      sample->progress_ns = core_stat_sum(&sample->growth);
+      sample->monotonic_ns = sample->growth.stat_wall;
     }
   }
   core->has_reading = true;
@@ -385,45 +384,48 @@ void core_read(struct engine *engine, struct core *core) {
  */
 
 static void add_columns(struct core_totals *total,
-                        const struct core_sample *sample) {
-  total->stat_wall += sample->stat_wall_ns;
-  total->stat_busy += sample->busy_ns;
-  total->stat_idle += sample->idle_ns;
-  total->stat_sum += sample->sum_ns;
-  total->stat_steal += sample->steal_ns;
-  total->stat_guest += sample->guest_ns;
+                        const struct core_totals *growth) {
+  total->stat_wall += growth->stat_wall;
+  total->stat_busy += growth->stat_busy;
+  total->stat_idle += growth->stat_idle;
+  total->stat_steal += growth->stat_steal;
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
-    total->stat_ns[i] += sample->column_ns[i];
+    total->stat_ns[i] += growth->stat_ns[i];
+}
+
+static void add_load(struct core_totals *total,
+                     const struct core_totals *growth) {
+  total->wall += growth->wall;
+  total->unhalted += growth->unhalted;
+  total->stolen += growth->stolen;
+  total->aperf += growth->aperf;
+  total->mperf += growth->mperf;
+  total->smi += growth->smi;
+  total->base_cycles += growth->base_cycles;
 }
 
 /* Windows of the source idle were checked with their columns. */
 static bool is_plausible(const struct core *core) {
-  const struct core_sample *sample = &core->sample;
-  double off_ns = COUNTER_RESOLUTION * sample->wall_ns +
+  const struct core_totals *growth = &core->sample.growth;
+  double off_ns = COUNTER_RESOLUTION * growth->wall +
                   (core->source == SOURCE_BPF ? (double)IDLE_CLOCK_BRACKET_NS
                                               : COUNTER_RESOLUTION_NS);
   return core->source == SOURCE_IDLE ||
-         (sample->unhalted_ns >= -off_ns &&
-          sample->unhalted_ns <= sample->wall_ns + off_ns);
+         (growth->unhalted >= -off_ns &&
+          growth->unhalted <= growth->wall + off_ns);
 }
 
 void core_commit(struct engine *engine, struct core *core) {
   const struct core_sample *sample = &core->sample;
-  struct core_totals *total = &core->total;
   if (sample->stat_valid)
-    add_columns(total, sample);
-  if (!sample->valid || !(sample->wall_ns > 0))
+    add_columns(&core->total, &sample->growth);
+  if (!sample->valid || !(sample->growth.wall > 0))
     return;
-  if (!is_plausible(core)) {
-    engine->counts.errors++;
-    engine->counts.windows_discarded++;
-    return; /* the readings themselves are a sound new base */
+  if (is_plausible(core)) {
+    add_load(&core->total, &sample->growth);
+    return;
   }
-  total->wall += sample->wall_ns;
-  total->unhalted += sample->unhalted_ns;
-  total->stolen += sample->stolen_ns;
-  total->aperf += sample->aperf;
-  total->mperf += sample->mperf;
-  total->smi += sample->smi;
-  total->base_cycles += sample->base_cycles;
+  /* The readings themselves are a sound new base. */
+  engine->counts.errors++;
+  engine->counts.windows_discarded++;
 }

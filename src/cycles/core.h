@@ -29,10 +29,7 @@ struct core_totals {
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait, held where it steps back */
-  double stat_sum;  /* the first eight columns */
   double stat_steal;
-  double stat_guest;                /* in virtual machines of this host; part of
-                                       stat_busy */
   double stat_ns[PROCSTAT_COLUMNS]; /* each column; idle and iowait not held */
   double aperf, mperf;              /* cycles; 0 if the source has none */
   double smi;                       /* system management interrupts */
@@ -42,15 +39,20 @@ struct core_totals {
   double ipc_enabled, ipc_running;
 };
 
-/* What one sample adds to the totals, kept separate until the whole sample is
- * known to be good. */
+/* All that the columns of /proc/stat account for. */
+static inline double core_stat_sum(const struct core_totals *total) {
+  return total->stat_busy + total->stat_idle + total->stat_steal;
+}
+
+/* Time in virtual machines of this host; part of stat_busy. */
+static inline double core_stat_guest(const struct core_totals *total) {
+  return total->stat_ns[PROCSTAT_GUEST] + total->stat_ns[PROCSTAT_GUEST_NICE];
+}
+
+/* One sample, kept separate until the whole sample is known to be good. */
 struct core_sample {
-  bool valid; /* the load */
-  double wall_ns, unhalted_ns, stolen_ns;
-  double aperf, mperf, base_cycles, smi;
-  bool stat_valid; /* the columns of /proc/stat */
-  double stat_wall_ns, busy_ns, idle_ns, sum_ns, steal_ns, guest_ns;
-  double column_ns[PROCSTAT_COLUMNS];
+  bool valid, stat_valid;    /* the load; the columns of /proc/stat */
+  struct core_totals growth; /* what the sample adds to the totals */
   /* How far the core's own clocks moved while CLOCK_MONOTONIC moved by
    * monotonic_ns; -1 unknown. */
   double progress_ns, monotonic_ns;

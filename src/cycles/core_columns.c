@@ -45,32 +45,30 @@ static bool steal_is_apart(const struct engine *engine) {
 
 /* The time in which the core certainly did not run. */
 static double not_run_ns(const struct engine *engine,
-                         const struct core_sample *sample) {
-  return sample->idle_ns + (steal_is_apart(engine) ? sample->steal_ns : 0);
+                         const struct core_totals *growth) {
+  return growth->stat_idle + (steal_is_apart(engine) ? growth->stat_steal : 0);
 }
 
 static bool is_plausible(const struct engine *engine, const struct core *core,
                          uint64_t idle_ns) {
+  const struct core_totals *growth = &core->sample.growth;
   int columns = steal_is_apart(engine) ? 3 : 2;
   return idle_ns + STEP_BACK_MAX_NS >= core->idle_ns &&
-         not_run_ns(engine, &core->sample) <=
-             core->sample.stat_wall_ns + columns * COLUMN_RESOLUTION_NS;
+         not_run_ns(engine, growth) <=
+             growth->stat_wall + columns * COLUMN_RESOLUTION_NS;
 }
 
 /* What the columns of a row say about the time since the base. */
 static void subtract_columns(struct core *core, const struct procstat_row *row,
                              uint64_t idle_ns, double wall_ns) {
   const struct procstat_row *from = &core->row;
-  struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &core->sample.growth;
   for (int i = 0; i < PROCSTAT_COLUMNS; i++)
-    sample->column_ns[i] = risen(from->ns[i], row->ns[i]);
-  double steal_ns = sample->column_ns[PROCSTAT_STEAL];
-  sample->stat_wall_ns = wall_ns;
-  sample->idle_ns = risen(core->idle_ns, idle_ns);
-  sample->busy_ns = risen(procstat_busy_ns(from), procstat_busy_ns(row));
-  sample->steal_ns = steal_ns < wall_ns ? steal_ns : wall_ns;
-  sample->guest_ns = risen(procstat_guest_ns(from), procstat_guest_ns(row));
-  sample->sum_ns = sample->busy_ns + sample->idle_ns + sample->steal_ns;
+    growth->stat_ns[i] = risen(from->ns[i], row->ns[i]);
+  growth->stat_wall = wall_ns;
+  growth->stat_idle = risen(core->idle_ns, idle_ns);
+  growth->stat_busy = risen(procstat_busy_ns(from), procstat_busy_ns(row));
+  growth->stat_steal = fmin(growth->stat_ns[PROCSTAT_STEAL], wall_ns);
 }
 
 void core_read_columns(struct engine *engine, struct core *core) {
@@ -106,19 +104,20 @@ void core_read_columns(struct engine *engine, struct core *core) {
 /* The least time that the columns account for. If steal is not apart from idle,
  * the smaller of the two may be contained in the larger. */
 static double progress_ns(const struct engine *engine,
-                          const struct core_sample *sample) {
+                          const struct core_totals *growth) {
   if (steal_is_apart(engine))
-    return sample->sum_ns;
-  return sample->busy_ns + fmax(sample->idle_ns, sample->steal_ns);
+    return core_stat_sum(growth);
+  return growth->stat_busy + fmax(growth->stat_idle, growth->stat_steal);
 }
 
 void core_read_idle(const struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
+  struct core_totals *growth = &sample->growth;
   if (!sample->stat_valid)
     return;
   sample->valid = true;
-  sample->wall_ns = sample->monotonic_ns = sample->stat_wall_ns;
-  sample->unhalted_ns = sample->wall_ns - not_run_ns(engine, sample);
-  sample->stolen_ns = steal_is_apart(engine) ? 0 : sample->steal_ns;
-  sample->progress_ns = progress_ns(engine, sample);
+  growth->wall = sample->monotonic_ns = growth->stat_wall;
+  growth->unhalted = growth->wall - not_run_ns(engine, growth);
+  growth->stolen = steal_is_apart(engine) ? 0 : growth->stat_steal;
+  sample->progress_ns = progress_ns(engine, growth);
 }

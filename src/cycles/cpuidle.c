@@ -4,23 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
-static ssize_t read_state_file(const struct machine *machine, int core,
-                               int state, const char *file, char *text,
-                               size_t size) {
-  char path[128];
-  snprintf(path, sizeof(path),
-           "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s", core, state,
-           file);
-  return machine->read_file(machine->context, path, text, size);
-}
-
-static bool read_state_number(const struct machine *machine, int core,
-                              int state, const char *file, uint64_t *value) {
-  char path[128];
-  snprintf(path, sizeof(path),
-           "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s", core, state,
-           file);
-  return machine_read_u64(machine, path, value) == 0;
+#define PATH_SIZE 128
+static char *state_path(char path[PATH_SIZE], int core, int state,
+                        const char *file) {
+  snprintf(path, PATH_SIZE, "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s",
+           core, state, file);
+  return path;
 }
 
 /* Drivers use any characters ("haltpoll idle", "C1-HSW"). The name of a metric
@@ -34,21 +23,20 @@ static void clean_name(char *name) {
 
 static bool read_state(struct cpuidle_state *state,
                        const struct machine *machine, int core, int number) {
-  char name[sizeof(state->name)];
+  char path[PATH_SIZE];
   uint64_t time_us;
-  if (read_state_file(machine, core, number, "name", name, sizeof(name)) <= 0)
+  if (machine->read_file(machine->context,
+                         state_path(path, core, number, "name"), state->name,
+                         sizeof(state->name)) <= 0 ||
+      machine_read_u64(machine, state_path(path, core, number, "time"),
+                       &time_us) != 0 ||
+      machine_read_u64(machine, state_path(path, core, number, "usage"),
+                       &state->entries) != 0)
     return false;
-  if (!read_state_number(machine, core, number, "time", &time_us) ||
-      !read_state_number(machine, core, number, "usage", &state->entries))
-    return false;
-  clean_name(name);
-  if (*name == '\0')
-    return false;
-  memcpy(state->name, name, sizeof(name));
-  state->poll = strcmp(name, "POLL") == 0;
-  if (__builtin_mul_overflow(time_us, UINT64_C(1000), &state->time_ns))
-    return false;
-  return true;
+  clean_name(state->name);
+  state->poll = strcmp(state->name, "POLL") == 0;
+  return state->name[0] != '\0' &&
+         !__builtin_mul_overflow(time_us, UINT64_C(1000), &state->time_ns);
 }
 
 int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,

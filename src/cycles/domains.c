@@ -1,5 +1,6 @@
 #include "domains.h"
 
+#include "base/array.h"
 #include "perf_event.h"
 
 #include <errno.h>
@@ -77,18 +78,13 @@ static double read_scale(const struct machine *machine, const char *event) {
 
 static bool add_counter(struct domains *domains, const struct counter *counter,
                         const struct domain_figure *figure) {
-  struct counter *counters = realloc(
-      domains->counters, (domains->len + 1) * sizeof(*domains->counters));
-  if (counters == NULL)
+  size_t len = domains->len;
+  if (!array_resize(&domains->counters, len + 1, sizeof(*counter)) ||
+      !array_resize(&domains->figures, len + 1, sizeof(*figure)))
     return false;
-  domains->counters = counters;
-  struct domain_figure *figures =
-      realloc(domains->figures, (domains->len + 1) * sizeof(*domains->figures));
-  if (figures == NULL)
-    return false;
-  domains->figures = figures;
-  counters[domains->len] = *counter;
-  figures[domains->len++] = *figure;
+  domains->counters[len] = *counter;
+  domains->figures[len] = *figure;
+  domains->len++;
   return true;
 }
 

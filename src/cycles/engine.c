@@ -100,7 +100,8 @@ int engine_open(struct engine **result, const struct engine_options *options) {
     goto failed;
   engine->time_ns = engine_clock(engine, CLOCK_MONOTONIC);
   engine->judge_at_ns = engine->time_ns + LOADAVG_INTERVAL_NS;
-  engine_find_lxcfs(engine);
+  /* Once is enough: such files are mounted before a container runs. */
+  engine->lxcfs = machine_has_lxcfs(options->machine);
   engine_find_isolated(engine);
   engine->candidates_len =
       candidates_find(engine->candidates, &engine->options, &engine->topology);

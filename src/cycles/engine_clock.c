@@ -5,20 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define CLOCK_RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
-#define CLOCK_RETRY_MAX_NS (UINT64_C(600) * 1000000000)
+#define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
+#define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
 /* A core that spends this share of its time in softirq may spend more there
  * that the source idle misses. The column is sampled at the tick, so a few
  * ticks of softirq are chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
-
-static struct candidate *clock_candidate(struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++)
-    if (engine->candidates[i].source == SOURCE_BPF)
-      return &engine->candidates[i];
-  return NULL;
-}
 
 /* ---------------------------------------------------------------------------
  * Whether to load the clock
@@ -65,7 +58,7 @@ static bool counter_serves(const struct engine *engine) {
 /* Loads the clock only where it is needed: loading interrupts every core of the
  * machine, and every interrupt runs the clock from then on. */
 void engine_consider_clock(struct engine *engine) {
-  const struct candidate *candidate = clock_candidate(engine);
+  const struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
   if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
       !engine->options.hardware || candidate->available ||
       counter_serves(engine))
@@ -148,7 +141,7 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
 }
 
 void engine_read_clock(struct engine *engine) {
-  struct candidate *candidate = clock_candidate(engine);
+  struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
   engine->clock_read = false;
   if (!engine->options.hardware || (engine->options.source != SOURCE_AUTO &&
                                     engine->options.source != SOURCE_BPF))

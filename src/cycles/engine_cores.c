@@ -1,12 +1,14 @@
 /* Cores that come and go, and the cores that must not be disturbed. */
 #include "engine_private.h"
 
+#include "base/array.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* How often isolated cores are read again. */
-#define ISOLATED_INTERVAL_NS (UINT64_C(60) * 1000000000)
+#define ISOLATED_INTERVAL_NS (60 * NS_PER_S)
 
 static bool is_wanted(const struct engine *engine, int core) {
   return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
@@ -19,10 +21,9 @@ static int add_core(struct engine *engine, int number) {
     at++;
   if (at < len && engine->cores[at].number == number)
     return 0;
-  struct core *cores = realloc(engine->cores, (len + 1) * sizeof(*cores));
-  if (cores == NULL)
+  if (!array_resize(&engine->cores, len + 1, sizeof(*engine->cores)))
     return -ENOMEM;
-  engine->cores = cores;
+  struct core *cores = engine->cores;
   memmove(cores + at + 1, cores + at, (len - at) * sizeof(*cores));
   cores[at] = (struct core){.number = number,
                             .source = SOURCE_NONE,

@@ -12,8 +12,8 @@
 
 /* A TSC whose rate could not be measured is tried again after this long, and
  * ever more rarely. */
-#define TSC_RETRY_FIRST_NS UINT64_C(1000000000)
-#define TSC_RETRY_MAX_NS (UINT64_C(60) * 1000000000)
+#define TSC_RETRY_FIRST_NS NS_PER_S
+#define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
 /* Windows with more steal, or a slower read of /proc/stat, prove nothing. */
 #define CONDEMN_STEAL_MAX 0.02
@@ -121,7 +121,7 @@ static void judge_source(struct engine *engine, struct core *core) {
   double wall_ns = to->stat_wall - from->stat_wall;
   double steal = share(from->stat_steal, to->stat_steal, wall_ns);
   double kernel = 1 - share(from->stat_idle, to->stat_idle, wall_ns) - steal -
-                  share(from->stat_guest, to->stat_guest, wall_ns);
+                  share(core_stat_guest(from), core_stat_guest(to), wall_ns);
   double hardware = engine_load(from, to);
   if (!engine_condemns(&core->low_windows, hardware, kernel, steal,
                        engine->stat.bracket_ns, engine_tick_sampled(engine)))

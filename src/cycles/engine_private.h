@@ -15,6 +15,7 @@
 #ifndef PERCORE_ENGINE_PRIVATE_H
 #define PERCORE_ENGINE_PRIVATE_H
 
+#include "base/clock.h"
 #include "candidate.h"
 #include "core.h"
 #include "engine.h"
@@ -91,6 +92,15 @@ struct engine {
 #define engine_say(engine, ...)                                                \
   journal_say(&(engine)->options.journal, __VA_ARGS__)
 
+/* The candidate of the source idle or bpf, of which every machine has one. */
+static inline struct candidate *engine_candidate(struct engine *engine,
+                                                 enum source source) {
+  struct candidate *candidate = engine->candidates;
+  while (candidate->source != source)
+    candidate++;
+  return candidate;
+}
+
 static inline uint64_t engine_clock(const struct engine *engine,
                                     clockid_t clock) {
   const struct machine *machine = engine->options.machine;
@@ -122,11 +132,6 @@ void engine_find_isolated(struct engine *engine);
 /* ---------------------------------------------------------------------------
  * engine_stat.c
  */
-
-/* Finds out whether LXCFS shows this container a /proc/stat and a list of cores
- * of its own. Once is enough: such files are mounted before a container runs.
- */
-void engine_find_lxcfs(struct engine *engine);
 
 /* Reads /proc/stat, and decides whether the source idle can use it. Returns 0
  * or -errno. */
@@ -162,7 +167,7 @@ void engine_choose_sources(struct engine *engine);
  * kernel, which runs from entering idle to leaving it and so misses nothing. */
 #define CONDEMN_POINTS 0.05
 /* How long a condemned source is not used. */
-#define CONDEMN_REST_NS (UINT64_C(900) * 1000000000)
+#define CONDEMN_REST_NS (900 * NS_PER_S)
 
 /* Judges one window of a core on a hardware source: its load, the kernel's
  * lower bound 1 - (idle + iowait + steal + guest) / wall and steal / wall over

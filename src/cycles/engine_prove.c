@@ -9,8 +9,8 @@
 
 /* A proof that could not be run is tried again after this long, and ever more
  * rarely. */
-#define PROOF_RETRY_FIRST_NS (UINT64_C(60) * 1000000000)
-#define PROOF_RETRY_MAX_NS (UINT64_C(900) * 1000000000)
+#define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
+#define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
 
 /* A core on which a thread of ours may run for a moment: online, allowed to
  * this process, and not isolated. -1: no such core. */

@@ -6,13 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-void engine_find_lxcfs(struct engine *engine) {
-  const struct machine *machine = engine->options.machine;
-  engine->lxcfs =
-      machine->is_fuse(machine->context, "/proc/stat") &&
-      machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
-}
-
 /* Unreadable rows affect only their own cores. */
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
@@ -82,23 +75,19 @@ static int read_stat(struct engine *engine) {
 
 /* The source idle has nothing to read in a sample without /proc/stat. */
 static void update_idle_source(struct engine *engine) {
-  for (int i = 0; i < engine->candidates_len; i++) {
-    struct candidate *candidate = &engine->candidates[i];
-    if (candidate->source != SOURCE_IDLE)
-      continue;
-    bool was_available = candidate->available;
-    candidate->available = engine->stat_valid;
-    if (!engine->stat_valid)
-      snprintf(candidate->reason, sizeof(candidate->reason), "%s",
-               engine->conditions[CONDITION_STAT_FAILED]
-                   ? "/proc/stat cannot be read"
-               : engine->lxcfs
-                   ? "LXCFS provides /proc/stat and the list of cores of this "
-                     "container"
-                   : "the cores in /proc/stat differ from the online cores");
-    else if (!was_available)
-      candidate->reason[0] = '\0';
-  }
+  struct candidate *candidate = engine_candidate(engine, SOURCE_IDLE);
+  bool was_available = candidate->available;
+  candidate->available = engine->stat_valid;
+  if (!engine->stat_valid)
+    snprintf(candidate->reason, sizeof(candidate->reason), "%s",
+             engine->conditions[CONDITION_STAT_FAILED]
+                 ? "/proc/stat cannot be read"
+             : engine->lxcfs
+                 ? "LXCFS provides /proc/stat and the list of cores of this "
+                   "container"
+                 : "the cores in /proc/stat differ from the online cores");
+  else if (!was_available)
+    candidate->reason[0] = '\0';
 }
 
 int engine_read_stat(struct engine *engine) {

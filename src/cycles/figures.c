@@ -203,7 +203,7 @@ static void columns_interval(struct core_figures *core,
     return;
   core->hidden = hidden_work(engine_load_low(from, to), core->busy,
                              (to->stat_busy - from->stat_busy) / wall_ns);
-  core->unaccounted = 1 - (to->stat_sum - from->stat_sum) / wall_ns;
+  core->unaccounted = 1 - (core_stat_sum(to) - core_stat_sum(from)) / wall_ns;
   core->steal = between_0_and_1((to->stat_steal - from->stat_steal) / wall_ns);
   times_interval(core, from, to, wall_ns);
   /* Columns that the tick itself samples cannot tell what the tick missed. */
@@ -254,47 +254,23 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   windows->min = windows->max = NAN;
 }
 
-/* NULL if the core is not in the snapshot. */
-static const struct core_figures *find_core(const struct snapshot *snapshot,
-                                            int number) {
-  size_t low = 0, high = snapshot->cores_len;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    const struct core_figures *core = &snapshot->cores[middle];
-    if (core->core == number)
-      return core;
-    if (core->core < number)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return NULL;
+static int by_number(const void *number, const void *core) {
+  return *(const int *)number - ((const struct core_figures *)core)->core;
 }
 
-static double sibling_busy(const struct snapshot *snapshot,
-                           const struct topology *topology, int core) {
-  double busiest = NAN;
-  int sibling = core;
-  /* Goes once round the physical core. The bound protects against a broken
-   * map. */
-  for (int i = 0; i < topology->cores_len; i++) {
-    if (sibling < 0 || sibling >= topology->cores_len)
-      break;
-    sibling = topology->sibling[sibling];
-    if (sibling == core)
-      break;
-    const struct core_figures *other = find_core(snapshot, sibling);
-    if (other != NULL)
-      busiest = fmax(busiest, other->busy);
-  }
-  return busiest;
+static double busy_of(const void *context, int number) {
+  const struct snapshot *snapshot = context;
+  const struct core_figures *core =
+      bsearch(&number, snapshot->cores, snapshot->cores_len,
+              sizeof(*snapshot->cores), by_number);
+  return core != NULL ? core->busy : NAN;
 }
 
 static void siblings_interval(struct snapshot *snapshot,
                               const struct topology *topology) {
   for (size_t i = 0; i < snapshot->cores_len; i++)
-    snapshot->cores[i].sibling_busy =
-        sibling_busy(snapshot, topology, snapshot->cores[i].core);
+    snapshot->cores[i].sibling_busy = topology_sibling_max(
+        topology, snapshot->cores[i].core, busy_of, snapshot);
 }
 
 /* ---------------------------------------------------------------------------

@@ -39,7 +39,7 @@ static void schedstat_interval(const struct figures *figures,
                                struct core_figures *core) {
   const struct schedstat *stat = &figures->schedstat;
   bool known = figures->has_schedstat && core->online &&
-               core->core < stat->rows_len && stat->rows[core->core].present;
+               core_set_has(&stat->cores, core->core);
   core->waiting = core->switches = NAN;
   if (known) {
     const struct schedstat_row *row = &stat->rows[core->core];

@@ -19,13 +19,21 @@
  * mutex, and read with relaxed loads by any thread. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
+  _Atomic double sibling_load; /* of the busiest sibling, likewise */
   _Atomic double frequency_hz; /* -1: unknown */
   _Atomic double length_s;     /* of their window */
   _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC */
   _Atomic int source;
   _Atomic int proof;
-  _Atomic int sibling; /* the next thread of the physical core, -1: none */
 };
+
+/* What the getters see of a number that no core has. */
+static const struct published nothing = {.load = -1,
+                                         .low = -1,
+                                         .sibling_load = -1,
+                                         .frequency_hz = -1,
+                                         .source = SOURCE_NONE,
+                                         .proof = PROOF_PENDING};
 
 /* Where the next window of a core begins. */
 struct window_start {
@@ -74,10 +82,20 @@ static void publish_window(struct percore_load *load, const struct core *state,
   *start = (struct window_start){state->total, time_ns};
 }
 
+static double published_load(const void *context, int core) {
+  return percore_load_get(context, core);
+}
+
+static void publish_siblings(struct percore_load *load) {
+  const struct topology *topology = engine_topology(load->engine);
+  for (int core = 0; core < load->cores_len; core++)
+    put(&load->cores[core].sibling_load,
+        topology_sibling_max(topology, core, published_load, load));
+}
+
 static void publish(struct percore_load *load) {
   size_t len;
   const struct core *states = engine_cores(load->engine, &len);
-  const struct topology *topology = engine_topology(load->engine);
   uint64_t time_ns = engine_time_ns(load->engine);
   load->due_ns = time_ns + shortest_window_ns(load, SOURCE_IDLE);
   for (size_t i = 0; i < len; i++) {
@@ -96,12 +114,8 @@ static void publish(struct percore_load *load) {
     atomic_store_explicit(&core->source, (int)source, memory_order_relaxed);
     atomic_store_explicit(&core->proof, (int)state->proof,
                           memory_order_relaxed);
-    atomic_store_explicit(&core->sibling,
-                          state->number < topology->cores_len
-                              ? topology->sibling[state->number]
-                              : -1,
-                          memory_order_relaxed);
   }
+  publish_siblings(load);
 }
 
 static int start(struct percore_load *load) {
@@ -115,10 +129,7 @@ static int start(struct percore_load *load) {
     return -ENOMEM;
   for (int core = 0; core < load->cores_len; core++) {
     load->starts[core].total.epoch = UINT64_MAX; /* no window has begun */
-    load->cores[core].load = load->cores[core].low = -1;
-    load->cores[core].frequency_hz = -1;
-    load->cores[core].source = SOURCE_NONE;
-    load->cores[core].sibling = -1;
+    load->cores[core] = nothing;
   }
   publish(load);
   return 0;
@@ -244,10 +255,9 @@ int percore_load_update(struct percore_load *load) {
   return -1;
 }
 
-/* NULL for a number that no core has. */
 static const struct published *published_of(const struct percore_load *load,
                                             int core) {
-  return core >= 0 && core < load->cores_len ? &load->cores[core] : NULL;
+  return core >= 0 && core < load->cores_len ? &load->cores[core] : &nothing;
 }
 
 static double get(const _Atomic double *figure) {
@@ -255,18 +265,19 @@ static double get(const _Atomic double *figure) {
 }
 
 double percore_load_get(const struct percore_load *load, int core) {
-  const struct published *published = published_of(load, core);
-  return published != NULL ? get(&published->load) : -1;
+  return get(&published_of(load, core)->load);
 }
 
 double percore_load_get_low(const struct percore_load *load, int core) {
-  const struct published *published = published_of(load, core);
-  return published != NULL ? get(&published->low) : -1;
+  return get(&published_of(load, core)->low);
+}
+
+double percore_load_get_sibling(const struct percore_load *load, int core) {
+  return get(&published_of(load, core)->sibling_load);
 }
 
 double percore_load_frequency(const struct percore_load *load, int core) {
-  const struct published *published = published_of(load, core);
-  return published != NULL ? get(&published->frequency_hz) : -1;
+  return get(&published_of(load, core)->frequency_hz);
 }
 
 double percore_load_get_window(const struct percore_load *load, int core,
@@ -281,39 +292,14 @@ double percore_load_get_window(const struct percore_load *load, int core,
   return get(&published->length_s);
 }
 
-double percore_load_get_sibling(const struct percore_load *load, int core) {
-  double busiest = -1;
-  int sibling = core;
-  /* Goes once round the physical core. The bound protects against a map that
-   * changes meanwhile. */
-  for (int i = 0; i < load->cores_len; i++) {
-    if (sibling < 0 || sibling >= load->cores_len)
-      break;
-    sibling = atomic_load_explicit(&load->cores[sibling].sibling,
-                                   memory_order_relaxed);
-    if (sibling == core)
-      break;
-    double value = percore_load_get(load, sibling);
-    if (value > busiest)
-      busiest = value;
-  }
-  return busiest;
-}
-
 const char *percore_load_source(const struct percore_load *load, int core) {
-  const struct published *published = published_of(load, core);
-  return source_name(published == NULL
-                         ? SOURCE_NONE
-                         : (enum source)atomic_load_explicit(
-                               &published->source, memory_order_relaxed));
+  return source_name((enum source)atomic_load_explicit(
+      &published_of(load, core)->source, memory_order_relaxed));
 }
 
 const char *percore_load_proof(const struct percore_load *load, int core) {
-  const struct published *published = published_of(load, core);
-  return proof_name(published == NULL
-                        ? PROOF_PENDING
-                        : (enum proof)atomic_load_explicit(
-                              &published->proof, memory_order_relaxed));
+  return proof_name((enum proof)atomic_load_explicit(
+      &published_of(load, core)->proof, memory_order_relaxed));
 }
 
 int percore_load_count(const struct percore_load *load) {

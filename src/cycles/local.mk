@@ -1,7 +1,10 @@
 noinst_LTLIBRARIES += libcycles.la
 libcycles_la_SOURCES = \
 	src/percore.h \
+	src/base/affinity.h \
+	src/base/array.h \
 	src/base/bpf.h \
+	src/base/clock.h \
 	src/base/descriptors.c src/base/descriptors.h \
 	src/base/number.c src/base/number.h \
 	src/cycles/aggregate.c src/cycles/aggregate.h \

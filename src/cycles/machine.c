@@ -1,5 +1,6 @@
 #include "machine.h"
 
+#include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/number.h"
 #include "idle_clock_kernel.h"
@@ -33,9 +34,7 @@ struct linux_machine {
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
   (void)context;
-  struct timespec time;
-  clock_gettime(clock, &time);
-  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
+  return clock_now_ns(clock);
 }
 
 /* ---------------------------------------------------------------------------
@@ -316,15 +315,15 @@ void machine_linux_close(struct machine *machine) {
 /* /proc/timer_list of 8192 cores takes 40 MiB. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
-int machine_read_long(const struct machine *machine, const char *path,
-                      char **buffer, size_t *buffer_size) {
+ssize_t machine_read_long(const struct machine *machine, const char *path,
+                          char **buffer, size_t *buffer_size) {
   for (;;) {
     ssize_t length = -EFBIG;
     if (*buffer_size > 0)
       length =
           machine->read_file(machine->context, path, *buffer, *buffer_size);
     if (length != -EFBIG)
-      return length < 0 ? (int)length : 0;
+      return length;
     size_t size = *buffer_size > 0 ? 2 * *buffer_size : LONG_FIRST;
     if (size > LONG_MAX_SIZE)
       return -EFBIG;
@@ -334,6 +333,11 @@ int machine_read_long(const struct machine *machine, const char *path,
     *buffer = larger;
     *buffer_size = size;
   }
+}
+
+bool machine_has_lxcfs(const struct machine *machine) {
+  return machine->is_fuse(machine->context, "/proc/stat") &&
+         machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
 }
 
 #define WHITE_SPACE " \t\n\v\f\r"

@@ -77,9 +77,12 @@ struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
 /* Reads a file of up to 64 MiB into *buffer, which grows as needed (NULL and
- * size 0 at first) and which the caller frees. Returns 0 or -errno. */
-int machine_read_long(const struct machine *machine, const char *path,
-                      char **buffer, size_t *buffer_size);
+ * size 0 at first) and which the caller frees. Returns the length or -errno. */
+ssize_t machine_read_long(const struct machine *machine, const char *path,
+                          char **buffer, size_t *buffer_size);
+
+/* In a container, LXCFS may provide /proc/stat and the list of cores. */
+bool machine_has_lxcfs(const struct machine *machine);
 
 /* Reads a decimal number from a file; white space around it is allowed. Returns
  * 0, -errno of the read, or -EINVAL if the file contains anything else. */

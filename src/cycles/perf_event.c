@@ -25,11 +25,8 @@ struct event_parser {
   size_t why_size;
 };
 
-static int fail(struct event_parser *parser, int status, const char *format,
-                ...) __attribute__((format(printf, 3, 4)));
-
-static int fail(struct event_parser *parser, int status, const char *format,
-                ...) {
+__attribute__((format(printf, 3, 4))) static int
+fail(struct event_parser *parser, int status, const char *format, ...) {
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(parser->why, parser->why_size, format, arguments);

@@ -1,5 +1,7 @@
 #include "procstat.h"
 
+#include "base/array.h"
+#include "base/clock.h"
 #include "base/number.h"
 
 #include <ctype.h>
@@ -15,20 +17,6 @@
 /* ---------------------------------------------------------------------------
  * Parsing
  */
-
-static int reserve_rows(struct procstat *stat, int core) {
-  if (core < stat->rows_len)
-    return 0;
-  struct procstat_row *rows =
-      realloc(stat->rows, ((size_t)core + 1) * sizeof(*rows));
-  if (rows == NULL)
-    return -ENOMEM;
-  memset(rows + stat->rows_len, 0,
-         (size_t)(core + 1 - stat->rows_len) * sizeof(*rows));
-  stat->rows = rows;
-  stat->rows_len = core + 1;
-  return 0;
-}
 
 /* Is the text after the last column that was read the end of the line, or a
  * further column of a newer kernel? Anything else among the first ten columns
@@ -58,14 +46,17 @@ static int parse_row(struct procstat *stat, const char *text,
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
       core >= CORES_MAX)
     return 0;
-  struct procstat_row row = {.present = true};
+  struct procstat_row row = {{0}};
   if (!parse_columns(&row, text, ns_per_tick)) {
     core_set_add(&stat->unreadable, (int)core);
     return 0;
   }
-  int status = reserve_rows(stat, (int)core);
-  if (status != 0)
-    return status;
+  if ((int)core >= stat->rows_len) {
+    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
+                    sizeof(*stat->rows)))
+      return -ENOMEM;
+    stat->rows_len = (int)core + 1;
+  }
   stat->rows[core] = row;
   core_set_add(&stat->cores, (int)core);
   return 0;
@@ -77,8 +68,6 @@ static int64_t parse_count(const char *text) {
 }
 
 int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
-  for (int i = 0; i < stat->rows_len; i++)
-    stat->rows[i].present = false;
   core_set_clear(&stat->cores);
   core_set_clear(&stat->unreadable);
   stat->running = stat->blocked = -1;
@@ -108,12 +97,12 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
 
 static int read_once(struct procstat *stat, const struct machine *machine) {
   uint64_t before_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
-  int status = machine_read_long(machine, "/proc/stat", &stat->buffer,
-                                 &stat->buffer_size);
+  ssize_t length = machine_read_long(machine, "/proc/stat", &stat->buffer,
+                                     &stat->buffer_size);
   uint64_t after_ns = machine->clock_ns(machine->context, CLOCK_MONOTONIC);
   stat->bracket_ns = after_ns - before_ns;
   stat->time_ns = before_ns + stat->bracket_ns / 2;
-  return status;
+  return length < 0 ? (int)length : 0;
 }
 
 int procstat_read(struct procstat *stat, const struct machine *machine) {
@@ -124,7 +113,7 @@ int procstat_read(struct procstat *stat, const struct machine *machine) {
     return status;
   long ticks_per_s = sysconf(_SC_CLK_TCK);
   uint64_t ns_per_tick =
-      UINT64_C(1000000000) / (uint64_t)(ticks_per_s > 0 ? ticks_per_s : 100);
+      NS_PER_S / (uint64_t)(ticks_per_s > 0 ? ticks_per_s : 100);
   return procstat_parse(stat, stat->buffer, ns_per_tick);
 }
 
@@ -146,8 +135,4 @@ uint64_t procstat_busy_ns(const struct procstat_row *row) {
 
 uint64_t procstat_idle_ns(const struct procstat_row *row) {
   return row->ns[PROCSTAT_IDLE] + row->ns[PROCSTAT_IOWAIT];
-}
-
-uint64_t procstat_guest_ns(const struct procstat_row *row) {
-  return row->ns[PROCSTAT_GUEST] + row->ns[PROCSTAT_GUEST_NICE];
 }

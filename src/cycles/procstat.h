@@ -23,7 +23,6 @@ enum procstat_column {
 };
 
 struct procstat_row {
-  bool present;
   uint64_t ns[PROCSTAT_COLUMNS];
 };
 
@@ -32,7 +31,7 @@ struct procstat {
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
   struct core_set unreadable; /* cores with a malformed row */
-  int rows_len;               /* rows[0 .. rows_len - 1], by core number */
+  int rows_len;               /* rows[core] is valid for `cores` */
   struct procstat_row *rows;
   int64_t running; /* procs_running, -1 if absent */
   int64_t blocked; /* procs_blocked, -1 if absent */
@@ -52,7 +51,5 @@ void procstat_free(struct procstat *stat);
 /* user + nice + system + irq + softirq: the work that the tick saw. */
 uint64_t procstat_busy_ns(const struct procstat_row *row);
 uint64_t procstat_idle_ns(const struct procstat_row *row); /* idle + iowait */
-/* guest + guest_nice: time in virtual machines that run on this host. */
-uint64_t procstat_guest_ns(const struct procstat_row *row);
 
 #endif

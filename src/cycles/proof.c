@@ -1,5 +1,7 @@
 #include "proof.h"
 
+#include "base/affinity.h"
+#include "base/clock.h"
 #include "cpuidle.h"
 #include "procstat.h"
 #include "sampling_thread.h"
@@ -69,40 +71,20 @@ struct probe {
   char why[PROOF_WHY_MAX];
 };
 
-static uint64_t now_ns(clockid_t clock) {
-  struct timespec time;
-  clock_gettime(clock, &time);
-  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 static void sleep_until(uint64_t deadline_ns) {
-  struct timespec time = {.tv_sec = (time_t)(deadline_ns / 1000000000),
-                          .tv_nsec = (long)(deadline_ns % 1000000000)};
+  struct timespec time = timespec_of_ns(deadline_ns);
   while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL) == EINTR)
     ;
 }
 
 static void spin_until(uint64_t deadline_ns) {
-  while (now_ns(CLOCK_MONOTONIC) < deadline_ns)
+  while (clock_now_ns(CLOCK_MONOTONIC) < deadline_ns)
     ;
 }
 
 static bool cancelled(const struct probe *probe) {
   return probe->cancel != NULL &&
          atomic_load_explicit(probe->cancel, memory_order_relaxed);
-}
-
-static int pin(int core) {
-  /* glibc's cpu_set_t ends at 1024 cores. */
-  cpu_set_t *set = CPU_ALLOC(CORES_MAX);
-  size_t size = CPU_ALLOC_SIZE(CORES_MAX);
-  if (set == NULL)
-    return -ENOMEM;
-  CPU_ZERO_S(size, set);
-  CPU_SET_S((size_t)core, size, set);
-  int status = sched_setaffinity(0, size, set) == 0 ? 0 : -errno;
-  CPU_FREE(set);
-  return status;
 }
 
 /* The kernel moves a thread off a core that goes offline, for good. */
@@ -131,16 +113,17 @@ static double source_load(const struct probe *probe, double *unhalted_ns,
 static enum proof_half spin_half(struct probe *probe, double *load) {
   enum proof_half half = PROOF_HALF_NOT_RUN;
   for (int i = 0; i < SPIN_TRIES && !cancelled(probe); i++) {
-    probe->was_away = pin(probe->core) != 0;
+    probe->was_away = affinity_pin(probe->core) != 0;
     if (probe->was_away)
       break;
     double unhalted_ns = 0, wall_ns = 0;
     bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
-    uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
-    uint64_t cpu_begin_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
+    uint64_t cpu_begin_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(begin_ns + SPIN_NS);
-    double cpu_ns = (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
-    double spun_ns = (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
+    double cpu_ns =
+        (double)(clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_begin_ns);
+    double spun_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double seen = source_load(probe, &unhalted_ns, &wall_ns);
     probe->was_away = !has_begun || isnan(seen) || !is_there(probe);
     if (probe->was_away)
@@ -175,9 +158,9 @@ static enum proof_half idle_half(struct probe *probe, double *load) {
     double unhalted_ns = 0, wall_ns = 0;
     bool has_begun = read_source(probe, &unhalted_ns, &wall_ns);
     double idle_before_ns = known_idle_ns(probe, &stat);
-    uint64_t begin_ns = now_ns(CLOCK_MONOTONIC);
+    uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC);
     sleep_until(begin_ns + IDLE_NS);
-    double slept_ns = (double)(now_ns(CLOCK_MONOTONIC) - begin_ns);
+    double slept_ns = (double)(clock_now_ns(CLOCK_MONOTONIC) - begin_ns);
     double idle_ns = known_idle_ns(probe, &stat) - idle_before_ns;
     double seen = source_load(probe, &unhalted_ns, &wall_ns);
     if (idle_before_ns < 0)
@@ -198,7 +181,7 @@ static enum proof_half idle_half(struct probe *probe, double *load) {
 
 static void prove_counter(struct probe *probe) {
   double spin_load = NAN, idle_load = NAN;
-  int status = pin(probe->core);
+  int status = affinity_pin(probe->core);
   if (status != 0) {
     snprintf(probe->why, sizeof(probe->why), "core %d cannot be used: %s",
              probe->core, strerror(-status));
@@ -247,17 +230,17 @@ static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
   if (length_ns < TICK_PROBE_MIN_NS)
     length_ns = TICK_PROBE_MIN_NS;
   uint64_t worked_ns = 0;
-  uint64_t begin_ns = now_ns(CLOCK_MONOTONIC), end_ns = begin_ns;
+  uint64_t begin_ns = clock_now_ns(CLOCK_MONOTONIC), end_ns = begin_ns;
   while (end_ns - begin_ns < length_ns && !cancelled(probe)) {
     uint64_t tick = ((end_ns - phase_ns) / tick_ns + 1) * tick_ns + phase_ns;
     sleep_until(tick + tick_ns / 25);
-    uint64_t woke_ns = now_ns(CLOCK_MONOTONIC);
-    uint64_t cpu_ns = now_ns(CLOCK_THREAD_CPUTIME_ID);
+    uint64_t woke_ns = clock_now_ns(CLOCK_MONOTONIC);
+    uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
     spin_until(tick + tick_ns - tick_ns / 10);
-    end_ns = now_ns(CLOCK_MONOTONIC);
+    end_ns = clock_now_ns(CLOCK_MONOTONIC);
     if (end_ns < woke_ns)
       continue;
-    worked_ns += now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
+    worked_ns += clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns;
   }
   return (double)worked_ns / (double)(end_ns - begin_ns);
 }
@@ -319,7 +302,7 @@ static void prove_tick(struct probe *probe) {
   struct procstat stat = {0};
   struct tick_try seen = {0};
   uint64_t tick_ns = 0;
-  int status = pin(probe->core);
+  int status = affinity_pin(probe->core);
   if (status == 0)
     status = find_tick_period(&tick_ns);
   probe->proof = PROOF_PENDING;

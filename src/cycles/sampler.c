@@ -1,11 +1,11 @@
 #include "sampler.h"
 
+#include "base/clock.h"
 #include "sampling_thread.h"
 #include "schedule.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
 struct sampler {
   struct sampler_options options;
@@ -26,12 +26,6 @@ static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {
   return machine->clock_ns(machine->context, clock);
 }
 
-static uint64_t thread_cpu_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
-
 /* ---------------------------------------------------------------------------
  * The thread
  */
@@ -41,7 +35,7 @@ static void take_snapshot(struct sampler *sampler, uint64_t stamp_ns) {
   if (snapshot == NULL)
     return;
   uint64_t now_ns = clock_now(sampler, CLOCK_MONOTONIC);
-  uint64_t cpu_ns = thread_cpu_ns();
+  uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   snapshot->time_ns = stamp_ns;
   snapshot->interval_ns = sampler->options.interval_ns;
   uint64_t sampled_ns = engine_time_ns(sampler->engine);
@@ -102,7 +96,7 @@ static void *run(void *argument) {
   figures_load_average(sampler->figures);
   snapshot_free(figures_interval(sampler->figures));
   sampler->interval_began_ns = engine_time_ns(sampler->engine);
-  sampler->cpu_ns = thread_cpu_ns();
+  sampler->cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   sampler->cpu_since_ns = clock_now(sampler, CLOCK_MONOTONIC);
   while (wait_until_due(sampler)) {
     sample(sampler);
@@ -170,11 +164,8 @@ struct snapshot *sampler_take(struct sampler *sampler) {
 /* On the real clock, because a consumer waits in real time whatever machine is
  * sampled. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
   return sampling_thread_wait(&sampler->sampling,
-                              (uint64_t)now.tv_sec * UINT64_C(1000000000) +
-                                  (uint64_t)now.tv_nsec + timeout_ns);
+                              clock_now_ns(CLOCK_MONOTONIC) + timeout_ns);
 }
 
 bool sampler_has_source(struct sampler *sampler) {

@@ -1,13 +1,9 @@
 #include "sampling_thread.h"
 
+#include "base/clock.h"
+
 #include <signal.h>
 #include <string.h>
-#include <time.h>
-
-static struct timespec timespec_of(uint64_t ns) {
-  return (struct timespec){.tv_sec = (time_t)(ns / 1000000000),
-                           .tv_nsec = (long)(ns % 1000000000)};
-}
 
 /* ---------------------------------------------------------------------------
  * Start and stop
@@ -52,7 +48,7 @@ void sampling_thread_stop(struct sampling_thread *sampling) {
 
 bool sampling_thread_sleep(struct sampling_thread *sampling,
                            uint64_t until_ns) {
-  struct timespec until = timespec_of(until_ns);
+  struct timespec until = timespec_of_ns(until_ns);
   pthread_mutex_lock(&sampling->mutex);
   int status = 0;
   while (!atomic_load(&sampling->stop) && status == 0)
@@ -101,7 +97,7 @@ void *sampling_thread_take(struct sampling_thread *sampling) {
 
 void *sampling_thread_wait(struct sampling_thread *sampling,
                            uint64_t until_ns) {
-  struct timespec until = timespec_of(until_ns);
+  struct timespec until = timespec_of_ns(until_ns);
   int status = 0;
   pthread_mutex_lock(&sampling->mutex);
   while (sampling->queue_len == 0 && status == 0)

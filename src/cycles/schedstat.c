@@ -1,5 +1,6 @@
 #include "schedstat.h"
 
+#include "base/array.h"
 #include "base/number.h"
 
 #include <ctype.h>
@@ -10,22 +11,7 @@
 /* Columns after the name of the core. */
 enum { COLUMN_RUN = 6, COLUMN_WAIT, COLUMN_SWITCHES, COLUMNS };
 
-static int reserve_rows(struct schedstat *stat, int core) {
-  if (core < stat->rows_len)
-    return 0;
-  struct schedstat_row *rows =
-      realloc(stat->rows, ((size_t)core + 1) * sizeof(*rows));
-  if (rows == NULL)
-    return -ENOMEM;
-  memset(rows + stat->rows_len, 0,
-         (size_t)(core + 1 - stat->rows_len) * sizeof(*rows));
-  stat->rows = rows;
-  stat->rows_len = core + 1;
-  return 0;
-}
-
-/* "<N>" and its columns. Returns 1 for a row, 0 for anything else, or
- * -ENOMEM. */
+/* "<N>" and its columns; anything else is ignored. Returns 0 or -ENOMEM. */
 static int parse_row(struct schedstat *stat, const char *text) {
   uint64_t core, column[COLUMNS];
   if (!isdigit((unsigned char)*text) || !number_next(&text, &core) ||
@@ -34,15 +20,18 @@ static int parse_row(struct schedstat *stat, const char *text) {
   for (int i = 0; i < COLUMNS; i++)
     if (!number_next(&text, &column[i]))
       return 0;
-  int status = reserve_rows(stat, (int)core);
-  if (status != 0)
-    return status;
+  if ((int)core >= stat->rows_len) {
+    if (!array_grow(&stat->rows, (size_t)stat->rows_len, core + 1,
+                    sizeof(*stat->rows)))
+      return -ENOMEM;
+    stat->rows_len = (int)core + 1;
+  }
   stat->rows[core] =
-      (struct schedstat_row){.present = true,
-                             .run_ns = column[COLUMN_RUN],
+      (struct schedstat_row){.run_ns = column[COLUMN_RUN],
                              .wait_ns = column[COLUMN_WAIT],
                              .switches = column[COLUMN_SWITCHES]};
-  return 1;
+  core_set_add(&stat->cores, (int)core);
+  return 0;
 }
 
 static bool is_known_version(const char *text) {
@@ -51,28 +40,23 @@ static bool is_known_version(const char *text) {
 }
 
 int schedstat_parse(struct schedstat *stat, const char *text) {
-  bool any = false;
-  for (int i = 0; i < stat->rows_len; i++)
-    stat->rows[i].present = false;
+  core_set_clear(&stat->cores);
   /* A last line without newline may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))
       return -EPROTONOSUPPORT;
-    if (strncmp(line, "cpu", 3) != 0)
-      continue;
-    int status = parse_row(stat, line + 3);
-    if (status < 0)
+    int status = strncmp(line, "cpu", 3) == 0 ? parse_row(stat, line + 3) : 0;
+    if (status != 0)
       return status;
-    any |= status > 0;
   }
-  return any ? 0 : -EINVAL;
+  return core_set_next(&stat->cores, -1) >= 0 ? 0 : -EINVAL;
 }
 
 int schedstat_read(struct schedstat *stat, const struct machine *machine) {
-  int status = machine_read_long(machine, "/proc/schedstat", &stat->buffer,
-                                 &stat->buffer_size);
-  return status != 0 ? status : schedstat_parse(stat, stat->buffer);
+  ssize_t length = machine_read_long(machine, "/proc/schedstat", &stat->buffer,
+                                     &stat->buffer_size);
+  return length < 0 ? (int)length : schedstat_parse(stat, stat->buffer);
 }
 
 void schedstat_free(struct schedstat *stat) {

@@ -10,14 +10,14 @@
 
 /* One core, since boot. */
 struct schedstat_row {
-  bool present;
   uint64_t run_ns;   /* of all tasks */
   uint64_t wait_ns;  /* that tasks waited to run, summed over tasks */
   uint64_t switches; /* how many times a task began to run */
 };
 
 struct schedstat {
-  int rows_len; /* rows[0 .. rows_len - 1], by core number */
+  struct core_set cores;
+  int rows_len; /* rows[core] is valid for `cores` */
   struct schedstat_row *rows;
   char *buffer;
   size_t buffer_size;

@@ -4,6 +4,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,22 @@ static void read_packages(struct topology *topology,
     else
       topology->package[core] = -1;
   }
+}
+
+/* Goes once round the physical core. The bound protects against a broken map.
+ */
+double topology_sibling_max(const struct topology *topology, int core,
+                            double (*value)(const void *context, int core),
+                            const void *context) {
+  double max = NAN;
+  int sibling = core;
+  for (int i = 0; i < topology->cores_len; i++) {
+    sibling = sibling < topology->cores_len ? topology->sibling[sibling] : -1;
+    if (sibling < 0 || sibling == core)
+      break;
+    max = fmax(max, value(context, sibling));
+  }
+  return max;
 }
 
 static void read_siblings(struct topology *topology,

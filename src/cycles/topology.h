@@ -31,6 +31,12 @@ int topology_refresh(struct topology *topology, const struct machine *machine);
 /* Reads isolated cores again, which partitions can change at any time. */
 void topology_read_isolated(struct topology *topology,
                             const struct machine *machine);
+/* The largest value of the other hardware threads of a core's physical core.
+ * value() returns NAN for a core without a value; so does this function if no
+ * such thread has a value. */
+double topology_sibling_max(const struct topology *topology, int core,
+                            double (*value)(const void *context, int core),
+                            const void *context);
 void topology_free(struct topology *topology);
 
 #endif

@@ -1,5 +1,7 @@
 #include "entries.h"
 
+#include "base/array.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -74,24 +76,14 @@ static void index_all(struct map_entries *entries) {
  * Adding and removing
  */
 
-static bool resize(void *array, size_t capacity, size_t size) {
-  void *old;
-  memcpy(&old, array, sizeof(old));
-  void *new = realloc(old, capacity * size);
-  if (new == NULL)
-    return false;
-  memcpy(array, &new, sizeof(new));
-  return true;
-}
-
 static bool grow(struct map_entries *entries) {
   size_t capacity =
       entries->capacity == 0 ? CAPACITY_FIRST : 2 * entries->capacity;
-  if (!resize(&entries->list, capacity, sizeof(*entries->list)) ||
-      !resize(&entries->keys, capacity, entries->key_size) ||
-      !resize(&entries->values, capacity,
-              entries->values_len * sizeof(*entries->values)) ||
-      !resize(&entries->index, 2 * capacity, sizeof(*entries->index)))
+  if (!array_resize(&entries->list, capacity, sizeof(*entries->list)) ||
+      !array_resize(&entries->keys, capacity, entries->key_size) ||
+      !array_resize(&entries->values, capacity,
+                    entries->values_len * sizeof(*entries->values)) ||
+      !array_resize(&entries->index, 2 * capacity, sizeof(*entries->index)))
     return false;
   entries->capacity = capacity;
   entries->index_size = 2 * capacity;

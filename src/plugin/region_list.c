@@ -323,13 +323,13 @@ static struct region_instance *meet_new(struct look *look, const char *file,
 }
 
 static void meet(struct look *look, const char *file) {
-  struct region_socket_name name;
-  if (!region_socket_name_parse(&name, file))
+  struct region_label label;
+  if (!region_label_split(&label, file, region_label_length(file)))
     return;
   struct region_instance *instance =
-      find_instance(look->watch, name.region, name.instance);
+      find_instance(look->watch, label.region, label.instance);
   if (instance == NULL)
-    instance = meet_new(look, file, name.region, name.instance);
+    instance = meet_new(look, file, label.region, label.instance);
   if (instance != NULL)
     instance->listed = true;
 }

@@ -269,14 +269,21 @@ uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 int region_path(char *path, size_t size, const char *dir, const char *name,
                 const char *instance, const char *suffix);
 
-/* Splits the name of a socket's file, such as "gtpu@east.sock"; the instance is
- * "" if there is none. False if it is not the name of a region's socket. */
-struct region_socket_name {
+/* A region as people write it: "gtpu" or "gtpu@east". */
+struct region_label {
   char region[REGION_MAX_PLUGIN_NAME + 1];
-  char instance[REGION_MAX_INSTANCE + 1];
+  char instance[REGION_MAX_INSTANCE + 1]; /* "": none */
 };
-bool region_socket_name_parse(struct region_socket_name *name,
-                              const char *file);
+static inline const char *
+region_label_instance(const struct region_label *label) {
+  return label->instance[0] != '\0' ? label->instance : NULL;
+}
+/* Splits `length` bytes of text. False if they are not a valid label. */
+bool region_label_split(struct region_label *label, const char *text,
+                        size_t length);
+/* The length of the label in the name of a socket's file ("gtpu@east.sock"); 0
+ * if the file is not called like a socket. */
+size_t region_label_length(const char *file);
 
 /* $PERCORE_RUNTIME_DIR, or /run/percore. */
 const char *region_runtime_dir(void);

@@ -74,19 +74,22 @@ int region_path(char *path, size_t size, const char *dir, const char *name,
   return length >= 0 && (size_t)length < size ? 0 : region_failed(ENAMETOOLONG);
 }
 
-bool region_socket_name_parse(struct region_socket_name *name,
-                              const char *file) {
-  const char *end = strrchr(file, '.'), *at = strchr(file, '@');
-  if (end == NULL || strcmp(end, ".sock") != 0)
+bool region_label_split(struct region_label *label, const char *text,
+                        size_t length) {
+  const char *at = memchr(text, '@', length);
+  size_t region = at != NULL ? (size_t)(at - text) : length;
+  size_t instance = at != NULL ? length - region - 1 : 0;
+  if (region >= sizeof(label->region) || instance >= sizeof(label->instance))
     return false;
-  size_t length = (size_t)((at != NULL ? at : end) - file);
-  size_t instance = at != NULL ? (size_t)(end - at) - 1 : 0;
-  if (length >= sizeof(name->region) || instance >= sizeof(name->instance))
-    return false;
-  *name = (struct region_socket_name){{0}, {0}};
-  memcpy(name->region, file, length);
+  *label = (struct region_label){{0}, {0}};
+  memcpy(label->region, text, region);
   if (at != NULL)
-    memcpy(name->instance, at + 1, instance);
-  return region_name_is_valid(name->region, false) &&
-         (at == NULL || region_instance_is_valid(name->instance));
+    memcpy(label->instance, at + 1, instance);
+  return region_name_is_valid(label->region, false) &&
+         (at == NULL || region_instance_is_valid(label->instance));
+}
+
+size_t region_label_length(const char *file) {
+  const char *end = strrchr(file, '.');
+  return end != NULL && strcmp(end, ".sock") == 0 ? (size_t)(end - file) : 0;
 }

@@ -13,6 +13,13 @@
 
 #define HELP_WIDTH 79
 
+const struct argument argument_json[1] = {
+    {.letter = 'j',
+     .name = "json",
+     .type = ARGUMENT_FLAG,
+     .help = ARGUMENT_JSON_HELP},
+};
+
 static const struct argument common[] = {
     {.letter = 'h', .name = "help", .help = "print this help"},
     {.letter = 'V', .name = "version", .help = "print the version"},

@@ -51,9 +51,11 @@ struct command {
   }
 
 /* Options that several subcommands have. */
+#define ARGUMENT_JSON_HELP "print JSON, one document per line, instead of text"
 #define ARGUMENT_JSON(options)                                                 \
-  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL,                    \
-           "print JSON, one document per line, instead of text")
+  ARGUMENT(options, json, 'j', "json", ARGUMENT_FLAG, NULL, ARGUMENT_JSON_HELP)
+/* The same for commands without other options: sets a bool. */
+extern const struct argument argument_json[1];
 #define INTERVAL_DEFAULT_S 2.0
 #define ARGUMENT_INTERVAL(options)                                             \
   ARGUMENT(options, interval_s, 'i', "interval", ARGUMENT_NUMBER, "SECONDS",   \

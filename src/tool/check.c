@@ -1,6 +1,6 @@
 /* percore check: whether a region follows the rules of its format. */
+#include "base/array.h"
 #include "json.h"
-#include "names.h"
 #include "region/audit.h"
 #include "region/connection.h"
 #include "target.h"
@@ -17,14 +17,6 @@
 #include <unistd.h>
 
 #define COMMAND "check"
-
-struct check_options {
-  bool json;
-};
-
-static const struct argument arguments[] = {
-    ARGUMENT_JSON(struct check_options),
-};
 
 /* A fault, and the number of slots, rows or cells of its table that have it. */
 struct found {
@@ -52,14 +44,11 @@ struct check {
 static void add_fault(void *context, const struct region_fault *fault,
                       uint64_t count) {
   struct check *check = context;
-  struct found *larger = NULL;
-  if (fault->rule != REGION_NO_RULE) /* otherwise memory ran out */
-    larger = realloc(check->found, (check->count + 1) * sizeof(*larger));
-  if (larger == NULL) {
+  if (fault->rule == REGION_NO_RULE || /* memory has run out before */
+      !array_resize(&check->found, check->count + 1, sizeof(*check->found))) {
     check->out_of_memory = true;
     return;
   }
-  check->found = larger;
   check->found[check->count++] = (struct found){*fault, count};
   check->verdict[region_rule_group(fault->rule)] = BROKEN;
 }
@@ -239,17 +228,18 @@ static int show(const struct check *check, bool as_json) {
 }
 
 static int check_main(int argc, char **argv) {
-  struct check_options options = {0};
-  struct label label;
-  int status = arguments_read(&check_command, argc, argv, &options);
+  bool json = false;
+  struct region_label label;
+  int status = arguments_read(&check_command, argc, argv, &json);
   if (status >= 0)
     return status;
   struct check check = {.target = argv[optind]};
   stop_catch();
-  check.is_file = !label_split(&label, check.target);
+  check.is_file =
+      !region_label_split(&label, check.target, strlen(check.target));
   status = check.is_file ? check_file(&check) : check_served(&check);
   if (status == TOOL_OK)
-    status = show(&check, options.json);
+    status = show(&check, json);
   region_reader_close(check.reader);
   free(check.found);
   return status;
@@ -265,7 +255,7 @@ const struct command check_command = {
              "that is served; anything else is a file with the bytes of a "
              "region, or a memfd (/proc/PID/fd/N). Exits 0 if no rule is "
              "broken.",
-    .arguments = ARGUMENTS(arguments),
+    .arguments = ARGUMENTS(argument_json),
     .words_min = 1,
     .words_max = 1,
     .words_missing = TARGET_MISSING,

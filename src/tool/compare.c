@@ -9,14 +9,6 @@
 
 #define COMMAND "load"
 
-static int table(FILE *out, const void *figures, struct window window) {
-  return comparison_table_write(out, figures, window);
-}
-
-static int json(FILE *out, const void *figures) {
-  return comparison_json_write(out, figures);
-}
-
 static int next(struct live *live, void *context, const void **figures) {
   struct methods *methods = context;
   const struct comparison *comparison;
@@ -35,8 +27,8 @@ static const struct live_face face = {
     .waiting = "Testing every method; figures come in a few seconds. Ctrl-C "
                "ends.",
     .next = next,
-    .table = table,
-    .json = json,
+    .table = comparison_table_write,
+    .json = comparison_json_write,
 };
 
 static int run(const struct load_options *options, struct live *live,

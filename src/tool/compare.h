@@ -35,9 +35,9 @@ struct comparison {
 /* Return 0 or -ENOMEM. The table fits the window: notes are left out first,
  * then methods without a value, then other methods and cores; a line says what.
  */
-int comparison_table_write(FILE *out, const struct comparison *comparison,
+int comparison_table_write(FILE *out, const void *comparison,
                            struct window window);
-int comparison_json_write(FILE *out, const struct comparison *comparison);
+int comparison_json_write(FILE *out, const void *comparison);
 
 /* ---------------------------------------------------------------------------
  * Reading the methods (methods.c)

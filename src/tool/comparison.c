@@ -105,8 +105,7 @@ static int note_lines(const struct comparison *comparison, int width) {
     return 0;
   write_notes(part, comparison, width);
   if (fclose(part) == 0)
-    for (const char *at = text; *at != '\0'; at++)
-      lines += *at == '\n';
+    lines = text_lines(text);
   free(text);
   return lines;
 }
@@ -200,29 +199,22 @@ static void write_left_out(FILE *out, const struct layout *layout) {
     fputc('\n', out);
 }
 
-int comparison_table_write(FILE *out, const struct comparison *comparison,
+int comparison_table_write(FILE *out, const void *figures,
                            struct window window) {
+  const struct comparison *comparison = figures;
   struct layout layout;
-  char *whole = NULL;
-  size_t size;
   make_layout(&layout, comparison, &window);
-  FILE *part = open_memstream(&whole, &size);
-  if (part == NULL)
-    return -ENOMEM;
-  write_title(part, comparison);
+  write_title(out, comparison);
   for (size_t first = 0; first < layout.cores_len; first += layout.across)
-    write_block(part, comparison, &layout, first, window.colour);
-  write_left_out(part, &layout);
+    write_block(out, comparison, &layout, first, window.colour);
+  write_left_out(out, &layout);
   if (!layout.notes_left_out)
-    write_notes(part, comparison, layout.width);
-  int status = fclose(part) == 0 ? 0 : -ENOMEM;
-  if (status == 0)
-    window_cut(out, whole, window);
-  free(whole);
-  return status;
+    write_notes(out, comparison, layout.width);
+  return 0;
 }
 
-int comparison_json_write(FILE *out, const struct comparison *comparison) {
+int comparison_json_write(FILE *out, const void *figures) {
+  const struct comparison *comparison = figures;
   struct json *json = json_begin(out, "load --compare");
   if (json == NULL)
     return -ENOMEM;

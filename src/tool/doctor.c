@@ -96,9 +96,7 @@ static void find_machine(struct doctor_facts *facts,
     snprintf(facts->kernel, FACT_SIZE, "%s %s %s", name.sysname, name.release,
              name.machine);
   facts->arm64 = machine->system_counter_hz > 0;
-  facts->lxcfs =
-      machine->is_fuse(machine->context, "/proc/stat") &&
-      machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
+  facts->lxcfs = machine_has_lxcfs(machine);
   read_cores(machine, "/sys/devices/system/cpu/nohz_full", facts->nohz_full);
   read_line(machine,
             "/sys/devices/system/clocksource/clocksource0/current_clocksource",
@@ -300,18 +298,10 @@ static int examine(bool json) {
   return TOOL_OK;
 }
 
-struct doctor_options {
-  bool json;
-};
-
-static const struct argument arguments[] = {
-    ARGUMENT_JSON(struct doctor_options),
-};
-
 static int doctor_main(int argc, char **argv) {
-  struct doctor_options options = {0};
-  int status = arguments_read(&doctor_command, argc, argv, &options);
-  return status < 0 ? examine(options.json) : status;
+  bool json = false;
+  int status = arguments_read(&doctor_command, argc, argv, &json);
+  return status < 0 ? examine(json) : status;
 }
 
 const struct command doctor_command = {
@@ -322,6 +312,6 @@ const struct command doctor_command = {
              "loads are proven, whether regions can be read and how collectd "
              "runs; and for everything that is missing, what to do. Takes a "
              "few seconds. Exits 0 if at least one source works.",
-    .arguments = ARGUMENTS(arguments),
+    .arguments = ARGUMENTS(argument_json),
     .run = doctor_main,
 };

@@ -134,9 +134,8 @@ void findings_add(struct findings *findings, const char *group,
 /* True if a process with these capabilities may count events of whole cores. */
 bool facts_may_count(const struct doctor_facts *facts,
                      unsigned long long capabilities);
-void findings_add_regions(struct findings *findings,
+/* Sources, the machine, and the rights of this process. */
+void findings_add_machine(struct findings *findings,
                           const struct doctor_facts *facts);
-void findings_add_collectd(struct findings *findings,
-                           const struct doctor_facts *facts);
 
 #endif

@@ -236,15 +236,12 @@ static void add_rights(struct findings *findings,
                "%s", level);
 }
 
-void findings_make(struct findings *findings,
-                   const struct doctor_facts *facts) {
-  findings->len = 0;
+void findings_add_machine(struct findings *findings,
+                          const struct doctor_facts *facts) {
   for (int source = 0; source < SOURCES; source++)
     add_source(findings, facts, source);
   add_machine(findings, facts);
   add_rights(findings, facts);
-  findings_add_regions(findings, facts);
-  findings_add_collectd(findings, facts);
 }
 
 bool facts_have_source(const struct doctor_facts *facts) {

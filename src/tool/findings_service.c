@@ -1,4 +1,4 @@
-/* Findings on regions and on the running collectd. */
+/* Findings on regions and on the running collectd, and all findings. */
 #include "doctor.h"
 #include "listing.h"
 
@@ -75,8 +75,8 @@ static void add_unreadable(struct findings *findings,
                                                    : "no answer");
 }
 
-void findings_add_regions(struct findings *findings,
-                          const struct doctor_facts *facts) {
+static void add_regions(struct findings *findings,
+                        const struct doctor_facts *facts) {
   const struct regions_facts *regions = &facts->regions;
   add_directory(findings, regions);
   add_group(findings, regions);
@@ -179,8 +179,8 @@ static void add_open_files(struct findings *findings,
         facts->running.open_files, wanted);
 }
 
-void findings_add_collectd(struct findings *findings,
-                           const struct doctor_facts *facts) {
+static void add_collectd(struct findings *findings,
+                         const struct doctor_facts *facts) {
   const struct collectd_facts *running = &facts->running;
   add_installed(findings, facts);
   if (running->pid == 0) {
@@ -193,4 +193,12 @@ void findings_add_collectd(struct findings *findings,
   add_loaded(findings, running);
   add_running_rights(findings, facts);
   add_open_files(findings, facts);
+}
+
+void findings_make(struct findings *findings,
+                   const struct doctor_facts *facts) {
+  findings->len = 0;
+  findings_add_machine(findings, facts);
+  add_regions(findings, facts);
+  add_collectd(findings, facts);
 }

@@ -9,7 +9,7 @@
 
 enum {
   WAIT_MS = 500, /* for the answers of all producers together */
-  LOOK_MS = 10
+  ROUND_MS = 10
 };
 
 /* ---------------------------------------------------------------------------
@@ -18,11 +18,11 @@ enum {
 
 static const char *open_reader(struct listed *listed) {
   struct region_reader_options options = target_options(0);
-  struct label label;
-  if (!label_split(&label, listed->name))
+  struct region_label label;
+  if (!region_label_split(&label, listed->name, strlen(listed->name)))
     return "not a valid name of a region";
-  return region_reader_open(&listed->reader, label.region, label.instance,
-                            &options) == 0
+  return region_reader_open(&listed->reader, label.region,
+                            region_label_instance(&label), &options) == 0
              ? NULL
              : strerror(errno);
 }
@@ -45,20 +45,20 @@ static int find(struct listing *listing) {
 /* Connects to all regions and waits for all together, so that producers that do
  * not answer cost the time of one. */
 static void connect_all(struct listing *listing) {
-  for (int look = 0;; look++) {
+  for (int round = 0;; round++) {
     bool waiting = false;
     for (size_t i = 0; i < listing->names.len; i++) {
       struct region_reader *reader = listing->listed[i].reader;
       if (reader == NULL ||
-          (look > 0 && region_reader_presence(reader) != REGION_SILENT))
+          (round > 0 && region_reader_presence(reader) != REGION_SILENT))
         continue;
       region_reader_refresh(reader);
       waiting |= region_reader_presence(reader) == REGION_SILENT;
     }
     /* The next check is timed from now: if this process was delayed, the
      * producers may have been delayed, too. */
-    if (!waiting || look == WAIT_MS / LOOK_MS ||
-        !sleep_until_ns(monotonic_ns() + LOOK_MS * UINT64_C(1000000)))
+    if (!waiting || round == WAIT_MS / ROUND_MS ||
+        !sleep_until_ns(monotonic_ns() + ROUND_MS * UINT64_C(1000000)))
       return;
   }
 }

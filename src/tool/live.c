@@ -77,7 +77,7 @@ static int show_page(struct live *live) {
   if (live->helping)
     write_help(live, page);
   else if (live->figures != NULL)
-    status = live->face->table(page, live->figures, window);
+    status = window_write(page, window, live->face->table, live->figures);
   else
     fprintf(page, "%s\n", live->face->waiting);
   screen_show(live->screen);
@@ -272,7 +272,7 @@ static int show(struct live *live) {
   } else if (live->screen != NULL) {
     status = show_page(live);
   } else {
-    status = live->face->table(stdout, live->figures, live->view);
+    status = window_write(stdout, live->view, live->face->table, live->figures);
     fputc('\n', stdout);
   }
   if (status != 0)

@@ -18,7 +18,7 @@ struct live_face {
   /* Waits for the next figures. Returns TOOL_OK and the figures, which live
    * until the next call (NULL: told to stop), or what live_fail returned. */
   int (*next)(struct live *live, void *context, const void **figures);
-  /* Both return 0 or -ENOMEM. */
+  /* Both return 0 or -ENOMEM. What does not fit into the window is cut off. */
   int (*table)(FILE *out, const void *figures, struct window window);
   int (*json)(FILE *out, const void *figures);
   /* The number of columns that the keys can sort by; NULL: no sorting. */

@@ -76,14 +76,6 @@ static int check(const struct load_options *options) {
  * Sampling and showing
  */
 
-static int table(FILE *out, const void *figures, struct window window) {
-  return load_table_write(out, figures, window);
-}
-
-static int json(FILE *out, const void *figures) {
-  return load_json_write(out, figures);
-}
-
 struct sampling {
   struct sampler *sampler;
   struct snapshot *shown;
@@ -116,18 +108,13 @@ static int next(struct live *live, void *context, const void **figures) {
              : live_fail(live, LOAD_NO_SOURCE);
 }
 
-static size_t columns(const void *figures) {
-  (void)figures;
-  return load_table_columns();
-}
-
 static const struct live_face face = {
     .command = "load",
     .waiting = "Testing the sources; the first loads take a few seconds.",
     .next = next,
-    .table = table,
-    .json = json,
-    .columns = columns,
+    .table = load_table_write,
+    .json = load_json_write,
+    .columns = load_table_columns,
 };
 
 static int load_run(const struct load_options *options,

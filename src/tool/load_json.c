@@ -83,7 +83,8 @@ static void put_self(struct json *json, const struct self_figures *self) {
   json_close_object(json);
 }
 
-int load_json_write(FILE *out, const struct snapshot *snapshot) {
+int load_json_write(FILE *out, const void *figures) {
+  const struct snapshot *snapshot = figures;
   struct json *json = json_begin(out, "load");
   if (json == NULL)
     return -ENOMEM;

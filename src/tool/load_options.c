@@ -30,7 +30,5 @@ uint64_t load_sample_interval_ns(double interval_s) {
   return (uint64_t)(fmin(window_s, longest_s) * 1e9);
 }
 
-const struct figures_options load_figures = {.period_s = {60, 300, 900},
-                                             .periods_len = 3,
-                                             .run_queue = true,
+const struct figures_options load_figures = {.run_queue = true,
                                              .count_blocked = true};

@@ -1,4 +1,5 @@
 /* percore load -- COMMAND: loads over the run of a command. */
+#include "base/clock.h"
 #include "load_options.h"
 #include "load_print.h"
 #include "messages.h"
@@ -11,7 +12,6 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define COMMAND "load"
@@ -86,8 +86,7 @@ static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
     uint64_t now_ns = monotonic_ns();
     if (now_ns >= time_ns)
       return false;
-    struct timespec left = {.tv_sec = (time_t)((time_ns - now_ns) / 1000000000),
-                            .tv_nsec = (long)((time_ns - now_ns) % 1000000000)};
+    struct timespec left = timespec_of_ns(time_ns - now_ns);
     siginfo_t info;
     int number = sigtimedwait(&signals, &info, &left);
     if (number > 0 && number != SIGCHLD && info.si_code <= 0)
@@ -132,17 +131,15 @@ static int measure(const struct measuring *measuring, pid_t pid) {
 
 static int show(const struct measuring *measuring, bool json) {
   struct snapshot *snapshot = figures_interval(measuring->figures);
-  struct timespec now;
   if (snapshot == NULL)
     return -ENOMEM;
-  clock_gettime(CLOCK_REALTIME, &now);
-  snapshot->time_ns =
-      (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  snapshot->time_ns = clock_now_ns(CLOCK_REALTIME);
   snapshot->covered_ns =
       engine_time_ns(measuring->engine) - measuring->began_ns;
   fflush(stdout);
   int status = json ? load_json_write(stderr, snapshot)
-                    : load_table_write(stderr, snapshot, (struct window){0});
+                    : window_write(stderr, (struct window){0}, load_table_write,
+                                   snapshot);
   snapshot_free(snapshot);
   return status;
 }

@@ -1,4 +1,5 @@
 #include "load_print.h"
+#include "text.h"
 
 #include <errno.h>
 #include <math.h>
@@ -29,54 +30,10 @@ static char mark_of(const struct core_figures *core) {
 }
 
 /* ---------------------------------------------------------------------------
- * Lines
- */
-
-static int lines_of(const char *text) {
-  int lines = 0;
-  for (; *text != '\0'; text++)
-    lines += *text == '\n';
-  return lines;
-}
-
-/* ---------------------------------------------------------------------------
  * Cells
  */
 
 #define CELL_SIZE 32
-
-/* The values of the columns; NAN if unknown. */
-static double value_core(const struct core_figures *core) { return core->core; }
-static double value_load(const struct core_figures *core) {
-  return 100 * core->busy;
-}
-static double value_min(const struct core_figures *core) {
-  return 100 * core->busy_min;
-}
-static double value_max(const struct core_figures *core) {
-  return 100 * core->busy_max;
-}
-static double value_sibling(const struct core_figures *core) {
-  return 100 * core->sibling_busy;
-}
-static double value_average_1(const struct core_figures *core) {
-  return core->load_average[0];
-}
-static double value_average_5(const struct core_figures *core) {
-  return core->load_average[1];
-}
-static double value_average_15(const struct core_figures *core) {
-  return core->load_average[2];
-}
-static double value_hidden(const struct core_figures *core) {
-  return 100 * core->hidden;
-}
-static double value_steal(const struct core_figures *core) {
-  return 100 * core->steal;
-}
-static double value_source(const struct core_figures *core) {
-  return core->source;
-}
 
 static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
   snprintf(cell, CELL_SIZE, "%s%c%s",
@@ -91,37 +48,68 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
  * One line per core
  */
 
+enum {
+  COLUMN_CORE,
+  COLUMN_LOAD,
+  COLUMN_MIN,
+  COLUMN_MAX,
+  COLUMN_SIBLING,
+  COLUMN_AVERAGE_1,
+  COLUMN_AVERAGE_5,
+  COLUMN_AVERAGE_15,
+  COLUMN_HIDDEN,
+  COLUMN_STEAL,
+  COLUMN_SOURCE,
+  COLUMNS
+};
+
+#define FIGURE(member) offsetof(struct core_figures, member)
 static const struct column {
   const char *title;
   int width;          /* negative: flush left */
   int interest;       /* the columns of least interest go first */
   const char *format; /* NULL: the source */
-  double (*value)(const struct core_figures *core);
-} columns[] = {
-    {"core", 5, 10, "%.0f", value_core},
-    {"load %", 8, 9, "%.1f", value_load},
-    {"min", 7, 3, "%.1f", value_min},
-    {"max", 7, 6, "%.1f", value_max},
-    {"sibling", 8, 5, "%.1f", value_sibling},
-    {"1 min", 7, 7, "%.2f", value_average_1},
-    {"5 min", 7, 2, "%.2f", value_average_5},
-    {"15 min", 8, 1, "%.2f", value_average_15},
-    {"hidden", 8, 4, "%+.1f", value_hidden},
-    {"steal", 7, 0, "%.1f", value_steal},
-    {"source", -12, 8, NULL, value_source},
+  double scale;
+  size_t figure; /* the offset of a double; unused for core and source */
+} columns[COLUMNS] = {
+    [COLUMN_CORE] = {"core", 5, 10, "%.0f", 1, 0},
+    [COLUMN_LOAD] = {"load %", 8, 9, "%.1f", 100, FIGURE(busy)},
+    [COLUMN_MIN] = {"min", 7, 3, "%.1f", 100, FIGURE(busy_min)},
+    [COLUMN_MAX] = {"max", 7, 6, "%.1f", 100, FIGURE(busy_max)},
+    [COLUMN_SIBLING] = {"sibling", 8, 5, "%.1f", 100, FIGURE(sibling_busy)},
+    [COLUMN_AVERAGE_1] = {"1 min", 7, 7, "%.2f", 1, FIGURE(load_average[0])},
+    [COLUMN_AVERAGE_5] = {"5 min", 7, 2, "%.2f", 1, FIGURE(load_average[1])},
+    [COLUMN_AVERAGE_15] = {"15 min", 8, 1, "%.2f", 1, FIGURE(load_average[2])},
+    [COLUMN_HIDDEN] = {"hidden", 8, 4, "%+.1f", 100, FIGURE(hidden)},
+    [COLUMN_STEAL] = {"steal", 7, 0, "%.1f", 100, FIGURE(steal)},
+    [COLUMN_SOURCE] = {"source", -12, 8, NULL, 1, 0},
 };
-#define COLUMNS (sizeof(columns) / sizeof(columns[0]))
 #define INTEREST_MAX 10
 
 /* The first column, the core, is the default order. */
-size_t load_table_columns(void) { return COLUMNS - 1; }
+size_t load_table_columns(const void *snapshot) {
+  (void)snapshot;
+  return COLUMNS - 1;
+}
 
-static void put_cell(char cell[CELL_SIZE], const struct column *column,
+/* NAN if unknown. */
+static double value_of(const struct core_figures *core, size_t column) {
+  if (column == COLUMN_CORE)
+    return core->core;
+  if (column == COLUMN_SOURCE)
+    return core->source;
+  const char *figures = (const char *)core;
+  return columns[column].scale *
+         *(const double *)(figures + columns[column].figure);
+}
+
+static void put_cell(char cell[CELL_SIZE], size_t column,
                      const struct core_figures *core) {
-  if (column->format == NULL)
+  if (column == COLUMN_SOURCE)
     put_source(cell, core);
   else
-    number_text(cell, CELL_SIZE, column->format, column->value(core));
+    number_text(cell, CELL_SIZE, columns[column].format,
+                value_of(core, column));
 }
 
 /* Two blanks come before a column that is flush left. */
@@ -143,7 +131,7 @@ static int choose_columns(const struct snapshot *snapshot, int least,
   *shown = 0;
   for (size_t i = 0; i < COLUMNS; i++) {
     if (columns[i].interest < least ||
-        (columns[i].value == value_sibling && !has_siblings(snapshot)))
+        (i == COLUMN_SIBLING && !has_siblings(snapshot)))
       continue;
     *shown |= 1U << i;
     width += column_width(&columns[i]);
@@ -165,7 +153,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
 #define LOAD_BAD 90.0
 
 static enum paint load_paint(const struct core_figures *core) {
-  double load = value_load(core);
+  double load = value_of(core, COLUMN_LOAD);
   return load >= LOAD_BAD    ? PAINT_BAD
          : load >= LOAD_WARN ? PAINT_WARN
                              : PAINT_NONE;
@@ -196,10 +184,9 @@ static void write_core(FILE *out, const struct window *window, unsigned shown,
     if (!(shown >> i & 1))
       continue;
     char cell[CELL_SIZE];
-    put_cell(cell, &columns[i], core);
+    put_cell(cell, i, core);
     write_cell(out, window, &columns[i],
-               columns[i].value == value_load ? load_paint(core) : PAINT_NONE,
-               cell);
+               i == COLUMN_LOAD ? load_paint(core) : PAINT_NONE, cell);
   }
   fputc('\n', out);
 }
@@ -214,13 +201,13 @@ struct cores {
 };
 
 struct order {
-  double (*value)(const struct core_figures *core);
+  size_t column;
   bool rising;
 };
 
 static double key_of(const struct core_figures *core,
                      const struct order *order) {
-  double value = order->value(core);
+  double value = value_of(core, order->column);
   return isnan(value) ? -INFINITY : order->rising ? -value : value;
 }
 
@@ -244,10 +231,8 @@ static bool sorts(const struct window *window) {
 
 /* By default core numbers rise and other columns fall. */
 static struct order order_of(const struct window *window) {
-  struct order order = {.value = sorts(window) ? columns[window->sort].value
-                                               : value_core};
-  order.rising = (order.value == value_core) != window->reverse;
-  return order;
+  size_t column = sorts(window) ? window->sort : COLUMN_CORE;
+  return (struct order){column, (column == COLUMN_CORE) != window->reverse};
 }
 
 /* 0 or -ENOMEM. */
@@ -282,7 +267,7 @@ static void write_lines(FILE *out, const struct snapshot *snapshot,
 static void write_grid_cell(FILE *out, bool colour,
                             const struct core_figures *core) {
   char load[CELL_SIZE];
-  number_text(load, sizeof(load), "%.1f", value_load(core));
+  put_cell(load, COLUMN_LOAD, core);
   fprintf(out, " %4d ", core->core);
   paint_pad(out, colour, load_paint(core), core->online ? load : "off", 6);
   fputc(core->online ? mark_of(core) : ' ', out);
@@ -296,7 +281,7 @@ static void write_grid(FILE *out, struct cores *cores,
   size_t room = across * (size_t)(lines > 2 ? lines - 1 : 1);
   size_t shown = cores->len < room ? cores->len : room;
   if (shown < cores->len) {
-    sort_cores(cores, (struct order){.value = value_load});
+    sort_cores(cores, (struct order){.column = COLUMN_LOAD});
     fprintf(out,
             "core and load %%: the busiest %zu of %zu (--cores LIST "
             "shows others)\n",
@@ -389,39 +374,26 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
   return 0;
 }
 
-int load_table_write(FILE *out, const struct snapshot *snapshot,
-                     struct window window) {
+int load_table_write(FILE *out, const void *figures, struct window window) {
+  const struct snapshot *snapshot = figures;
   /* The nodes and packages of a large machine must leave room for its cores. */
   size_t aggregates = snapshot->aggregates_len;
-  if (window.height > 0 && aggregates > (size_t)window.height / 4)
+  if (window.height > 0 && aggregates > (size_t)window.height / 4 + 1)
     aggregates = (size_t)window.height / 4 + 1;
-  if (aggregates > snapshot->aggregates_len)
-    aggregates = snapshot->aggregates_len;
-
-  char *below = NULL, *whole = NULL;
+  char *below = NULL;
   size_t size;
   FILE *part = open_memstream(&below, &size);
   if (part == NULL)
     return -ENOMEM;
   int status = write_below(part, snapshot, aggregates);
-  if (fclose(part) != 0 || status != 0)
-    goto cleanup;
-
-  status = -ENOMEM;
-  part = open_memstream(&whole, &size);
-  if (part == NULL)
-    goto cleanup;
-  write_title(part, snapshot, &window);
-  status =
-      write_cores(part, snapshot, &window, window.height - 1 - lines_of(below));
-  fputs(below, part);
   if (fclose(part) != 0)
     status = -ENOMEM;
-  if (status == 0)
-    window_cut(out, whole, window);
-
-cleanup:
+  if (status == 0) {
+    write_title(out, snapshot, &window);
+    status = write_cores(out, snapshot, &window,
+                         window.height - 1 - text_lines(below));
+    fputs(below, out);
+  }
   free(below);
-  free(whole);
   return status;
 }

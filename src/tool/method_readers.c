@@ -11,10 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t now_ns(const struct methods *methods) {
-  return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
-}
-
 static const struct core_set *online(const struct methods *methods) {
   return &engine_topology(methods->engine)->online;
 }
@@ -27,28 +23,27 @@ static char *why(struct methods *methods, const struct row *row) {
  * /proc/stat, as read by the engine
  */
 
-enum stat_figure { STAT_BUSY, STAT_SUM, STAT_NOT_IDLE, STAT_SHARE };
-
-static void read_stat(struct methods *methods, struct row *row,
-                      enum stat_figure figure) {
+void read_stat(struct methods *methods, struct row *row) {
+  enum stat_figure figure = row->method->figure;
   size_t len;
   const struct core *cores = engine_cores(methods->engine, &len);
   bool any = false;
   for (size_t i = 0; i < len; i++) {
     const struct core_totals *total = &cores[i].total;
-    double busy_ns[] = {
-        [STAT_BUSY] = total->stat_busy,
-        [STAT_SUM] = total->stat_sum,
-        [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
-        [STAT_SHARE] = total->stat_sum - total->stat_idle,
-    };
+    double sum_ns = core_stat_sum(total),
+           busy_ns[] = {
+               [STAT_BUSY] = total->stat_busy,
+               [STAT_SUM] = sum_ns,
+               [STAT_NOT_IDLE] = total->stat_wall - total->stat_idle,
+               [STAT_SHARE] = sum_ns - total->stat_idle,
+           };
     if (cores[i].number >= methods->cores_len)
       continue; /* not a possible core at the start */
     any |= cores[i].online && total->stat_wall > 0;
     row->now[cores[i].number] = (struct reading){
         .valid = cores[i].online,
         .epoch = total->stat_epoch,
-        .wall_ns = figure == STAT_SHARE ? total->stat_sum : total->stat_wall,
+        .wall_ns = figure == STAT_SHARE ? sum_ns : total->stat_wall,
         .busy_ns = busy_ns[figure],
     };
   }
@@ -59,27 +54,15 @@ static void read_stat(struct methods *methods, struct row *row,
              engine_source_reason(methods->engine, SOURCE_IDLE));
 }
 
-void read_stat_busy(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_BUSY);
-}
-void read_stat_sum(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_SUM);
-}
-void read_stat_not_idle(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_NOT_IDLE);
-}
-void read_stat_share(struct methods *methods, struct row *row) {
-  read_stat(methods, row, STAT_SHARE);
-}
-
 /* ---------------------------------------------------------------------------
  * Other files
  */
 
 /* Reads a file of any length into methods->file. Returns 0 or -errno. */
 static int read_file(struct methods *methods, const char *path) {
-  return machine_read_long(methods->machine, path, &methods->file,
-                           &methods->file_size);
+  ssize_t length = machine_read_long(methods->machine, path, &methods->file,
+                                     &methods->file_size);
+  return length < 0 ? (int)length : 0;
 }
 
 int open_ns(struct methods *methods, struct row *row) {
@@ -119,15 +102,15 @@ static void explain_file(struct methods *methods, struct row *row,
 
 void read_schedstat(struct methods *methods, struct row *row) {
   struct schedstat *stat = &methods->schedstat;
-  uint64_t before = now_ns(methods);
+  uint64_t before = methods_now_ns(methods);
   int status = schedstat_read(stat, methods->machine);
-  uint64_t after = now_ns(methods);
+  uint64_t after = methods_now_ns(methods);
   explain_file(methods, row, "/proc/schedstat", status,
                "this kernel is built without CONFIG_SCHEDSTATS");
   if (status != 0)
     return;
   for (int core = 0; core < methods->cores_len; core++)
-    row->ns[core] = core < stat->rows_len && stat->rows[core].present
+    row->ns[core] = core_set_has(&stat->cores, core)
                         ? (double)stat->rows[core].run_ns
                         : NAN;
   take(methods, row, ((double)before + (double)after) / 2, false);
@@ -169,9 +152,9 @@ void read_cpuacct(struct methods *methods, struct row *row) {
              "core");
     return;
   }
-  uint64_t before = now_ns(methods);
+  uint64_t before = methods_now_ns(methods);
   int status = read_file(methods, row->path);
-  uint64_t after = now_ns(methods);
+  uint64_t after = methods_now_ns(methods);
   if (status == 0)
     status = cpuacct_parse(methods->file,
                            &engine_topology(methods->engine)->possible, row->ns,
@@ -185,11 +168,11 @@ void read_cpuidle(struct methods *methods, struct row *row) {
   bool any = false;
   core_set_for_each(core, online(methods)) {
     struct cpuidle cpuidle;
-    uint64_t before = now_ns(methods);
+    uint64_t before = methods_now_ns(methods);
     if (core >= methods->cores_len ||
         cpuidle_read(&cpuidle, methods->machine, core) == 0)
       continue;
-    double wall_ns = ((double)before + (double)now_ns(methods)) / 2;
+    double wall_ns = ((double)before + (double)methods_now_ns(methods)) / 2;
     double idle_ns = 0;
     for (int i = 0; i < cpuidle.states_len; i++)
       idle_ns += (double)cpuidle.state[i].time_ns;
@@ -240,12 +223,12 @@ void read_task_clock(struct methods *methods, struct row *row) {
       perf_group_close(&row->groups[core], methods->machine);
       continue;
     }
-    uint64_t before = now_ns(methods);
+    uint64_t before = methods_now_ns(methods);
     if (perf_group_read(&row->groups[core], methods->machine, &reading) != 0)
       continue;
     row->now[core] = (struct reading){
         .valid = true,
-        .wall_ns = ((double)before + (double)now_ns(methods)) / 2,
+        .wall_ns = ((double)before + (double)methods_now_ns(methods)) / 2,
         .busy_ns = (double)reading.value[0],
     };
   }

@@ -8,38 +8,34 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t now_ns(const struct methods *methods) {
-  return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
-}
-
 /* ---------------------------------------------------------------------------
  * The table of methods
  */
 
 static const struct method method_table[] = {
     {"stat_busy", "/proc/stat busy columns / wall", SOURCE_NONE, NULL,
-     read_stat_busy},
+     read_stat, STAT_BUSY},
     {"stat_sum", "/proc/stat sum of columns / wall", SOURCE_NONE, NULL,
-     read_stat_sum},
+     read_stat, STAT_SUM},
     {"stat_share", "/proc/stat busy / sum (as top does)", SOURCE_NONE, NULL,
-     read_stat_share},
-    {"stat_not_idle", "1 - (idle+iowait) / wall", SOURCE_NONE, NULL,
-     read_stat_not_idle},
+     read_stat, STAT_SHARE},
+    {"stat_not_idle", "1 - (idle+iowait) / wall", SOURCE_NONE, NULL, read_stat,
+     STAT_NOT_IDLE},
     {"schedstat", "/proc/schedstat run time", SOURCE_NONE, open_ns,
-     read_schedstat},
+     read_schedstat, 0},
     {"timer_list", "1 - idle of /proc/timer_list", SOURCE_NONE, open_ns,
-     read_timer_list},
-    {"cpuidle", "1 - cpuidle time", SOURCE_NONE, NULL, read_cpuidle},
+     read_timer_list, 0},
+    {"cpuidle", "1 - cpuidle time", SOURCE_NONE, NULL, read_cpuidle, 0},
     {"cpuacct", "cpuacct of this cgroup", SOURCE_NONE, open_cpuacct,
-     read_cpuacct},
+     read_cpuacct, 0},
     {"task_clock", "perf task clock", SOURCE_NONE, open_task_clock,
-     read_task_clock},
-    {"mperf", "perf msr/mperf", SOURCE_MPERF, open_source, read_source},
+     read_task_clock, 0},
+    {"mperf", "perf msr/mperf", SOURCE_MPERF, open_source, read_source, 0},
     {"ref_cycles", "perf ref-cycles", SOURCE_REF_CYCLES, open_source,
-     read_source},
-    {"event", "perf event", SOURCE_EVENT, open_source, read_source},
-    {"bpf", "idle clock (bpf)", SOURCE_BPF, open_source, read_source},
-    {"percore", "percore", SOURCE_AUTO, NULL, read_percore},
+     read_source, 0},
+    {"event", "perf event", SOURCE_EVENT, open_source, read_source, 0},
+    {"bpf", "idle clock (bpf)", SOURCE_BPF, open_source, read_source, 0},
+    {"percore", "percore", SOURCE_AUTO, NULL, read_percore, 0},
 };
 #define METHODS (sizeof(method_table) / sizeof(method_table[0]))
 _Static_assert(METHODS <= METHODS_MAX, "METHODS_MAX");
@@ -153,7 +149,7 @@ int methods_sample(struct methods *methods,
                    const struct comparison **comparison) {
   const struct machine *machine = methods->machine;
   size_t bytes = (size_t)methods->cores_len * sizeof(struct reading);
-  uint64_t before = now_ns(methods);
+  uint64_t before = methods_now_ns(methods);
   int status = engine_sample(methods->engine, false);
   if (status == -ENOMEM)
     return status;
@@ -165,7 +161,7 @@ int methods_sample(struct methods *methods,
     memset(row->now, 0, bytes);
     row->method->read(methods, row);
   }
-  uint64_t after = now_ns(methods);
+  uint64_t after = methods_now_ns(methods);
   compare(methods);
   methods->comparison.time_ns =
       machine->clock_ns(machine->context, CLOCK_REALTIME);

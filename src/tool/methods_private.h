@@ -16,6 +16,9 @@ struct reading {
   double busy_ns;
 };
 
+/* What a method makes of the columns of /proc/stat. */
+enum stat_figure { STAT_BUSY, STAT_SUM, STAT_SHARE, STAT_NOT_IDLE };
+
 struct row; /* an open method */
 
 struct method {
@@ -26,6 +29,7 @@ struct method {
   int (*open)(struct methods *methods, struct row *row);
   /* Fills row->now for the cores that are online. */
   void (*read)(struct methods *methods, struct row *row);
+  enum stat_figure figure; /* for read_stat */
 };
 
 struct row {
@@ -52,11 +56,12 @@ struct methods {
   struct comparison comparison;
 };
 
+static inline uint64_t methods_now_ns(const struct methods *methods) {
+  return methods->machine->clock_ns(methods->machine->context, CLOCK_MONOTONIC);
+}
+
 /* The readers, by the row they fill. */
-void read_stat_busy(struct methods *methods, struct row *row);
-void read_stat_sum(struct methods *methods, struct row *row);
-void read_stat_not_idle(struct methods *methods, struct row *row);
-void read_stat_share(struct methods *methods, struct row *row);
+void read_stat(struct methods *methods, struct row *row);
 int open_ns(struct methods *methods, struct row *row);
 void read_schedstat(struct methods *methods, struct row *row);
 void read_timer_list(struct methods *methods, struct row *row);

@@ -1,6 +1,7 @@
 #include "names.h"
 
-#include "region/reader.h"
+#include "base/array.h"
+#include "region/layout.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -8,31 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool label_split(struct label *label, const char *text) {
-  size_t length = strlen(text);
-  if (length >= sizeof(label->region))
-    return false;
-  memcpy(label->region, text, length + 1);
-  label->instance = strchr(label->region, '@');
-  if (label->instance != NULL)
-    *label->instance++ = '\0';
-  return region_name_is_valid(label->region, false) &&
-         (label->instance == NULL || region_instance_is_valid(label->instance));
-}
-
 static int add(struct names *names, const char *file) {
-  static const char suffix[] = ".sock";
-  size_t length = strlen(file), suffix_length = strlen(suffix);
-  if (length <= suffix_length ||
-      strcmp(file + length - suffix_length, suffix) != 0)
+  size_t length = region_label_length(file);
+  if (length == 0)
     return 0;
-  length -= suffix_length;
-  char **larger = realloc(names->name, (names->len + 1) * sizeof(*larger));
-  if (larger == NULL)
+  if (!array_resize(&names->name, names->len + 1, sizeof(char *)))
     return -ENOMEM;
-  names->name = larger;
-  larger[names->len] = strndup(file, length);
-  return larger[names->len] != NULL ? (names->len++, 0) : -ENOMEM;
+  names->name[names->len] = strndup(file, length);
+  return names->name[names->len] != NULL ? (names->len++, 0) : -ENOMEM;
 }
 
 static int by_name(const void *left, const void *right) {
@@ -61,10 +45,10 @@ void names_free(struct names *names) {
 
 void names_print(void) {
   struct names names;
-  struct label label;
+  struct region_label label;
   names_read(&names);
   for (size_t i = 0; i < names.len; i++)
-    if (label_split(&label, names.name[i]))
+    if (region_label_split(&label, names.name[i], strlen(names.name[i])))
       puts(names.name[i]);
   names_free(&names);
 }

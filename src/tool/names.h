@@ -1,20 +1,8 @@
-/* names: how regions are written on a command line, and which of them have a
- * socket in the runtime directory. */
+/* names: the regions that have a socket in the runtime directory. */
 #ifndef PERCORE_NAMES_H
 #define PERCORE_NAMES_H
 
-#include <stdbool.h>
 #include <stddef.h>
-
-#define LABEL_SIZE 256
-
-struct label {
-  char region[LABEL_SIZE];
-  char *instance; /* in region[]; NULL for a region without instances */
-};
-
-/* Splits NAME or NAME@INSTANCE. Returns false if it is not valid. */
-bool label_split(struct label *label, const char *text);
 
 struct names {
   char **name; /* sorted; foreign bytes, not necessarily valid */

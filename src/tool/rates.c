@@ -1,5 +1,6 @@
 #include "rates.h"
 
+#include "base/array.h"
 #include "values.h"
 
 #include <errno.h>
@@ -10,8 +11,8 @@
 /* The cells of every row at the last read, and the tile of this read. */
 struct rates_past {
   struct region_tile tile;
-  bool looked;
-  uint64_t looked_ns;
+  bool was_read;
+  uint64_t read_ns;
   uint32_t rows;          /* that there is room for */
   uint32_t *incarnations; /* 0: no row */
   uint64_t *cells;        /* [row][column] */
@@ -88,7 +89,7 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
  */
 
 /* The cells of one copy of a row: now, at the last read, and at its birth. */
-struct look {
+struct copy {
   const uint64_t *now;
   const uint64_t *before; /* NULL: not known */
   const uint64_t *births; /* NULL: 0 */
@@ -101,10 +102,10 @@ static double per_second(const struct rates *rates, uint64_t delta) {
 static double histogram_value(const struct rates *rates,
                               const struct rate_column *column,
                               const struct region_field *field,
-                              const struct look *look) {
+                              const struct copy *copy) {
   uint64_t *deltas = rates->past->deltas, count = 0;
   for (uint32_t b = 0; b < field->cells; b++) {
-    deltas[b] = look->now[field->column + b] - look->before[field->column + b];
+    deltas[b] = copy->now[field->column + b] - copy->before[field->column + b];
     if ((int64_t)deltas[b] < 0)
       return NAN;
     count += deltas[b];
@@ -119,19 +120,19 @@ static double histogram_value(const struct rates *rates,
 static double value_of(const struct rates *rates,
                        const struct region_directory *directory,
                        const struct rate_column *column,
-                       const struct look *look) {
+                       const struct copy *copy) {
   struct field_ref field = field_of(directory, rates->table, column->field);
   uint32_t c = field.layout->column;
-  uint64_t birth = look->births != NULL ? look->births[c] : 0;
+  uint64_t birth = copy->births != NULL ? copy->births[c] : 0;
   if (field.layout->kind == PERCORE_GAUGE)
-    return (double)(int64_t)(look->now[c] - birth);
+    return (double)(int64_t)(copy->now[c] - birth);
   if (column->kind == RATE_VALUE || column->kind == RATE_STATE)
-    return (double)look->now[c];
-  if (look->before == NULL)
+    return (double)copy->now[c];
+  if (copy->before == NULL)
     return NAN;
   if (field.layout->kind == PERCORE_HISTOGRAM)
-    return histogram_value(rates, column, field.layout, look);
-  return per_second(rates, look->now[c] - look->before[c]);
+    return histogram_value(rates, column, field.layout, copy);
+  return per_second(rates, copy->now[c] - copy->before[c]);
 }
 
 /* ---------------------------------------------------------------------------
@@ -140,24 +141,24 @@ static double value_of(const struct rates *rates,
 
 /* A row that holds another object than at the last read was added since, and
  * has counted from its birth; at the first read nothing is known. */
-static struct look total_look(const struct rates *rates, uint32_t i) {
+static struct copy total_copy(const struct rates *rates, uint32_t i) {
   const struct rates_past *past = rates->past;
   const struct region_tile *tile = &past->tile;
   size_t at = (size_t)i * tile->columns;
   uint32_t row = tile->first_row + i;
-  struct look look = {.now = tile->totals + at, .births = tile->births + at};
-  if (!past->looked)
-    return look;
-  look.before =
+  struct copy copy = {.now = tile->totals + at, .births = tile->births + at};
+  if (!past->was_read)
+    return copy;
+  copy.before =
       past->incarnations[row] == region_incarnation(tile->generations[i])
           ? past->cells + (size_t)row * tile->columns
-          : look.births;
-  return look;
+          : copy.births;
+  return copy;
 }
 
 /* Copies of single cores have no births: only the first object of a row begins
  * at 0. */
-static struct look core_look(const struct rates *rates, uint32_t i,
+static struct copy core_copy(const struct rates *rates, uint32_t i,
                              uint32_t core) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
   const struct rates_past *past = rates->past;
@@ -165,14 +166,14 @@ static struct look core_look(const struct rates *rates, uint32_t i,
   uint32_t row = tile->first_row + i;
   uint32_t incarnation = region_incarnation(tile->generations[i]);
   size_t columns = tile->columns;
-  struct look look = {.now = tile->cores + i * columns +
+  struct copy copy = {.now = tile->cores + i * columns +
                              core * (size_t)tile->capacity * columns};
-  if (past->looked && past->incarnations[row] == incarnation)
-    look.before =
+  if (past->was_read && past->incarnations[row] == incarnation)
+    copy.before =
         past->cores + ((size_t)row * tile->core_count + core) * columns;
-  else if (past->looked && incarnation <= 1)
-    look.before = zeros;
-  return look;
+  else if (past->was_read && incarnation <= 1)
+    copy.before = zeros;
+  return copy;
 }
 
 static double key_of(const struct rates *rates,
@@ -180,9 +181,9 @@ static double key_of(const struct rates *rates,
   if (rates->sort_column < 0)
     return (rates->sort_least ? 1 : -1) *
            (double)(rates->past->tile.first_row + i);
-  struct look look = total_look(rates, i);
+  struct copy copy = total_copy(rates, i);
   double key =
-      value_of(rates, directory, &rates->columns[rates->sort_column], &look);
+      value_of(rates, directory, &rates->columns[rates->sort_column], &copy);
   return isnan(key) ? -1e300 : rates->sort_least ? -key : key;
 }
 
@@ -190,18 +191,18 @@ static void fill_row(struct rates *rates,
                      const struct region_directory *directory,
                      struct rate_row *row, uint32_t i) {
   size_t columns = rates->columns_len;
-  struct look look = total_look(rates, i);
+  struct copy copy = total_copy(rates, i);
   for (size_t c = 0; c < columns; c++)
     row->values[c] =
         field_has_total(directory, rates->table, rates->columns[c].field)
-            ? value_of(rates, directory, &rates->columns[c], &look)
+            ? value_of(rates, directory, &rates->columns[c], &copy)
             : NAN;
   for (uint32_t core = 0; row->cores != NULL && core < rates->core_count;
        core++) {
-    look = core_look(rates, i, core);
+    copy = core_copy(rates, i, core);
     for (size_t c = 0; c < columns; c++)
       row->cores[core * columns + c] =
-          value_of(rates, directory, &rates->columns[c], &look);
+          value_of(rates, directory, &rates->columns[c], &copy);
   }
 }
 
@@ -298,14 +299,6 @@ static void remember(struct rates *rates) {
   }
 }
 
-static bool grow(void *array, size_t elements, size_t size) {
-  void **at = array;
-  void *larger = reallocarray(*at, elements, size);
-  if (larger != NULL)
-    *at = larger;
-  return larger != NULL;
-}
-
 static int make_room(struct rates *rates, uint32_t rows) {
   struct rates_past *past = rates->past;
   size_t row_size = past->tile.columns * sizeof(uint64_t);
@@ -315,13 +308,13 @@ static int make_room(struct rates *rates, uint32_t rows) {
   if (rows * copies * row_size > rates->options.bytes_most)
     return -EFBIG;
   uint32_t larger = rows < past->rows * 2 ? past->rows * 2 : rows;
-  if (!grow(&past->incarnations, larger, sizeof(*past->incarnations)) ||
-      !grow(&past->cells, larger, row_size) ||
+  size_t core_row_size = past->tile.core_count * row_size;
+  if (!array_grow(&past->incarnations, past->rows, larger,
+                  sizeof(*past->incarnations)) ||
+      !array_resize(&past->cells, larger, row_size) ||
       (rates->options.per_core &&
-       !grow(&past->cores, (size_t)larger * past->tile.core_count, row_size)))
+       !array_resize(&past->cores, larger, core_row_size)))
     return -ENOMEM;
-  memset(past->incarnations + past->rows, 0,
-         (larger - past->rows) * sizeof(*past->incarnations));
   past->rows = larger;
   return 0;
 }
@@ -332,7 +325,7 @@ int rates_read(struct rates *rates, struct region_reader *reader,
   rates->rows_len = 0;
   rates->rows_live = 0;
   rates->interval_s =
-      past->looked ? (double)(now_ns - past->looked_ns) / 1e9 : NAN;
+      past->was_read ? (double)(now_ns - past->read_ns) / 1e9 : NAN;
   for (uint32_t first = 0;; first += past->tile.rows) {
     region_tile_read(reader, &past->tile, first);
     if (past->tile.rows == 0)
@@ -345,8 +338,8 @@ int rates_read(struct rates *rates, struct region_reader *reader,
     remember(rates);
     memcpy(rates->core_used, past->tile.core_used, rates->core_count);
   }
-  past->looked = true;
-  past->looked_ns = now_ns;
+  past->was_read = true;
+  past->read_ns = now_ns;
   sort_heap(rates);
   return 0;
 }

@@ -13,14 +13,6 @@
 
 #define COMMAND "regions"
 
-struct regions_options {
-  bool json;
-};
-
-static const struct argument arguments[] = {
-    ARGUMENT_JSON(struct regions_options),
-};
-
 /* Rows of the producer's own tables that are or were in use. */
 static uint64_t count_rows(struct region_reader *reader) {
   uint64_t rows = 0;
@@ -144,12 +136,12 @@ static int run(bool as_json) {
 }
 
 static int regions_main(int argc, char **argv) {
-  struct regions_options options = {0};
-  int status = arguments_read(&regions_command, argc, argv, &options);
+  bool json = false;
+  int status = arguments_read(&regions_command, argc, argv, &json);
   if (status >= 0)
     return status;
   stop_catch();
-  return run(options.json);
+  return run(json);
 }
 
 const struct command regions_command = {
@@ -159,6 +151,6 @@ const struct command regions_command = {
     .about = "Lists the regions in the runtime directory "
              "($PERCORE_RUNTIME_DIR, default /run/percore): their producers, "
              "their sizes, and whether they can be read.",
-    .arguments = ARGUMENTS(arguments),
+    .arguments = ARGUMENTS(argument_json),
     .run = regions_main,
 };

@@ -1,6 +1,7 @@
 /* Messages, stopping and waiting: what all subcommands share. */
 #include "percore_config.h"
 
+#include "base/clock.h"
 #include "text.h"
 #include "tool.h"
 
@@ -11,7 +12,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 static void say(const char *command, const char *format, va_list arguments) {
   char line[1024], clean[sizeof(line) * TEXT_GROWTH];
@@ -83,11 +83,7 @@ bool stop_requested(void) { return atomic_load(&stopped); }
 
 const atomic_bool *stop_flag(void) { return &stopped; }
 
-uint64_t monotonic_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
-}
+uint64_t monotonic_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
 /* The signals are blocked except in ppoll: a signal that came between the test
  * of the flag and the sleep would not end the sleep. */
@@ -102,8 +98,7 @@ bool sleep_until_ns(uint64_t time_ns) {
   while (!stop_requested() && !over) {
     uint64_t now_ns = monotonic_ns();
     uint64_t left_ns = now_ns < time_ns ? time_ns - now_ns : 0;
-    struct timespec left = {.tv_sec = (time_t)(left_ns / 1000000000),
-                            .tv_nsec = (long)(left_ns % 1000000000)};
+    struct timespec left = timespec_of_ns(left_ns);
     over = left_ns == 0 || ppoll(NULL, 0, &left, &before) == 0;
   }
   pthread_sigmask(SIG_SETMASK, &before, NULL);

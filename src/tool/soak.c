@@ -1,6 +1,7 @@
 /* percore soak: a floor of a core's load that depends on no counter of the
  * kernel. A thread of the lowest class runs whenever no other task wants the
  * core, and adds up the time that it did not get. */
+#include "base/affinity.h"
 #include "cycles/topology.h"
 #include "tool.h"
 
@@ -46,19 +47,11 @@ static void weaken_group(void) {
 }
 
 static int occupy(int core) {
-  cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
-  size_t size = CPU_ALLOC_SIZE(CORES_MAX);
-  if (mask == NULL)
-    return -ENOMEM;
-  CPU_ZERO_S(size, mask);
-  CPU_SET_S((size_t)core, size, mask);
   const struct sched_param none = {0};
   weaken_group();
-  int status = sched_setscheduler(0, SCHED_IDLE, &none) != 0 ? -errno : 0;
-  if (status == 0 && sched_setaffinity(0, size, mask) != 0)
-    status = -errno;
-  CPU_FREE(mask);
-  return status;
+  if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
+    return -errno;
+  return affinity_pin(core);
 }
 
 /* The closest two readings of the clock. */

@@ -154,15 +154,16 @@ int target_say_why(const char *command, const char *region,
 
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader) {
-  struct label label;
+  struct region_label label;
   struct region_reader_options options = target_options(HELLO_WAIT_MS);
   *reader = NULL;
-  if (!label_split(&label, region))
+  if (!region_label_split(&label, region, strlen(region)))
     return say_usage(command,
                      "'%s' is not a valid region name: write NAME or "
                      "NAME@INSTANCE; 'percore regions' lists the regions",
                      region);
-  if (region_reader_open(reader, label.region, label.instance, &options) != 0)
+  if (region_reader_open(reader, label.region, region_label_instance(&label),
+                         &options) != 0)
     return say_failure(command, "cannot read %s: %s", region, strerror(errno));
   region_reader_refresh(*reader);
   return TOOL_OK;

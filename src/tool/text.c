@@ -26,6 +26,13 @@ static int characters(const char *text, size_t length) {
 
 int text_width(const char *text) { return characters(text, strlen(text)); }
 
+int text_lines(const char *text) {
+  int lines = 0;
+  for (; *text != '\0'; text++)
+    lines += *text == '\n';
+  return lines;
+}
+
 void text_pad(FILE *out, const char *text, int width) {
   int missing = (width < 0 ? -width : width) - text_width(text);
   if (missing < 0)

@@ -21,6 +21,9 @@ char *text_clean_string(char *out, size_t size, const char *text);
 /* The number of characters of clean text. */
 int text_width(const char *text);
 
+/* The number of newlines. */
+int text_lines(const char *text);
+
 /* Prints clean text, padded to `width` characters: flush right, or flush left
  * if width is negative. */
 void text_pad(FILE *out, const char *text, int width);

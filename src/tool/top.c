@@ -1,6 +1,7 @@
 /* percore top: the rates of a region, live. */
 #include "top.h"
 
+#include "base/clock.h"
 #include "live.h"
 #include "tool.h"
 
@@ -8,7 +9,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define COMMAND "top"
 
@@ -148,13 +148,10 @@ static int read_tables(struct top *top) {
 
 /* 0 or -errno. Reads a producer that has ended once more, and starts over with
  * its successor. */
-static int look(struct top *top) {
+static int read_region(struct top *top) {
   struct top_figures *figures = &top->figures;
-  struct timespec now;
   enum region_event event = region_reader_refresh(top->reader);
-  clock_gettime(CLOCK_REALTIME, &now);
-  figures->realtime_ns =
-      (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  figures->realtime_ns = clock_now_ns(CLOCK_REALTIME);
   figures->alive = event == REGION_WENT ||
                    region_reader_presence(top->reader) == REGION_ALIVE;
   figures->why = region_reader_error(top->reader);
@@ -169,14 +166,6 @@ static int look(struct top *top) {
  * Showing
  */
 
-static int table(FILE *out, const void *figures, struct window window) {
-  return top_table_write(out, figures, window);
-}
-
-static int json(FILE *out, const void *figures) {
-  return top_json_write(out, figures);
-}
-
 static const char *why_failed(int status) {
   return status == -EFBIG ? "a table needs more than 4 GiB to remember its "
                             "cells: choose other "
@@ -189,7 +178,7 @@ static int next(struct live *live, void *context, const void **figures) {
   if (!live_wait(live))
     return TOOL_OK;
   top->view = live_view(live);
-  int status = look(top);
+  int status = read_region(top);
   if (status != 0)
     return live_fail(live, "%s", why_failed(status));
   *figures = &top->figures;
@@ -200,8 +189,8 @@ static const struct live_face face = {
     .command = COMMAND,
     .waiting = "The first rates take one interval.",
     .next = next,
-    .table = table,
-    .json = json,
+    .table = top_table_write,
+    .json = top_json_write,
     .columns = columns,
 };
 

@@ -4,6 +4,7 @@
 
 #include "rates.h"
 #include "target.h"
+#include "values.h"
 #include "window.h"
 #include "workers.h"
 
@@ -26,10 +27,16 @@ struct top_figures {
 /* A worker that has been awake without a poll for this long is called stuck. */
 #define TOP_STUCK_S 1.0
 
-/* Both return 0 or -ENOMEM. */
-int top_table_write(FILE *out, const struct top_figures *figures,
-                    struct window window);
-int top_json_write(FILE *out, const struct top_figures *figures);
+/* The field that a column shows. */
+static inline struct field_ref column_field(const struct top_figures *figures,
+                                            const struct rates *rates,
+                                            const struct rate_column *column) {
+  return field_of(figures->directory, rates->table, column->field);
+}
+
+/* For live_face; figures is a struct top_figures. Both return 0 or -ENOMEM. */
+int top_table_write(FILE *out, const void *figures, struct window window);
+int top_json_write(FILE *out, const void *figures);
 
 /* "0.25", "12.3", "980", "12.3k", "4.56M", "-" if unknown. */
 #define SHORT_TEXT_SIZE 24

@@ -1,6 +1,5 @@
 #include "json.h"
 #include "top.h"
-#include "values.h"
 
 #include <errno.h>
 #include <math.h>
@@ -30,8 +29,7 @@ static void put_column(struct json *json, const struct top_figures *figures,
                                       [RATE_VALUE] = "value",
                                       [RATE_STATE] = "state",
                                       [RATE_QUANTILE] = "quantile"};
-  struct field_ref field =
-      field_of(figures->directory, rates->table, column->field);
+  struct field_ref field = column_field(figures, rates, column);
   json_open_object(json, NULL);
   json_text(json, "name", column->title);
   json_text(json, "is", kinds[column->kind]);
@@ -50,8 +48,7 @@ static void put_values(struct json *json, const char *key,
   json_open_object(json, key);
   for (size_t c = 0; c < rates->columns_len; c++) {
     const struct rate_column *column = &rates->columns[c];
-    struct field_ref field =
-        field_of(figures->directory, rates->table, column->field);
+    struct field_ref field = column_field(figures, rates, column);
     if (!of_core &&
         !field_has_total(figures->directory, rates->table, column->field))
       continue;
@@ -102,7 +99,8 @@ static void put_table(struct json *json, const struct top_figures *figures,
   json_close_object(json);
 }
 
-int top_json_write(FILE *out, const struct top_figures *figures) {
+int top_json_write(FILE *out, const void *top_figures) {
+  const struct top_figures *figures = top_figures;
   struct json *json = json_begin(out, "top");
   if (json == NULL)
     return -ENOMEM;

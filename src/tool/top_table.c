@@ -1,7 +1,6 @@
 #include "top.h"
 
 #include "text.h"
-#include "values.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -13,43 +12,31 @@
  * Numbers in a few characters
  */
 
-/* Three digits, or all that come before the point. */
-static void put_digits(char text[SHORT_TEXT_SIZE], double value,
-                       const char *suffix) {
+/* Divides by 1000 until at most three digits come before the point, and writes
+ * three digits and the unit that is left. */
+static void put_scaled(char text[SHORT_TEXT_SIZE], double value,
+                       const char *const *units, size_t units_len) {
+  size_t unit = 0;
+  for (; fabs(value) >= 999.5 && unit + 1 < units_len; unit++)
+    value /= 1000;
   double size = fabs(value);
   const char *format = size >= 99.95 ? "%.0f" : size >= 9.995 ? "%.1f" : "%.2f";
   number_text(text, SHORT_TEXT_SIZE, format, value);
-  strncat(text, suffix, SHORT_TEXT_SIZE - strlen(text) - 1);
+  if (!isnan(value))
+    strncat(text, units[unit], SHORT_TEXT_SIZE - strlen(text) - 1);
 }
 
 void short_text(char text[SHORT_TEXT_SIZE], double value) {
-  static const char *const suffixes[] = {"", "k", "M", "G", "T", "P", "E"};
-  enum { COUNT = sizeof(suffixes) / sizeof(suffixes[0]) };
-  int s = 0;
-  if (isnan(value)) {
-    snprintf(text, SHORT_TEXT_SIZE, "-");
-    return;
-  }
-  if (fabs(value) < 10000 && value == floor(value)) {
+  static const char *const units[] = {"", "k", "M", "G", "T", "P", "E"};
+  if (fabs(value) < 10000 && value == floor(value))
     snprintf(text, SHORT_TEXT_SIZE, "%.0f", value + 0.0);
-    return;
-  }
-  for (; fabs(value) >= 999.5 && s + 1 < COUNT; s++)
-    value /= 1000;
-  put_digits(text, value, suffixes[s]);
+  else
+    put_scaled(text, value, units, sizeof(units) / sizeof(units[0]));
 }
 
 void short_time_text(char text[SHORT_TEXT_SIZE], double ns) {
   static const char *const units[] = {"ns", "us", "ms", "s"};
-  enum { COUNT = sizeof(units) / sizeof(units[0]) };
-  int u = 0;
-  if (isnan(ns)) {
-    snprintf(text, SHORT_TEXT_SIZE, "-");
-    return;
-  }
-  for (; ns >= 999.5 && u + 1 < COUNT; u++)
-    ns /= 1000;
-  put_digits(text, ns, units[u]);
+  put_scaled(text, ns, units, sizeof(units) / sizeof(units[0]));
 }
 
 static void put_percent(char text[SHORT_TEXT_SIZE], double share) {
@@ -124,8 +111,7 @@ static void write_cell_text(char *text, size_t size,
                             const struct top_figures *figures,
                             const struct rates *rates, size_t c, double value) {
   const struct rate_column *column = &rates->columns[c];
-  struct field_ref field =
-      field_of(figures->directory, rates->table, column->field);
+  struct field_ref field = column_field(figures, rates, column);
   char number[SHORT_TEXT_SIZE];
   if (is_time(column, field)) {
     if (strcmp(field_unit(field), "cycles") == 0)
@@ -145,8 +131,7 @@ static void write_unit(char *text, size_t size,
                        const struct top_figures *figures,
                        const struct rates *rates, size_t c) {
   const struct rate_column *column = &rates->columns[c];
-  struct field_ref field =
-      field_of(figures->directory, rates->table, column->field);
+  struct field_ref field = column_field(figures, rates, column);
   char unit[64];
   text_clean_string(unit, sizeof(unit), field_unit(field));
   if (column->kind == RATE_PER_SECOND)
@@ -313,8 +298,8 @@ static void write_title(FILE *out, const struct top_figures *figures) {
           figures->interval_s);
 }
 
-static int write_all(FILE *out, const struct top_figures *figures,
-                     struct window window) {
+int top_table_write(FILE *out, const void *top_figures, struct window window) {
+  const struct top_figures *figures = top_figures;
   int left = window.height - 1, status = 0;
   size_t sections = figures->tables_len + (figures->with_workers ? 1 : 0);
   write_title(out, figures);
@@ -336,35 +321,5 @@ static int write_all(FILE *out, const struct top_figures *figures,
     int used = 3 + (int)(rates->rows_len * row_lines(rates, &window));
     left -= used < share ? used : share;
   }
-  return status;
-}
-
-/* Empty cells at the end of a line leave no blanks. */
-static void drop_trailing_blanks(char *text) {
-  char *to = text;
-  for (const char *from = text; *from != '\0'; from++) {
-    if (*from == '\n')
-      while (to > text && to[-1] == ' ')
-        to--;
-    *to++ = *from;
-  }
-  *to = '\0';
-}
-
-int top_table_write(FILE *out, const struct top_figures *figures,
-                    struct window window) {
-  char *whole = NULL;
-  size_t size;
-  FILE *part = open_memstream(&whole, &size);
-  if (part == NULL)
-    return -ENOMEM;
-  int status = write_all(part, figures, window);
-  if (fclose(part) != 0)
-    status = -ENOMEM;
-  if (status == 0) {
-    drop_trailing_blanks(whole);
-    window_cut(out, whole, window);
-  }
-  free(whole);
   return status;
 }

@@ -1,12 +1,13 @@
 #include "window.h"
 
+#include "base/clock.h"
 #include "cycles/core_set.h"
 #include "text.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 bool window_shows_core(const struct window *window, int core) {
@@ -18,7 +19,7 @@ static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }
 
-void window_cut(FILE *out, const char *text, struct window window) {
+static void cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
   while (*text != '\0' && (window.height <= 0 || line < window.height)) {
     size_t length = escape_length(text);
@@ -38,6 +39,38 @@ void window_cut(FILE *out, const char *text, struct window window) {
       fputc(*text, out);
     text++;
   }
+}
+
+/* Empty cells at the end of a line leave no blanks. */
+static void drop_trailing_blanks(char *text) {
+  char *to = text;
+  for (const char *from = text; *from != '\0'; from++) {
+    if (*from == '\n')
+      while (to > text && to[-1] == ' ')
+        to--;
+    *to++ = *from;
+  }
+  *to = '\0';
+}
+
+int window_write(FILE *out, struct window window,
+                 int (*write)(FILE *out, const void *figures,
+                              struct window window),
+                 const void *figures) {
+  char *whole = NULL;
+  size_t size;
+  FILE *part = open_memstream(&whole, &size);
+  if (part == NULL)
+    return -ENOMEM;
+  int status = write(part, figures, window);
+  if (fclose(part) != 0)
+    status = -ENOMEM;
+  if (status == 0) {
+    drop_trailing_blanks(whole);
+    cut(out, whole, window);
+  }
+  free(whole);
+  return status;
 }
 
 /* ---------------------------------------------------------------------------
@@ -82,7 +115,7 @@ void number_text(char *text, size_t size, const char *format, double value) {
 }
 
 void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns) {
-  time_t seconds = (time_t)(realtime_ns / UINT64_C(1000000000));
+  time_t seconds = (time_t)(realtime_ns / NS_PER_S);
   struct tm local;
   if (localtime_r(&seconds, &local) == NULL ||
       strftime(text, TIME_TEXT_SIZE, "%Y-%m-%d %H:%M:%S", &local) == 0)

@@ -22,8 +22,13 @@ struct window {
 
 bool window_shows_core(const struct window *window, int core);
 
-/* Copies the lines that fit, each cut to the width. */
-void window_cut(FILE *out, const char *text, struct window window);
+/* Copies what `write` prints of the figures: the lines that fit, each cut to
+ * the width, without blanks at the end. Returns 0, -ENOMEM, or what `write`
+ * returned. */
+int window_write(FILE *out, struct window window,
+                 int (*write)(FILE *out, const void *figures,
+                              struct window window),
+                 const void *figures);
 
 /* True on a terminal, unless TERM is dumb or NO_COLOR is set (no-color.org). */
 bool colour_wanted(void);

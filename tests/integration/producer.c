@@ -80,6 +80,8 @@ static const struct percore_field session_fields[] = {
 
 #define GLOBALS                                                                \
   { .name = "globals", FIELDS(global_fields) }
+#define PORT(fields_of, most)                                                  \
+  { .name = "port", FIELDS(fields_of), .max_rows = most, .row_name_size = 24 }
 #define SESSION(most)                                                          \
   {                                                                            \
     .name = "session", .storage = PERCORE_OWNED, FIELDS(session_fields),       \
@@ -88,32 +90,32 @@ static const struct percore_field session_fields[] = {
 
 static const struct percore_table schema_1[] = {
     GLOBALS,
-    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    PORT(port_fields, 4),
     SESSION(1000),
 };
 
 static const struct percore_table schema_2[] = {
     GLOBALS,
-    {.name = "port", FIELDS(port_fields_2), .max_rows = 4, .row_name_size = 24},
+    PORT(port_fields_2, 4),
     SESSION(1000),
 };
 
 static const struct percore_table schema_many[] = {
     GLOBALS,
-    {.name = "port", FIELDS(port_fields), .max_rows = 100, .row_name_size = 24},
+    PORT(port_fields, 100),
     SESSION(30000),
 };
 
 static const struct percore_table schema_million[] = {
     GLOBALS,
-    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    PORT(port_fields, 4),
     SESSION(1000000),
 };
 
 /* As many rows as a region may have; memory is allocated as rows are added. */
 static const struct percore_table schema_keys[] = {
     GLOBALS,
-    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    PORT(port_fields, 4),
     {.name = "session",
      .storage = PERCORE_OWNED,
      FIELDS(session_fields),
@@ -124,7 +126,7 @@ static const struct percore_table schema_keys[] = {
 /* As many rows as fit into the 4 GiB that readers allow by default. */
 static const struct percore_table schema_huge[] = {
     GLOBALS,
-    {.name = "port", FIELDS(port_fields), .max_rows = 4, .row_name_size = 24},
+    PORT(port_fields, 4),
     {.name = "session",
      .storage = PERCORE_OWNED,
      .fields = session_fields,

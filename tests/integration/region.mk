@@ -19,7 +19,6 @@ tests_integration_useful_SOURCES = tests/integration/useful.c
 tests_integration_useful_LDADD = libregion.la
 tests/integration/test_useful.log: \
 	$(filter tests/integration/test_region_processes.log,$(TEST_LOGS))
-tests_integration_test_region_processes_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 tests_integration_test_region_processes_LDADD = \
 	libregionunit.la libregion.la $(CMOCKA_LIBS)
 endif

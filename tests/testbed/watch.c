@@ -123,7 +123,7 @@ static struct window between(const struct edge *from, const struct edge *to) {
       .late = (to->late_ns - from->late_ns) / length_ns + edges,
       .busy_columns = (b->stat_busy - a->stat_busy) / wall,
       .idle_columns = (b->stat_idle - a->stat_idle) / wall,
-      .sum_columns = (b->stat_sum - a->stat_sum) / wall,
+      .sum_columns = (core_stat_sum(b) - core_stat_sum(a)) / wall,
   };
 }
 

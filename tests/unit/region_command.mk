@@ -8,16 +8,11 @@ region_command_tests = \
 	tests/unit/test_workers
 check_PROGRAMS += $(region_command_tests)
 TESTS += $(region_command_tests)
-region_command_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAJL_CFLAGS)
 region_command_libs = libcommand.la libregionunit.la $(CMOCKA_LIBS) \
 	$(YAJL_LIBS) -lm
-tests_unit_test_rates_CFLAGS = $(region_command_cflags)
 tests_unit_test_rates_LDADD = $(region_command_libs)
-tests_unit_test_top_table_CFLAGS = $(region_command_cflags)
 tests_unit_test_top_table_LDADD = $(region_command_libs)
-tests_unit_test_values_CFLAGS = $(region_command_cflags)
 tests_unit_test_values_LDADD = $(region_command_libs)
-tests_unit_test_workers_CFLAGS = $(region_command_cflags)
 tests_unit_test_workers_LDADD = $(region_command_libs)
 endif
 endif

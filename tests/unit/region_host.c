@@ -1,8 +1,8 @@
 #include "region_host.h"
 
 #include <stdlib.h>
-#include <time.h>
 
+#include "base/clock.h"
 #include "region/writer.h"
 
 struct region_snapshot *snapshot;
@@ -48,11 +48,7 @@ static struct region_outlet outlet(void *argument) {
       .room = host_room > 0 ? host_room : options.values_max};
 }
 
-uint64_t boottime_ns(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_BOOTTIME, &time);
-  return (uint64_t)time.tv_sec * SECOND + (uint64_t)time.tv_nsec;
-}
+uint64_t boottime_ns(void) { return clock_now_ns(CLOCK_BOOTTIME); }
 
 void start_watch(const char *lines) {
   oconfig_item_t *block = fake_config(lines);
@@ -78,6 +74,11 @@ void start_watch(const char *lines) {
 void play_round(uint64_t after_ns) {
   now.boottime_ns = boottime_ns();
   play_round_begun_before(after_ns);
+}
+
+void begin_watch(const char *lines) {
+  start_watch(lines);
+  play_round(SECOND);
 }
 
 void play_round_begun_before(uint64_t after_ns) {

@@ -35,6 +35,9 @@ uint64_t boottime_ns(void);
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
+/* Starts the watch and plays a round of a second. */
+void begin_watch(const char *lines);
+
 /* A round that begins at the same time as the previous round. */
 void play_round_begun_before(uint64_t after_ns);
 

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "cycles/core_set.h"
-#include "tool/names.h"
+#include "region/layout.h"
 #include "tool/tool.h"
 
 #include <getopt.h>
@@ -99,23 +99,27 @@ static void no_command_has_two_options_of_one_name_or_letter(void **state) {
     }
 }
 
+static bool split(struct region_label *label, const char *text) {
+  return region_label_split(label, text, strlen(text));
+}
+
 static void labels_are_split_as_written_and_only_if_valid(void **state) {
   (void)state;
-  struct label label;
-  assert_true(label_split(&label, "gtpu"));
+  struct region_label label;
+  assert_true(split(&label, "gtpu"));
   assert_string_equal(label.region, "gtpu");
-  assert_null(label.instance);
-  assert_true(label_split(&label, "gtpu@east"));
+  assert_null(region_label_instance(&label));
+  assert_true(split(&label, "gtpu@east"));
   assert_string_equal(label.region, "gtpu");
-  assert_string_equal(label.instance, "east");
+  assert_string_equal(region_label_instance(&label), "east");
   static const char *const wrong[] = {"",     "@east", "gtpu@",
                                       "GTPU", "a/b",   "gtpu@e@w"};
   for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
-    assert_false(label_split(&label, wrong[i]));
-  char longest[LABEL_SIZE + 1];
+    assert_false(split(&label, wrong[i]));
+  char longest[sizeof(label.region) + 1];
   memset(longest, 'a', sizeof(longest));
-  longest[LABEL_SIZE] = '\0';
-  assert_false(label_split(&label, longest));
+  longest[sizeof(label.region)] = '\0';
+  assert_false(split(&label, longest));
 }
 
 int main(void) {

@@ -41,7 +41,8 @@ static char *table_of(const struct comparison *comparison,
   char *out = NULL;
   size_t size;
   FILE *file = open_memstream(&out, &size);
-  assert_int_equal(comparison_table_write(file, comparison, window), 0);
+  assert_int_equal(
+      window_write(file, window, comparison_table_write, comparison), 0);
   fclose(file);
   return out;
 }

@@ -264,21 +264,34 @@ static void play_halts(struct play *play, int core, const char *poll,
   }
 }
 
+/* Opens the clock. Core 0 has the word, and has polled and halted ten times. */
+static void open_and_read(struct play *play, int64_t word) {
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = word;
+  play_halts(play, 0, "10", "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+}
+
+/* Reads core 0 again six seconds later, when the idle driver has these counts.
+ */
+static int read_later(struct play *play, const char *polls, const char *halts) {
+  struct idle_clock_reading reading;
+  play_halts(play, 0, polls, halts);
+  play->now_ns += 6 * SECOND;
+  int status = idle_clock_read(play->clock);
+  return status != 0 ? status : idle_clock_core(play->clock, 0, &reading);
+}
+
 static void
 a_core_that_halts_while_its_word_stands_still_ends_the_clock(void **state) {
   struct play *play = *state;
   struct idle_clock_reading reading;
   const int64_t words[] = {5 * SECOND, -990 * SECOND};
   for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-    open_clock(play, true);
-    play->words[0] = words[i];
-    play_halts(play, 0, "10", "10");
-    assert_int_equal(read_core(play, 0, &reading), 0);
-    play->now_ns += 6 * SECOND;
-    assert_int_equal(read_core(play, 0, &reading), 0);
-    play_halts(play, 0, "10", "12");
-    play->now_ns += 6 * SECOND;
-    assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
+    open_and_read(play, words[i]);
+    assert_int_equal(read_later(play, "10", "10"), 0);
+    assert_int_equal(read_later(play, "10", "12"), -ENOLINK);
     assert_int_equal(idle_clock_core(play->clock, 0, &reading), -ENODATA);
     idle_clock_close(play->clock);
     play->clock = NULL;
@@ -288,39 +301,25 @@ a_core_that_halts_while_its_word_stands_still_ends_the_clock(void **state) {
 static void
 a_core_that_works_or_polls_or_halts_for_long_keeps_its_value(void **state) {
   struct play *play = *state;
-  struct idle_clock_reading reading;
-  open_clock(play, true);
-  play->words[0] = 5 * SECOND;
-  play_halts(play, 0, "10", "10");
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_halts(play, 0, "900", "11"); /* the halt of before has been counted */
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
+  open_and_read(play, 5 * SECOND);
+  assert_int_equal(read_later(play, "10", "10"), 0);
+  /* The halt of before has been counted. */
+  assert_int_equal(read_later(play, "900", "11"), 0);
   /* It halted once more, and its word moved. */
-  play_halts(play, 0, "900", "12");
   play->words[0] += SECOND;
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_halts(play, 0, "900", "19");
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_later(play, "900", "12"), 0);
+  assert_int_equal(read_later(play, "900", "19"), 0);
 }
 
 static void
 a_word_that_moves_before_it_is_read_again_keeps_its_value(void **state) {
   struct play *play = *state;
   struct idle_clock_reading reading;
-  open_clock(play, true);
-  play->words[0] = 5 * SECOND;
-  play_halts(play, 0, "10", "10");
+  open_and_read(play, 5 * SECOND);
   assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_halts(play, 0, "10", "19");
-  play->now_ns += 6 * SECOND;
   play->moves_at_read = play->reads + 2;
-  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_later(play, "10", "19"), 0);
+  assert_int_equal(idle_clock_core(play->clock, 0, &reading), 0);
   assert_int_equal(reading.halted_ns, 6 * SECOND);
 }
 
@@ -328,14 +327,9 @@ static void
 an_idle_driver_that_counts_from_0_again_does_not_end_the_clock(void **state) {
   struct play *play = *state;
   struct idle_clock_reading reading;
-  open_clock(play, true);
-  play->words[0] = 5 * SECOND;
-  play_halts(play, 0, "10", "10");
+  open_and_read(play, 5 * SECOND);
   assert_int_equal(read_core(play, 0, &reading), 0);
-  assert_int_equal(read_core(play, 0, &reading), 0);
-  play_halts(play, 0, "0", "0");
-  play->now_ns += 6 * SECOND;
-  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_later(play, "0", "0"), 0);
   play_halts(play, 0, "0", "2");
   play->now_ns += 6 * SECOND;
   assert_int_equal(idle_clock_read(play->clock), -ENOLINK);

@@ -27,6 +27,7 @@ static struct btf_types types;
 static struct map_info info;
 static struct map_fields fields;
 static char why[MAP_WHY_SIZE];
+static uint32_t u8, u16, u32, u64; /* types of every file */
 
 static uint32_t text(const char *string) {
   if (string[0] == '\0')
@@ -113,10 +114,20 @@ static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
   return status;
 }
 
+/* Reads the fields of a map whose keys are integers. */
+static int read_fields(uint32_t value, uint32_t size) {
+  assert_int_equal(open_types(u32, 4, value, size), 0);
+  return map_fields_read(&fields, &types, &info, why);
+}
+
 static int begin(void **state) {
   (void)state;
   memset(&file, 0, sizeof(file));
   file.strings_len = 1;
+  u8 = integer("u8", 1, 0);
+  u16 = integer("u16", 2, 0);
+  u32 = integer("u32", 4, 0);
+  u64 = integer("u64", 8, 0);
   return 0;
 }
 
@@ -142,8 +153,7 @@ static void assert_field(size_t at, const char *name, uint32_t offset,
 
 static void members_are_fields_and_tags_say_what_types_cannot(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
-           s64 = integer("s64", 8, BTF_INT_SIGNED);
+  uint32_t s64 = integer("s64", 8, BTF_INT_SIGNED);
   uint32_t drops = array(u64, u32, 2);
   uint32_t inner = type(BTF_KIND_STRUCT, "inner", 1, 8);
   member("Bytes", u64, 0);
@@ -158,8 +168,7 @@ static void members_are_fields_and_tags_say_what_types_cannot(void **state) {
   tag("percore:gauge", value, 1);
   tag("percore:help=packets in the queue", value, 1);
   tag("percore:counter", value, 6);
-  assert_int_equal(open_types(u32, 4, value, 64), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(value, 64), 0);
   assert_string_equal(why, "");
   assert_int_equal(fields.len, 6);
   assert_field(0, "rx_bytes", 0, 8, false);
@@ -176,48 +185,40 @@ static void help_is_text_that_a_region_may_have(void **state) {
   char help[160] = "percore:help=a\tb";
   while (strlen(help) < 158)
     strcat(help, "\xc3\xa9");
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8);
   member("packets", u64, 0);
   tag(help, value, 0);
-  assert_int_equal(open_types(u32, 4, value, 8), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(value, 8), 0);
   assert_memory_equal(fields.list[0].help, "a_b\xc3\xa9", 5);
   assert_true(region_text_is_valid(fields.list[0].help));
 }
 
 static void a_plain_integer_is_the_field_value(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
-  assert_int_equal(open_types(u32, 4, u64, 8), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(u64, 8), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "value", 0, 8, false);
 }
 
 static void of_a_union_the_first_member_is_taken(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t both = type(BTF_KIND_UNION, "", 2, 8);
   member("packets", u64, 0);
   member("rx_packets", u64, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 1, 8);
   member("", both, 0);
-  assert_int_equal(open_types(u32, 4, value, 8), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(value, 8), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "packets", 0, 8, false);
 }
 
 static void fields_of_one_name_are_left_out_and_said(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
   member("Drops", u64, 0);
   member("drops", u64, 8);
   member("packets", u64, 16);
-  assert_int_equal(open_types(u32, 4, value, 24), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(value, 24), 0);
   assert_int_equal(fields.len, 1);
   assert_field(0, "packets", 16, 8, false);
   assert_non_null(strstr(why, "drops"));
@@ -225,41 +226,34 @@ static void fields_of_one_name_are_left_out_and_said(void **state) {
 
 static void members_beyond_the_value_are_no_fields(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 16);
   member("packets", u64, 0);
   member("across", u64, 12);
   member("beyond", u64, 1 << 20);
-  assert_int_equal(open_types(u32, 4, value, 16), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(value, 16), 0);
   assert_int_equal(fields.len, 1);
 }
 
 static void types_that_contain_themselves_come_to_an_end(void **state) {
   (void)state;
-  uint32_t u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 16);
   member("again", value, 0);
   member("and_again", value, 0);
-  assert_int_equal(open_types(u32, 4, value, 16), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), -ENOENT);
+  assert_int_equal(read_fields(value, 16), -ENOENT);
 }
 
 static void arrays_of_arrays_come_to_an_end(void **state) {
   (void)state;
-  uint32_t u32 = integer("u32", 4, 0), u16 = integer("u16", 2, 0);
   uint32_t many = array(array(array(u16, u32, 256), u32, 256), u32, 256);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 64);
   member("many", many, 0);
   member("packets", u32, 0);
-  assert_int_equal(open_types(u32, 4, value, 64), 0);
-  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(read_fields(value, 64), 0);
   assert_int_equal(fields.len, 33); /* 32 elements fit into 64 bytes */
 }
 
 static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   assert_int_equal(open_types(u32, 4, u64, 16), -ENOENT);
   assert_non_null(strstr(why, "no map test"));
 }
@@ -276,8 +270,6 @@ static void assert_name(const void *key, const char *wanted) {
 
 static void a_flow_is_called_by_its_addresses_and_ports(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
-           u16 = integer("u16", 2, 0), u8 = integer("u8", 1, 0);
   uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32),
            be16 = type(BTF_KIND_TYPEDEF, "__be16", 0, u16);
   uint32_t padding = array(u8, u32, 3);
@@ -295,8 +287,7 @@ static void a_flow_is_called_by_its_addresses_and_ports(void **state) {
 
 static void bytes_are_a_mac_an_ipv6_address_or_text(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
-           u8 = integer("u8", 1, 0), c = integer("char", 1, BTF_INT_SIGNED);
+  uint32_t c = integer("char", 1, BTF_INT_SIGNED);
   uint32_t mac = array(u8, u32, 6), ipv6 = array(u8, u32, 16),
            name = array(c, u32, 8);
   uint32_t key = type(BTF_KIND_STRUCT, "key", 3, 30);
@@ -315,7 +306,7 @@ static void bytes_are_a_mac_an_ipv6_address_or_text(void **state) {
 
 static void integers_have_their_sign_and_enumerators_their_names(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), s16 = integer("s16", 2, BTF_INT_SIGNED);
+  uint32_t s16 = integer("s16", 2, BTF_INT_SIGNED);
   uint32_t verdict = type(BTF_KIND_ENUM, "verdict", 2, 4);
   word(text("PASS"));
   word(2);
@@ -345,8 +336,7 @@ static void without_types_keys_are_numbers_or_bytes(void **state) {
 
 static void an_empty_text_is_a_name_and_a_long_one_does_not_fit(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
-           c = integer("char", 1, BTF_INT_CHAR);
+  uint32_t c = integer("char", 1, BTF_INT_CHAR);
   uint32_t key = array(c, u32, 256);
   assert_int_equal(open_types(key, 256, u64, 8), 0);
   char bytes[256] = "", name[MAP_ROW_NAME_SIZE];
@@ -360,7 +350,6 @@ static void an_empty_text_is_a_name_and_a_long_one_does_not_fit(void **state) {
 static void
 a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
   (void)state;
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t key = type(BTF_KIND_STRUCT, "key", 2, 8);
   member("inside", u32, 0);
   member("beyond", u32, 4);
@@ -383,8 +372,6 @@ static uint32_t random_word(uint32_t *state) {
 
 /* Types of every kind that is read, some words of which are then replaced. */
 static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
-  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0),
-           u8 = integer("u8", 1, 0);
   uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
   uint32_t mac = array(u8, u32, 6), many = array(u64, u32, 4);
   *key = type(BTF_KIND_STRUCT, "key", 3, 16);

@@ -5,9 +5,11 @@
 #include "region/writer.h"
 
 #define ROWS 60000
-#define TOP                                                                    \
-  "<Region \"unit\">\n<Table \"flow\">\nTop 2 \"packets\"\n</Table>\n"         \
-  "</Region>\n"
+/* A configuration of the region, and of its table. */
+#define REGION(lines) "<Region \"unit\">\n" lines "</Region>\n"
+#define TABLE(lines) "<Table \"flow\">\n" lines "</Table>\n"
+#define TOP_1 REGION(TABLE("Top 1 \"packets\"\n"))
+#define TOP REGION(TABLE("Top 2 \"packets\"\n"))
 #define SUM "percore_host_unit_flow_packets"
 
 static const struct percore_field flow_fields[] = {
@@ -15,37 +17,19 @@ static const struct percore_field flow_fields[] = {
     {.name = "bytes", .unit = "bytes"},
     {.name = "open", .unit = "1", .kind = PERCORE_GAUGE},
 };
+#define FLOW_TABLE(how, rows)                                                  \
+  {                                                                            \
+    .name = "flow", .storage = how, .fields = flow_fields,                     \
+    .field_count = COUNT_OF(flow_fields), .max_rows = rows,                    \
+    .row_name_size = 24,                                                       \
+  }
 static const struct percore_table flow_tables[] = {
-    {.name = "flow",
-     .storage = PERCORE_OWNED,
-     .fields = flow_fields,
-     .field_count = COUNT_OF(flow_fields),
-     .max_rows = ROWS,
-     .row_name_size = 24},
-};
-static const struct percore_table few_tables[] = {
-    {.name = "flow",
-     .storage = PERCORE_OWNED,
-     .fields = flow_fields,
-     .field_count = COUNT_OF(flow_fields),
-     .max_rows = 3,
-     .row_name_size = 24},
-};
+    FLOW_TABLE(PERCORE_OWNED, ROWS)};
+static const struct percore_table few_tables[] = {FLOW_TABLE(PERCORE_OWNED, 3)};
 static const struct percore_table core_tables[] = {
-    {.name = "flow",
-     .fields = flow_fields,
-     .field_count = COUNT_OF(flow_fields),
-     .max_rows = 100,
-     .row_name_size = 24},
-};
-
+    FLOW_TABLE(PERCORE_PER_CORE, 100)};
 static const struct percore_table many_core_tables[] = {
-    {.name = "flow",
-     .fields = flow_fields,
-     .field_count = COUNT_OF(flow_fields),
-     .max_rows = ROWS,
-     .row_name_size = 24},
-};
+    FLOW_TABLE(PERCORE_PER_CORE, ROWS)};
 
 static struct percore_region *create_flows(unsigned place,
                                            const char *instance) {
@@ -96,6 +80,12 @@ static void start_long_after(const char *lines) {
   start_watch(lines);
 }
 
+/* The same, and plays the first round. */
+static void begin_long_after(const char *lines) {
+  start_long_after(lines);
+  play_round(SECOND);
+}
+
 /* ---------------------------------------------------------------------------
  * Top
  */
@@ -105,8 +95,7 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 5; i++)
     row_of(region, 0, (const char *[]){"a", "b", "c", "d", "e"}[i]);
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   count(region, "a", 50);
   count(region, "b", 40);
   count(region, "c", 1);
@@ -141,8 +130,7 @@ static void rows_that_count_alike_do_not_take_turns(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   for (size_t n = 0; n < COUNT_OF(names); n++)
     row_of(region, 0, names[n]);
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   assert_non_null(find(SUM, "all", "a"));
   assert_non_null(find(SUM, "all", "b"));
   for (unsigned round = 0; round < 40; round++) {
@@ -161,8 +149,7 @@ static void weights_that_overflow_rank_first(void **state) {
   open_more(one, "small", 5);
   open_more(one, "great", INT64_MAX);
   open_more(two, "great", INT64_MAX);
-  start_watch("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"open\"\n"
-              "</Table>\n</Region>\n");
+  start_watch(REGION(TABLE("Top 1 \"open\"\n")));
   for (int round = 0; round < 3; round++) {
     play_round(SECOND);
     assert_non_null(find(SUM, "all", "great"));
@@ -175,9 +162,7 @@ static void a_row_that_leads_once_does_not_replace_another(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   static const char *const leaders[] = {"b", "c", "d"};
   row_of(region, 0, "a");
-  start_long_after("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"packets\"\n"
-                   "</Table>\n</Region>\n");
-  play_round(SECOND);
+  begin_long_after(TOP_1);
   for (int round = 0; round < 6; round++) {
     count(region, "a", 1);
     count(region, leaders[round % 3], 1000);
@@ -211,8 +196,7 @@ static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 3; i++)
     count(region, (const char *[]){"a", "b", "c"}[i], 500);
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   for (int round = 1; round <= 3; round++) {
     count(region, "a", 100);
     count(region, "b", 100);
@@ -232,12 +216,9 @@ static struct percore_region *begin_full_table(const char *row_options) {
   row_of(region, 0, "c");
   count(region, "a", 1);
   count(region, "b", 1);
-  snprintf(lines, sizeof(lines),
-           "<Region \"unit\">\n<Table \"flow\">\n%sTop 1 \"packets\"\n"
-           "</Table>\n</Region>\n",
+  snprintf(lines, sizeof(lines), REGION(TABLE("%sTop 1 \"packets\"\n")),
            row_options);
-  start_long_after(lines);
-  play_round(SECOND);
+  begin_long_after(lines);
   assert_count(SUM, "all", "c", 0);
   return region;
 }
@@ -386,8 +367,7 @@ static void other_continues_with_the_next_producer(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   row_of(region, 0, "a");
   row_of(region, 0, "b");
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   count(region, "a", 100);
   count(region, "b", 100);
   count(region, "c", 10);
@@ -454,8 +434,7 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   for (int i = 0; i < 4; i++)
     open_more(region, (const char *[]){"d", "c", "b", "a"}[i], 8 >> i);
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   play_round(SECOND);
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
   assert_true(gauge("percore_host_unit_flow_open", "all", "d") == 8);
@@ -526,9 +505,7 @@ static void each_count_of_a_core_is_in_a_row_or_in_other(void **state) {
   int64_t last[COUNT_OF(names)] = {0}, all = 0;
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 1, 1000);
-  start_long_after("<Region \"unit\">\nReportPerCore true\n<Table \"flow\">\n"
-                   "Top 1 \"packets\"\n</Table>\n</Region>\n");
-  play_round(SECOND);
+  begin_long_after(REGION("ReportPerCore true\n" TABLE("Top 1 \"packets\"\n")));
   for (int round = 0; round < 24; round++) {
     const char *first = names[round / 6 % 2];
     count_on(region, first, 1, 50);
@@ -551,8 +528,7 @@ static void a_cell_that_decreases_takes_nothing_from_other(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 1, 1000);
-  start_watch("<Region \"unit\">\nReportPerCore true\n<Table \"flow\">\n"
-              "Top 1 \"packets\"\n</Table>\n</Region>\n");
+  start_watch(REGION("ReportPerCore true\n" TABLE("Top 1 \"packets\"\n")));
   int64_t other = 0;
   for (int round = 0; round < 8; round++) {
     count_on(region, "a", 1, 50);
@@ -591,8 +567,7 @@ static void rows_beyond_the_memory_are_counted_in_other(void **state) {
   name_rows(region, ROWS);
   count(region, "f59999", 7777); /* long ago */
   host_memory_max = 1 << 20;     /* a region gets 1 MiB, its rows 896 KiB */
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   assert_count(SUM, "all", "other", 0);
   assert_true(own("regions_memory") <= 1 << 20);
   assert_non_null(fake_logged(LOG_WARNING, "counted only in `other`"));
@@ -619,8 +594,7 @@ static void enough_memory_ranks_every_row(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_memory_max = 5 << 20; /* as the warning said */
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   for (int round = 1; round <= 3; round++) {
     count(region, "f59999", 1000);
     play_round(SECOND);
@@ -634,8 +608,7 @@ static void without_top_no_more_rows_are_kept_than_max_values(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   play_round(SECOND);
   /* MaxValues is 10000 here, and each row has 3 values. */
   size_t shown = snapshot->values[REGION_RANK_HOST].len;
@@ -654,8 +627,7 @@ static void rows_beyond_max_values_are_counted_in_other(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   for (int round = 1; round <= 3; round++) {
     count(region, "f3", 1);
     count(region, "f59999", 10);
@@ -685,8 +657,7 @@ static void a_further_region_takes_room_but_no_counts(void **state) {
   static int64_t flow[3001], zone[3001];
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, 3000);
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   assert_true(find(SUM, "all", "f2999") != NULL);
   struct percore_options options = {
       .size = sizeof(options), .serving = PERCORE_SERVE_POLLED, .cores = 4};
@@ -728,8 +699,7 @@ static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
     count(region, name, 10);
   }
   host_values_max = 100;
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_int_equal(sum_of_rows(SUM), 200);
   struct percore_options small = {
       .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
@@ -752,8 +722,7 @@ static void removed_rows_keep_their_places_for_their_last_values(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, 20);
   host_values_max = 100;
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   play_round(SECOND);
   remove_rows(region, 0, 20);
   for (int i = 20; i < 60; i++) {
@@ -779,9 +748,7 @@ static void rows_wanted_beyond_max_values_are_counted_in_other(void **state) {
   }
   count(region, "x", 1000);
   host_values_max = 40;
-  start_watch("<Region \"unit\">\n<Table \"flow\">\nRow \"/^f/\"\n"
-              "</Table>\n</Region>\n");
-  play_round(SECOND);
+  begin_watch(REGION(TABLE("Row \"/^f/\"\n")));
   assert_int_equal(sum_of_rows(SUM), 200);
   play_round(SECOND); /* including the share that other tables leave */
   int64_t other = find(SUM, "all", "other")->derive;
@@ -828,8 +795,7 @@ static void instances_share_a_row_even_if_there_is_no_room(void **state) {
   struct percore_region *west = create_flows(1, "west");
   name_rows(east, 4000);
   row_of(west, 0, "f3");
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   play_round(SECOND);
   count(east, "f3", 1);
   count(west, "f3", 10);
@@ -875,8 +841,7 @@ static void rows_that_were_left_out_begin_when_there_is_room(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f40000", 777); /* long ago */
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   assert_none(SUM, "all", "f40000");
   remove_rows(region, 0, 40000);
   remove_rows(region, 40001, ROWS);
@@ -895,8 +860,7 @@ static void cores_that_were_left_out_begin_when_there_is_room(void **state) {
   struct percore_region *region = create(0, NULL, many_core_tables, 1);
   name_rows(region, 50000);
   count_on(region, "f40000", 1, 777); /* long ago */
-  start_long_after("<Region \"unit\">\nReportPerCore true\n</Region>\n");
-  play_round(SECOND);
+  begin_long_after("<Region \"unit\">\nReportPerCore true\n</Region>\n");
   remove_rows(region, 0, 40000);
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
@@ -933,8 +897,7 @@ static void counts_of_rows_that_clash_are_in_other(void **state) {
   count(region, "a b", 100);
   open_more(region, "a b", 3);
   count(region, "a;b", 50); /* read in a later round */
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_none(SUM, "all", "a_b");
   assert_count(SUM, "all", "other", 150);
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 3);
@@ -950,9 +913,8 @@ static void rows_that_are_not_wanted_need_no_name(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f7", 7);
-  start_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"f7\"\nTop 1 "
+  begin_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"f7\"\nTop 1 "
                    "\"packets\"\n</Table>\n</Region>\n");
-  play_round(SECOND);
   count(region, "f7", 1);
   count(region, "f8", 100);
   play_round(SECOND);
@@ -966,8 +928,7 @@ static void a_region_is_read_however_much_memory_another_takes(void **state) {
   struct percore_region *region = create_flows(0, "large");
   name_rows(region, ROWS);
   host_memory_max = 1 << 20;
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   struct percore_options small = {
       .size = sizeof(small), .serving = PERCORE_SERVE_POLLED, .cores = 4};
   assert_int_equal(percore_create(&served[1], "zone", few_tables, 1, &small),
@@ -1148,8 +1109,7 @@ static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
   name_rows(region, ROWS);
   host_now_ns = hours_may_pass;
   takes_hours = false;
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   play_round(SECOND);
   int64_t counted = 0, at_begin = 0;
   bool is_amid = false;
@@ -1171,8 +1131,7 @@ static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
 static void
 a_table_that_takes_long_counts_from_its_producers_start(void **state) {
   (void)state;
-  start_watch(TOP);
-  play_round(SECOND);
+  begin_watch(TOP);
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   count(region, "f3", 10);
@@ -1266,8 +1225,7 @@ static void names_are_not_forgotten_while_their_table_is_read(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_now_ns = hours_pass;
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   play_round(SECOND);
   for (int pass = 1; pass <= 3; pass++) {
     count(region, "f0", 20);
@@ -1289,8 +1247,7 @@ static void a_removed_row_is_shown_once_more(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   count(region, "a", 2);
   remove_row(region, "a");
   play_round(SECOND);
@@ -1319,8 +1276,7 @@ a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   dispatched_but(0);
   count(region, "a", 2);
   remove_row(region, "a");
@@ -1340,9 +1296,7 @@ static void a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched(
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
   count(region, "b", 1);
-  start_long_after("<Region \"unit\">\n<Table \"flow\">\nTop 1 \"packets\"\n"
-                   "</Table>\n</Region>\n");
-  play_round(SECOND);
+  begin_long_after(TOP_1);
   dispatched_but(0);
   count(region, "a", 2);
   play_round(SECOND); /* dropped */
@@ -1365,8 +1319,7 @@ the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);
-  start_watch("<Region \"unit\">\nReportPerCore true\n</Region>\n");
-  play_round(SECOND);
+  begin_watch("<Region \"unit\">\nReportPerCore true\n</Region>\n");
   dispatched_but(0);
   count_on(region, "a", 2, 2);
   end_producer(0);
@@ -1385,8 +1338,7 @@ another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched(
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
   count(region, "a", 5);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   dispatched_but(0);
   percore_owned_table_t flow;
   assert_int_equal(percore_owned_table(region, 0, &flow), 0);
@@ -1417,8 +1369,7 @@ static void the_first_dispatched_point_has_a_0_before_it(void **state) {
   struct percore_region *region = create_flows(0, NULL);
   name_rows(region, ROWS);
   host_now_ns = hours_pass;
-  start_long_after(TOP);
-  play_round(SECOND);
+  begin_long_after(TOP);
   dispatched_but(0);
   play_round(SECOND);
   uint64_t zero_ns = find(SUM, "all", "other")->first.zero_ns;
@@ -1436,8 +1387,7 @@ static void the_first_dispatched_point_has_a_0_before_it(void **state) {
 static void a_counter_cut_by_max_values_has_a_0_when_it_begins(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
-  start_watch(PER_CORE);
-  play_round(SECOND);
+  begin_watch(PER_CORE);
   play_round(SECOND);
   uint64_t before = snapshot->time_ns;
   for (int core = 0; core < 4; core++)
@@ -1471,8 +1421,7 @@ static void a_field_added_by_a_new_schema_has_a_0_before_it(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, fewer_tables, 1);
   count_on(region, "a", 2, 5);
-  start_watch(PER_CORE);
-  play_round(SECOND);
+  begin_watch(PER_CORE);
   end_producer(0);
   play_round(SECOND);
   uint64_t before = snapshot->time_ns;
@@ -1492,8 +1441,7 @@ static void a_new_schema_does_not_report_cores_again(void **state) {
   struct percore_region *region = create(0, NULL, core_tables, 1);
   name_rows(region, 17);
   count_on(region, "f0", 2, 5);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_none(CORE_SUM, "2", "f0");
   end_producer(0);
   play_round(SECOND);
@@ -1509,8 +1457,7 @@ a_producer_that_ends_while_its_table_waits_is_read_to_its_end(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
   count_on(region, "a", 2, 5);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   dispatched_but(1);
   end_producer(0);
   play_round(SECOND);
@@ -1531,9 +1478,8 @@ static void tracked_objects_leave_memory_for_names(void **state) {
   name_rows(region, ROWS);
   host_memory_max = 4 << 20;
   host_memory_may_be_short = true;
-  start_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"/./\"\n"
+  begin_long_after("<Region \"unit\">\n<Table \"flow\">\nRow \"/./\"\n"
                    "Top 100 \"packets\"\n</Table>\n</Region>\n");
-  play_round(SECOND);
   play_round(SECOND);
   assert_non_null(find(SUM, "all", "f0"));
 }
@@ -1551,8 +1497,7 @@ static void an_impossible_clock_rate_makes_no_count_wrap(void **state) {
   struct percore_region *region = create(0, NULL, tables, 1);
   region->header->tsc_hz = 1;
   count(region, "a", UINT64_C(20000000000)); /* 634 years */
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_none("percore_host_unit_flow_spent", "all", "a");
 }
 
@@ -1565,8 +1510,7 @@ static void matching_names_counts_towards_the_size_of_a_piece(void **state) {
     strcat(lines, "Row \"/^no(ne)*such$/\"\n");
   strcat(lines, "</Table>\n</Region>\n");
   host_now_ns = hours_pass;
-  start_watch(lines);
-  play_round(SECOND);
+  begin_watch(lines);
   assert_true(snapshot->partial);
 }
 
@@ -1577,8 +1521,7 @@ static void refused_rows_and_slots_are_reported(void **state) {
   percore_slot_t slot;
   name_rows(region, 3);
   assert_int_equal(percore_row_add(region, 0, "before", &row), -1);
-  start_long_after("");
-  play_round(SECOND);
+  begin_long_after("");
   assert_int_equal(own("row_adds_refused"), 0); /* these counts are too old */
   assert_int_equal(percore_row_add(region, 0, "one", &row), -1);
   assert_int_equal(percore_row_add(region, 0, "two", &row), -1);
@@ -1603,8 +1546,7 @@ static void torn_rows_and_counters_that_decrease_are_reported(void **state) {
   assert_int_equal(percore_core_table(region, 0, &flow), 0);
   assert_int_equal(percore_attach(region, "unit", 0, &slot), 0);
   percore_add(percore_core_row(slot, flow, row), 0, 10);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   percore_begin(slot);
   play_round(SECOND);
   percore_end(slot);

@@ -35,8 +35,7 @@ static void a_region_is_read_in_the_round_that_finds_it(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 7);
   add(region, "eth0", 2, PACKETS, 5);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_int_equal(snapshot->regions, 1);
   assert_count(HOST "port_packets", "all", "eth0", 12);
   assert_count("percore_unit_port_packets", "1", "eth0", 7);
@@ -46,8 +45,7 @@ static void a_region_is_read_in_the_round_that_finds_it(void **state) {
 
 static void without_a_region_there_is_no_value(void **state) {
   (void)state;
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   for (int rank = 0; rank < REGION_RANKS; rank++)
     assert_int_equal(snapshot->values[rank].len, 0);
 }
@@ -58,8 +56,7 @@ static void an_instance_that_ends_leaves_its_counts_in_the_sum(void **state) {
   struct percore_region *west = create_usual(1, "west");
   add(east, "eth0", 0, PACKETS, 100);
   add(west, "eth0", 0, PACKETS, 10);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_count(HOST "port_packets", "all", "eth0", 110);
   add(west, "eth0", 0, PACKETS, 3);
   end_producer(1);
@@ -78,8 +75,7 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
   served[1] = NULL; /* does not answer yet */
   add(west, "eth0", 0, PACKETS, 1000000);
   began_ns = boottime_ns() + 10 * SECOND;
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   add(east, "eth0", 0, PACKETS, 100);
   play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 100);
@@ -100,8 +96,7 @@ what_was_counted_before_the_watch_began_is_in_no_counter(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 1, PACKETS, 1000000);
   began_ns = boottime_ns();
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_count(HOST "port_packets", "all", "eth0", 0);
   assert_count("percore_unit_port_packets", "1", "eth0", 0);
   add(region, "eth0", 1, PACKETS, 7);
@@ -117,8 +112,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
   (void)state;
   struct percore_region *east = create_usual(0, "east");
   add(east, "eth0", 0, PACKETS, 100);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   struct percore_region *west = create_usual(1, "west");
   add(west, "eth0", 0, PACKETS, 20);
   play_round(SECOND);
@@ -130,8 +124,7 @@ static void
 one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
   (void)state;
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   add(create_usual(1, "west"), "eth0", 0, PACKETS, 20);
   play_round_begun_before(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 120);
@@ -140,8 +133,7 @@ one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
 /* Slow is not silent: counts from this time are recent. */
 static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   struct percore_region *west = create_usual(1, "west");
   served[1] = NULL;
   play_round(SECOND / 10);
@@ -168,8 +160,7 @@ static void counters_continue_when_a_producer_restarts(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   add(region, "eth0", 0, PACKETS, 5);
   end_producer(0);
   region = create_usual(0, NULL);
@@ -200,8 +191,7 @@ a_new_schema_continues_the_fields_with_the_same_names(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
   add(region, "eth0", 0, BYTES, 7000);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   add(region, "eth0", 0, PACKETS, 1);
   end_producer(0);
   region = create(0, NULL, swapped_tables, 2);
@@ -220,8 +210,7 @@ static void a_producer_that_is_gone_is_reported_once_more(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 100);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   add(region, "eth0", 0, PACKETS, 5);
   end_producer(0);
   play_round(SECOND);
@@ -241,8 +230,7 @@ static void one_event_of_severity(enum region_severity severity) {
 static void only_a_producer_that_dies_is_a_failure(void **state) {
   (void)state;
   create_usual(0, NULL);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   end_producer(0);
   play_round(SECOND);
   one_event_of_severity(REGION_OKAY);
@@ -258,8 +246,7 @@ static void only_a_producer_that_dies_is_a_failure(void **state) {
 static void a_clean_restart_within_a_round_is_no_warning(void **state) {
   (void)state;
   create_usual(0, NULL);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   end_producer(0);
   create_usual(0, NULL);
   play_round(SECOND);
@@ -275,8 +262,7 @@ static void percentiles_are_of_the_interval_alone(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, LATENCY_COLUMN + 3, 1000);
   began_ns = boottime_ns();
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_none(HOST "port_latency", "all", "eth0_p50");
   add(region, "eth0", 0, LATENCY_COLUMN + 2, 9);
   add(region, "eth0", 1, LATENCY_COLUMN + 1, 1);
@@ -293,8 +279,7 @@ static void a_state_of_several_instances_is_no_value(void **state) {
   struct percore_region *east = create_usual(0, "east");
   add_slow(east, "gate", 0, 5);
   add_slow(east, "gate", 1, 1);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_true(gauge(HOST "slow_link", "all", "gate") == 1);
   add_slow(create_usual(1, "west"), "gate", 0, 4);
   play_round(SECOND);
@@ -316,8 +301,7 @@ static const struct percore_table cycles_tables[] = {
 static void fields_in_cycles_are_named_ns(void **state) {
   (void)state;
   create(0, NULL, cycles_tables, 1);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   assert_count(HOST "time_work_ns", "all", "all", 0);
   assert_count(HOST "time_ns", "all", "all", 0);
   assert_count(HOST "time_bicycles", "all", "all", 0);
@@ -340,8 +324,7 @@ static void
 two_fields_that_would_share_a_name_keep_theirs_with_one_warning(void **state) {
   (void)state;
   create(0, NULL, clashing_tables, 1);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   end_producer(0);
   create(0, NULL, clashing_tables, 1);
   play_round(SECOND);
@@ -361,9 +344,8 @@ static void top_puts_each_count_into_one_row(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   for (int i = 0; i < 4; i++)
     row_of(region, PORT, ((const char *[]){"a", "b", "c", "d"})[i]);
-  start_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"packets\"\n"
+  begin_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"packets\"\n"
               "Field \"packets\" \"depth\"\n</Table>\n</Region>\n");
-  play_round(SECOND);
   add(region, "a", 0, PACKETS, 10);
   add(region, "b", 0, PACKETS, 3);
   add(region, "c", 1, DEPTH, 2);
@@ -392,9 +374,8 @@ static void a_top_field_that_is_not_there_reports_all_rows(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a", 0, PACKETS, 10);
   add(region, "b", 0, PACKETS, 3);
-  start_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"drops\"\n"
+  begin_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"drops\"\n"
               "</Table>\n</Region>\n");
-  play_round(SECOND);
   assert_count(HOST "port_packets", "all", "a", 10);
   assert_count(HOST "port_packets", "all", "b", 3);
   assert_non_null(fake_logged(LOG_WARNING, "\"drops\""));
@@ -405,9 +386,8 @@ static void rows_that_are_not_wanted_are_left_out(void **state) {
   struct percore_region *region = create_usual(0, NULL);
   add(region, "eth0", 0, PACKETS, 10);
   add(region, "lo", 0, PACKETS, 3);
-  start_watch("<Region \"*\">\n<Table \"port\">\nRow \"/^eth/\"\n"
+  begin_watch("<Region \"*\">\n<Table \"port\">\nRow \"/^eth/\"\n"
               "</Table>\n</Region>\n");
-  play_round(SECOND);
   assert_count(HOST "port_packets", "all", "eth0", 10);
   assert_none(HOST "port_packets", "all", "lo");
 }
@@ -418,8 +398,7 @@ static void rows_whose_names_clash_are_logged_once_and_left_out(void **state) {
   add(region, "a/b", 0, PACKETS, 10);
   add(region, "a b", 0, PACKETS, 3);
   add(region, "c", 0, PACKETS, 1);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   play_round(SECOND);
   assert_none(HOST "port_packets", "all", "a_b");
   assert_count(HOST "port_packets", "all", "c", 1);
@@ -514,8 +493,7 @@ static void cores_that_are_not_measured_have_no_useful_load(void **state) {
 
 static void the_memory_of_every_region_that_is_read_is_counted(void **state) {
   (void)state;
-  start_watch("<Region \"*\">\n</Region>\n");
-  play_round(SECOND);
+  begin_watch("<Region \"*\">\n</Region>\n");
   assert_true(gauge("percore_host", "self", "regions_memory") == 0);
   create_usual(0, "east");
   play_round(SECOND);
@@ -568,8 +546,7 @@ static void a_refusal_names_the_size_and_the_limit(void **state) {
            "it has %" PRIu64 " bytes, and at most 8192 are allowed; "
            "raise MaxRegionSize",
            region->header->region_size);
-  start_watch("<Region \"*\">\nMaxRegionSize 8192\n</Region>\n");
-  play_round(SECOND);
+  begin_watch("<Region \"*\">\nMaxRegionSize 8192\n</Region>\n");
   assert_non_null(fake_logged(LOG_WARNING, expected));
 }
 
@@ -590,8 +567,7 @@ static void sockets_that_nobody_serves_take_no_places(void **state) {
       close(listen_at(path));
   }
   create_usual(0, NULL);
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   play_round(SECOND);
   assert_int_equal(snapshot->regions, 1);
   assert_int_equal(fake_count_logged(LOG_WARNING), 0);
@@ -657,8 +633,7 @@ static void a_directory_that_everybody_may_write_is_logged_once(void **state) {
   const char *dir = getenv("PERCORE_RUNTIME_DIR");
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     assert_return_code(chmod(dir, cases[i].mode), errno);
-    start_watch("");
-    play_round(SECOND);
+    begin_watch("");
     play_round(SECOND);
     assert_int_equal(fake_count_logged(LOG_WARNING), cases[i].told);
     tear_down(NULL);
@@ -722,8 +697,7 @@ static void no_more_than_256_regions_are_read(void **state) {
     socket_path(path, sizeof(path), i);
     listeners[i] = listen_at(path);
   }
-  start_watch("");
-  play_round(SECOND);
+  begin_watch("");
   play_round(2 * SECOND);
   assert_int_equal(snapshot->regions_silent, 256);
   assert_non_null(fake_logged(LOG_WARNING, "at most 256 regions"));
@@ -756,9 +730,8 @@ names_are_forgotten_after_10_minutes_and_nothing_counts_twice(void **state) {
   (void)state;
   struct percore_region *region = create_usual(0, NULL);
   add(region, "a", 0, PACKETS, 10);
-  start_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"packets\"\n"
+  begin_watch("<Region \"unit\">\n<Table \"port\">\nTop 1 \"packets\"\n"
               "</Table>\n</Region>\n");
-  play_round(SECOND);
   assert_count(HOST "port_packets", "all", "a", 0);
   assert_count(HOST "port_packets", "all", "other", 10);
   add(region, "a", 0, PACKETS, 5);

@@ -16,14 +16,14 @@ static void each_core_has_its_run_time_wait_time_and_switches(void **state) {
                                    "cpu2 1 2 3 4 5 6 9000000000 10 11\n"),
                    0);
   assert_int_equal(stat.rows_len, 3);
-  assert_true(stat.rows[0].present);
+  assert_true(core_set_has(&stat.cores, 0));
   assert_int_equal(stat.rows[0].run_ns, 7000000000);
   assert_int_equal(stat.rows[0].wait_ns, 8);
   assert_int_equal(stat.rows[0].switches, 9);
-  assert_false(stat.rows[1].present);
+  assert_false(core_set_has(&stat.cores, 1));
   assert_int_equal(stat.rows[2].switches, 11);
   assert_int_equal(schedstat_parse(&stat, "cpu0 1 2 3 4 5 6 7 8 9\n"), 0);
-  assert_false(stat.rows[2].present);
+  assert_false(core_set_has(&stat.cores, 2));
   schedstat_free(&stat);
 }
 

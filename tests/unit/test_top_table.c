@@ -95,7 +95,8 @@ static char *page_of(const struct fixture *fixture, struct window window) {
   char *page = NULL;
   size_t size;
   FILE *out = open_memstream(&page, &size);
-  assert_int_equal(top_table_write(out, &fixture->figures, window), 0);
+  assert_int_equal(
+      window_write(out, window, top_table_write, &fixture->figures), 0);
   fclose(out);
   return page;
 }

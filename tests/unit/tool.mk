@@ -13,27 +13,18 @@ tool_tests = \
 	tests/unit/test_text
 check_PROGRAMS += $(tool_tests)
 TESTS += $(tool_tests)
-tool_tests_cflags = $(AM_CFLAGS) $(CMOCKA_CFLAGS) $(YAJL_CFLAGS)
 tool_tests_libs = libcommand.la $(CMOCKA_LIBS) $(YAJL_LIBS) -lm
-tests_unit_test_arguments_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_arguments_LDADD = $(tool_tests_libs)
-tests_unit_test_comparison_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_comparison_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_comparison_LDADD = $(tool_tests_libs)
-tests_unit_test_findings_CFLAGS = $(tool_tests_cflags)
-tests_unit_test_findings_SOURCES = tests/unit/test_findings.c \
-	tests/unit/temp_tree.c tests/unit/temp_tree.h
-tests_unit_test_findings_LDADD = $(tool_tests_libs)
-tests_unit_test_json_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_findings_LDADD = libcyclesunit.la $(tool_tests_libs)
+tests_unit_test_json_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_json_LDADD = $(tool_tests_libs)
-tests_unit_test_load_table_CFLAGS = $(tool_tests_cflags)
+tests_unit_test_load_table_CFLAGS = $(AM_CFLAGS) $(YAJL_CFLAGS)
 tests_unit_test_load_table_LDADD = $(tool_tests_libs)
-tests_unit_test_messages_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_messages_LDADD = $(tool_tests_libs)
-tests_unit_test_methods_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_methods_LDADD = libcyclesunit.la $(tool_tests_libs)
-tests_unit_test_proctext_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_proctext_LDADD = $(tool_tests_libs)
-tests_unit_test_text_CFLAGS = $(tool_tests_cflags)
 tests_unit_test_text_LDADD = $(tool_tests_libs)
 endif
 endif
