@@ -3,18 +3,19 @@
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 
-#include "config.h"
+#include "wake_sampler.h"
 
 #include "utils_complain.h"
 
 /* Zeroed before the first snapshot, but for config and interval. */
 struct dispatch {
   const struct config *config;
-  cdtime_t interval;           /* of every value */
-  cdtime_t last;               /* time of the last snapshot dispatched */
-  uint64_t values_dropped;     /* beyond MaxValues, since start */
-  uint64_t snapshots_withheld; /* not newer than `last`, since start */
-  bool source_seen[SOURCES];   /* has served a core since start */
+  cdtime_t interval;               /* of every value */
+  const struct wake_figures *wake; /* dispatched with a snapshot; or NULL */
+  cdtime_t last;                   /* time of the last snapshot dispatched */
+  uint64_t values_dropped;         /* beyond MaxValues, since start */
+  uint64_t snapshots_withheld;     /* not newer than `last`, since start */
+  bool source_seen[SOURCES];       /* has served a core since start */
   c_complain_t too_many;
   c_complain_t backwards;
 };

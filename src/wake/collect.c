@@ -151,6 +151,7 @@ static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   collect->probe->distance_min = options->distance_min_ns;
   collect->probe->distance_max = options->distance_max_ns;
   collect->probe->pause = options->pause_ns;
+  collect->probe->armed_max = UINT64_MAX;
   collect->probe->steps.is_passive = options->method == WAKE_PASSIVE;
   return wake_programs_attach(&collect->programs,
                               options->method != WAKE_PASSIVE, why);
