@@ -5,7 +5,8 @@ plugin_unit_tests = \
 	tests/unit/test_plugin_config \
 	tests/unit/test_plugin_dispatch \
 	tests/unit/test_plugin_life \
-	tests/unit/test_plugin_notify
+	tests/unit/test_plugin_notify \
+	tests/unit/test_plugin_wake
 check_PROGRAMS += $(plugin_unit_tests)
 TESTS += $(plugin_unit_tests)
 
@@ -32,5 +33,9 @@ tests_unit_test_plugin_notify_SOURCES = \
 	tests/unit/test_plugin_notify.c $(fake_collectd)
 tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_notify_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_wake_SOURCES = \
+	tests/unit/test_plugin_wake.c $(fake_collectd)
+tests_unit_test_plugin_wake_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_wake_LDADD = $(plugin_unit_ldadd)
 endif
 endif
