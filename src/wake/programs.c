@@ -22,7 +22,7 @@ int wake_programs_load(struct wake_programs *programs,
     snprintf(why, WAKE_WHY_SIZE, "the kernel refuses the BPF programs: %s; %s",
              strerror(error),
              error == EPERM || error == EACCES
-                 ? "run it as root or with CAP_BPF and CAP_PERFMON"
+                 ? "run as root, or with CAP_BPF and CAP_PERFMON"
                  : "they need Linux 5.15");
     return -error;
   }

@@ -135,16 +135,32 @@ def attached_during_bursts():
                  f"{mine} are still there")
 
 
+def start_as_nobody(collectd, *capabilities):
+    for folder, _, files in os.walk(collectd.directory):
+        for name in (".", *files):
+            os.chown(os.path.join(folder, name), 65534, 65534)
+    given = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+    collectd.start(before=["setpriv", "--reuid", "65534", "--clear-groups",
+                           f"--inh-caps={given}", f"--ambient-caps={given}"])
+
+
+def two_capabilities():
+    """With CAP_BPF and CAP_PERFMON alone, cores are probed"""
+    need_programs()
+    with Collectd(block("MaxLoad 100"), 0.5) as collectd:
+        start_as_nobody(collectd, "bpf", "perfmon")
+        probes = "percore_host-self/derive-wake_probes"
+        collectd.wait_for(
+            lambda: any(value.value > 0 for value in collectd.of(probes)),
+            20, "a probe")
+
+
 def without_rights():
     """Without rights one line says what to do, and loads are still measured"""
     if not is_root():
         raise Skip("becoming another user needs root")
     with Collectd(block(), 0.3) as collectd:
-        for folder, _, files in os.walk(collectd.directory):
-            for name in (".", *files):
-                os.chown(os.path.join(folder, name), 65534, 65534)
-        collectd.start(before=["setpriv", "--reuid", "65534",
-                               "--clear-groups", "--inh-caps=-all"])
+        start_as_nobody(collectd)
         collectd.wait_for_reads(5)
         collectd.wait_for_value("percore-0/percent-busy", count=2)
         said = re.findall(r"wake latency is not measured: (.*)", collectd.log())
@@ -192,6 +208,7 @@ if __name__ == "__main__":
         nothing_when_off,
         values_of_both_cores,
         attached_during_bursts,
+        two_capabilities,
         without_rights,
         cost_beside_timers,
     ])
