@@ -191,11 +191,12 @@ static void *run(void *argument) {
       .say = warn};
   char why[WAKE_WHY_SIZE];
   struct wake_survey *survey;
-  int status = wake_survey_open(&survey, &options, why);
-  if (status == 0)
-    status = measure(sampler, survey, why);
-  if (status != 0)
+  if (wake_survey_open(&survey, &options, why) != 0)
     WARNING("percore: wake latency is not measured: %s.", why);
+  else if (measure(sampler, survey, why) != 0)
+    WARNING("percore: wake latency is no longer measured: %s; restart collectd "
+            "to try again.",
+            why);
   wake_survey_close(survey);
   return NULL;
 }
@@ -242,6 +243,11 @@ int wake_sampler_start(struct wake_sampler **result,
 void wake_sampler_stop(struct wake_sampler *sampler) {
   if (sampler == NULL)
     return;
+  /* A real-time task may keep the thread from running on the core that it has
+   * moved to. */
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof(all));
+  pthread_setaffinity_np(sampler->sampling.thread, sizeof(all), &all);
   sampling_thread_stop(&sampler->sampling);
   destroy(sampler);
 }

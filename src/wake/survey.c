@@ -137,8 +137,14 @@ static void count_points(struct surveyed *core) {
 static int count_events(const struct wake_survey *survey, struct surveyed *core,
                         const struct wake_burst_result *result) {
   double missed = fabs((double)result->usage - (double)result->idles);
-  if (result->usage < 0 ||
-      missed > IDLES_EDGE + IDLES_SHARE * (double)result->usage) {
+  if (result->usage < 0) {
+    say_once(survey, core,
+             "wake latency of core %d is not measured: cpuidle has no driver "
+             "for it",
+             core->core);
+    return 0;
+  }
+  if (missed > IDLES_EDGE + IDLES_SHARE * (double)result->usage) {
     say_once(survey, core,
              "a burst of probes on core %d does not count: the programs saw "
              "%llu idle states, cpuidle counted %lld",

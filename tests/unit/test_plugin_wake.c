@@ -5,6 +5,7 @@
 #include "wake/survey.h"
 
 #include <math.h>
+#include <stdatomic.h>
 
 #define INTERVAL_NS UINT64_C(2000000)
 
@@ -16,7 +17,8 @@
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
-  int opens, closes, rounds;
+  int opens, closes;
+  atomic_int rounds;
   char probed[64];
 } play;
 
@@ -40,14 +42,14 @@ int wake_survey_round(struct wake_survey *survey,
                       uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
   (void)survey;
   assert_int_equal(duration_ns, INTERVAL_NS / 2);
-  play.rounds++;
   play.probed[0] = '\0';
   for (size_t i = 0; i < len; i++) {
     size_t used = strlen(play.probed);
     snprintf(play.probed + used, sizeof(play.probed) - used, "%s%d:%g",
              i > 0 ? " " : "", cores[i].core, cores[i].load);
   }
-  snprintf(why, WAKE_WHY_SIZE, "no more; do that");
+  snprintf(why, WAKE_WHY_SIZE, "of this");
+  play.rounds++;
   return play.round_status;
 }
 
@@ -180,11 +182,13 @@ static void a_failure_is_said_once_and_ends_the_thread(void **state) {
   play.open_status = 0;
   play.round_status = -ENOMEM;
   start("<WakeLatency>\n</WakeLatency>");
-  for (tell(); fake_count_logged(LOG_WARNING) == 0;)
+  for (tell(); play.rounds == 0;)
     nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   assert_null(wake_sampler_take(sampler));
   end();
   assert_int_equal(play.rounds, 1);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "no longer measured: of this;"));
 }
 
 static void a_simulated_machine_is_not_measured(void **state) {

@@ -22,6 +22,7 @@ static struct {
   int absent;       /* core on which no thread may run; -1: none */
   bool interrupted; /* by the end of collectd */
   bool interrupts_on;
+  int64_t usage;  /* according to cpuidle */
   int64_t unseen; /* idle states that the programs miss */
   unsigned step;  /* of the series of latencies */
   struct wake_event events[PROBES];
@@ -88,8 +89,8 @@ int wake_burst_probe(struct wake_burst *burst, int core,
   *result = (struct wake_burst_result){.armed = PROBES,
                                        .events = play.events,
                                        .events_len = PROBES,
-                                       .idles = 1000 - (uint64_t)play.unseen,
-                                       .usage = 1000};
+                                       .idles = (uint64_t)(1000 - play.unseen),
+                                       .usage = play.usage};
   return 0;
 }
 
@@ -112,6 +113,7 @@ static int begin(void **state) {
   memset(&play, 0, sizeof(play));
   play.budget = CORES + 1;
   play.absent = -1;
+  play.usage = 1000;
   for (int i = 0; i < CORES; i++)
     cores[i] = (struct wake_survey_core){.core = 2 * i, .load = 0.1};
   const struct wake_survey_options options = {
@@ -259,6 +261,16 @@ static void bursts_count_only_if_cpuidle_saw_the_same(void **state) {
   assert_false(isnan(percentile(WAKE_INTR_LATENCY, 50)));
 }
 
+static void
+a_core_without_cpuidle_is_unchecked_and_has_no_figures(void **state) {
+  (void)state;
+  play.usage = -1;
+  run_rounds(10, 1);
+  assert_nan(percentile(WAKE_INTR_LATENCY, 50));
+  assert_int_equal(play.said_len, 1);
+  assert_non_null(strstr(play.said, "cpuidle has no driver"));
+}
+
 static void the_end_of_collectd_ends_a_round(void **state) {
   (void)state;
   play.interrupted = true;
@@ -280,6 +292,7 @@ int main(void) {
       TEST(a_round_begins_where_the_time_of_the_last_was_over),
       TEST(what_is_wrong_with_a_core_is_said_once_and_stops_no_other),
       TEST(bursts_count_only_if_cpuidle_saw_the_same),
+      TEST(a_core_without_cpuidle_is_unchecked_and_has_no_figures),
       TEST(the_end_of_collectd_ends_a_round),
   };
   return cmocka_run_group_tests_name("wake_survey", tests, NULL, NULL);
