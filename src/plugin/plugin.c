@@ -6,6 +6,7 @@
 #include "notify.h"
 #include "region_dispatch.h"
 #include "region_sampler.h"
+#include "wake_sampler.h"
 
 #include "utils/common/common.h"
 
