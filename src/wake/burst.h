@@ -24,8 +24,8 @@ int wake_burst_open(struct wake_burst **burst,
                     char why[WAKE_WHY_SIZE]);
 void wake_burst_close(struct wake_burst *burst); /* NULL is ignored */
 
-/* Attaches the programs. The burst may last this long; what is under way then
- * is cut short. */
+/* Attaches the programs. The burst lasts at most this long; probes that are
+ * left then are not made. */
 int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
                      char why[WAKE_WHY_SIZE]);
 void wake_burst_end(struct wake_burst *burst);

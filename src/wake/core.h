@@ -5,9 +5,9 @@
 
 #include "wake.h"
 
-/* Stores the numbers that the names of the core's idle states have in `points`,
- * in the kernel's order, and returns how many these are. Without a cpuidle
- * driver the kernel has a single idle state, called "idle" here. */
+/* Adds the names of the core's idle states to `points`. Stores their numbers in
+ * `points` in the kernel's order, and returns how many idle states there are.
+ * Without a cpuidle driver the kernel has a single one, called "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 

@@ -12,8 +12,8 @@
 
 #define HELD_MAX 1000 /* datapoints of states that are not clear */
 
-/* The programs may see idle states that had begun before, or that end after,
- * the counts of cpuidle are read; and misses that change no percentile. */
+/* The programs may see an idle state more or less at each end of a burst than
+ * cpuidle counts, and a few that they miss change no percentile. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
