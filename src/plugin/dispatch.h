@@ -10,12 +10,13 @@
 /* Zeroed before the first snapshot, but for config and interval. */
 struct dispatch {
   const struct config *config;
-  cdtime_t interval;               /* of every value */
-  const struct wake_figures *wake; /* dispatched with a snapshot; or NULL */
-  cdtime_t last;                   /* time of the last snapshot dispatched */
-  uint64_t values_dropped;         /* beyond MaxValues, since start */
-  uint64_t snapshots_withheld;     /* not newer than `last`, since start */
-  bool source_seen[SOURCES];       /* has served a core since start */
+  cdtime_t interval;           /* of every value */
+  cdtime_t last;               /* time of the last snapshot dispatched */
+  uint64_t values_dropped;     /* beyond MaxValues, since start */
+  uint64_t snapshots_withheld; /* not newer than `last`, since start */
+  bool source_seen[SOURCES];   /* has served a core since start */
+  /* Dispatched with the next snapshot; NULL: there are none. */
+  const struct wake_figures *wake;
   c_complain_t too_many;
   c_complain_t backwards;
 };

@@ -80,11 +80,12 @@ struct doctor_facts {
   bool core_pmu;               /* one of them is the PMU of the cores */
   bool has_mperf;              /* the PMU msr names the event */
   bool has_paranoid;
-  long paranoid;               /* kernel.perf_event_paranoid */
-  bool may_perf;               /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
-  char wake_reason[FACT_SIZE]; /* why its programs cannot be loaded; "": they
-                                  can */
-  bool has_cpuidle;            /* cpuidle has a driver for core 0 */
+  long paranoid; /* kernel.perf_event_paranoid */
+  bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
+  /* Why the programs that measure wake latency cannot be loaded; "": they can.
+   */
+  char wake_reason[FACT_SIZE];
+  bool has_cpuidle; /* cpuidle has a driver for core 0 */
   struct source_facts source[SOURCES];
   struct regions_facts regions;
   char collectd[FACT_SIZE];  /* its path; "": not found */
