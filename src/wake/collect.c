@@ -143,7 +143,7 @@ static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   if (status != 0) {
     size_t len = strlen(why);
     snprintf(why + len, WAKE_WHY_SIZE - len,
-             ", or measure without them: --method user");
+             ", or measure without BPF: --method user");
     return status;
   }
   collect->probe = collect->programs.probe;

@@ -13,10 +13,11 @@ libwake_la_SOURCES = \
 	src/wake/programs.c src/wake/programs.h \
 	src/wake/summary.c src/wake/summary.h \
 	src/wake/survey.c src/wake/survey.h
+libwake_la_CPPFLAGS = $(AM_CPPFLAGS)
 libwake_la_LIBADD = -lm
 EXTRA_DIST += src/wake/wake.bpf.c
 if BPF
-libwake_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BPF -I$(top_builddir)/src
+libwake_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
