@@ -273,6 +273,24 @@ HOST_ROWS = [
               [Series('$core', 'gauge', 'waiting')], (12, 8),
               'On average over each interval.', 'short', from_zero=True),
     ], collapsed=True),
+    Row('How fast idle cores wake (block WakeLatency)', [
+        *(Panel('timeseries', title, [Series('$core', 'latency', name)], (8, 8), text, 's',
+                from_zero=True)
+          for title, name, text in (
+              ('Out of the idle state, 99 %', 'timer_wake_p99',
+               'From the time of a timer until the core has left its idle state. Only idle states '
+               'in which interrupts are off. All datapoints since collectd was started.'),
+              ('To the interrupt, 99 %', 'timer_intr_p99',
+               'From the time of a timer until its interrupt is entered.'),
+              ('To the interrupt, median', 'timer_intr_p50',
+               'From the time of a timer until its interrupt is entered.'))),
+        Panel('timeseries', 'Probes of all cores',
+              [Series('self', 'derive', 'wake_probes', legend='probes', rate=True)], (12, 7),
+              'Each probe wakes a core.', 'ops', from_zero=True),
+        Panel('timeseries', 'CPU time of the thread that probes',
+              [percent('self', 'wake_cpu', legend='thread')], (12, 7),
+              'In percent of one core.', 'percent', from_zero=True),
+    ], collapsed=True),
     Row('Load averages over further periods (Period)', [
         Panel('timeseries', 'Busy cores', [Series('all', 'gauge', ('load_*',),
                                                   legend='type_instance')], (12, 8),

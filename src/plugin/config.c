@@ -1,5 +1,7 @@
 #include "config.h"
 
+#include "wake/burst.h"
+
 #include "utils/common/common.h"
 
 #include <math.h>
@@ -130,6 +132,22 @@ static int read_group(void *into, const struct config_option *option,
     return -1;
   core_set_union(&group->cores, &cores);
   return 0;
+}
+
+static int read_wake_cores(void *into, const struct config_option *option,
+                           const oconfig_item_t *item) {
+  struct config *config = into;
+  if (!config_has_values(item, 1))
+    return config_option_refuse(option, item, NULL);
+  config->wake_latency.cores_given = true;
+  return add_cores(&config->wake_latency.cores, option, item, 0);
+}
+
+static int read_wake_latency(void *into, const struct config_option *option,
+                             const oconfig_item_t *item) {
+  struct config *config = into;
+  config->wake_latency.enabled = true;
+  return config_block(config, option, item);
 }
 
 static int read_region(void *into,
@@ -319,6 +337,23 @@ static const struct config_option load_average_options[] = {
     {.key = NULL},
 };
 
+static const struct config_option wake_latency_options[] = {
+    {.key = "Cores", .read = read_wake_cores, .allowed = LIST_ALLOWED},
+    {.key = "Probes",
+     .read = config_integer,
+     .allowed = "a whole number from 10 to 1000, without quotes",
+     .offset = AT(wake_latency.probes),
+     .min = 10,
+     .max = WAKE_BURST_PROBES_MAX},
+    {.key = "MaxLoad",
+     .read = config_number,
+     .allowed = "a number of percent from 1 to 100, without quotes",
+     .offset = AT(wake_latency.max_load),
+     .min = 1,
+     .max = 100},
+    {.key = NULL},
+};
+
 static const struct config_option plugin_options[] = {
     {.key = "Cores", .read = read_cores, .allowed = LIST_ALLOWED},
     {.key = "Group",
@@ -351,6 +386,10 @@ static const struct config_option plugin_options[] = {
      .read = config_block,
      .allowed = "a block, <LoadAverage> to </LoadAverage>",
      .block = load_average_options},
+    {.key = "WakeLatency",
+     .read = read_wake_latency,
+     .allowed = "a block, <WakeLatency> to </WakeLatency>",
+     .block = wake_latency_options},
     {.key = "Region", .read = read_region, .allowed = ""},
     {.key = "Map", .read = read_map, .allowed = ""},
     {.key = NULL},
@@ -374,6 +413,7 @@ void config_init(struct config *config) {
                        .periods_len = CONFIG_PERIODS_STANDARD,
                        .run_queue = true,
                        .count_blocked = true},
+      .wake_latency = {.probes = 100, .max_load = 50},
   };
 }
 

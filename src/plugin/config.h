@@ -8,6 +8,7 @@
  *   plugin    the life cycle: module_register, init, read, shutdown
  *   dispatch  turns a snapshot into value lists; put dispatches one value
  *   notify    turns changes since the last snapshot into notifications
+ *   wake_sampler  a thread that measures how fast cores wake
  *   region_*  the same for regions: their options (config), value lists
  *             (dispatch), and a thread of their own (sampler) that watches
  *             producers (watch, list, instance, health), reads tables (table,
@@ -74,6 +75,14 @@ struct config {
     bool run_queue;
     bool count_blocked;
   } load_average;
+
+  struct {
+    bool enabled;     /* there is a block */
+    bool cores_given; /* false: all measured cores, none of them isolated */
+    struct core_set cores;
+    int probes;      /* of a core in an interval */
+    double max_load; /* percent; a busier core is not probed */
+  } wake_latency;
 
   struct region_configs regions;
   struct map_configs maps;

@@ -144,6 +144,24 @@ static void for_each_core(struct out *out, const struct config *config,
   }
 }
 
+/* Both lists of cores are in rising order. */
+static void put_wake(struct out *out, const struct wake_figures *wake,
+                     const struct snapshot *snapshot) {
+  size_t at = 0;
+  for (size_t i = 0; wake != NULL && i < wake->cores_len; i++) {
+    const struct wake_core_figures *core = &wake->cores[i];
+    while (at < snapshot->cores_len && snapshot->cores[at].core < core->core)
+      at++;
+    if (at == snapshot->cores_len)
+      return;
+    if (snapshot->cores[at].core != core->core || !snapshot->cores[at].online)
+      continue;
+    set_subject_core(out, core->core);
+    for (int v = 0; v < WAKE_VALUES; v++)
+      put_gauge(out, "latency", wake_value_name(v), core->value_s[v], PLAIN);
+  }
+}
+
 /* ---------------------------------------------------------------------------
  * Host
  */
@@ -317,6 +335,10 @@ static void put_self(struct out *out, const struct dispatch *dispatch,
     put_self_metric(out, &self_metrics[i], &self);
   put_sources(out, dispatch, &self);
   put_derive(out, "derive", "values_dropped", dispatch->values_dropped);
+  if (dispatch->wake == NULL)
+    return;
+  put_gauge(out, "percent", "wake_cpu", dispatch->wake->cpu, PERCENT);
+  put_derive(out, "derive", "wake_probes", dispatch->wake->probes);
 }
 
 /* ---------------------------------------------------------------------------
@@ -336,6 +358,7 @@ static size_t put_all(struct out *out, const struct dispatch *dispatch,
   for (size_t i = 0; i < snapshot->domains_len; i++)
     put_domain(out, config, &snapshot->domains[i]);
   for_each_core(out, config, snapshot, put_core_details);
+  put_wake(out, dispatch->wake, snapshot);
   return out->values;
 }
 

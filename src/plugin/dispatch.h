@@ -3,7 +3,7 @@
 #ifndef PERCORE_PLUGIN_DISPATCH_H
 #define PERCORE_PLUGIN_DISPATCH_H
 
-#include "config.h"
+#include "wake_sampler.h"
 
 #include "utils_complain.h"
 
@@ -15,6 +15,8 @@ struct dispatch {
   uint64_t values_dropped;     /* beyond MaxValues, since start */
   uint64_t snapshots_withheld; /* not newer than `last`, since start */
   bool source_seen[SOURCES];   /* has served a core since start */
+  /* Dispatched with the next snapshot; NULL: there are none. */
+  const struct wake_figures *wake;
   c_complain_t too_many;
   c_complain_t backwards;
 };

@@ -1,5 +1,5 @@
 # The collectd plugin is a library so that the unit tests can link it with a fake
-# collectd. percore.so contains this library, region/ and cycles/.
+# collectd. percore.so contains this library and those that it uses.
 EXTRA_DIST += src/plugin/collectd-percore.pod
 
 if PLUGIN
@@ -29,12 +29,13 @@ libplugin_la_SOURCES = \
 	src/plugin/region_track.c \
 	src/plugin/region_values.c \
 	src/plugin/region_watch.c src/plugin/region_watch.h \
-	src/plugin/region_workers.c src/plugin/region_workers.h
+	src/plugin/region_workers.c src/plugin/region_workers.h \
+	src/plugin/wake_sampler.c src/plugin/wake_sampler.h
 libplugin_la_CPPFLAGS = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS)
 
 plugin_LTLIBRARIES = percore.la
 percore_la_SOURCES =
-percore_la_LIBADD = libplugin.la libmap.la libregion.la libcycles.la
+percore_la_LIBADD = libplugin.la libwake.la libmap.la libregion.la libcycles.la
 percore_la_LDFLAGS = -module -avoid-version -shared \
 	-export-symbols-regex '^module_register$$'
 

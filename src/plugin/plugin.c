@@ -6,6 +6,7 @@
 #include "notify.h"
 #include "region_dispatch.h"
 #include "region_sampler.h"
+#include "wake_sampler.h"
 
 #include "utils/common/common.h"
 
@@ -25,7 +26,8 @@ static struct {
   struct region_sampler *region_sampler; /* NULL: as above */
   /* Not freed: that could take seconds, and the process ends here. */
   struct region_sampler *ended_region_sampler;
-  struct map_sampler *map_sampler; /* NULL: no <Map> */
+  struct map_sampler *map_sampler;   /* NULL: no <Map> */
+  struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
   size_t region_room; /* values that MaxValues left for regions last time */
   c_complain_t regions_unread;
@@ -154,6 +156,19 @@ static void dispatch_regions(void) {
 }
 
 /* ---------------------------------------------------------------------------
+ * Wake latency
+ */
+
+static void start_wake_sampler(void) {
+  int status = wake_sampler_start(&plugin.wake_sampler, &plugin.config,
+                                  interval_ns(plugin.dispatch.interval));
+  if (status != 0)
+    ERROR("percore: wake latency is not measured: cannot start a thread: %s; "
+          "restart collectd.",
+          STRERROR(-status));
+}
+
+/* ---------------------------------------------------------------------------
  * Callbacks
  */
 
@@ -162,8 +177,13 @@ static void dispatch_regions(void) {
 static void dispatch_new(void) {
   struct snapshot *snapshot;
   while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
+    struct wake_figures *wake = wake_sampler_take(plugin.wake_sampler);
+    plugin.dispatch.wake = wake;
     plugin.region_room = dispatch_snapshot(&plugin.dispatch, snapshot);
+    plugin.dispatch.wake = NULL;
+    free(wake);
     notify_snapshot(&plugin.notify, snapshot, plugin.config.send_notifications);
+    wake_sampler_tell(plugin.wake_sampler, snapshot);
     snapshot_free(snapshot);
   }
 }
@@ -205,6 +225,7 @@ static int percore_init(void) {
   try_to_start();
   start_region_sampler();
   start_map_sampler();
+  start_wake_sampler();
   return plugin_register_complex_read(NULL, PLUGIN_NAME, percore_read, 0, NULL);
 }
 
@@ -212,6 +233,8 @@ static int percore_shutdown(void) {
   stop_sampler();
   map_sampler_stop(plugin.map_sampler);
   plugin.map_sampler = NULL;
+  wake_sampler_stop(plugin.wake_sampler);
+  plugin.wake_sampler = NULL;
   region_sampler_stop(plugin.region_sampler);
   plugin.ended_region_sampler = plugin.region_sampler;
   plugin.region_sampler = NULL;

@@ -5,6 +5,8 @@
 #include "listing.h"
 #include "text.h"
 #include "tool.h"
+#include "wake/core.h"
+#include "wake/programs.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -112,6 +114,15 @@ static void find_machine(struct doctor_facts *facts,
   char event[FACT_SIZE];
   facts->has_mperf = read_line(
       machine, "/sys/bus/event_source/devices/msr/events/mperf", event);
+}
+
+static void find_wake(struct doctor_facts *facts) {
+  char why[WAKE_WHY_SIZE];
+  struct wake_programs programs;
+  if (wake_programs_load(&programs, why) != 0)
+    text_clean_string(facts->wake_reason, FACT_SIZE, why);
+  wake_programs_free(&programs);
+  facts->has_cpuidle = wake_core_usage(0) >= 0;
 }
 
 /* ---------------------------------------------------------------------------
@@ -252,6 +263,7 @@ static int collect(struct doctor_facts *facts, const struct machine *machine) {
       SOURCE_AUTO, SOURCE_MPERF, SOURCE_REF_CYCLES, SOURCE_BPF, SOURCE_IDLE};
   *facts = (struct doctor_facts){0};
   find_machine(facts, machine);
+  find_wake(facts);
   find_collectd(facts);
   find_regions(&facts->regions);
   collectd_find(&facts->running, "/proc", facts->regions.group);

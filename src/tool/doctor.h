@@ -82,6 +82,10 @@ struct doctor_facts {
   bool has_paranoid;
   long paranoid; /* kernel.perf_event_paranoid */
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
+  /* Why the programs that measure wake latency cannot be loaded; "": they can.
+   */
+  char wake_reason[FACT_SIZE];
+  bool has_cpuidle; /* cpuidle has a driver for core 0 */
   struct source_facts source[SOURCES];
   struct regions_facts regions;
   char collectd[FACT_SIZE];  /* its path; "": not found */

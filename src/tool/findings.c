@@ -2,6 +2,7 @@
 #include "doctor.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 /* Levels of kernel.perf_event_paranoid: above 0, events of a whole core need
  * CAP_PERFMON; level 3, a patch of Debian, restricts all events. */
@@ -165,6 +166,25 @@ static void add_proc_stat(struct findings *findings,
                    : "provided by the kernel");
 }
 
+/* Only a note if something is missing: wake latency is off by default. The
+ * reason contains the advice: "what failed: why; what to do". */
+static void add_wake(struct findings *findings,
+                     const struct doctor_facts *facts) {
+  const char *advice = strchr(facts->wake_reason, ';');
+  if (facts->wake_reason[0] != '\0')
+    findings_add(findings, "machine", "wake latency", VERDICT_NOTE,
+                 advice != NULL ? advice + strspn(advice, "; ") : NULL, "%.*s",
+                 (int)strcspn(facts->wake_reason, ";"), facts->wake_reason);
+  else if (!facts->has_cpuidle)
+    findings_add(findings, "machine", "wake latency", VERDICT_NOTE,
+                 "load a cpuidle driver, or use percore wake alone, whose "
+                 "figures are then unchecked",
+                 "cpuidle has no driver: the plugin does not report it");
+  else
+    findings_add(findings, "machine", "wake latency", VERDICT_OK, NULL,
+                 "can be measured");
+}
+
 static void add_machine(struct findings *findings,
                         const struct doctor_facts *facts) {
   findings_add(findings, "machine", "cores", VERDICT_OK, NULL,
@@ -202,6 +222,7 @@ static void add_machine(struct findings *findings,
                             "cycles and IPC are wanted"
                           : "load the driver of this processor's PMU",
       "%s%s", or_none(facts->pmus), facts->core_pmu ? "" : " (no core PMU)");
+  add_wake(findings, facts);
 }
 
 /* ---------------------------------------------------------------------------

@@ -19,6 +19,7 @@ struct wake_probe {
   uint32_t stop;
   uint64_t distance_min, distance_max; /* ns from arming to LTime */
   uint64_t pause;                      /* ns between two events; 0: none */
+  uint64_t armed_max; /* events after which the BPF timer stops */
   /* Used by the programs only. */
   uint32_t is_arming, is_paused;
   uint64_t armed;

@@ -13,6 +13,10 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
+bool wake_percentile_is_known(size_t count, double percent) {
+  return (double)count * (1 - percent / 100) >= BEYOND - 1e-6;
+}
+
 /* Linear interpolation between the two closest ranks, as in numpy and pandas.
  */
 static double quantile(const float *sorted, size_t len, double fraction) {
@@ -51,9 +55,9 @@ void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
   if (len > 1)
     summary->stddev = sqrt(squares / (double)(len - 1));
   for (size_t i = 0; i < WAKE_PERCENTILES; i++) {
-    double fraction = wake_percentiles[i] / 100;
-    if ((double)len * (1 - fraction) >= BEYOND - 1e-6)
-      summary->percentile[i] = quantile(numbers, len, fraction);
+    if (wake_percentile_is_known(len, wake_percentiles[i]))
+      summary->percentile[i] =
+          quantile(numbers, len, wake_percentiles[i] / 100);
   }
 }
 

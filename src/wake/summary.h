@@ -10,6 +10,9 @@
 /* 99, 99.9, 99.99, 99.999. */
 extern const double wake_percentiles[WAKE_PERCENTILES];
 
+/* True if at least 10 of this many datapoints are above the percentile. */
+bool wake_percentile_is_known(size_t count, double percent);
+
 /* Microseconds; NAN: too few datapoints. */
 struct wake_summary {
   size_t count;

@@ -103,16 +103,18 @@ static __always_inline int arm(struct wake_probe *probe, struct timer *timer) {
   int status = bpf_timer_start(
       &timer->timer, flags & 1 ? bpf_ktime_get_ns() + wait : wait, flags);
   probe->is_arming = 0;
+  if (status)
+    return status;
   probe->steps.distance = distance;
   probe->steps.is_armed = !is_pause;
   probe->armed += !is_pause;
-  return status;
+  return 0;
 }
 
 static int on_timer(void *map, __u32 *key, struct timer *timer) {
   (void)map, (void)key;
   struct wake_probe *probe = probe_of_this_core();
-  if (probe && !probe->stop)
+  if (probe && !probe->stop && probe->armed < probe->armed_max)
     arm(probe, timer);
   return 0;
 }

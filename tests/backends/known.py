@@ -50,6 +50,11 @@ def _core_metrics(core):
     yield metric('cpufreq', '', lambda k: 2.5e9 + 1e8 * core)
     yield metric('ipc', '', lambda k: 0.5 + 0.25 * core)
     yield metric('percent', 'ipc_running', lambda k: 100.0)
+    for name, latency_s in (('wake_p50', 2e-5), ('wake_p99', 4e-5), ('wake_p99_9', 8e-5),
+                            ('intr_p50', 3e-5), ('intr_p99', 5e-5), ('intr_p99_9', 9e-5),
+                            ('silent_p50', 2e-3)):
+        yield metric('latency', f'timer_{name}',
+                     lambda k, latency_s=latency_s: latency_s * (core + 1))
     for name, share in (('cstate_C1', 20.0), ('cstate_C6', 30.0), ('idle_poll', 1.5)):
         yield metric('percent', name, lambda k, share=share: share + core)
         yield metric('operations', name, lambda k, share=share: int(10 * share) * (k + 1), True)
@@ -98,11 +103,12 @@ def _self_metrics():
     for rate, name in enumerate(('windows_discarded', 'errors', 'reopens', 'source_changes',
                                  'snapshots_dropped', 'values_dropped',
                                  'attaches_refused', 'row_adds_refused', 'rows_torn',
-                                 'cells_back', 'rows_unseen')):
+                                 'cells_back', 'rows_unseen', 'wake_probes')):
         yield metric('derive', name, lambda k, rate=rate: 1000 + rate * k, True)
     yield metric('duration', 'lateness', lambda k: 0.0005)
     yield metric('duration', 'sample_cost', lambda k: 0.000125)
-    yield metric('percent', 'sampler_cpu', lambda k: 0.0625)
+    for name in ('sampler_cpu', 'wake_cpu'):
+        yield metric('percent', name, lambda k: 0.0625)
 
 
 def _region_metrics():

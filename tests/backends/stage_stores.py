@@ -132,7 +132,7 @@ def check_fake(store, csv):
     """Checks that the store has the same values as csv."""
     compared, late = 0, seconds_off(store, csv)
     for metric in known.METRICS:
-        if metric.type in ('cpufreq', 'ipc', 'power') or metric.counter or \
+        if metric.type in ('cpufreq', 'ipc', 'power', 'latency') or metric.counter or \
                 metric.type_instance in ('ipc_running', 'cores_mperf', 'waiting') or \
                 metric.type_instance.startswith('residency_'):
             continue  # needs a real processor, or is not a rate in every store

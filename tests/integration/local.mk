@@ -82,6 +82,13 @@ if PLUGIN
 TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 endif
 
+# Wake latency in the plugin; takes root.
+EXTRA_DIST += tests/integration/test_wake_plugin.py
+if PLUGIN
+TESTS += tests/integration/test_wake_plugin.py
+LONG_TESTS += tests/integration/test_wake_plugin.py
+endif
+
 # Tests of percore(1) without collectd.
 EXTRA_DIST += tests/integration/test_command.py \
 	tests/integration/test_compare.py tests/integration/test_idle_clock.py \
@@ -98,8 +105,11 @@ truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
 clock_log = tests/integration/test_idle_clock.log
 wake_log = tests/integration/test_wake.log
-core_logs = $(truth_log) $(compare_log) $(clock_log) $(wake_log)
-$(wake_log): $(filter-out $(core_logs),$(TEST_LOGS))
+wake_plugin_log = tests/integration/test_wake_plugin.log
+core_logs = $(truth_log) $(compare_log) $(clock_log) $(wake_log) $(wake_plugin_log)
+$(wake_plugin_log): $(filter-out $(core_logs),$(TEST_LOGS))
+$(wake_log): $(filter-out $(truth_log) $(compare_log) $(clock_log) \
+	$(wake_log),$(TEST_LOGS))
 $(clock_log): $(filter-out $(truth_log) $(compare_log) $(clock_log),$(TEST_LOGS))
 $(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))
 $(truth_log): $(filter-out $(truth_log),$(TEST_LOGS))

@@ -224,6 +224,14 @@ def nothing_without_source():
           f"no value in {intervals}")
 
 
+def wake_latency_is_unchecked():
+    """Where cpuidle has no driver, wake latency is not measured, and the log says
+    so once"""
+    said = [text for text in texts if "wake latency" in text]
+    check(len(said) == 1 and "cpuidle has no driver" in said[0], f"{said}")
+    check(not [name for name in values if "latency" in name], f"{list(values)}")
+
+
 def ends_well():
     """collectd ends with status 0 on SIGTERM"""
     check(at("end 0") - at("stop") < 10, f'{at("end 0") - at("stop")}')
@@ -232,5 +240,6 @@ def ends_well():
 results = Results()
 for test in (values_stop, values_come_back, no_spike, flips, all_finite,
              others_go_on, counts_cores, no_notification_of_hotplug,
-             one_notification_each, nothing_without_source, ends_well):
+             one_notification_each, nothing_without_source,
+             wake_latency_is_unchecked, ends_well):
     results.run(test)

@@ -5,7 +5,8 @@ plugin_unit_tests = \
 	tests/unit/test_plugin_config \
 	tests/unit/test_plugin_dispatch \
 	tests/unit/test_plugin_life \
-	tests/unit/test_plugin_notify
+	tests/unit/test_plugin_notify \
+	tests/unit/test_plugin_wake
 check_PROGRAMS += $(plugin_unit_tests)
 TESTS += $(plugin_unit_tests)
 
@@ -13,7 +14,7 @@ fake_collectd = \
 	tests/unit/fake_collectd.c tests/unit/fake_collectd.h \
 	tests/unit/plugin_unit.c tests/unit/plugin_unit.h
 plugin_unit_cppflags = $(AM_CPPFLAGS) $(COLLECTD_CPPFLAGS) $(CMOCKA_CFLAGS)
-plugin_unit_ldadd = libplugin.la libmap.la libregion.la libcycles.la $(CMOCKA_LIBS) -lm
+plugin_unit_ldadd = libplugin.la libwake.la libmap.la libregion.la libcycles.la $(CMOCKA_LIBS) -lm
 
 tests_unit_test_plugin_config_SOURCES = \
 	tests/unit/test_plugin_config.c $(fake_collectd)
@@ -32,5 +33,9 @@ tests_unit_test_plugin_notify_SOURCES = \
 	tests/unit/test_plugin_notify.c $(fake_collectd)
 tests_unit_test_plugin_notify_CPPFLAGS = $(plugin_unit_cppflags)
 tests_unit_test_plugin_notify_LDADD = $(plugin_unit_ldadd)
+tests_unit_test_plugin_wake_SOURCES = \
+	tests/unit/test_plugin_wake.c $(fake_collectd)
+tests_unit_test_plugin_wake_CPPFLAGS = $(plugin_unit_cppflags)
+tests_unit_test_plugin_wake_LDADD = $(plugin_unit_ldadd)
 endif
 endif

@@ -22,6 +22,7 @@ static struct doctor_facts healthy(void) {
       .has_paranoid = true,
       .paranoid = 2,
       .may_perf = true,
+      .has_cpuidle = true,
       .collectd = "/usr/sbin/collectd",
       .plugindir = "/usr/lib/collectd",
       .plugin_installed = true,
@@ -93,6 +94,21 @@ a_counter_is_proposed_for_isolated_cores_with_its_cost(void **state) {
     facts.source[source] = (struct source_facts){0};
   findings_make(&findings, &facts);
   assert_string_equal(find(&findings, "isolated")->advice, "");
+}
+
+static void what_wake_latency_lacks_is_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.has_cpuidle = false;
+  findings_make(&findings, &facts);
+  const struct finding *wake = find(&findings, "wake latency");
+  assert_int_equal(wake->verdict, VERDICT_NOTE);
+  assert_non_null(strstr(wake->value, "cpuidle has no driver"));
+  snprintf(facts.wake_reason, FACT_SIZE, "the kernel refuses: why; do this");
+  findings_make(&findings, &facts);
+  assert_string_equal(wake->value, "the kernel refuses: why");
+  assert_string_equal(wake->advice, "do this");
 }
 
 static void lxcfs_is_named_with_advice(void **state) {
@@ -318,6 +334,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_healthy_machine_needs_no_advice),
       cmocka_unit_test(a_counter_is_proposed_for_isolated_cores_with_its_cost),
+      cmocka_unit_test(what_wake_latency_lacks_is_noted),
       cmocka_unit_test(lxcfs_is_named_with_advice),
       cmocka_unit_test(on_arm64_no_advice_is_about_x86),
       cmocka_unit_test(everything_missing_is_reported_with_advice),

@@ -41,6 +41,28 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
   assert_false(config.load.report_frequency);
+  assert_false(config.wake_latency.enabled);
+  assert_int_equal(config.wake_latency.probes, 100);
+}
+
+static void any_option_of_the_block_enables_wake_latency(void **state) {
+  (void)state;
+  assert_accepted("<WakeLatency>\nProbes 200\n</WakeLatency>");
+  assert_true(config.wake_latency.enabled);
+  assert_false(config.wake_latency.cores_given);
+  assert_int_equal(config.wake_latency.probes, 200);
+  assert_true(config.wake_latency.max_load == 50);
+}
+
+static void options_of_wake_latency_add_up(void **state) {
+  (void)state;
+  assert_accepted("<WakeLatency>\nCores \"2-3\"\nProbes 10\n</WakeLatency>\n"
+                  "<WakeLatency>\nCores 8\nMaxLoad 12.5\n</WakeLatency>");
+  assert_true(config.wake_latency.cores_given);
+  assert_cores(&config.wake_latency.cores, "2-3,8");
+  assert_int_equal(config.wake_latency.probes, 10);
+  assert_true(config.wake_latency.max_load == 12.5);
+  assert_false(config.cores_given);
 }
 
 static void every_option_reaches_the_sampler_or_the_config(void **state) {
@@ -247,6 +269,19 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
       {"<LoadAverage>\nPeriod 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n"
        "</LoadAverage>",
        "Period", "22 23", "at most 13"},
+      {"WakeLatency true", "WakeLatency", "true", "block"},
+      {"<WakeLatency 3>\n</WakeLatency>", "WakeLatency", "3", "block"},
+      {"<WakeLatency>\nCores \"x\"\n</WakeLatency>", "Cores", "\"x\"",
+       "0 to 8191"},
+      {"<WakeLatency>\nProbes 9\n</WakeLatency>", "Probes", "9", "10 to 1000"},
+      {"<WakeLatency>\nProbes 1001\n</WakeLatency>", "Probes", "1001",
+       "10 to 1000"},
+      {"<WakeLatency>\nProbes \"10\"\n</WakeLatency>", "Probes", "\"10\"",
+       "without quotes"},
+      {"<WakeLatency>\nMaxLoad 0\n</WakeLatency>", "MaxLoad",
+       " 0:", "1 to 100"},
+      {"<WakeLatency>\nMaxLoad 101\n</WakeLatency>", "MaxLoad", "101",
+       "1 to 100"},
       {"<LoadAverage>\nRunQueue 2\n</LoadAverage>", "RunQueue", "2", "true"},
       {"<LoadAverage>\nCountBlocked 2\n</LoadAverage>", "CountBlocked", "2",
        "true"},
@@ -324,6 +359,8 @@ int main(void) {
                                   plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(without_options_every_default_is_as_documented),
+      TEST(any_option_of_the_block_enables_wake_latency),
+      TEST(options_of_wake_latency_add_up),
       TEST(every_option_reaches_the_sampler_or_the_config),
       TEST(every_good_value_is_accepted),
       TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),

@@ -103,6 +103,21 @@ static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   return snapshot;
 }
 
+/* A burst on the first cores: 1 us, 2 us ... */
+static struct wake_figures *make_wake(size_t cores_len) {
+  struct wake_figures *wake =
+      calloc(1, sizeof(*wake) + cores_len * sizeof(wake->cores[0]));
+  assert_non_null(wake);
+  *wake = (struct wake_figures){
+      .probes = 1234, .cpu = 0.0002, .cores_len = cores_len};
+  for (size_t i = 0; i < cores_len; i++) {
+    wake->cores[i].core = (int)i;
+    for (int v = 0; v < WAKE_VALUES; v++)
+      wake->cores[i].value_s[v] = 1e-6 * (v + 1);
+  }
+  return wake;
+}
+
 static void free_snapshot(struct snapshot *snapshot) {
   free(snapshot->cores);
   free(snapshot->aggregates);
@@ -328,12 +343,15 @@ static void
 every_identifier_has_a_plugin_an_instance_and_a_stock_type(void **state) {
   (void)state;
   static const char *const types[] = {
-      "percent", "load",     "gauge",      "derive",       "cpufreq",
-      "ipc",     "duration", "operations", "contextswitch"};
+      "percent", "load",     "gauge",      "derive",        "cpufreq",
+      "ipc",     "duration", "operations", "contextswitch", "latency"};
   report_everything();
   struct snapshot *snapshot = make_snapshot(4, 0);
+  struct wake_figures *wake = make_wake(4);
+  dispatch.wake = wake;
   snapshot->periods_len = 5;
   dispatch_snapshot(&dispatch, snapshot);
+  free(wake);
   free_snapshot(snapshot);
   for (size_t i = 0; i < fake.values_len; i++) {
     const value_list_t *list = &fake.values[i].list;
@@ -373,18 +391,26 @@ struct cost {
   size_t values, series; /* in one interval */
 };
 
-static struct cost measure(size_t cores, size_t nodes) {
+/* With wake latencies of all cores if `wake`. */
+static struct cost measure_with(size_t cores, size_t nodes, bool wake) {
   struct cost cost = {0};
   fake_reset();
   dispatch.last = 0;
   struct snapshot *snapshot = make_snapshot(cores, 0);
   snapshot->aggregates_len = 1 + nodes;
+  struct wake_figures *figures = make_wake(cores);
+  dispatch.wake = wake ? figures : NULL;
   dispatch_snapshot(&dispatch, snapshot);
+  free(figures);
   free_snapshot(snapshot);
   cost.values = fake.values_len;
   for (size_t i = 0; i < fake.values_len; i++)
     cost.series += fake.values[i].list.values_len;
   return cost;
+}
+
+static struct cost measure(size_t cores, size_t nodes) {
+  return measure_with(cores, nodes, false);
 }
 
 /* The text with one blank for each run of white space and `#`, so that
@@ -448,6 +474,13 @@ static void the_documents_say_what_a_host_costs(void **state) {
   assert_says("contrib/collectd/FLEET.md",
               "Each `Group` and each further NUMA node adds %zu values",
               nodes.values - one.values);
+  struct cost wake = measure_with(1, 1, true), wakes = measure_with(2, 1, true);
+  for (size_t i = 1; i < 3; i++)
+    assert_says(documents[i],
+                "adds up to %zu values for each core that it "
+                "probes and %zu for the host",
+                wakes.values - wake.values - core.values,
+                2 * (wake.values - one.values) - (wakes.values - two.values));
   assert_says("contrib/collectd/storage-schemas.conf",
               "a host with 32 cores has %zu metrics", usual.series);
   assert_says("contrib/collectd/queue.conf", "a host with 256 cores has %zu",
@@ -543,6 +576,29 @@ static void a_core_that_is_offline_has_no_values(void **state) {
   assert_absent("percore-0/percent-busy");
   assert_absent("percore-0/load");
   assert_value("percore-1/percent-busy", 50);
+}
+
+static void wake_latencies_are_dispatched_in_seconds(void **state) {
+  (void)state;
+  struct snapshot *snapshot = make_snapshot(3, 0);
+  struct wake_figures *wake = make_wake(3);
+  wake->cores[0].value_s[2] = NAN;
+  snapshot->cores[1].online = false;
+  wake->cores[2].core = 7; /* no longer measured */
+  dispatch.wake = wake;
+  dispatch_snapshot(&dispatch, snapshot);
+  assert_value("percore-0/latency-timer_wake_p50", 1e-6);
+  assert_value("percore-0/latency-timer_wake_p99", 2e-6);
+  assert_absent("percore-0/latency-timer_wake_p99_9");
+  assert_value("percore-0/latency-timer_intr_p50", 4e-6);
+  assert_value("percore-0/latency-timer_silent_p50", 7e-6);
+  assert_absent("percore-1/latency-timer_wake_p50");
+  assert_absent("percore-2/latency-timer_wake_p50");
+  assert_absent("percore-7/latency-timer_wake_p50");
+  assert_value("percore_host-self/percent-wake_cpu", 0.02);
+  assert_value("percore_host-self/derive-wake_probes", 1234);
+  free(wake);
+  free_snapshot(snapshot);
 }
 
 static void
@@ -688,6 +744,7 @@ int main(void) {
       TEST(shares_are_clamped_to_0_and_100_percent),
       TEST(hidden_may_be_negative),
       TEST(a_core_that_is_offline_has_no_values),
+      TEST(wake_latencies_are_dispatched_in_seconds),
       TEST(steal_of_the_host_is_reported_only_under_a_hypervisor),
       TEST(values_that_are_switched_off_are_left_out),
       TEST(the_time_of_values_always_increases),

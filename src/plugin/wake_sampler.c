@@ -1,0 +1,257 @@
+#include "wake_sampler.h"
+
+#include "cycles/sampling_thread.h"
+#include "wake/survey.h"
+
+#include "utils/common/common.h"
+
+#define NS_PER_S UINT64_C(1000000000)
+
+/* Parts of an interval: collectd's reads and writes are over when a burst
+ * begins, and the burst is over before the next. */
+#define BEGIN 4
+#define DURATION 2
+
+/* Cores whose loads are known, in rising order. */
+struct loads {
+  size_t len;
+  struct wake_survey_core cores[];
+};
+
+struct wake_sampler {
+  const struct config *config;
+  uint64_t interval_ns;
+  bool said_isolated; /* used by wake_sampler_tell only */
+  pthread_mutex_t mutex;
+  struct loads *loads; /* protected by the mutex; NULL: none are new */
+  uint64_t cpu_ns, cpu_since_ns; /* at the last burst */
+  struct sampling_thread sampling;
+};
+
+static const struct {
+  const char *name;
+  enum wake_metric metric;
+  double percent;
+} values[WAKE_VALUES] = {
+    {"timer_wake_p50", WAKE_LATENCY, 50},
+    {"timer_wake_p99", WAKE_LATENCY, 99},
+    {"timer_wake_p99_9", WAKE_LATENCY, 99.9},
+    {"timer_intr_p50", WAKE_INTR_LATENCY, 50},
+    {"timer_intr_p99", WAKE_INTR_LATENCY, 99},
+    {"timer_intr_p99_9", WAKE_INTR_LATENCY, 99.9},
+    {"timer_silent_p50", WAKE_SILENT_TIME, 50},
+};
+
+const char *wake_value_name(int value) { return values[value].name; }
+
+static uint64_t clock_now(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+static void warn(void *context, const char *line) {
+  (void)context;
+  WARNING("percore: %s", line);
+}
+
+/* ---------------------------------------------------------------------------
+ * Loads
+ */
+
+/* True if the core may be probed as far as the options are concerned. */
+static bool is_wanted(const struct wake_sampler *sampler,
+                      const struct core_figures *core) {
+  const struct config *config = sampler->config;
+  return core->online &&
+         (!config->wake_latency.cores_given ||
+          core_set_has(&config->wake_latency.cores, core->core));
+}
+
+/* A burst interrupts every core, so isolated cores take an explicit choice. */
+static bool is_allowed(struct wake_sampler *sampler,
+                       const struct snapshot *snapshot) {
+  bool isolated = false;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    isolated |= snapshot->cores[i].isolated;
+  if (!isolated || sampler->config->wake_latency.cores_given)
+    return true;
+  if (!sampler->said_isolated)
+    WARNING("percore: wake latency is not measured: each burst of probes "
+            "interrupts isolated cores, too; name the cores to measure by "
+            "Cores in <WakeLatency>.");
+  sampler->said_isolated = true;
+  return false;
+}
+
+void wake_sampler_tell(struct wake_sampler *sampler,
+                       const struct snapshot *snapshot) {
+  if (sampler == NULL || !is_allowed(sampler, snapshot))
+    return;
+  struct loads *loads =
+      malloc(sizeof(*loads) + snapshot->cores_len * sizeof(loads->cores[0]));
+  if (loads == NULL)
+    return;
+  loads->len = 0;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    if (is_wanted(sampler, &snapshot->cores[i]))
+      loads->cores[loads->len++] = (struct wake_survey_core){
+          .core = snapshot->cores[i].core, .load = snapshot->cores[i].busy};
+  pthread_mutex_lock(&sampler->mutex);
+  struct loads *old = sampler->loads;
+  sampler->loads = loads;
+  pthread_mutex_unlock(&sampler->mutex);
+  free(old);
+}
+
+static struct loads *take_loads(struct wake_sampler *sampler) {
+  pthread_mutex_lock(&sampler->mutex);
+  struct loads *loads = sampler->loads;
+  sampler->loads = NULL;
+  pthread_mutex_unlock(&sampler->mutex);
+  return loads;
+}
+
+/* ---------------------------------------------------------------------------
+ * The thread
+ */
+
+/* Sleeps. Returns false as soon as the thread must end. */
+static bool wait_for(void *context, uint64_t ns) {
+  struct wake_sampler *sampler = context;
+  return sampling_thread_sleep(&sampler->sampling,
+                               clock_now(CLOCK_MONOTONIC) + ns);
+}
+
+static bool sleep_until_due(struct wake_sampler *sampler) {
+  uint64_t interval = sampler->interval_ns;
+  uint64_t phase =
+      (clock_now(CLOCK_REALTIME) + interval - interval / BEGIN) % interval;
+  return wait_for(sampler, interval - phase);
+}
+
+/* The CPU time of this thread since the last call, divided by wall time. */
+static double measure_cpu(struct wake_sampler *sampler) {
+  uint64_t cpu_ns = clock_now(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t now_ns = clock_now(CLOCK_MONOTONIC);
+  double cpu = (double)(cpu_ns - sampler->cpu_ns) /
+               (double)(now_ns - sampler->cpu_since_ns);
+  sampler->cpu_ns = cpu_ns;
+  sampler->cpu_since_ns = now_ns;
+  return cpu;
+}
+
+static void put_figures(struct wake_sampler *sampler,
+                        const struct wake_survey *survey,
+                        const struct loads *loads) {
+  struct wake_figures *figures =
+      malloc(sizeof(*figures) + loads->len * sizeof(figures->cores[0]));
+  if (figures == NULL)
+    return;
+  figures->probes = wake_survey_probes(survey);
+  figures->cpu = measure_cpu(sampler);
+  figures->cores_len = loads->len;
+  for (size_t i = 0; i < loads->len; i++) {
+    struct wake_core_figures *core = &figures->cores[i];
+    core->core = loads->cores[i].core;
+    for (int v = 0; v < WAKE_VALUES; v++)
+      core->value_s[v] = wake_survey_percentile(
+          survey, core->core, values[v].metric, values[v].percent);
+  }
+  uint64_t dropped;
+  free(sampling_thread_put(&sampler->sampling, figures, &dropped));
+}
+
+/* Returns 0, or an error that is final. */
+static int measure(struct wake_sampler *sampler, struct wake_survey *survey,
+                   char why[WAKE_WHY_SIZE]) {
+  int status = 0;
+  measure_cpu(sampler);
+  while (status == 0 && sleep_until_due(sampler)) {
+    struct loads *loads = take_loads(sampler);
+    if (loads == NULL)
+      continue;
+    status = wake_survey_round(survey, loads->cores, loads->len,
+                               sampler->interval_ns / DURATION, why);
+    if (status == 0)
+      put_figures(sampler, survey, loads);
+    free(loads);
+  }
+  return status;
+}
+
+static void *run(void *argument) {
+  struct wake_sampler *sampler = argument;
+  const struct config *config = sampler->config;
+  const struct wake_survey_options options = {
+      .burst = {.probes = (uint32_t)config->wake_latency.probes,
+                .wait = wait_for,
+                .context = sampler},
+      .load_max = config->wake_latency.max_load / 100,
+      .say = warn};
+  char why[WAKE_WHY_SIZE];
+  struct wake_survey *survey;
+  if (wake_survey_open(&survey, &options, why) != 0)
+    WARNING("percore: wake latency is not measured: %s.", why);
+  else if (measure(sampler, survey, why) != 0)
+    WARNING("percore: wake latency is no longer measured: %s; restart collectd "
+            "to try again.",
+            why);
+  wake_survey_close(survey);
+  return NULL;
+}
+
+/* ---------------------------------------------------------------------------
+ * Start and stop
+ */
+
+static void destroy(struct wake_sampler *sampler) {
+  free(wake_sampler_take(sampler));
+  free(sampler->loads);
+  sampling_thread_destroy(&sampler->sampling);
+  pthread_mutex_destroy(&sampler->mutex);
+  free(sampler);
+}
+
+int wake_sampler_start(struct wake_sampler **result,
+                       const struct config *config, uint64_t interval_ns) {
+  *result = NULL;
+  if (!config->wake_latency.enabled)
+    return 0;
+  if (config->sys_root != NULL && !config->host_perf) {
+    WARNING(
+        "percore: wake latency is not measured: with SysRoot, the cores may "
+        "be those of another kernel; if they are not, set HostPerf.");
+    return 0;
+  }
+  struct wake_sampler *sampler = calloc(1, sizeof(*sampler));
+  if (sampler == NULL)
+    return -ENOMEM;
+  sampler->config = config;
+  sampler->interval_ns = interval_ns;
+  pthread_mutex_init(&sampler->mutex, NULL);
+  sampling_thread_init(&sampler->sampling, 1);
+  int status = sampling_thread_start(&sampler->sampling, run, sampler);
+  if (status != 0) {
+    destroy(sampler);
+    return status;
+  }
+  *result = sampler;
+  return 0;
+}
+
+void wake_sampler_stop(struct wake_sampler *sampler) {
+  if (sampler == NULL)
+    return;
+  /* A real-time task may keep the thread from running on the core that it has
+   * moved to. */
+  cpu_set_t all;
+  memset(&all, 0xff, sizeof(all));
+  pthread_setaffinity_np(sampler->sampling.thread, sizeof(all), &all);
+  sampling_thread_stop(&sampler->sampling);
+  destroy(sampler);
+}
+
+struct wake_figures *wake_sampler_take(struct wake_sampler *sampler) {
+  return sampler == NULL ? NULL : sampling_thread_take(&sampler->sampling);
+}

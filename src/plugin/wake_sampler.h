@@ -1,0 +1,45 @@
+/* wake_sampler: a thread that measures how fast cores wake (<WakeLatency>), by
+ * one burst of probes in each interval. */
+#ifndef PERCORE_PLUGIN_WAKE_SAMPLER_H
+#define PERCORE_PLUGIN_WAKE_SAMPLER_H
+
+#include "config.h"
+
+#define WAKE_VALUES 7
+
+/* "timer_wake_p50". */
+const char *wake_value_name(int value);
+
+struct wake_core_figures {
+  int core;
+  double value_s[WAKE_VALUES]; /* NAN: too few datapoints */
+};
+
+/* Over all bursts so far. */
+struct wake_figures {
+  uint64_t probes; /* of all cores */
+  double cpu;      /* CPU time of the thread / wall, 0 to 1 */
+  size_t cores_len;
+  struct wake_core_figures cores[]; /* in rising core numbers */
+};
+
+struct wake_sampler;
+
+/* Starts the thread, unless wake latency is not configured: *sampler is then
+ * NULL. The configuration must live until wake_sampler_stop. If nothing can be
+ * measured, the thread logs why and ends. Returns 0 or -errno. */
+int wake_sampler_start(struct wake_sampler **sampler,
+                       const struct config *config, uint64_t interval_ns);
+/* Joins the thread (within 100 ms) and frees everything. NULL is ignored. */
+void wake_sampler_stop(struct wake_sampler *sampler);
+
+/* Hands over the loads by which the next burst chooses its cores. Without new
+ * loads there is no burst. NULL is ignored. */
+void wake_sampler_tell(struct wake_sampler *sampler,
+                       const struct snapshot *snapshot);
+
+/* Returns the figures of the last burst, which the caller frees; or NULL if
+ * there are no new figures. Accepts NULL. */
+struct wake_figures *wake_sampler_take(struct wake_sampler *sampler);
+
+#endif

@@ -1,0 +1,48 @@
+/* burst: measures one core after the other, each for a moment, by a BPF timer.
+ * The programs are loaded once, and attached only during a burst. */
+#ifndef PERCORE_WAKE_BURST_H
+#define PERCORE_WAKE_BURST_H
+
+#include "steps.h"
+#include "wake.h"
+
+#define WAKE_BURST_PROBES_MAX 1000 /* of one core in one burst */
+
+struct wake_burst_options {
+  uint32_t probes; /* of each core */
+  /* Sleeps. Returns false if the burst is to end at once. */
+  bool (*wait)(void *context, uint64_t ns);
+  void *context;
+};
+
+struct wake_burst;
+
+/* Loads the programs, which needs CAP_BPF and CAP_PERFMON. -ENODEV: cpuidle has
+ * no driver, so that nothing could be checked. */
+int wake_burst_open(struct wake_burst **burst,
+                    const struct wake_burst_options *options,
+                    char why[WAKE_WHY_SIZE]);
+void wake_burst_close(struct wake_burst *burst); /* NULL is ignored */
+
+/* Attaches the programs. The burst lasts at most this long; probes that are
+ * left then are not made. */
+int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
+                     char why[WAKE_WHY_SIZE]);
+void wake_burst_end(struct wake_burst *burst);
+
+/* What one core did. */
+struct wake_burst_result {
+  uint64_t armed;                  /* probes */
+  const struct wake_event *events; /* valid until the next call */
+  size_t events_len;
+  uint64_t idles; /* idle states entered, as the programs saw them */
+  int64_t usage;  /* the same, counted by cpuidle; negative: not counted */
+};
+
+/* Probes a core. This thread runs on the core for the moment of starting the
+ * timer. -ETIME: the burst has lasted long enough; -EINTR: `wait` returned
+ * false. Any other error concerns this core alone. */
+int wake_burst_probe(struct wake_burst *burst, int core,
+                     struct wake_burst_result *result, char why[WAKE_WHY_SIZE]);
+
+#endif

@@ -1,0 +1,30 @@
+/* distribution: counts latencies in buckets of bounded number, for percentiles
+ * of any number of datapoints. */
+#ifndef PERCORE_WAKE_DISTRIBUTION_H
+#define PERCORE_WAKE_DISTRIBUTION_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Each power of two has 64 buckets, so that a percentile is wrong by at most
+ * 0.8 %. Everything from 1.07 s up is in the last bucket. */
+#define WAKE_DISTRIBUTION_SUB_BITS 6
+#define WAKE_DISTRIBUTION_BITS 30
+#define WAKE_DISTRIBUTION_BUCKETS                                              \
+  ((WAKE_DISTRIBUTION_BITS - WAKE_DISTRIBUTION_SUB_BITS + 1)                   \
+   << WAKE_DISTRIBUTION_SUB_BITS)
+
+struct wake_distribution {
+  uint64_t total;
+  uint32_t count[WAKE_DISTRIBUTION_BUCKETS];
+};
+
+void wake_distribution_add(struct wake_distribution *distribution, uint64_t ns);
+
+/* A percentile in ns, percent from 0 to 100; NAN unless at least 10 datapoints
+ * are above it. */
+double
+wake_distribution_percentile(const struct wake_distribution *distribution,
+                             double percent);
+
+#endif

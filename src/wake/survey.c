@@ -1,0 +1,238 @@
+#include "survey.h"
+
+#include "classify.h"
+#include "core.h"
+#include "summary.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define HELD_MAX 1000 /* datapoints of states that are not clear */
+
+/* The programs may see an idle state more or less at each end of a burst than
+ * cpuidle counts, and a few that they miss change no percentile. */
+#define IDLES_EDGE 2
+#define IDLES_SHARE 0.01
+
+struct surveyed {
+  int core;
+  bool said; /* what is wrong with this core */
+  int states[WAKE_STATES_MAX];
+  int states_len;
+  struct wake_points points; /* of the last burst */
+  struct wake_classifier classifier;
+  struct wake_distribution distribution[WAKE_METRICS];
+};
+
+struct wake_survey {
+  struct wake_survey_options options;
+  struct wake_burst *burst;
+  struct surveyed **list;
+  size_t len;
+  int next; /* core with which the next round begins */
+  uint64_t probes;
+};
+
+int wake_survey_open(struct wake_survey **result,
+                     const struct wake_survey_options *options,
+                     char why[WAKE_WHY_SIZE]) {
+  struct wake_survey *survey = calloc(1, sizeof(*survey));
+  *result = NULL;
+  if (survey == NULL) {
+    snprintf(why, WAKE_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  survey->options = *options;
+  int status = wake_burst_open(&survey->burst, &options->burst, why);
+  if (status != 0) {
+    free(survey);
+    return status;
+  }
+  *result = survey;
+  return 0;
+}
+
+void wake_survey_close(struct wake_survey *survey) {
+  if (survey == NULL)
+    return;
+  for (size_t i = 0; i < survey->len; i++) {
+    wake_classifier_free(&survey->list[i]->classifier);
+    wake_points_free(&survey->list[i]->points);
+    free(survey->list[i]);
+  }
+  free(survey->list);
+  wake_burst_close(survey->burst);
+  free(survey);
+}
+
+/* ---------------------------------------------------------------------------
+ * One core
+ */
+
+static struct surveyed *find(const struct wake_survey *survey, int core) {
+  for (size_t i = 0; i < survey->len; i++)
+    if (survey->list[i]->core == core)
+      return survey->list[i];
+  return NULL;
+}
+
+/* NULL if out of memory. */
+static struct surveyed *find_or_add(struct wake_survey *survey, int core) {
+  struct surveyed *found = find(survey, core);
+  if (found != NULL)
+    return found;
+  struct surveyed **list =
+      realloc(survey->list, (survey->len + 1) * sizeof(*list));
+  if (list == NULL)
+    return NULL;
+  survey->list = list;
+  found = calloc(1, sizeof(*found));
+  if (found == NULL)
+    return NULL;
+  found->core = core;
+  found->classifier.points = &found->points;
+  found->states_len = wake_core_states(core, &found->points, found->states);
+  return survey->list[survey->len++] = found;
+}
+
+static void say_once(const struct wake_survey *survey, struct surveyed *core,
+                     const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void say_once(const struct wake_survey *survey, struct surveyed *core,
+                     const char *format, ...) {
+  char line[WAKE_WHY_SIZE + 64];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  if (!core->said)
+    survey->options.say(survey->options.context, line);
+  core->said = true;
+}
+
+/* Moves the datapoints of the last burst into the distributions, and frees
+ * their memory. */
+static void count_points(struct surveyed *core) {
+  for (size_t i = 0; i < core->points.len; i++)
+    for (int metric = 0; metric < WAKE_METRICS; metric++) {
+      double us = (double)core->points.list[i].us[metric];
+      if (!isnan(us))
+        wake_distribution_add(&core->distribution[metric],
+                              (uint64_t)llround(us * 1e3));
+    }
+  free(core->points.list);
+  core->points.list = NULL;
+  core->points.len = core->points.capacity = 0;
+  size_t held = wake_classifier_held(&core->classifier);
+  if (held == 0 || held > HELD_MAX)
+    wake_classifier_free(&core->classifier);
+}
+
+/* Events count only if the programs saw the idle states that cpuidle counted.
+ * Returns 0 or -ENOMEM. */
+static int count_events(const struct wake_survey *survey, struct surveyed *core,
+                        const struct wake_burst_result *result) {
+  double missed = fabs((double)result->usage - (double)result->idles);
+  if (result->usage < 0) {
+    say_once(survey, core,
+             "wake latency of core %d is not measured: cpuidle has no driver "
+             "for it",
+             core->core);
+    return 0;
+  }
+  if (missed > IDLES_EDGE + IDLES_SHARE * (double)result->usage) {
+    say_once(survey, core,
+             "a burst of probes on core %d does not count: the programs saw "
+             "%llu idle states, cpuidle counted %lld",
+             core->core, (unsigned long long)result->idles,
+             (long long)result->usage);
+    return 0;
+  }
+  int status = 0;
+  for (size_t i = 0; status == 0 && i < result->events_len; i++) {
+    const struct wake_event *event = &result->events[i];
+    int last = core->states_len - 1;
+    int number = event->state < (uint32_t)last ? (int)event->state : last;
+    status = wake_classify(&core->classifier, event, core->states[number], NAN);
+  }
+  count_points(core);
+  return status;
+}
+
+/* -ETIME, -EINTR: the round is over. -ENOMEM is final. */
+static int probe(struct wake_survey *survey, int number,
+                 char why[WAKE_WHY_SIZE]) {
+  struct wake_burst_result result;
+  struct surveyed *core = find_or_add(survey, number);
+  snprintf(why, WAKE_WHY_SIZE, "out of memory");
+  if (core == NULL)
+    return -ENOMEM;
+  int status = wake_burst_probe(survey->burst, number, &result, why);
+  if (status == -ETIME || status == -EINTR)
+    return status;
+  if (status != 0) {
+    say_once(survey, core, "wake latency of core %d is not measured: %s",
+             number, why);
+    return 0;
+  }
+  survey->probes += result.armed;
+  return count_events(survey, core, &result);
+}
+
+/* ---------------------------------------------------------------------------
+ * All cores
+ */
+
+static int probe_all(struct wake_survey *survey,
+                     const struct wake_survey_core *cores, size_t len,
+                     char why[WAKE_WHY_SIZE]) {
+  size_t first = 0;
+  while (first < len && cores[first].core < survey->next)
+    first++;
+  survey->next = 0;
+  for (size_t i = 0; i < len; i++) {
+    const struct wake_survey_core *core = &cores[(first + i) % len];
+    if (!(core->load <= survey->options.load_max))
+      continue;
+    int status = probe(survey, core->core, why);
+    if (status == -ETIME)
+      survey->next = core->core;
+    if (status != 0)
+      return status == -ETIME || status == -EINTR ? 0 : status;
+  }
+  return 0;
+}
+
+int wake_survey_round(struct wake_survey *survey,
+                      const struct wake_survey_core *cores, size_t len,
+                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+  bool any = false;
+  for (size_t i = 0; i < len; i++)
+    any |= cores[i].load <= survey->options.load_max;
+  if (!any)
+    return 0;
+  int status = wake_burst_begin(survey->burst, duration_ns, why);
+  if (status != 0)
+    return status;
+  status = probe_all(survey, cores, len, why);
+  wake_burst_end(survey->burst);
+  return status;
+}
+
+uint64_t wake_survey_probes(const struct wake_survey *survey) {
+  return survey->probes;
+}
+
+double wake_survey_percentile(const struct wake_survey *survey, int core,
+                              enum wake_metric metric, double percent) {
+  const struct surveyed *found = find(survey, core);
+  if (found == NULL ||
+      found->distribution[metric].total < WAKE_SURVEY_DATAPOINTS_MIN)
+    return NAN;
+  return wake_distribution_percentile(&found->distribution[metric], percent) /
+         1e9;
+}

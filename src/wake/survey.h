@@ -1,0 +1,49 @@
+/* survey: how fast the cores of a machine wake, from bursts of probes. Counts
+ * all datapoints since it was opened, in 28 KiB for each core; datapoints that
+ * are held back may take as much again. */
+#ifndef PERCORE_WAKE_SURVEY_H
+#define PERCORE_WAKE_SURVEY_H
+
+#include "burst.h"
+#include "distribution.h"
+
+/* Nothing is known of a core before it has this many datapoints. */
+#define WAKE_SURVEY_DATAPOINTS_MIN 1000
+
+struct wake_survey_options {
+  struct wake_burst_options burst;
+  double load_max; /* a core with a higher load is not probed */
+  /* Says once what is wrong with a core. */
+  void (*say)(void *context, const char *line);
+  void *context;
+};
+
+/* A core that may be probed. */
+struct wake_survey_core {
+  int core;
+  double load; /* of late, 0 to 1; NAN: unknown, so that it is not probed */
+};
+
+struct wake_survey;
+
+/* Fails as wake_burst_open. */
+int wake_survey_open(struct wake_survey **survey,
+                     const struct wake_survey_options *options,
+                     char why[WAKE_WHY_SIZE]);
+void wake_survey_close(struct wake_survey *survey); /* NULL is ignored */
+
+/* Probes the cores, which are in rising order, one after the other. If the time
+ * does not suffice for all of them, the next round begins where this one ended.
+ * An error is final. */
+int wake_survey_round(struct wake_survey *survey,
+                      const struct wake_survey_core *cores, size_t len,
+                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]);
+
+/* Probes of all cores so far. */
+uint64_t wake_survey_probes(const struct wake_survey *survey);
+
+/* A percentile in seconds; NAN: too few datapoints. */
+double wake_survey_percentile(const struct wake_survey *survey, int core,
+                              enum wake_metric metric, double percent);
+
+#endif

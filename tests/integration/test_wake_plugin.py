@@ -1,0 +1,221 @@
+"""<WakeLatency> in the real collectd, with the real kernel."""
+
+import ctypes
+import os
+import re
+import time
+
+from harness import (Burner, Collectd, Skip, bpf_programs, check,
+                     is_root, online_cores, run_all, say, wait_for)
+
+PROGRAM = "wake_expire"
+PROBES = 100
+DATAPOINTS_S = 60  # within which idle cores have 1000 datapoints
+IDLE_MIN = 0.5  # of a core that must have them
+INTERVAL_S = 10  # of the test of cost
+COST_MAX = 0.1  # percent of a core
+TIMERS_HZ = 10000
+# Without the start of timers; only x86 has local_timer_entry.
+LINKS = 4 if os.uname().machine == "x86_64" else 3
+SYS_BPF, BPF_ENABLE_STATS = {"x86_64": 321}.get(os.uname().machine, 280), 32
+
+
+def block(*lines):
+    """collectd ignores a block without options."""
+    return "\n".join(["<WakeLatency>", f"Probes {PROBES}", *lines,
+                      "</WakeLatency>"])
+
+
+def held(collectd):
+    """The BPF objects of collectd: a list of kind and fdinfo."""
+    found, folder = [], f"/proc/{collectd.process.pid}"
+    for name in os.listdir(f"{folder}/fd"):
+        try:
+            kind = os.readlink(f"{folder}/fd/{name}")
+            if "bpf" not in kind:
+                continue
+            with open(f"{folder}/fdinfo/{name}", encoding="ascii") as file:
+                found.append((kind, file.read()))
+        except FileNotFoundError:  # closed meanwhile
+            pass
+    return found
+
+
+def links(collectd):
+    """How many tracepoints programs are attached to."""
+    return sum("raw_tracepoint" in info for _, info in held(collectd))
+
+
+def programs(collectd):
+    return [info for kind, info in held(collectd) if "bpf-prog" in kind]
+
+
+def of_fdinfo(infos, key):
+    return [int(re.search(rf"^{key}:\s*(\d+)", info, re.M)[1]) for info in infos]
+
+
+def need_programs():
+    """Skips unless the plugin can measure here."""
+    if not is_root():
+        raise Skip("loading BPF programs needs root")
+    with Collectd(block(), 0.3).start() as collectd:
+        collectd.wait_for(
+            lambda: programs(collectd) or "wake latency is not" in
+            collectd.log(), 20, "BPF programs")
+        said = re.search(r"wake latency is not measured: (.*)", collectd.log())
+    if said is not None:
+        raise Skip(said[1])
+
+
+def idle_s():
+    """The idle time of each core since boot."""
+    with open("/proc/stat", encoding="ascii") as file:
+        return {int(words[0][3:]): int(words[4]) / os.sysconf("SC_CLK_TCK")
+                for words in map(str.split, file)
+                if re.fullmatch(r"cpu\d+", words[0])}
+
+
+# ---------------------------------------------------------------------------
+# Tests
+
+
+def nothing_when_off():
+    """Without the block, collectd holds no BPF object and has no value of it"""
+    with Collectd("", 0.3).start() as collectd:
+        collectd.wait_for_reads(4)
+        check(not held(collectd), str(held(collectd)))
+        check(not [name for name in collectd.series if "wake" in name],
+              str(list(collectd.series)))
+
+
+def values_of_both_cores():
+    """From 1000 datapoints up, each core has percentiles that can be right"""
+    need_programs()
+    begin, before = time.monotonic(), idle_s()
+    with Collectd(block("MaxLoad 100"), 1).start() as collectd:
+        wanted = [f"percore-{core}/latency-timer_intr_p99"
+                  for core in online_cores()[:2]]
+        while time.monotonic() < begin + DATAPOINTS_S and \
+                not all(map(collectd.of, wanted)):
+            time.sleep(0.5)
+        collectd.stop()
+        idle = {core: (idle_s()[core] - seconds) / (time.monotonic() - begin)
+                for core, seconds in before.items()}
+        values = {name: value[-1].value for name, value in
+                  collectd.series.items() if "latency" in name}
+        probes = collectd.of("percore_host-self/derive-wake_probes")
+    say(f"{values}")
+    check(len(probes) > 5, collectd.log())
+    rate = (probes[-1].value - probes[0].value) / (len(probes) - 1)
+    check(0 < rate <= PROBES * len(online_cores()), f"{rate} probes a second")
+    for name in wanted:
+        core = int(name.split("/")[0].split("-")[1])
+        if name not in values and idle[core] < IDLE_MIN:
+            raise Skip(f"core {core} was idle for {100 * idle[core]:.0f} % only")
+        check(name in values, f"{name} is missing: {collectd.log()}")
+        check(0 < values[name[:-2] + "50"] <= values[name] < 0.1, str(values))
+        silent = values[f"percore-{core}/latency-timer_silent_p50"]
+        check(0 < silent < 0.0041, str(values))
+
+
+def attached_during_bursts():
+    """The programs are loaded once, attached during bursts only, to the start of
+    timers only in the first burst, and gone with collectd"""
+    need_programs()
+    with Collectd(block("MaxLoad 100"), 1).start() as collectd:
+        collectd.wait_for(lambda: programs(collectd), 20, "BPF programs")
+        loaded = of_fdinfo(programs(collectd), "prog_id")
+        for _ in range(3):
+            wait_for(lambda: links(collectd), "never attached")
+            wait_for(lambda: not links(collectd), "always attached")
+        seen = set()
+        wait_for(lambda: seen.add(links(collectd)) or {0, LINKS} <= seen,
+                 f"never attached to {LINKS} tracepoints", 20)
+        check(max(seen) == LINKS, f"attached to {seen} tracepoints")
+        check(of_fdinfo(programs(collectd), "prog_id") == loaded,
+              "the programs were loaded again")
+        mine = bpf_programs(PROGRAM) & set(map(str, loaded))
+        check(mine, f"{loaded} has no {PROGRAM}")
+        took = collectd.stop()
+        check(took < 1, f"{took} s to stop")
+        wait_for(lambda: not bpf_programs(PROGRAM) & mine,
+                 f"{mine} are still there")
+
+
+def start_as_nobody(collectd, *capabilities):
+    for folder, _, files in os.walk(collectd.directory):
+        for name in (".", *files):
+            os.chown(os.path.join(folder, name), 65534, 65534)
+    given = ",".join(["-all", *(f"+{name}" for name in capabilities)])
+    collectd.start(before=["setpriv", "--reuid", "65534", "--clear-groups",
+                           f"--inh-caps={given}", f"--ambient-caps={given}"])
+
+
+def two_capabilities():
+    """With CAP_BPF and CAP_PERFMON alone, cores are probed"""
+    need_programs()
+    with Collectd(block("MaxLoad 100"), 0.5) as collectd:
+        start_as_nobody(collectd, "bpf", "perfmon")
+        probes = "percore_host-self/derive-wake_probes"
+        collectd.wait_for(
+            lambda: any(value.value > 0 for value in collectd.of(probes)),
+            20, "a probe")
+
+
+def without_rights():
+    """Without rights one line says what to do, and loads are still measured"""
+    if not is_root():
+        raise Skip("becoming another user needs root")
+    with Collectd(block(), 0.3) as collectd:
+        start_as_nobody(collectd)
+        collectd.wait_for_reads(5)
+        collectd.wait_for_value("percore-0/percent-busy", count=2)
+        said = re.findall(r"wake latency is not measured: (.*)", collectd.log())
+        check(len(said) == 1, collectd.log())
+        for words in ("CAP_BPF and CAP_PERFMON", "as root"):
+            check(words in said[0] or "built without BPF" in said[0] or
+                  "no driver" in said[0], said[0])
+        check("--method" not in said[0], said[0])
+
+
+def cost_beside_timers():
+    """At 100 probes in 10 s, programs and thread take less than 0.1 % of a core,
+    with 10 000 timers a second on one of the cores"""
+    need_programs()
+    attr = ctypes.create_string_buffer(128)  # BPF_STATS_RUN_TIME
+    stats = ctypes.CDLL(None, use_errno=True).syscall(
+        SYS_BPF, BPF_ENABLE_STATS, attr, len(attr))
+    check(stats >= 0, os.strerror(ctypes.get_errno()))
+    core = online_cores()[-1]
+    collectd = Collectd(block("MaxLoad 100"), INTERVAL_S)
+    burner = Burner(core, f"1/{1000000 // TIMERS_HZ}", 8 * INTERVAL_S,
+                    collectd.directory)
+    try:
+        with collectd.start():
+            cpu = "percore_host-self/percent-wake_cpu"
+            collectd.wait_for_value(cpu, 5 * INTERVAL_S)
+            begin = of_fdinfo(programs(collectd), "run_time_ns")
+            runs = of_fdinfo(programs(collectd), "run_cnt")
+            collectd.wait_for_value(cpu, 2 * INTERVAL_S, count=2)
+            spent = sum(of_fdinfo(programs(collectd), "run_time_ns")) - sum(begin)
+            count = sum(of_fdinfo(programs(collectd), "run_cnt")) - sum(runs)
+            thread = collectd.of(cpu)[-1].value
+    finally:
+        os.close(stats)
+        burner.stop()
+    share = 100 * spent / (INTERVAL_S * 1e9)
+    said = (f"programs {share:.4f} % ({count} runs), thread {thread:.4f} % of a "
+            "core")
+    say(said)
+    check(count > 0 and share + thread < COST_MAX, said)
+
+
+if __name__ == "__main__":
+    run_all([
+        nothing_when_off,
+        values_of_both_cores,
+        attached_during_bursts,
+        two_capabilities,
+        without_rights,
+        cost_beside_timers,
+    ])

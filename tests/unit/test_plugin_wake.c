@@ -1,0 +1,214 @@
+/* The thread of <WakeLatency>. A played survey replaces the kernel. */
+#include "plugin_unit.h"
+
+#include "plugin/wake_sampler.h"
+#include "wake/survey.h"
+
+#include <math.h>
+#include <stdatomic.h>
+
+#define INTERVAL_NS UINT64_C(2000000)
+
+/* ---------------------------------------------------------------------------
+ * A played survey
+ */
+
+/* Written by the thread before it hands out figures, or ends. */
+static struct {
+  int open_status, round_status;
+  struct wake_survey_options options;
+  int opens, closes;
+  atomic_int rounds;
+  char probed[64];
+} play;
+
+int wake_survey_open(struct wake_survey **survey,
+                     const struct wake_survey_options *options,
+                     char why[WAKE_WHY_SIZE]) {
+  play.opens++;
+  play.options = *options;
+  *survey = NULL;
+  snprintf(why, WAKE_WHY_SIZE, "this; do that");
+  return play.open_status;
+}
+
+void wake_survey_close(struct wake_survey *survey) {
+  (void)survey;
+  play.closes++;
+}
+
+int wake_survey_round(struct wake_survey *survey,
+                      const struct wake_survey_core *cores, size_t len,
+                      uint64_t duration_ns, char why[WAKE_WHY_SIZE]) {
+  (void)survey;
+  assert_int_equal(duration_ns, INTERVAL_NS / 2);
+  play.probed[0] = '\0';
+  for (size_t i = 0; i < len; i++) {
+    size_t used = strlen(play.probed);
+    snprintf(play.probed + used, sizeof(play.probed) - used, "%s%d:%g",
+             i > 0 ? " " : "", cores[i].core, cores[i].load);
+  }
+  snprintf(why, WAKE_WHY_SIZE, "of this");
+  play.rounds++;
+  return play.round_status;
+}
+
+uint64_t wake_survey_probes(const struct wake_survey *survey) {
+  (void)survey;
+  return 100 * (uint64_t)play.rounds;
+}
+
+double wake_survey_percentile(const struct wake_survey *survey, int core,
+                              enum wake_metric metric, double percent) {
+  (void)survey;
+  return core + (metric == WAKE_LATENCY ? 0.5 : 0) + percent / 1000;
+}
+
+/* ---------------------------------------------------------------------------
+ * Tests
+ */
+
+static struct wake_sampler *sampler;
+static struct core_figures cores[3];
+
+static int set_up(void **state) {
+  memset(&play, 0, sizeof(play));
+  for (int i = 0; i < 3; i++)
+    cores[i] =
+        (struct core_figures){.core = 2 * i, .online = true, .busy = 0.25 * i};
+  sampler = NULL;
+  return plugin_unit_set_up(state);
+}
+
+static int tear_down(void **state) {
+  wake_sampler_stop(sampler);
+  assert_int_equal(play.opens, play.closes);
+  return plugin_unit_tear_down(state);
+}
+
+static void start(const char *lines) {
+  assert_accepted(lines);
+  assert_int_equal(wake_sampler_start(&sampler, &config, INTERVAL_NS), 0);
+}
+
+static void tell(void) {
+  wake_sampler_tell(sampler,
+                    &(struct snapshot){.cores = cores, .cores_len = 3});
+}
+
+/* Waits for the figures of the next burst. */
+static struct wake_figures *burst(void) {
+  struct wake_figures *figures;
+  tell();
+  while ((figures = wake_sampler_take(sampler)) == NULL)
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  return figures;
+}
+
+static void end(void) {
+  wake_sampler_stop(sampler);
+  sampler = NULL;
+}
+
+static void without_the_block_there_is_no_thread(void **state) {
+  (void)state;
+  start("");
+  assert_null(sampler);
+  tell();
+  assert_null(wake_sampler_take(sampler));
+  assert_int_equal(play.opens, 0);
+}
+
+static void a_burst_gets_the_loads_of_online_cores(void **state) {
+  (void)state;
+  cores[1].online = false;
+  start("<WakeLatency>\nMaxLoad 40\nProbes 50\n</WakeLatency>");
+  struct wake_figures *figures = burst();
+  end();
+  assert_string_equal(play.probed, "0:0 4:0.5");
+  assert_true(play.options.load_max == 0.4);
+  assert_int_equal(play.options.burst.probes, 50);
+  assert_int_equal(figures->probes, 100);
+  assert_true(figures->cpu >= 0);
+  assert_int_equal(figures->cores_len, 2);
+  assert_int_equal(figures->cores[1].core, 4);
+  for (int v = 0; v < WAKE_VALUES; v++) {
+    const char *name = wake_value_name(v);
+    double percent = strstr(name, "_p99_9") ? 99.9
+                     : strstr(name, "_p99") ? 99
+                                            : 50;
+    double wanted =
+        4 + (strncmp(name, "timer_wake", 10) == 0 ? 0.5 : 0) + percent / 1000;
+    assert_true(fabs(figures->cores[1].value_s[v] - wanted) < 1e-9);
+  }
+  free(figures);
+}
+
+static void without_new_loads_there_is_no_burst(void **state) {
+  (void)state;
+  start("<WakeLatency>\n</WakeLatency>");
+  free(burst());
+  free(burst());
+  nanosleep(&(struct timespec){.tv_nsec = 5 * INTERVAL_NS}, NULL);
+  end();
+  assert_int_equal(play.rounds, 2);
+}
+
+static void isolated_cores_must_be_named(void **state) {
+  (void)state;
+  cores[2].isolated = true;
+  start("<WakeLatency>\n</WakeLatency>");
+  tell();
+  tell();
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "interrupts isolated cores"));
+  end();
+  assert_int_equal(play.rounds, 0);
+  start("<WakeLatency>\nCores \"0-1,4,9\"\n</WakeLatency>");
+  free(burst());
+  end();
+  assert_string_equal(play.probed, "0:0 4:0.5");
+}
+
+static void a_failure_is_said_once_and_ends_the_thread(void **state) {
+  (void)state;
+  play.open_status = -EPERM;
+  start("<WakeLatency>\n</WakeLatency>");
+  end();
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(
+      fake_logged(LOG_WARNING, "wake latency is not measured: this; do that."));
+  fake_reset();
+  play.open_status = 0;
+  play.round_status = -ENOMEM;
+  start("<WakeLatency>\n</WakeLatency>");
+  for (tell(); play.rounds == 0;)
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  assert_null(wake_sampler_take(sampler));
+  end();
+  assert_int_equal(play.rounds, 1);
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "no longer measured: of this;"));
+}
+
+static void a_simulated_machine_is_not_measured(void **state) {
+  (void)state;
+  start("SysRoot \"/host\"\n<WakeLatency>\n</WakeLatency>");
+  assert_null(sampler);
+  assert_non_null(fake_logged(LOG_WARNING, "HostPerf"));
+  start("HostPerf true");
+  assert_non_null(sampler);
+}
+
+int main(void) {
+#define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+  const struct CMUnitTest tests[] = {
+      TEST(without_the_block_there_is_no_thread),
+      TEST(a_burst_gets_the_loads_of_online_cores),
+      TEST(without_new_loads_there_is_no_burst),
+      TEST(isolated_cores_must_be_named),
+      TEST(a_failure_is_said_once_and_ends_the_thread),
+      TEST(a_simulated_machine_is_not_measured),
+  };
+  return cmocka_run_group_tests_name("plugin_wake", tests, NULL, NULL);
+}
