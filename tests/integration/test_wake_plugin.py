@@ -8,6 +8,7 @@ import time
 from harness import (Burner, Collectd, Skip, bpf_programs, check,
                      is_root, online_cores, run_all, say, wait_for)
 
+LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 PROGRAM = "wake_expire"
 PROBES = 100
 DATAPOINTS_S = 60  # within which idle cores have 1000 datapoints
@@ -181,6 +182,8 @@ def without_rights():
 def cost_beside_timers():
     """At 100 probes in 10 s, programs and thread take less than 0.1 % of a core,
     with 10 000 timers a second on one of the cores"""
+    if not LONG:
+        raise Skip("takes a minute: PERCORE_TEST_LONG=1 runs it")
     need_programs()
     attr = ctypes.create_string_buffer(128)  # BPF_STATS_RUN_TIME
     stats = ctypes.CDLL(None, use_errno=True).syscall(
