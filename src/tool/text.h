@@ -21,6 +21,10 @@ char *text_clean_string(char *out, size_t size, const char *text);
 /* The number of characters of clean text. */
 int text_width(const char *text);
 
+/* Shortens clean text to at most `width` characters: the middle becomes "...".
+ * width must be at least 5. */
+void text_shorten(char *text, int width);
+
 /* Prints clean text, padded to `width` characters: flush right, or flush left
  * if width is negative. */
 void text_pad(FILE *out, const char *text, int width);
