@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,6 +13,9 @@
 #define LIBRARY "libbpf.so.1"
 #define FILE_SIZE_MAX (64 << 20) /* object files take a few MiB */
 #define DEPTH_MAX 32
+#define TAGS_MAX 4096
+#define PREFIX "percore:"
+#define PREFIX_LEN (sizeof(PREFIX) - 1)
 
 /* ---------------------------------------------------------------------------
  * libbpf
@@ -130,19 +134,33 @@ long btf_size(const struct btf *btf, uint32_t id) {
   return -1;
 }
 
-const char *btf_tag(const struct btf *btf, uint32_t id, int member,
-                    const char *prefix) {
-  uint32_t count = libbpf.count(btf);
-  for (uint32_t i = 1; i < count; i++) {
-    const struct btf_type *type = btf_type(btf, i);
-    if (type == NULL || BTF_INFO_KIND(type->info) != BTF_KIND_DECL_TAG ||
-        type->type != id)
-      continue;
+/* Collects the tags once, because each member is asked for its tags. */
+static int find_tags(struct btf_types *types, char why[MAP_WHY_SIZE]) {
+  uint32_t count = libbpf.count(types->btf);
+  types->tags = calloc(TAGS_MAX, sizeof(*types->tags));
+  if (types->tags == NULL) {
+    snprintf(why, MAP_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  for (uint32_t id = 1; id < count && types->tags_len < TAGS_MAX; id++) {
+    const struct btf_type *type = btf_type(types->btf, id);
+    if (type != NULL && BTF_INFO_KIND(type->info) == BTF_KIND_DECL_TAG &&
+        strncmp(btf_name(types->btf, type->name_off), PREFIX, PREFIX_LEN) == 0)
+      types->tags[types->tags_len++] = id;
+  }
+  return 0;
+}
+
+const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
+                    const char *word) {
+  for (size_t i = 0; i < types->tags_len; i++) {
+    const struct btf_type *type = btf_type(types->btf, types->tags[i]);
     const struct btf_decl_tag *tag = btf_tail(type);
-    const char *text = btf_name(btf, type->name_off);
-    if (tag->component_idx == member &&
-        strncmp(text, prefix, strlen(prefix)) == 0)
-      return text + strlen(prefix);
+    if (type->type != id || tag->component_idx != member)
+      continue;
+    const char *text = btf_name(types->btf, type->name_off) + PREFIX_LEN;
+    if (strncmp(text, word, strlen(word)) == 0)
+      return text + strlen(word);
   }
   return NULL;
 }
@@ -289,6 +307,8 @@ int btf_open(struct btf_types *types, const struct map_info *info,
     return -ELIBACC;
   }
   int status = find_types(types, info, file, why);
+  if (status == 0)
+    status = find_tags(types, why);
   if (status != 0)
     btf_close(types);
   return status;
@@ -297,5 +317,6 @@ int btf_open(struct btf_types *types, const struct map_info *info,
 void btf_close(struct btf_types *types) {
   if (types->btf != NULL)
     libbpf.free(types->btf);
+  free(types->tags);
   *types = (struct btf_types){0};
 }

@@ -20,10 +20,10 @@ class Pins:
         self.directory = tempfile.mkdtemp(prefix="percore-map-")
         run("mount", "-t", "bpf", "-o", "mode=0755", "bpf", self.directory)
 
-    def create(self, pin, kind="array", key=4, value=8, entries=4):
+    def create(self, pin, kind="array", key=4, value=8, entries=4, more=()):
         run("bpftool", "map", "create", f"{self.directory}/{pin}", "type", kind,
             "key", str(key), "value", str(value), "entries", str(entries),
-            "name", "test")
+            "name", "test", *more)
 
     def update(self, pin, key, *numbers, size=4):
         """Writes 64-bit numbers."""
@@ -68,8 +68,9 @@ def a_table_without_fields_leaves_the_others_alone():
         with started(pins.block("falls", VALUE),
                      pins.block("counts", VALUE)) as collectd:
             collectd.wait_for_value(name("packets", 0, "falls"))
-            for value in (1000, 999, 998, 997):
-                pins.update("falls", 0, value)
+            for value in (1000, 999, 998):
+                for key in range(4):
+                    pins.update("falls", key, value)
                 collectd.wait_for_reads(3)
             check_said(collectd, "field packets decreased, so it is not a counter")
             region = os.stat(runtime.socket("test")).st_ino
@@ -156,6 +157,101 @@ def a_block_of_its_own_goes_before_a_pattern():
             collectd.wait_for_value(name("packets", 0, "flows"))
 
 
+def what_is_not_a_map_is_said():
+    """A path of anything but a map is said once for what it is, and other maps are
+    read"""
+    with RuntimeDir() as runtime, Pins() as pins:
+        os.mkdir(f"{pins.directory}/folder")
+        os.mkdir(f"{pins.directory}/open")
+        pins.create("open/inside")
+        os.chmod(f"{pins.directory}/open", 0o777)
+        os.symlink("open/inside", f"{pins.directory}/link")
+        pins.create("ports")
+        os.symlink("ports", f"{pins.directory}/alias")
+        os.mkfifo(f"{runtime.path}/fifo")
+        outside = f'<Map "{runtime.path}/fifo">\nRegion "test"\n{VALUE}\n</Map>'
+        with started(outside, *(pins.block(pin, VALUE) for pin in
+                                ("folder", "link", "ports", "alias"))) as collectd:
+            for table in ("ports", "alias"):
+                collectd.wait_for_value(name("packets", 0, table))
+            check_said(collectd, "fifo: it is not on a BPF file system")
+            check_said(collectd, "folder: it is not a pinned map")
+            check_said(collectd, "link: any user may write to its directory")
+
+
+def unusual_maps_are_read_or_said():
+    """Frozen maps and huge values are read; maps of maps are said once"""
+    with RuntimeDir(), Pins() as pins:
+        pins.create("frozen")
+        run("bpftool", "map", "freeze", "pinned", f"{pins.directory}/frozen")
+        pins.create("huge", value=1000000, entries=2)
+        pins.create("wide", "percpu_array", value=30000)
+        pins.create("maps", "array_of_maps", value=4,
+                    more=["inner_map", "pinned", f"{pins.directory}/frozen"])
+        with started(*(pins.block(pin, f'FieldAt "packets" {offset} 8')
+                       for pin, offset in
+                       (("frozen", 0), ("huge", 999992), ("wide", 29992),
+                        ("maps", 0)))) as collectd:
+            for table in ("frozen", "huge", "wide"):
+                collectd.wait_for_value(name("packets", 1, table))
+            check_said(collectd, "maps: maps of type 12 cannot be read")
+
+
+def a_pin_may_become_any_other_map():
+    """Another map under the same pin is read from its first count on, whatever its
+    type is, and also after something that is no map"""
+    with RuntimeDir(), Pins() as pins:
+        pin = f"{pins.directory}/ports"
+        pins.create("ports", "hash")
+        pins.update("ports", 1, 7000)
+        with started(pins.block("ports", VALUE)) as collectd:
+            packets = name("packets", 1, "ports")
+            collectd.wait_for_value(packets)
+            total = 0
+            for kind in ("array", "lru_hash", None, "hash", "percpu_hash", "array"):
+                os.unlink(pin) if os.path.isfile(pin) else os.rmdir(pin)
+                if kind is None:
+                    os.mkdir(pin)
+                    check_said(collectd, "ports: it is not a pinned map")
+                    continue
+                pins.create("ports", kind)
+                if kind == "percpu_hash":
+                    collectd.wait_for_reads(4)
+                    continue
+                pins.update("ports", 1, 7)
+                total += 7
+                collectd.wait_for(
+                    lambda: collectd.of(packets)[-1].value >= total, 20,
+                    f"{total} packets in a map of type {kind}")
+            collectd.wait_for_reads(3)
+            check(collectd.of(packets)[-1].value == total,
+                  f"{collectd.of(packets)[-1].value} packets, not {total}")
+
+
+def object_files_that_are_none_hold_nothing_up():
+    """A FIFO, a device, a huge file and an empty file in place of an object file are
+    said once; other maps are read, and collectd ends"""
+    with RuntimeDir() as runtime, Pins() as pins:
+        os.mkfifo(f"{runtime.path}/fifo")
+        for size, file in ((1 << 30, "huge"), (0, "empty")):
+            with open(f"{runtime.path}/{file}", "wb") as out:
+                out.truncate(size)
+        files = {"fifo": f"{runtime.path}/fifo", "device": "/dev/zero",
+                 "huge": f"{runtime.path}/huge", "empty": f"{runtime.path}/empty",
+                 "missing": f"{runtime.path}/missing"}
+        for pin in [*files, "ports"]:
+            pins.create(pin)
+        with started(pins.block("ports", VALUE),
+                     *(pins.block(pin, f'Btf "{file}"')
+                       for pin, file in files.items())) as collectd:
+            collectd.wait_for_value(name("packets", 0, "ports"))
+            for pin in ("fifo", "device", "huge"):
+                check_said(collectd, f"{pin}: Btf: this is not a regular file")
+            check_said(collectd, "empty: Btf: the file has no type information")
+            check_said(collectd, "missing: Btf: cannot open the file: No such file")
+            collectd.stop()
+
+
 def wrong_options_are_refused():
     """Options that cannot be meant are refused with a line that says why"""
     pin = "/sys/fs/bpf/x/y"
@@ -189,6 +285,10 @@ def main():
              a_map_in_a_directory_of_everybody_is_not_read,
              a_name_that_no_field_has_is_said,
              a_block_of_its_own_goes_before_a_pattern,
+             what_is_not_a_map_is_said,
+             unusual_maps_are_read_or_said,
+             a_pin_may_become_any_other_map,
+             object_files_that_are_none_hold_nothing_up,
              wrong_options_are_refused])
 
 
