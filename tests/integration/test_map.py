@@ -252,6 +252,28 @@ def a_map_that_cannot_be_read_is_said_once():
                       f"{text}: {collectd.log()}")
 
 
+def list_finds_maps_and_their_pins():
+    """percore map list shows what can be read, and with --json every map"""
+    with RuntimeDir(), Gateway() as gateway:
+        run("mount", "--bind", gateway.bpffs, "/sys/fs/bpf")
+        try:
+            run("bpftool", "map", "create", f"{gateway.bpffs}/queue", "type",
+                "queue", "value", "4", "entries", "1", "name", "queue")
+            pin = "/sys/fs/bpf/gateway/flows"
+            maps = [line for line in run(PERCORE, "map", "list").splitlines()
+                    if line.endswith(f"  {pin}")]
+            check(len(maps) == 1 and " lru_percpu_hash " in maps[0], f"{maps}")
+            check("/sys/fs/bpf/queue" not in run(PERCORE, "map", "list"),
+                  "a queue is listed")
+            found = {found.get("pin"): found for found in
+                     json.loads(run(PERCORE, "map", "list", "--json"))["maps"]}
+            check(found[pin]["readable"] and found[pin]["has_types"] and
+                  found[pin]["name"] == "flows", f"{found[pin]}")
+            check(not found["/sys/fs/bpf/queue"]["readable"], f"{found}")
+        finally:
+            run("umount", "/sys/fs/bpf")
+
+
 def top_shows_a_map_as_a_table():
     """percore map top shows the rows of the map alone, with their names, and each
     column in one place"""
@@ -311,6 +333,7 @@ def main():
              names_come_from_the_object_file,
              entries_that_are_created_again_count_on,
              a_map_that_cannot_be_read_is_said_once,
+             list_finds_maps_and_their_pins,
              top_shows_a_map_as_a_table,
              a_third_partys_maps_are_read_by_name])
 
