@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define REST                                                                   \
   4 /* pause after reading a map, in multiples of the time it took             \
@@ -139,20 +140,25 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
-/* Opening and reading take at most a fifth of the time. */
-static void rest(struct map_source *source, const struct timespec *begin) {
+static int64_t clock_ns(clockid_t clock) {
   struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int64_t took = (now.tv_sec - begin->tv_sec) * INT64_C(1000000000) +
-                 now.tv_nsec - begin->tv_nsec;
-  int64_t until = now.tv_nsec + REST * took;
-  source->next = (struct timespec){.tv_sec = now.tv_sec + until / 1000000000,
-                                   .tv_nsec = until % 1000000000};
+  clock_gettime(clock, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Opening and reading take at most a fifth of a core; waiting for a core is not
+ * counted, or a busy machine would hardly be read. */
+static void rest(struct map_source *source, int64_t began_ns) {
+  int64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+  source->next_ns = clock_ns(CLOCK_MONOTONIC) + REST * took;
+}
+
+bool map_source_is_due(const struct map_source *source) {
+  return clock_ns(CLOCK_MONOTONIC) >= source->next_ns;
 }
 
 int map_source_open(struct map_source *source) {
-  struct timespec begin;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  int64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   int status = open_map(source, why);
   if (why[0] != '\0' || source->failed)
@@ -160,7 +166,7 @@ int map_source_open(struct map_source *source) {
   source->failed = status != 0;
   if (status != 0) {
     map_close(&source->map);
-    rest(source, &begin);
+    rest(source, began_ns);
   }
   return status;
 }
@@ -386,8 +392,7 @@ static void settle(struct look *look, bool swept) {
 }
 
 void map_source_read(struct map_source *source) {
-  struct timespec begin;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  int64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   struct look look = {.source = source};
   source->pass++;
@@ -409,7 +414,7 @@ void map_source_read(struct map_source *source) {
   withhold_gauges(source);
   if (why[0] != '\0')
     say_of(source, why);
-  rest(source, &begin);
+  rest(source, began_ns);
 }
 
 void map_source_free(struct map_source *source) {

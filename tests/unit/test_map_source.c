@@ -172,7 +172,7 @@ static size_t see_rows(void) {
 
 /* Reads the map, then the region. Returns the number of rows. */
 static size_t look(void) {
-  publisher->sources[0].next = (struct timespec){0};
+  publisher->sources[0].next_ns = 0;
   map_publisher_update(publisher);
   return see_rows();
 }
@@ -295,7 +295,7 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
   for (int i = 0; i < 2 * MAP_FALLS_MAX; i++) {
     kernel.entries[0].copies[0].fields[0]++;
     kernel.entries[0].copies[0].fields[1]--;
-    publisher->sources[0].next = (struct timespec){0};
+    publisher->sources[0].next_ns = 0;
     map_publisher_update(publisher);
   }
   assert_int_equal(said_len, 1);
@@ -305,7 +305,7 @@ static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
   for (int i = 0; i < 5; i++) {
     kernel.entries[0].copies[0].fields[0]++;
     kernel.entries[0].copies[0].fields[1]--;
-    publisher->sources[0].next = (struct timespec){0};
+    publisher->sources[0].next_ns = 0;
     map_publisher_update(publisher);
     assert_false(publisher->outdated);
     assert_ptr_equal(publisher->region, region);
