@@ -6,9 +6,8 @@
 #include <string.h>
 #include <time.h>
 
-#define REST                                                                   \
-  4 /* pause after reading a map, in multiples of the time it took             \
-     */
+/* Pause after reading a map, in multiples of the time that reading took. */
+#define REST 4
 #define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
@@ -216,7 +215,7 @@ static void withhold_gauges(struct map_source *source) {
       withhold(source, f);
 }
 
-/* Such an entry is never read. */
+/* An entry without a usable name is never read. */
 static void refuse(struct map_source *source, struct map_entry *entry,
                    bool fits, const char *name) {
   char why[MAP_WHY_SIZE];
@@ -234,8 +233,8 @@ static void refuse(struct map_source *source, struct map_entry *entry,
   say_of(source, why);
 }
 
-/* Gives the entry a row. False if it gets none now; if the rows of deleted
- * entries are removed already (swept), a name in use is refused for good. */
+/* Gives the entry a row. False if there is none for it. A name in use may be
+ * that of a deleted entry, unless their rows are removed already (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
   const struct map_table *table = &source->table;
