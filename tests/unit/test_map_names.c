@@ -329,8 +329,8 @@ static int learn(struct map_source *source, const char *const *wanted,
 
 static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
   (void)state;
-  static const char *const wanted[] = {"queued", "packets"}, *const gauges[] = {
-                                                                 "queued"};
+  static const char *const wanted[] = {"queued", "packets"};
+  static const char *const gauges[] = {"queued"};
   struct map_source source;
   uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
   uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
