@@ -45,15 +45,11 @@ static size_t hash(const struct map_entries *entries, const char *key) {
   return (size_t)mix(state, MULTIPLIER) & (entries->index_size - 1);
 }
 
-static const char *key_of(const struct map_entries *entries, size_t entry) {
-  return entries->keys + entry * entries->key_size;
-}
-
 /* The place of a key in the index, or the free place where the key belongs. */
 static size_t place_of(const struct map_entries *entries, const void *key) {
   size_t at = hash(entries, key);
   while (entries->index[at] != 0 &&
-         memcmp(key_of(entries, entries->index[at] - 1), key,
+         memcmp(map_entries_key(entries, entries->index[at] - 1), key,
                 entries->key_size) != 0)
     at = (at + 1) & (entries->index_size - 1);
   return at;
@@ -69,7 +65,8 @@ static void index_all(struct map_entries *entries) {
   memset(entries->index, 0, entries->index_size * sizeof(*entries->index));
   for (size_t i = 0; i < entries->len; i++)
     if (entries->list[i].used)
-      entries->index[place_of(entries, key_of(entries, i))] = (uint32_t)i + 1;
+      entries->index[place_of(entries, map_entries_key(entries, i))] =
+          (uint32_t)i + 1;
 }
 
 /* ---------------------------------------------------------------------------
@@ -109,16 +106,15 @@ long map_entries_add(struct map_entries *entries, const void *key) {
   return (long)entry;
 }
 
-void map_entries_sweep(struct map_entries *entries, uint32_t pass,
-                       void (*gone)(void *context,
-                                    const struct map_entry *entry),
+void map_entries_sweep(struct map_entries *entries,
+                       bool (*is_gone)(void *context,
+                                       const struct map_entry *entry),
                        void *context) {
   bool any = false;
   for (size_t i = 0; i < entries->len; i++) {
     struct map_entry *entry = &entries->list[i];
-    if (!entry->used || entry->pass == pass)
+    if (!entry->used || !is_gone(context, entry))
       continue;
-    gone(context, entry);
     *entry = (struct map_entry){.row = (uint32_t)entries->removed};
     entries->removed = i + 1;
     entries->live--;

@@ -12,7 +12,6 @@ struct map_entry {
   uint32_t row; /* row in the region's table, or MAP_NO_ROW; of a removed entry:
                    the next removed entry */
   uint32_t pass; /* number of the pass that last read it */
-  uint8_t falls; /* suspect falls, see growth.h */
   bool used;
 };
 
@@ -41,12 +40,17 @@ long map_entries_find(const struct map_entries *entries, const void *key);
  * its number, or -1 if out of memory. */
 long map_entries_add(struct map_entries *entries, const void *key);
 
-/* Removes every entry that was not read in this pass, and calls `gone` for each
- * of them. Numbers of removed entries are reused. */
-void map_entries_sweep(struct map_entries *entries, uint32_t pass,
-                       void (*gone)(void *context,
-                                    const struct map_entry *entry),
+/* Removes every entry for which `is_gone` returns true. Their numbers are
+ * reused. */
+void map_entries_sweep(struct map_entries *entries,
+                       bool (*is_gone)(void *context,
+                                       const struct map_entry *entry),
                        void *context);
+
+static inline const void *map_entries_key(const struct map_entries *entries,
+                                          size_t entry) {
+  return entries->keys + entry * entries->key_size;
+}
 
 static inline uint64_t *map_entries_values(const struct map_entries *entries,
                                            size_t entry) {

@@ -13,7 +13,7 @@
 #define STEPS_MAX 65536
 
 struct walk {
-  const struct btf *btf;
+  const struct btf_types *types;
   uint32_t value_size;
   struct map_field list[MAP_FIELDS_MAX];
   size_t len;
@@ -124,10 +124,9 @@ static void walk_into(struct walk *walk, const struct place *outer,
   if (length >= (int)sizeof(place.name))
     return;
   if (tag_id != 0) {
-    const char *gauge = btf_tag(walk->btf, tag_id, tag_member, "percore:gauge");
-    const char *counter =
-        btf_tag(walk->btf, tag_id, tag_member, "percore:counter");
-    const char *help = btf_tag(walk->btf, tag_id, tag_member, "percore:help=");
+    const char *gauge = btf_tag(walk->types, tag_id, tag_member, "gauge");
+    const char *counter = btf_tag(walk->types, tag_id, tag_member, "counter");
+    const char *help = btf_tag(walk->types, tag_id, tag_member, "help=");
     place.gauge = gauge != NULL ? gauge : place.gauge;
     place.counter = counter != NULL ? counter : place.counter;
     place.help = help != NULL ? help : place.help;
@@ -155,7 +154,7 @@ static bool is_kernel_object(const char *name) {
 static void walk_struct(struct walk *walk, uint32_t id,
                         const struct btf_type *type,
                         const struct place *place) {
-  if (is_kernel_object(btf_name(walk->btf, type->name_off)))
+  if (is_kernel_object(btf_name(walk->types->btf, type->name_off)))
     return;
   const struct btf_member *members = btf_tail(type);
   uint32_t len = BTF_INFO_VLEN(type->info);
@@ -163,7 +162,7 @@ static void walk_struct(struct walk *walk, uint32_t id,
     len = 1;
   for (uint32_t i = 0; i < len; i++) {
     uint32_t bits = members[i].offset;
-    const char *name = btf_name(walk->btf, members[i].name_off);
+    const char *name = btf_name(walk->types->btf, members[i].name_off);
     if (BTF_INFO_KFLAG(type->info)) {
       if (BTF_MEMBER_BITFIELD_SIZE(bits) != 0)
         continue;
@@ -177,7 +176,7 @@ static void walk_struct(struct walk *walk, uint32_t id,
 static void walk_array(struct walk *walk, const struct btf_type *type,
                        const struct place *place) {
   const struct btf_array *array = btf_tail(type);
-  long size = btf_size(walk->btf, array->type);
+  long size = btf_size(walk->types->btf, array->type);
   if (size <= 1 ||
       array->nelems > ELEMENTS_MAX) /* arrays of bytes are text or data */
     return;
@@ -194,17 +193,18 @@ static void walk_section(struct walk *walk, const struct btf_type *type,
                          const struct place *place) {
   const struct btf_var_secinfo *variables = btf_tail(type);
   for (uint32_t i = 0; i < BTF_INFO_VLEN(type->info); i++) {
-    const struct btf_type *variable = btf_type(walk->btf, variables[i].type);
+    const struct btf_type *variable =
+        btf_type(walk->types->btf, variables[i].type);
     if (variable != NULL && BTF_INFO_KIND(variable->info) == BTF_KIND_VAR)
       walk_into(walk, place, variable->type,
-                btf_name(walk->btf, variable->name_off), variables[i].offset,
-                variables[i].type, -1);
+                btf_name(walk->types->btf, variable->name_off),
+                variables[i].offset, variables[i].type, -1);
   }
 }
 
 static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place) {
-  const struct btf_type *type = btf_resolve(walk->btf, &id);
+  const struct btf_type *type = btf_resolve(walk->types->btf, &id);
   if (type == NULL)
     return;
   switch (BTF_INFO_KIND(type->info)) {
@@ -259,7 +259,7 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
     snprintf(why, MAP_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
-  walk->btf = types->btf;
+  walk->types = types;
   walk->value_size = info->value_size;
   walk_type(walk, types->value, &(struct place){.depth = 0});
   if (walk->full)

@@ -4,10 +4,9 @@
 
 #include "fields.h"
 
-/* A field is not a counter once an entry fell suspiciously this often. */
-#define MAP_FALLS_MAX 3
-
-#define MAP_NO_FIELD SIZE_MAX
+/* A field is not a counter once it fell alone this many times more often than
+ * entries fell as a whole. */
+#define MAP_FALLS_MAX 8
 
 struct map_shape {
   const struct map_field *fields;
@@ -17,18 +16,25 @@ struct map_shape {
   bool is_array; /* entries are never deleted and added again */
 };
 
+/* How often values of a map fell. */
+struct map_falls {
+  uint64_t whole; /* all counters of a copy together */
+  uint64_t suspect[MAP_FIELDS_MAX];
+};
+
 /* Compares the values of an entry with those of the last reading (`last`,
  * copies x fields), writes how much each of them grew, and updates `last`.
- * Gauges grow and shrink. Counters of less than 64 bits wrap. If every counter
- * that was not 0 fell, the entry was replaced or reset: it counted what it
- * holds now.
+ * Gauges grow and shrink. Counters of less than 64 bits wrap.
  *
- * A fall is suspect if other counters of the entry did not fall, or, in arrays,
- * if a counter fell by less than half. A suspect fall counts nothing, and
- * *falls counts suspect falls. Returns a field that is not a counter: in arrays
- * at once if it fell alone, otherwise at the third suspect fall of the entry.
- * Returns MAP_NO_FIELD if there is no such field. */
-size_t map_growth(const struct map_shape *shape, const void *values,
-                  uint64_t *last, uint64_t *growth, uint8_t *falls);
+ * Each copy is judged by itself. If every counter of a copy that was not 0
+ * fell, the copy was replaced or reset: it counted what it holds now. In
+ * arrays, where nothing is replaced, such a fall is suspect if a counter fell
+ * by less than half, and nothing is counted. If some counters fell and others
+ * did not, those that fell are suspect and count nothing. */
+void map_growth(const struct map_shape *shape, const void *values,
+                uint64_t *last, uint64_t *growth, struct map_falls *falls);
+
+/* How much a counter grew from one value to the next; 0 if it fell. */
+uint64_t map_step(const struct map_field *field, uint64_t before, uint64_t now);
 
 #endif

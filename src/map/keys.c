@@ -97,7 +97,7 @@ static void put_integer(struct writer *writer, uint32_t id,
     put_address(writer, AF_INET, at);
   else if (strcmp(order, "__be16") == 0 && type->size == 2)
     put(writer, "%u", at[0] * 256u + at[1]);
-  else if (type->size > sizeof(value))
+  else if (type->size == 0 || type->size > sizeof(value))
     put_hex(writer, at, type->size, "");
   else if ((BTF_INT_ENCODING(encoding) & BTF_INT_SIGNED) != 0) {
     uint32_t unused = 64 - 8 * type->size;

@@ -7,6 +7,7 @@ libmap_la_SOURCES = \
 	src/map/fields.c src/map/fields.h \
 	src/map/growth.c src/map/growth.h \
 	src/map/keys.c src/map/keys.h \
+	src/map/learn.c \
 	src/map/map.h src/map/open.c \
 	src/map/publish.c src/map/publish.h \
 	src/map/rows.c \

@@ -3,10 +3,13 @@
 #include "base/bpf.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 
 #define POSSIBLE "/sys/devices/system/cpu/possible"
@@ -129,9 +132,9 @@ static int finish_open(struct map *map, int fd, char why[MAP_WHY_SIZE]) {
   return status;
 }
 
-/* Any user could replace the pin in such a directory. */
-static bool any_user_may_replace(const char *path) {
-  char folder[4096];
+/* Any user could replace a file in such a directory. */
+static bool is_in_open_directory(const char *path) {
+  char folder[PATH_MAX];
   snprintf(folder, sizeof(folder), "%s", path);
   char *slash = strrchr(folder, '/');
   if (slash == NULL)
@@ -141,6 +144,24 @@ static bool any_user_may_replace(const char *path) {
   struct stat status;
   return stat(folder, &status) == 0 && (status.st_mode & S_IWOTH) != 0 &&
          (status.st_mode & S_ISVTX) == 0;
+}
+
+/* A symbolic link and the pin it leads to can be in different directories. */
+static bool any_user_may_replace(const char *path) {
+  char target[PATH_MAX];
+  return is_in_open_directory(path) ||
+         (realpath(path, target) != NULL && is_in_open_directory(target));
+}
+
+/* The kernel refuses whatever is not a pin with EACCES. NULL: it is a pin. */
+static const char *why_no_pin(const char *path) {
+  struct statfs system;
+  struct stat status;
+  if (statfs(path, &system) == 0 && system.f_type != BPF_FS_MAGIC)
+    return "it is not on a BPF file system";
+  if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+    return "it is not a pinned map";
+  return NULL;
 }
 
 int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
@@ -157,12 +178,16 @@ int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
   int fd = bpf_call(BPF_OBJ_GET, &attr);
   if (fd >= 0)
     return finish_open(map, fd, why);
+  const char *no_pin = why_no_pin(path);
+  if (no_pin != NULL) {
+    snprintf(why, MAP_WHY_SIZE, "%s", no_pin);
+    return -EINVAL;
+  }
   snprintf(why, MAP_WHY_SIZE, "cannot open it: %s%s", strerror(-fd),
            fd == -EACCES || fd == -EPERM
                ? "; make it readable (chmod), and on kernels before 5.19 grant "
                  "CAP_BPF"
-           : fd == -EINVAL ? "; it is not on a BPF file system"
-                           : "");
+               : "");
   return fd;
 }
 

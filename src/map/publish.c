@@ -182,18 +182,10 @@ int map_publisher_add(struct map_publisher *publisher,
   return 0;
 }
 
-static bool is_due(const struct map_source *source) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec > source->next.tv_sec ||
-         (now.tv_sec == source->next.tv_sec &&
-          now.tv_nsec >= source->next.tv_nsec);
-}
-
 size_t map_publisher_update(struct map_publisher *publisher) {
   size_t read = 0;
   for (size_t i = 0; i < publisher->len; i++)
-    if (is_due(&publisher->sources[i]))
+    if (map_source_is_due(&publisher->sources[i]))
       map_source_open(&publisher->sources[i]);
   if (publisher->outdated)
     make_region(publisher);

@@ -65,9 +65,9 @@ int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 
 /* Reads every map once and adds what it counted since it was last read. Tries
- * again to open missing maps. Skips a map for four times as long as its last
- * reading took, so that reading takes at most a fifth of the time. Returns the
- * number of maps read. */
+ * again to open missing maps. Skips a map for four times the processor time
+ * that its last reading took, so that reading takes at most a fifth of a core.
+ * Returns the number of maps read. */
 size_t map_publisher_update(struct map_publisher *publisher);
 
 void map_publisher_close(struct map_publisher *publisher);

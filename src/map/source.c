@@ -1,15 +1,13 @@
 #include "source.h"
 
-#include "growth.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define REST                                                                   \
-  4 /* pause after reading a map, in multiples of the time it took             \
-     */
+/* Pause after reading a map, in multiples of the time that reading took. */
+#define REST 4
 #define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
@@ -37,104 +35,6 @@ static void say_of(struct map_source *source, const char *why) {
 }
 
 /* ---------------------------------------------------------------------------
- * The fields of a map
- */
-
-static bool is_among(const char *name, const char *const *list, size_t len) {
-  for (size_t i = 0; i < len; i++)
-    if (strcmp(list[i], name) == 0)
-      return true;
-  return false;
-}
-
-static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
-  const struct map_table *table = &source->table;
-  source->fields.list =
-      calloc(table->fields_at_len, sizeof(*source->fields.list));
-  if (source->fields.list == NULL) {
-    snprintf(why, MAP_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
-  for (size_t i = 0; i < table->fields_at_len; i++) {
-    const struct map_field_at *at = &table->fields_at[i];
-    if (at->size > source->map.info.value_size ||
-        at->offset > source->map.info.value_size - at->size) {
-      snprintf(why, MAP_WHY_SIZE,
-               "field %s ends beyond the %u bytes of a value", at->name,
-               source->map.info.value_size);
-      return -ERANGE;
-    }
-    struct map_field *field = &source->fields.list[source->fields.len++];
-    *field = (struct map_field){
-        .offset = at->offset, .size = (uint8_t)at->size, .is_tagged = true};
-    snprintf(field->name, sizeof(field->name), "%s", at->name);
-  }
-  return 0;
-}
-
-/* Global variables may be secrets and seeds as well as counters. */
-static bool is_wanted(const struct map_source *source,
-                      const struct map_field *field) {
-  const struct map_table *table = &source->table;
-  if (table->fields_len > 0)
-    return is_among(field->name, table->fields, table->fields_len);
-  return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
-}
-
-/* A name that is misspelt reads nothing. */
-static void check_names(const struct map_fields *fields, const char *option,
-                        const char *const *names, size_t len,
-                        char why[MAP_WHY_SIZE]) {
-  for (size_t i = 0; i < len; i++) {
-    size_t f = 0;
-    while (f < fields->len && strcmp(fields->list[f].name, names[i]) != 0)
-      f++;
-    if (f == fields->len)
-      snprintf(why, MAP_WHY_SIZE, "it has no field %s; correct %s", names[i],
-               option);
-  }
-}
-
-static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
-  const struct map_table *table = &source->table;
-  size_t kept = 0;
-  if (table->has_all_names) {
-    check_names(&source->fields, "Field", table->fields, table->fields_len,
-                why);
-    check_names(&source->fields, "Gauge", table->gauges, table->gauges_len,
-                why);
-  }
-  for (size_t i = 0; i < source->fields.len; i++) {
-    struct map_field *field = &source->fields.list[i];
-    field->is_gauge |= is_among(field->name, table->gauges, table->gauges_len);
-    if (is_wanted(source, field))
-      source->fields.list[kept++] = *field;
-  }
-  source->fields.len = kept;
-  if (kept > 0)
-    return 0;
-  snprintf(
-      why, MAP_WHY_SIZE,
-      "no field is read: name fields with Field, or tag them percore:counter");
-  return -ENOENT;
-}
-
-static int learn_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
-  struct map_info *info = &source->map.info;
-  btf_close(&source->types);
-  map_fields_free(&source->fields);
-  int status = 0;
-  if (source->table.fields_at_len > 0) {
-    status = fields_by_place(source, why);
-  } else {
-    status = btf_open(&source->types, info, source->table.object, why);
-    if (status == 0)
-      status = map_fields_read(&source->fields, &source->types, info, why);
-  }
-  return status == 0 ? choose_fields(source, why) : status;
-}
-
-/* ---------------------------------------------------------------------------
  * Meeting a map
  */
 
@@ -152,13 +52,19 @@ static void remove_row(const struct map_source *source,
                        PERCORE_NO_UPDATE_IN_FLIGHT);
 }
 
-static void forget_entry(void *context, const struct map_entry *entry) {
-  remove_row(context, entry);
+/* For map_entries_sweep. */
+static bool was_not_read(void *context, const struct map_entry *entry) {
+  const struct map_source *source = context;
+  if (entry->pass == source->pass)
+    return false;
+  remove_row(source, entry);
+  return true;
 }
 
 /* Another map has taken the place of this map. */
 static void forget_entries(struct map_source *source) {
-  map_entries_sweep(&source->entries, ++source->pass, forget_entry, source);
+  source->pass++;
+  map_entries_sweep(&source->entries, was_not_read, source);
 }
 
 /* The map has gone, but may come back. */
@@ -180,7 +86,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   struct map_fields before = source->fields;
   bool was_per_cpu = source->core.stride != 0;
   source->fields = (struct map_fields){0};
-  int status = learn_fields(source, why);
+  int status = map_source_learn(source, why);
   bool same = status == 0 && same_fields(&before, &source->fields) &&
               map_source_max_rows(source) <= source->room &&
               was_per_cpu == map_is_per_cpu(&map->info);
@@ -198,6 +104,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   }
   publisher->outdated |= !same || !source->in_region;
   source->known = true;
+  source->falls = (struct map_falls){0};
   memset(source->refused, 0, sizeof(source->refused));
   return 0;
 }
@@ -209,7 +116,7 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   int status = table->path != NULL ? map_open_pin(&map, table->path, why)
                                    : map_open_id(&map, table->id, why);
   if (status != 0) {
-    source->fresh |= status == -ENOENT;
+    source->fresh |= status == -ENOENT && !source->known;
     remove_rows(source);
     return status;
   }
@@ -232,14 +139,34 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
+static int64_t clock_ns(clockid_t clock) {
+  struct timespec now;
+  clock_gettime(clock, &now);
+  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+/* Opening and reading take at most a fifth of a core; waiting for a core is not
+ * counted, or a busy machine would hardly be read. */
+static void rest(struct map_source *source, int64_t began_ns) {
+  int64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+  source->next_ns = clock_ns(CLOCK_MONOTONIC) + REST * took;
+}
+
+bool map_source_is_due(const struct map_source *source) {
+  return clock_ns(CLOCK_MONOTONIC) >= source->next_ns;
+}
+
 int map_source_open(struct map_source *source) {
+  int64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   int status = open_map(source, why);
   if (why[0] != '\0' || source->failed)
     say_of(source, why);
   source->failed = status != 0;
-  if (status != 0)
+  if (status != 0) {
     map_close(&source->map);
+    rest(source, began_ns);
+  }
   return status;
 }
 
@@ -280,11 +207,38 @@ static void withhold(struct map_source *source, size_t f) {
   say_of(source, why);
 }
 
-/* Gives the entry a row. False if it can have no row now. */
+static void withhold_gauges(struct map_source *source) {
+  const struct map_falls *falls = &source->falls;
+  for (size_t f = 0; f < source->fields.len; f++)
+    if (!source->fields.list[f].is_withheld &&
+        falls->suspect[f] >= falls->whole + MAP_FALLS_MAX)
+      withhold(source, f);
+}
+
+/* An entry without a usable name is never read. */
+static void refuse(struct map_source *source, struct map_entry *entry,
+                   bool fits, const char *name) {
+  char why[MAP_WHY_SIZE];
+  entry->row = ROW_REFUSED;
+  if (source->refused[fits])
+    return;
+  source->refused[fits] = true;
+  snprintf(
+      why, sizeof(why),
+      fits ? "several keys are named %.64s; of keys with the same name, only "
+             "one is read"
+           : "the key %.64s... is too long to name a row; such entries are "
+             "not read",
+      name);
+  say_of(source, why);
+}
+
+/* Gives the entry a row. False if there is none for it. A name in use may be
+ * that of a deleted entry, unless their rows are removed already (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
-                    const void *key) {
+                    const void *key, bool swept) {
   const struct map_table *table = &source->table;
-  char name[MAP_ROW_NAME_SIZE], why[MAP_WHY_SIZE];
+  char name[MAP_ROW_NAME_SIZE];
   uint32_t index = 0;
   if (map_is_array(&source->map.info))
     memcpy(&index, key, sizeof(index));
@@ -296,24 +250,9 @@ static bool add_row(struct map_source *source, struct map_entry *entry,
   if (fits && percore_row_add(source->publisher->region, source->number, name,
                               &entry->row) == 0)
     return true;
-  int error = errno;
   entry->row = MAP_NO_ROW;
-  if (fits && error != EEXIST) {
-    source->full |= error == ENOSPC;
-    return false;
-  }
-  entry->row = ROW_REFUSED;
-  if (source->refused[fits])
-    return false;
-  source->refused[fits] = true;
-  snprintf(
-      why, sizeof(why),
-      fits ? "several keys are named %.64s; of keys with the same name, only "
-             "one is read"
-           : "the key %.64s... is too long to name a row; such entries are "
-             "not read",
-      name);
-  say_of(source, why);
+  if (!fits || (errno == EEXIST && swept))
+    refuse(source, entry, fits, name);
   return false;
 }
 
@@ -338,113 +277,143 @@ static void add_growth(struct map_source *source, uint32_t row) {
   }
 }
 
-/* A new row starts with the whole value of its gauges. */
-static void begin_row(struct map_source *source, const uint64_t *last,
-                      bool leave_out) {
-  size_t fields = source->fields.len;
-  for (size_t i = 0; i < source->map.copies * fields; i++)
-    if (source->fields.list[i % fields].is_gauge)
-      source->growth[i] = last[i];
-    else if (leave_out)
-      source->growth[i] = 0;
-}
-
+/* One pass over the entries. */
 struct look {
   struct map_source *source;
-  size_t suspect; /* a field that is not a counter, or MAP_NO_FIELD */
-  bool was_full;  /* entries may be older than their rows */
+  size_t seen;    /* entries read, except those that there is no room for */
+  size_t waiting; /* new entries that wait for the rows of deleted entries */
+  bool full;      /* an entry found no room */
 };
+
+/* A new row starts with the whole value of its gauges. The counters of a new
+ * entry count from 0 or, if the entry may be old, from now on. */
+static void begin_row(struct map_source *source, const uint64_t *last,
+                      bool new_entry) {
+  const struct map_fields *fields = &source->fields;
+  bool from_zero = source->publisher->options.from_zero || source->fresh;
+  for (size_t i = 0; i < source->map.copies * fields->len; i++) {
+    const struct map_field *field = &fields->list[i % fields->len];
+    if (field->is_gauge)
+      source->growth[i] = last[i];
+    else if (new_entry)
+      source->growth[i] = from_zero ? map_step(field, 0, last[i]) : 0;
+  }
+}
 
 static bool must_end(const struct map_publisher *publisher) {
   const struct map_publisher_options *options = &publisher->options;
   return options->must_end != NULL && options->must_end(options->context);
 }
 
-/* Whether to leave out what a new entry holds already. */
-static bool counts_from_now(const struct look *look) {
-  return !look->source->publisher->options.from_zero &&
-         (!look->source->fresh || look->was_full);
+/* Entries of large arrays wait for a row until they count something. */
+static bool is_unused(const struct map_source *source, const void *values) {
+  const struct map *map = &source->map;
+  return map_is_array(&map->info) && map->info.max_entries > ROWS_OF_ZERO &&
+         source->table.row_names_len == 0 &&
+         is_zero(values, map->stride * map->copies);
+}
+
+/* Adds an entry if there may be a row for it: entries that have not been read
+ * yet may have been deleted, except in arrays. Returns its number, or -1. */
+static long add_entry(struct look *look, const void *key) {
+  struct map_source *source = look->source;
+  size_t taken =
+      map_is_array(&source->map.info) ? source->entries.live : look->seen;
+  long number = taken < map_source_max_rows(source)
+                    ? map_entries_add(&source->entries, key)
+                    : -1;
+  look->full |= number < 0;
+  return number;
 }
 
 static bool read_entry(void *context, const void *key, const void *values) {
   struct look *look = context;
   struct map_source *source = look->source;
-  const struct map *map = &source->map;
+  struct map_entries *entries = &source->entries;
   if (must_end(source->publisher))
     return false;
-  long number = map_entries_find(&source->entries, key);
+  long number = map_entries_find(entries, key);
   bool new_entry = number < 0;
-  if (new_entry) {
-    bool may_wait = map_is_array(&map->info) &&
-                    map->info.max_entries > ROWS_OF_ZERO &&
-                    source->table.row_names_len == 0;
-    if (may_wait && is_zero(values, map->stride * map->copies))
-      return true;
-    if (source->entries.live >= map_source_max_rows(source)) {
-      source->full = true;
-      return true;
-    }
-    if ((number = map_entries_add(&source->entries, key)) < 0)
-      return false;
-  }
-  struct map_entry *entry = &source->entries.list[number];
-  entry->pass = source->pass;
-  if (entry->row == ROW_REFUSED)
+  if (new_entry &&
+      (is_unused(source, values) || (number = add_entry(look, key)) < 0))
     return true;
+  struct map_entry *entry = &entries->list[number];
+  bool again = entry->pass == source->pass;
   bool new_row = entry->row == MAP_NO_ROW;
-  if (new_row && !add_row(source, entry, key))
+  entry->pass = source->pass;
+  look->seen += !again;
+  if (entry->row == ROW_REFUSED || (again && new_row))
     return true;
   struct map_shape shape = {.fields = source->fields.list,
                             .fields_len = source->fields.len,
-                            .copies = map->copies,
-                            .stride = map->stride,
-                            .is_array = map_is_array(&map->info)};
-  uint64_t *last = map_entries_values(&source->entries, (size_t)number);
-  size_t suspect =
-      map_growth(&shape, values, last, source->growth, &entry->falls);
+                            .copies = source->map.copies,
+                            .stride = source->map.stride,
+                            .is_array = map_is_array(&source->map.info)};
+  uint64_t *last = map_entries_values(entries, (size_t)number);
+  map_growth(&shape, values, last, source->growth, &source->falls);
+  bool must_wait = new_entry && entries->live > map_source_max_rows(source);
+  if (new_row && (must_wait || !add_row(source, entry, key, false))) {
+    look->waiting += entry->row == MAP_NO_ROW;
+    return true;
+  }
   if (new_row)
-    begin_row(source, last, new_entry && counts_from_now(look));
-  if (suspect != MAP_NO_FIELD)
-    look->suspect = suspect;
+    begin_row(source, last, new_entry);
   add_growth(source, entry->row);
   return true;
 }
 
-/* Reading takes at most a fifth of the time. */
-static void rest(struct map_source *source, const struct timespec *begin) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  int64_t took = (now.tv_sec - begin->tv_sec) * INT64_C(1000000000) +
-                 now.tv_nsec - begin->tv_nsec;
-  int64_t until = now.tv_nsec + REST * took;
-  source->next = (struct timespec){.tv_sec = now.tv_sec + until / 1000000000,
-                                   .tv_nsec = until % 1000000000};
+/* For map_entries_sweep. */
+static bool has_no_row(void *context, const struct map_entry *entry) {
+  const struct map_source *source = context;
+  return entry->pass == source->pass && entry->row == MAP_NO_ROW;
+}
+
+/* Gives the rows of deleted entries to entries that wait for a row. Forgets
+ * those that get none, so that the next reading finds them new. */
+static void settle(struct look *look, bool swept) {
+  struct map_source *source = look->source;
+  struct map_entries *entries = &source->entries;
+  for (size_t i = 0; i < entries->len && look->waiting > 0; i++) {
+    struct map_entry *entry = &entries->list[i];
+    if (!entry->used || !has_no_row(source, entry) ||
+        entries->live - look->waiting >= map_source_max_rows(source))
+      continue;
+    if (add_row(source, entry, map_entries_key(entries, i), swept)) {
+      begin_row(source, map_entries_values(entries, i), true);
+      add_growth(source, entry->row);
+    }
+    look->waiting -= entry->row != MAP_NO_ROW;
+  }
+  if (look->waiting == 0)
+    return;
+  look->full = true;
+  map_entries_sweep(entries, has_no_row, source);
 }
 
 void map_source_read(struct map_source *source) {
-  struct timespec begin;
-  clock_gettime(CLOCK_MONOTONIC, &begin);
+  int64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
-  struct look look = {
-      .source = source, .suspect = MAP_NO_FIELD, .was_full = source->full};
+  struct look look = {.source = source};
   source->pass++;
-  source->full = false;
   int status = map_read(&source->map, read_entry, &look, why);
-  if (status == 0) {
-    if (!map_is_array(&source->map.info))
-      map_entries_sweep(&source->entries, source->pass, forget_entry, source);
-    source->fresh = true;
-  } else if (status > 0 && !must_end(source->publisher)) {
+  bool complete = status == 0;
+  if (complete && !map_is_array(&source->map.info))
+    map_entries_sweep(&source->entries, was_not_read, source);
+  if (look.waiting > 0)
+    settle(&look, complete);
+  if (status > 0 && !must_end(source->publisher))
     snprintf(why, sizeof(why), "it has too many entries to read one by one");
-  }
-  if (look.suspect != MAP_NO_FIELD)
-    withhold(source, look.suspect);
-  else if (source->full && !look.was_full)
+  else if (complete && look.full && !source->full)
     snprintf(why, sizeof(why),
              "it has more entries than rows; raise MaxRows to count them all");
+  if (complete)
+    source->full = look.full;
+  if (status >= 0)
+    source->fresh = complete && !look.full;
+  withhold_gauges(source);
   if (why[0] != '\0')
     say_of(source, why);
-  rest(source, &begin);
+  rest(source, began_ns);
 }
 
 void map_source_free(struct map_source *source) {

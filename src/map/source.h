@@ -4,11 +4,10 @@
 #define PERCORE_MAP_SOURCE_H
 
 #include "entries.h"
+#include "growth.h"
 #include "keys.h"
 #include "percore.h"
 #include "publish.h"
-
-#include <time.h>
 
 #define MAP_SAID_SIZE 512
 
@@ -21,13 +20,15 @@ struct map_source {
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
   uint64_t *growth; /* copies x fields */
+  struct map_falls falls;
   uint32_t pass;
-  bool known;           /* fields and entries belong to map.info.id */
-  bool fresh;           /* new entries count from 0 */
-  bool full;            /* more entries than rows at the last reading */
-  bool refused[2];      /* reported that a name is too long; that names clash */
-  bool failed;          /* the last try to open it failed */
-  struct timespec next; /* when to read it again */
+  bool known; /* fields and entries belong to map.info.id */
+  bool fresh; /* all entries of the last reading are known, or there were none:
+                 new entries count from 0 */
+  bool full;  /* more entries than rows at the last complete reading */
+  bool refused[2]; /* reported that a name is too long; that names clash */
+  bool failed;     /* the last try to open it failed */
+  int64_t next_ns; /* when to read it again, CLOCK_MONOTONIC */
   char said[MAP_SAID_SIZE];
 
   bool in_region;
@@ -53,6 +54,12 @@ struct map_publisher {
  */
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
+
+/* Learns which fields the open map has, and which of them to read. */
+int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
+
+/* False while the map rests from its last reading. */
+bool map_source_is_due(const struct map_source *source);
 
 /* Opens the map and, if it is not the same map as before, learns its fields.
  * Returns 0, or a negative errno after saying why. */

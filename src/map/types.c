@@ -2,12 +2,20 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define LIBRARY "libbpf.so.1"
+#define FILE_SIZE_MAX (64 << 20) /* object files take a few MiB */
 #define DEPTH_MAX 32
+#define TAGS_MAX 4096
+#define PREFIX "percore:"
+#define PREFIX_LEN (sizeof(PREFIX) - 1)
 
 /* ---------------------------------------------------------------------------
  * libbpf
@@ -126,19 +134,33 @@ long btf_size(const struct btf *btf, uint32_t id) {
   return -1;
 }
 
-const char *btf_tag(const struct btf *btf, uint32_t id, int member,
-                    const char *prefix) {
-  uint32_t count = libbpf.count(btf);
-  for (uint32_t i = 1; i < count; i++) {
-    const struct btf_type *type = btf_type(btf, i);
-    if (type == NULL || BTF_INFO_KIND(type->info) != BTF_KIND_DECL_TAG ||
-        type->type != id)
-      continue;
+/* Collects the tags once, because each member is asked for its tags. */
+static int find_tags(struct btf_types *types, char why[MAP_WHY_SIZE]) {
+  uint32_t count = libbpf.count(types->btf);
+  types->tags = calloc(TAGS_MAX, sizeof(*types->tags));
+  if (types->tags == NULL) {
+    snprintf(why, MAP_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  for (uint32_t id = 1; id < count && types->tags_len < TAGS_MAX; id++) {
+    const struct btf_type *type = btf_type(types->btf, id);
+    if (type != NULL && BTF_INFO_KIND(type->info) == BTF_KIND_DECL_TAG &&
+        strncmp(btf_name(types->btf, type->name_off), PREFIX, PREFIX_LEN) == 0)
+      types->tags[types->tags_len++] = id;
+  }
+  return 0;
+}
+
+const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
+                    const char *word) {
+  for (size_t i = 0; i < types->tags_len; i++) {
+    const struct btf_type *type = btf_type(types->btf, types->tags[i]);
     const struct btf_decl_tag *tag = btf_tail(type);
-    const char *text = btf_name(btf, type->name_off);
-    if (tag->component_idx == member &&
-        strncmp(text, prefix, strlen(prefix)) == 0)
-      return text + strlen(prefix);
+    if (type->type != id || tag->component_idx != member)
+      continue;
+    const char *text = btf_name(types->btf, type->name_off) + PREFIX_LEN;
+    if (strncmp(text, word, strlen(word)) == 0)
+      return text + strlen(word);
   }
   return NULL;
 }
@@ -202,28 +224,64 @@ static int find_in_file(struct btf_types *types, const struct map_info *info,
   }
   if (found == 1)
     return 0;
-  snprintf(why, MAP_WHY_SIZE,
-           found == 0 ? "it has no map %s with values of %u bytes"
-                      : "it has more than one map %s with values of %u bytes",
-           info->name, info->value_size);
+  snprintf(
+      why, MAP_WHY_SIZE,
+      found == 0
+          ? "Btf: the file has no map %s with values of %u bytes"
+          : "Btf: the file has more than one map %s with values of %u bytes",
+      info->name, info->value_size);
   return -ENOENT;
+}
+
+/* libbpf would wait for ever for a FIFO, and read a file of any size. */
+static int parse_file(struct btf_types *types, const char *file,
+                      char why[MAP_WHY_SIZE]) {
+  struct stat status;
+  char path[32];
+  int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK), error = 0;
+  if (fd < 0) {
+    error = errno;
+    snprintf(why, MAP_WHY_SIZE, "Btf: cannot open the file: %s",
+             strerror(error));
+    return -error;
+  }
+  if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) ||
+      status.st_size > FILE_SIZE_MAX) {
+    error = EINVAL;
+    snprintf(why, MAP_WHY_SIZE,
+             "Btf: this is not a regular file of at most %d MiB",
+             FILE_SIZE_MAX >> 20);
+  } else {
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    types->btf = libbpf.parse(path, NULL);
+    error = types->btf == NULL ? errno : 0;
+    if (error != 0)
+      snprintf(why, MAP_WHY_SIZE, "Btf: the file has no type information: %s",
+               strerror(error));
+  }
+  close(fd);
+  return -error;
+}
+
+static int load_from_kernel(struct btf_types *types, uint32_t id,
+                            char why[MAP_WHY_SIZE]) {
+  types->btf = libbpf.load_from_kernel(id);
+  if (types->btf != NULL)
+    return 0;
+  int error = errno;
+  snprintf(why, MAP_WHY_SIZE,
+           "cannot read its type information: %s; grant CAP_SYS_ADMIN, or name "
+           "the program's object file with Btf",
+           strerror(error));
+  return -error;
 }
 
 static int find_types(struct btf_types *types, const struct map_info *info,
                       const char *file, char why[MAP_WHY_SIZE]) {
-  if (file != NULL)
-    types->btf = libbpf.parse(file, NULL);
-  else
-    types->btf = libbpf.load_from_kernel(info->btf_id);
-  if (types->btf == NULL) {
-    int error = errno;
-    snprintf(why, MAP_WHY_SIZE,
-             file != NULL ? "cannot read it: %s"
-                          : "cannot read its type information: %s; grant "
-                            "CAP_SYS_ADMIN, or name the program's object file",
-             strerror(error));
-    return -error;
-  }
+  int status = file != NULL ? parse_file(types, file, why)
+                            : load_from_kernel(types, info->btf_id, why);
+  if (status != 0)
+    return status;
   if (file != NULL)
     return find_in_file(types, info, why);
   types->key = info->btf_key_type_id;
@@ -235,18 +293,22 @@ int btf_open(struct btf_types *types, const struct map_info *info,
              const char *file, char why[MAP_WHY_SIZE]) {
   *types = (struct btf_types){0};
   if (file == NULL && info->btf_id == 0) {
-    snprintf(why, MAP_WHY_SIZE,
-             "it was loaded without type information (BTF); name its fields by "
-             "offset");
+    snprintf(
+        why, MAP_WHY_SIZE,
+        "it was loaded without type information (BTF); name its fields with "
+        "FieldAt");
     return -ENOENT;
   }
   if (!has_library()) {
     snprintf(why, MAP_WHY_SIZE,
-             "cannot load " LIBRARY ": install libbpf1, or name the fields by "
-             "offset");
+             "cannot load " LIBRARY
+             ": install libbpf1, or name the fields with "
+             "FieldAt");
     return -ELIBACC;
   }
   int status = find_types(types, info, file, why);
+  if (status == 0)
+    status = find_tags(types, why);
   if (status != 0)
     btf_close(types);
   return status;
@@ -255,5 +317,6 @@ int btf_open(struct btf_types *types, const struct map_info *info,
 void btf_close(struct btf_types *types) {
   if (types->btf != NULL)
     libbpf.free(types->btf);
+  free(types->tags);
   *types = (struct btf_types){0};
 }

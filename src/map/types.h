@@ -13,6 +13,8 @@ struct btf; /* libbpf's */
 struct btf_types {
   struct btf *btf;
   uint32_t key, value;
+  uint32_t *tags; /* declaration tags that begin with "percore:" */
+  size_t tags_len;
 };
 
 /* Loads the type information of a map: from the kernel, which takes
@@ -38,9 +40,10 @@ const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 long btf_size(const struct btf *btf, uint32_t id);
 
 /* Finds the declaration tag of a type, or of one of its members (-1: the type
- * itself), that begins with prefix. Returns the rest of the tag, or NULL. */
-const char *btf_tag(const struct btf *btf, uint32_t id, int member,
-                    const char *prefix);
+ * itself), that begins with "percore:" and this word. Returns the rest of the
+ * tag, or NULL. */
+const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
+                    const char *word);
 
 /* The data after a type: its members, elements or variables. */
 const void *btf_tail(const struct btf_type *type);

@@ -192,44 +192,50 @@ static int choose_map(struct map_table *table, const char *word) {
   return TOOL_OK;
 }
 
-static int publish(const char *word, const char *runtime_dir) {
+static int publish(struct map_table *table, const char *word,
+                   const char *runtime_dir) {
   struct map_publisher_options options = {.region = "map",
                                           .runtime_dir = runtime_dir,
                                           .from_zero = true,
                                           .say = say_line};
-  struct map_table table = {.path = NULL};
-  int status = choose_map(&table, word);
+  int status = choose_map(table, word);
   if (status != TOOL_OK)
     return status;
   if (map_publisher_open(&publisher, &options) != 0 ||
-      map_publisher_add(publisher, &table, true) != 0)
+      map_publisher_add(publisher, table, true) != 0)
     return say_failure(COMMAND, "out of memory");
   return map_publisher_update(publisher) == 1 ? TOOL_OK : TOOL_FAILURE;
 }
 
-/* Runs `percore top` or `percore dump` on a region of this process. The region
- * has a directory of its own, so that its name cannot clash with that of a
- * producer. */
+/* Runs `percore top` or `percore dump` on the table of the map; the publisher's
+ * slots are of no interest. */
+static int run_on_table(const struct command *command, const char *table,
+                        int argc, char **argv) {
+  const char *first[] = {command->name, "map", "--table", table};
+  enum { FIRST = sizeof(first) / sizeof(first[0]) };
+  const char **words = calloc(FIRST + (size_t)argc + 1, sizeof(*words));
+  if (words == NULL)
+    return say_failure(COMMAND, "out of memory");
+  memcpy(words, first, sizeof(first));
+  memcpy(words + FIRST, argv, (size_t)argc * sizeof(*words));
+  target_renew_by(renew);
+  int status = command->run(FIRST + argc, (char **)words);
+  free(words);
+  return status;
+}
+
+/* The region has a directory of its own, so that its name cannot clash with
+ * that of a producer. */
 static int show(const struct command *command, int argc, char **argv) {
   char runtime_dir[] = "/tmp/percore-map-XXXXXX";
+  struct map_table table = {.path = NULL};
   if (mkdtemp(runtime_dir) == NULL)
     return say_failure(COMMAND, "cannot create a directory in /tmp: %s",
                        strerror(errno));
   setenv("PERCORE_RUNTIME_DIR", runtime_dir, 1);
-  int status = publish(argv[0], runtime_dir);
-  if (status == TOOL_OK) {
-    char region[] = "map", name[16];
-    snprintf(name, sizeof(name), "%s", command->name);
-    char **words = calloc((size_t)argc + 2, sizeof(*words));
-    if (words != NULL) {
-      words[0] = name;
-      memcpy(words + 1, argv, (size_t)argc * sizeof(*words));
-      words[1] = region;
-      target_renew_by(renew);
-      status = command->run(argc + 1, words);
-      free(words);
-    }
-  }
+  int status = publish(&table, argv[0], runtime_dir);
+  if (status == TOOL_OK)
+    status = run_on_table(command, table.name, argc - 1, argv + 1);
   map_publisher_close(publisher);
   rmdir(runtime_dir);
   return status;

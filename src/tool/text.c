@@ -33,6 +33,24 @@ int text_lines(const char *text) {
   return lines;
 }
 
+/* The place after so many characters. */
+static char *after(char *text, int count) {
+  while (*text != '\0' && (count > 0 || ((uint8_t)*text & 0xc0) == 0x80))
+    count -= ((uint8_t)*text++ & 0xc0) != 0x80;
+  return text;
+}
+
+void text_shorten(char *text, int width) {
+  static const char gap[] = "...";
+  int kept = width - (int)strlen(gap), length = text_width(text);
+  if (length <= width)
+    return;
+  char *end = after(text, (kept + 1) / 2);
+  const char *rest = after(text, length - kept / 2);
+  memcpy(end, gap, strlen(gap));
+  memmove(end + strlen(gap), rest, strlen(rest) + 1);
+}
+
 void text_pad(FILE *out, const char *text, int width) {
   int missing = (width < 0 ? -width : width) - text_width(text);
   if (missing < 0)

@@ -24,6 +24,10 @@ int text_width(const char *text);
 /* The number of newlines. */
 int text_lines(const char *text);
 
+/* Shortens clean text to at most `width` characters: the middle becomes "...".
+ * width must be at least 5. */
+void text_shorten(char *text, int width);
+
 /* Prints clean text, padded to `width` characters: flush right, or flush left
  * if width is negative. */
 void text_pad(FILE *out, const char *text, int width);

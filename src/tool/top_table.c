@@ -101,6 +101,13 @@ static void write_workers(FILE *out, const struct workers *workers, int lines,
 
 enum { NAME_WIDTH = 24, CELL_WIDTH = 9, CELL_GAP = 2 };
 
+#define NAME_TEXT_SIZE (REGION_ROW_NAME_SIZE * TEXT_GROWTH)
+
+static void name_text(char text[NAME_TEXT_SIZE], const struct rate_row *row) {
+  text_clean_string(text, NAME_TEXT_SIZE,
+                    row->name[0] != '\0' ? row->name : "-");
+}
+
 static bool is_time(const struct rate_column *column, struct field_ref field) {
   const char *unit = field_unit(field);
   return column->kind == RATE_QUANTILE &&
@@ -166,18 +173,37 @@ static size_t columns_that_fit(const struct top_figures *figures,
   return c;
 }
 
+/* As wide as the longest name, where the columns leave room for it. */
+static int name_width(const struct top_figures *figures,
+                      const struct rates *rates, size_t columns, size_t shown,
+                      int width) {
+  char name[NAME_TEXT_SIZE];
+  int wanted = NAME_WIDTH;
+  for (size_t r = 0; r < shown; r++) {
+    name_text(name, &rates->rows[r]);
+    if (text_width(name) > wanted)
+      wanted = text_width(name);
+  }
+  int room = width;
+  for (size_t c = 0; c < columns; c++)
+    room -= width_of(figures, rates, c);
+  if (width <= 0 || wanted <= room)
+    return wanted;
+  return room > NAME_WIDTH ? room : NAME_WIDTH;
+}
+
 static void write_titles(FILE *out, const struct top_figures *figures,
-                         const struct rates *rates, size_t columns,
+                         const struct rates *rates, size_t columns, int names,
                          bool colour) {
   char unit[80];
-  paint_pad(out, colour, PAINT_TITLE, "row", -NAME_WIDTH);
+  paint_pad(out, colour, PAINT_TITLE, "row", -names);
   for (size_t c = 0; c < columns; c++)
     paint_pad(out, colour,
               rates->sort_asked && rates->sort_column == (int)c ? PAINT_SORTED
                                                                 : PAINT_TITLE,
               rates->columns[c].title, width_of(figures, rates, c));
   fputc('\n', out);
-  text_pad(out, "", -NAME_WIDTH);
+  text_pad(out, "", -names);
   for (size_t c = 0; c < columns; c++) {
     write_unit(unit, sizeof(unit), figures, rates, c);
     text_pad(out, unit, width_of(figures, rates, c));
@@ -186,10 +212,11 @@ static void write_titles(FILE *out, const struct top_figures *figures,
 }
 
 static void write_values(FILE *out, const struct top_figures *figures,
-                         const struct rates *rates, size_t columns,
-                         const char *name, const double *values) {
+                         const struct rates *rates, size_t columns, int names,
+                         char *name, const double *values) {
   char text[VALUE_TEXT_SIZE * TEXT_GROWTH];
-  text_pad(out, name, -NAME_WIDTH);
+  text_shorten(name, names);
+  text_pad(out, name, -names);
   for (size_t c = 0; c < columns; c++) {
     write_cell_text(text, sizeof(text), figures, rates, c, values[c]);
     text_pad(out, text, width_of(figures, rates, c));
@@ -198,14 +225,14 @@ static void write_values(FILE *out, const struct top_figures *figures,
 }
 
 static void write_cores(FILE *out, const struct top_figures *figures,
-                        const struct rates *rates, size_t columns,
+                        const struct rates *rates, size_t columns, int names,
                         const double *cores, const struct window *window) {
   char name[NAME_WIDTH];
   for (uint32_t core = 0; core < rates->core_count; core++) {
     if (!rates->core_used[core] || !window_shows_core(window, (int)core))
       continue;
     snprintf(name, sizeof(name), "  core %" PRIu32, core);
-    write_values(out, figures, rates, columns, name,
+    write_values(out, figures, rates, columns, names, name,
                  cores + core * rates->columns_len);
   }
 }
@@ -228,8 +255,8 @@ static size_t row_lines(const struct rates *rates,
 /* If all rows are shown and no order was asked for, rows keep the producer's
  * order, so that they do not change places. */
 static int write_rows(FILE *out, const struct top_figures *figures,
-                      const struct rates *rates, size_t columns, size_t shown,
-                      const struct window *window) {
+                      const struct rates *rates, size_t columns, int names,
+                      size_t shown, const struct window *window) {
   const struct rate_row **rows = calloc(shown + 1, sizeof(*rows));
   if (rows == NULL)
     return -ENOMEM;
@@ -238,12 +265,11 @@ static int write_rows(FILE *out, const struct top_figures *figures,
   if (!rates->sort_asked && shown == rates->rows_live)
     qsort(rows, shown, sizeof(*rows), by_number);
   for (size_t r = 0; r < shown; r++) {
-    char name[REGION_ROW_NAME_SIZE * TEXT_GROWTH];
-    text_clean_string(name, sizeof(name),
-                      rows[r]->name[0] != '\0' ? rows[r]->name : "-");
-    write_values(out, figures, rates, columns, name, rows[r]->values);
+    char name[NAME_TEXT_SIZE];
+    name_text(name, rows[r]);
+    write_values(out, figures, rates, columns, names, name, rows[r]->values);
     if (rows[r]->cores != NULL)
-      write_cores(out, figures, rates, columns, rows[r]->cores, window);
+      write_cores(out, figures, rates, columns, names, rows[r]->cores, window);
   }
   free(rows);
   return 0;
@@ -272,8 +298,9 @@ static int write_rates(FILE *out, const struct top_figures *figures,
   fputc('\n', out);
   if (rates->rows_live == 0)
     return 0;
-  write_titles(out, figures, rates, columns, window->colour);
-  return write_rows(out, figures, rates, columns, shown, window);
+  int names = name_width(figures, rates, columns, shown, window->width);
+  write_titles(out, figures, rates, columns, names, window->colour);
+  return write_rows(out, figures, rates, columns, names, shown, window);
 }
 
 /* ---------------------------------------------------------------------------

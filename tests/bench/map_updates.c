@@ -17,6 +17,7 @@ static struct map_field fields[FIELDS];
 static uint64_t values[COPIES][FIELDS];
 static uint64_t last[ENTRIES][COPIES * FIELDS], growth[COPIES * FIELDS];
 static percore_slot_t slots[COPIES];
+static struct map_falls falls;
 
 static struct percore_region *make_region(percore_core_table_t *table) {
   static struct percore_field columns[FIELDS];
@@ -52,7 +53,6 @@ static struct percore_region *make_region(percore_core_table_t *table) {
 
 static void update(const struct map_shape *shape, percore_core_table_t table) {
   for (uint32_t entry = 0; entry < ENTRIES; entry++) {
-    uint8_t falls = 0;
     map_growth(shape, values, last[entry], growth, &falls);
     for (uint32_t copy = 0; copy < COPIES; copy++) {
       percore_core_row_t row = percore_core_row(slots[copy], table, entry);

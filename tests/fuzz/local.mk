@@ -1,4 +1,5 @@
 # One list for each room of src/.
 include tests/fuzz/cycles.mk
+include tests/fuzz/map.mk
 include tests/fuzz/region.mk
 EXTRA_DIST += tests/fuzz/README tests/fuzz/run

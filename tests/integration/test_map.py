@@ -3,6 +3,7 @@
 import ctypes
 import json
 import os
+import re
 import shutil
 import socket
 import struct
@@ -11,8 +12,10 @@ import sys
 import tempfile
 import time
 
+from command import PERCORE
 from harness import Collectd, Skip, check, is_root, run_all
 from producers import RuntimeDir
+from terminal import on_terminal
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 XDP = os.path.join(ROOT, "contrib", "producers", "xdp")
@@ -249,6 +252,49 @@ def a_map_that_cannot_be_read_is_said_once():
                       f"{text}: {collectd.log()}")
 
 
+def list_finds_maps_and_their_pins():
+    """percore map list shows what can be read, and with --json every map"""
+    with RuntimeDir(), Gateway() as gateway:
+        run("mount", "--bind", gateway.bpffs, "/sys/fs/bpf")
+        try:
+            run("bpftool", "map", "create", f"{gateway.bpffs}/queue", "type",
+                "queue", "value", "4", "entries", "1", "name", "queue")
+            pin = "/sys/fs/bpf/gateway/flows"
+            maps = [line for line in run(PERCORE, "map", "list").splitlines()
+                    if line.endswith(f"  {pin}")]
+            check(len(maps) == 1 and " lru_percpu_hash " in maps[0], f"{maps}")
+            check("/sys/fs/bpf/queue" not in run(PERCORE, "map", "list"),
+                  "a queue is listed")
+            found = {found.get("pin"): found for found in
+                     json.loads(run(PERCORE, "map", "list", "--json"))["maps"]}
+            check(found[pin]["readable"] and found[pin]["has_types"] and
+                  found[pin]["name"] == "flows", f"{found[pin]}")
+            check(not found["/sys/fs/bpf/queue"]["readable"], f"{found}")
+        finally:
+            run("umount", "/sys/fs/bpf")
+
+
+def top_shows_a_map_as_a_table():
+    """percore map top shows the rows of the map alone, with their names, and each
+    column in one place"""
+    with RuntimeDir(), Gateway() as gateway:
+        gateway.send(300, 80)
+        gateway.send(20, 33434)
+        output, status, _ = on_terminal(
+            [PERCORE, "map", "top", f"{gateway.pins}/flows", "--interval", "0.2"], 2)
+        lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]|\r", "", output).splitlines()
+        check(status == 0, f"exit {status}: {lines}")
+        check(all(len(line) <= 80 for line in lines), f"too wide: {lines}")
+        check("percore_poll" not in output, f"threads: {lines}")
+        rows = [line for line in lines if line.startswith("10.0.0.1-10.0.0.2-1000-")]
+        check(len(rows) > 1, f"no rows: {lines}")
+        title = next(line for line in lines if line.startswith("row "))
+        end = title.index("packets") + len("packets")
+        for row in rows:
+            check(row[end - 1].isdigit() and row[end:end + 1] in ("", " "),
+                  f"'{row}' is not below '{title}'")
+
+
 def a_third_partys_maps_are_read_by_name():
     """The drops that xdp-filter counts are reported by name, and the count is exact"""
     with RuntimeDir(), Link("xdp-filter") as link:
@@ -287,6 +333,8 @@ def main():
              names_come_from_the_object_file,
              entries_that_are_created_again_count_on,
              a_map_that_cannot_be_read_is_said_once,
+             list_finds_maps_and_their_pins,
+             top_shows_a_map_as_a_table,
              a_third_partys_maps_are_read_by_name])
 
 

@@ -1,15 +1,33 @@
 """BPF maps that are unusual, wrong or out of reach, in the real collectd."""
 
+import ctypes
+import json
 import os
+import platform
 import shutil
+import struct
+import subprocess
 import tempfile
 
-from harness import Collectd, check, run_all
-from producers import RuntimeDir
+from harness import Collectd, Skip, check, run_all
+from producers import Producer, RuntimeDir
 from test_map import INTERVAL, growth, need_tools, own_namespaces, run
 
 VALUE = 'FieldAt "packets" 0 8'
 TWO = f'{VALUE}\nFieldAt "bytes" 8 8'
+
+BPF_OBJ_GET, BPF_MAP_UPDATE_BATCH = 7, 26
+
+
+def bpf(command, attributes):
+    number = {"x86_64": 321, "aarch64": 280}.get(platform.machine())
+    if number is None:
+        raise Skip("the number of bpf(2) on this machine is unknown")
+    libc = ctypes.CDLL(None, use_errno=True)
+    buffer = ctypes.create_string_buffer(attributes, len(attributes))
+    result = libc.syscall(number, command, buffer, len(attributes))
+    check(result >= 0, f"bpf: {os.strerror(ctypes.get_errno())}")
+    return result
 
 
 class Pins:
@@ -20,10 +38,10 @@ class Pins:
         self.directory = tempfile.mkdtemp(prefix="percore-map-")
         run("mount", "-t", "bpf", "-o", "mode=0755", "bpf", self.directory)
 
-    def create(self, pin, kind="array", key=4, value=8, entries=4):
+    def create(self, pin, kind="array", key=4, value=8, entries=4, more=()):
         run("bpftool", "map", "create", f"{self.directory}/{pin}", "type", kind,
             "key", str(key), "value", str(value), "entries", str(entries),
-            "name", "test")
+            "name", "test", *more)
 
     def update(self, pin, key, *numbers, size=4):
         """Writes 64-bit numbers."""
@@ -31,6 +49,17 @@ class Pins:
             "key", *map(str, key.to_bytes(size, "little")), "value",
             *(str(byte) for number in numbers
               for byte in number.to_bytes(8, "little")))
+
+    def count(self, pin, keys, number):
+        """Sets a counter of 64 bits in each of the entries 0 to keys - 1."""
+        path = ctypes.create_string_buffer(f"{self.directory}/{pin}".encode())
+        fd = bpf(BPF_OBJ_GET, struct.pack("=QII", ctypes.addressof(path), 0, 0))
+        all_keys = (ctypes.c_uint32 * keys)(*range(keys))
+        values = (ctypes.c_uint64 * keys)(*[number] * keys)
+        bpf(BPF_MAP_UPDATE_BATCH, struct.pack(
+            "=QQQQIIQQ", 0, 0, ctypes.addressof(all_keys),
+            ctypes.addressof(values), keys, fd, 0, 0))
+        os.close(fd)
 
     def block(self, pin, *lines):
         return "\n".join([f'<Map "{self.directory}/{pin}">', 'Region "test"',
@@ -68,8 +97,9 @@ def a_table_without_fields_leaves_the_others_alone():
         with started(pins.block("falls", VALUE),
                      pins.block("counts", VALUE)) as collectd:
             collectd.wait_for_value(name("packets", 0, "falls"))
-            for value in (1000, 999, 998, 997):
-                pins.update("falls", 0, value)
+            for value in (1000, 999, 998):
+                for key in range(4):
+                    pins.update("falls", key, value)
                 collectd.wait_for_reads(3)
             check_said(collectd, "field packets decreased, so it is not a counter")
             region = os.stat(runtime.socket("test")).st_ino
@@ -156,6 +186,173 @@ def a_block_of_its_own_goes_before_a_pattern():
             collectd.wait_for_value(name("packets", 0, "flows"))
 
 
+def what_is_not_a_map_is_said():
+    """A path of anything but a map is said once for what it is, and other maps are
+    read"""
+    with RuntimeDir() as runtime, Pins() as pins:
+        os.mkdir(f"{pins.directory}/folder")
+        os.mkdir(f"{pins.directory}/open")
+        pins.create("open/inside")
+        os.chmod(f"{pins.directory}/open", 0o777)
+        os.symlink("open/inside", f"{pins.directory}/link")
+        pins.create("ports")
+        os.symlink("ports", f"{pins.directory}/alias")
+        os.mkfifo(f"{runtime.path}/fifo")
+        outside = f'<Map "{runtime.path}/fifo">\nRegion "test"\n{VALUE}\n</Map>'
+        with started(outside, *(pins.block(pin, VALUE) for pin in
+                                ("folder", "link", "ports", "alias"))) as collectd:
+            for table in ("ports", "alias"):
+                collectd.wait_for_value(name("packets", 0, table))
+            check_said(collectd, "fifo: it is not on a BPF file system")
+            check_said(collectd, "folder: it is not a pinned map")
+            check_said(collectd, "link: any user may write to its directory")
+
+
+def unusual_maps_are_read_or_said():
+    """Frozen maps and huge values are read; maps of maps are said once"""
+    with RuntimeDir(), Pins() as pins:
+        pins.create("frozen")
+        run("bpftool", "map", "freeze", "pinned", f"{pins.directory}/frozen")
+        pins.create("huge", value=1000000, entries=2)
+        pins.create("wide", "percpu_array", value=30000)
+        pins.create("maps", "array_of_maps", value=4,
+                    more=["inner_map", "pinned", f"{pins.directory}/frozen"])
+        with started(*(pins.block(pin, f'FieldAt "packets" {offset} 8')
+                       for pin, offset in
+                       (("frozen", 0), ("huge", 999992), ("wide", 29992),
+                        ("maps", 0)))) as collectd:
+            for table in ("frozen", "huge", "wide"):
+                collectd.wait_for_value(name("packets", 1, table))
+            check_said(collectd, "maps: maps of type 12 cannot be read")
+
+
+def a_pin_may_become_any_other_map():
+    """Another map under the same pin is read from its first count on, whatever its
+    type is, and also after something that is no map"""
+    with RuntimeDir(), Pins() as pins:
+        pin = f"{pins.directory}/ports"
+        pins.create("ports", "hash")
+        pins.update("ports", 1, 7000)
+        with started(pins.block("ports", VALUE)) as collectd:
+            packets = name("packets", 1, "ports")
+            collectd.wait_for_value(packets)
+            total = 0
+            for kind in ("array", "lru_hash", None, "hash", "percpu_hash", "array"):
+                if os.path.isdir(pin):
+                    os.rmdir(pin)
+                else:
+                    os.unlink(pin)
+                if kind is None:
+                    os.mkdir(pin)
+                    check_said(collectd, "ports: it is not a pinned map")
+                    continue
+                pins.create("ports", kind)
+                if kind == "percpu_hash":
+                    collectd.wait_for_reads(4)
+                    continue
+                pins.update("ports", 1, 7)
+                total += 7
+                collectd.wait_for(
+                    lambda: collectd.of(packets)[-1].value >= total, 20,
+                    f"{total} packets in a map of type {kind}")
+            collectd.wait_for_reads(3)
+            check(collectd.of(packets)[-1].value == total,
+                  f"{collectd.of(packets)[-1].value} packets, not {total}")
+
+
+def a_large_map_is_counted_exactly_and_delays_no_other_region():
+    """Every entry of a map of 200000 entries counts, and another region keeps its
+    intervals of a second"""
+    entries, other = 200000, "percore_host_other_globals_rounds-all/derive-all"
+    with RuntimeDir(), Pins() as pins, Producer("other"):
+        pins.create("flows", "hash", entries=entries)
+        pins.count("flows", entries, 1000)
+        with Collectd(pins.block("flows", VALUE, f"MaxRows {entries}") +
+                      '\n<Region "test">\n<Table "flows">\nTop 1 "packets"\n'
+                      '</Table>\n</Region>\n<Region "other">\n</Region>',
+                      1).start() as collectd:
+
+            def total():
+                return sum(collectd.of(each)[-1].value for each in collectd.series
+                           if "_test_flows_packets" in each)
+
+            collectd.wait_for_value(name("packets", "other", "flows"), count=2)
+            for number in (1, 2, 3):
+                pins.count("flows", entries, 1000 + number)
+                collectd.wait_for(lambda: total() >= number * entries, 30,
+                                  f"{number} packets in each entry")
+                collectd.wait_for_reads(2)
+                check(total() == number * entries, f"{total()}: {number}")
+            collectd.check_gaps(collectd.of(other), 1.5)
+
+
+def no_map_is_kept_alive():
+    """A map whose program and pin are gone ends, though collectd read it"""
+    with RuntimeDir(), Pins() as pins:
+        pins.create("ports")
+        with started(pins.block("ports", VALUE)) as collectd:
+            collectd.wait_for_value(name("packets", 0, "ports"))
+            pin = f"{pins.directory}/ports"
+            number = str(json.loads(run("bpftool", "-j", "map", "show", "pinned",
+                                        pin))["id"])
+            os.unlink(pin)
+            collectd.wait_for(
+                lambda: subprocess.run(["bpftool", "map", "show", "id", number],
+                                       capture_output=True,
+                                       check=False).returncode != 0,
+                20, "the end of the map")
+
+
+def what_is_missing_for_names_is_said():
+    """A map without type information and a machine without libbpf are said once with
+    advice, and FieldAt needs neither"""
+    with RuntimeDir(), Pins() as pins:
+        for pin in ("bare", "named", "ports"):
+            pins.create(pin)
+        try:
+            ctypes.CDLL("libbpf.so.1")
+        except OSError:
+            raise Skip("libbpf is not installed") from None
+        with open("/proc/self/maps", encoding="ascii") as lines:
+            file = next(line.split()[-1] for line in lines if "/libbpf.so" in line)
+        run("mount", "--bind", "/dev/null", file)
+        try:
+            with started(pins.block("bare"),
+                         pins.block("named", f'Btf "{file}"'),
+                         pins.block("ports", VALUE)) as collectd:
+                collectd.wait_for_value(name("packets", 0, "ports"))
+                check_said(collectd, "bare: it was loaded without type information "
+                                     "(BTF); name its fields with FieldAt")
+                check_said(collectd, "named: cannot load libbpf.so.1: install "
+                                     "libbpf1, or name the fields with FieldAt")
+        finally:
+            run("umount", file)
+
+
+def object_files_that_are_none_hold_nothing_up():
+    """A FIFO, a device, a huge file and an empty file in place of an object file are
+    said once; other maps are read, and collectd ends"""
+    with RuntimeDir() as runtime, Pins() as pins:
+        os.mkfifo(f"{runtime.path}/fifo")
+        for size, file in ((1 << 30, "huge"), (0, "empty")):
+            with open(f"{runtime.path}/{file}", "wb") as out:
+                out.truncate(size)
+        files = {"fifo": f"{runtime.path}/fifo", "device": "/dev/zero",
+                 "huge": f"{runtime.path}/huge", "empty": f"{runtime.path}/empty",
+                 "missing": f"{runtime.path}/missing"}
+        for pin in [*files, "ports"]:
+            pins.create(pin)
+        with started(pins.block("ports", VALUE),
+                     *(pins.block(pin, f'Btf "{file}"')
+                       for pin, file in files.items())) as collectd:
+            collectd.wait_for_value(name("packets", 0, "ports"))
+            for pin in ("fifo", "device", "huge"):
+                check_said(collectd, f"{pin}: Btf: this is not a regular file")
+            check_said(collectd, "empty: Btf: the file has no type information")
+            check_said(collectd, "missing: Btf: cannot open the file: No such file")
+            collectd.stop()
+
+
 def wrong_options_are_refused():
     """Options that cannot be meant are refused with a line that says why"""
     pin = "/sys/fs/bpf/x/y"
@@ -189,6 +386,13 @@ def main():
              a_map_in_a_directory_of_everybody_is_not_read,
              a_name_that_no_field_has_is_said,
              a_block_of_its_own_goes_before_a_pattern,
+             what_is_not_a_map_is_said,
+             unusual_maps_are_read_or_said,
+             a_pin_may_become_any_other_map,
+             a_large_map_is_counted_exactly_and_delays_no_other_region,
+             no_map_is_kept_alive,
+             what_is_missing_for_names_is_said,
+             object_files_that_are_none_hold_nothing_up,
              wrong_options_are_refused])
 
 

@@ -2,7 +2,9 @@
 if TESTS_ENABLED
 MAP_TESTS = \
 	tests/unit/test_map_growth \
-	tests/unit/test_map_names
+	tests/unit/test_map_names \
+	tests/unit/test_map_rows \
+	tests/unit/test_map_source
 check_PROGRAMS += $(MAP_TESTS)
 TESTS += $(MAP_TESTS)
 MAP_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -11,4 +13,8 @@ tests_unit_test_map_growth_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_growth_LDADD = $(MAP_TEST_LDADD)
 tests_unit_test_map_names_CFLAGS = $(MAP_TEST_CFLAGS)
 tests_unit_test_map_names_LDADD = $(MAP_TEST_LDADD)
+tests_unit_test_map_rows_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_rows_LDADD = $(MAP_TEST_LDADD)
+tests_unit_test_map_source_CFLAGS = $(MAP_TEST_CFLAGS)
+tests_unit_test_map_source_LDADD = libregionunit.la $(MAP_TEST_LDADD)
 endif

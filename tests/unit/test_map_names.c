@@ -2,11 +2,13 @@
  * write themselves, true or false. */
 #include "map/fields.h"
 #include "map/keys.h"
+#include "map/source.h"
 #include "region/layout.h"
 
 #include "unit.h"
 
 #include <errno.h>
+#include <linux/bpf.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -78,9 +80,9 @@ static void tag(const char *name, uint32_t id, int component) {
   word((uint32_t)component);
 }
 
-/* Ends the file with the declaration of the map "test" and opens it. */
-static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
-                      uint32_t value_size) {
+/* Ends the file with the declaration of the map "test". */
+static void declare_map(uint32_t key, uint32_t key_size, uint32_t value,
+                        uint32_t value_size) {
   uint32_t key_pointer = type(BTF_KIND_PTR, "", 0, key);
   uint32_t value_pointer = type(BTF_KIND_PTR, "", 0, value);
   uint32_t map = type(BTF_KIND_STRUCT, "", 2, 16);
@@ -88,16 +90,23 @@ static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
   member("value", value_pointer, 8);
   type(BTF_KIND_VAR, "test", 0, map);
   word(1);
-  info = (struct map_info){
-      .key_size = key_size, .value_size = value_size, .name = "test"};
+  info = (struct map_info){.type = BPF_MAP_TYPE_ARRAY,
+                           .key_size = key_size,
+                           .value_size = value_size,
+                           .max_entries = 4,
+                           .name = "test"};
+}
 
+static char path[32];
+
+static void write_file(void) {
   struct btf_header header = {.magic = BTF_MAGIC,
                               .version = 1,
                               .hdr_len = sizeof(header),
                               .type_len = (uint32_t)file.types_len * 4,
                               .str_off = (uint32_t)file.types_len * 4,
                               .str_len = (uint32_t)file.strings_len};
-  char path[] = "/tmp/percore-btf-XXXXXX";
+  strcpy(path, "/tmp/percore-btf-XXXXXX");
   int fd = mkstemp(path);
   assert_true(fd >= 0);
   FILE *out = fdopen(fd, "w");
@@ -105,12 +114,22 @@ static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
   fwrite(file.types, 4, file.types_len, out);
   fwrite(file.strings, 1, file.strings_len, out);
   fclose(out);
+}
+
+static void need_library(int status) {
+  if (status != -ELIBACC)
+    return;
+  print_message("%s\n", why);
+  skip();
+}
+
+static int open_types(uint32_t key, uint32_t key_size, uint32_t value,
+                      uint32_t value_size) {
+  declare_map(key, key_size, value, value_size);
+  write_file();
   int status = btf_open(&types, &info, path, why);
   unlink(path);
-  if (status == -ELIBACC) {
-    print_message("%s\n", why);
-    skip();
-  }
+  need_library(status);
   return status;
 }
 
@@ -234,6 +253,27 @@ static void members_beyond_the_value_are_no_fields(void **state) {
   assert_int_equal(fields.len, 1);
 }
 
+static void pointers_locks_and_timers_are_no_fields(void **state) {
+  (void)state;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t pointer = type(BTF_KIND_PTR, "", 0, u64),
+           lock = type(BTF_KIND_STRUCT, "bpf_spin_lock", 1, 4);
+  member("val", u32, 0);
+  uint32_t timer = type(BTF_KIND_STRUCT, "bpf_timer", 1, 16);
+  member("opaque", u64, 0);
+  uint32_t ratio = type(BTF_KIND_FLOAT, "double", 0, 8);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 5, 48);
+  member("next", pointer, 0);
+  member("lock", lock, 8);
+  member("timer", timer, 16);
+  member("ratio", ratio, 32);
+  member("packets", u64, 40);
+  assert_int_equal(open_types(u32, 4, value, 48), 0);
+  assert_int_equal(map_fields_read(&fields, &types, &info, why), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "packets", 40, 8, false);
+}
+
 static void types_that_contain_themselves_come_to_an_end(void **state) {
   (void)state;
   uint32_t value = type(BTF_KIND_STRUCT, "value", 2, 16);
@@ -256,6 +296,83 @@ static void a_map_of_another_size_is_not_taken_for_this_one(void **state) {
   (void)state;
   assert_int_equal(open_types(u32, 4, u64, 16), -ENOENT);
   assert_non_null(strstr(why, "no map test"));
+}
+
+/* ---------------------------------------------------------------------------
+ * Which fields are read
+ */
+
+/* Learns the fields of a map as a publisher does, from the file. */
+static int learn(struct map_source *source, const char *const *wanted,
+                 size_t wanted_len, const char *const *gauges,
+                 size_t gauges_len) {
+  write_file();
+  *source = (struct map_source){.table = {.object = path,
+                                          .fields = wanted,
+                                          .fields_len = wanted_len,
+                                          .gauges = gauges,
+                                          .gauges_len = gauges_len},
+                                .map = {.info = info}};
+  int status = map_source_learn(source, why);
+  unlink(path);
+  fields = source->fields;
+  types = source->types;
+  need_library(status);
+  return status;
+}
+
+static void fields_are_chosen_and_made_gauges_by_their_names(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"queued", "packets"};
+  static const char *const gauges[] = {"queued"};
+  struct map_source source;
+  uint32_t u64 = integer("u64", 8, 0), u32 = integer("u32", 4, 0);
+  uint32_t value = type(BTF_KIND_STRUCT, "value", 3, 24);
+  member("packets", u64, 0);
+  member("bytes", u64, 8);
+  member("queued", u64, 16);
+  declare_map(u32, 4, value, 24);
+  assert_int_equal(learn(&source, wanted, 2, gauges, 1), 0);
+  assert_int_equal(fields.len, 2);
+  assert_field(0, "packets", 0, 8, false);
+  assert_field(1, "queued", 16, 8, true);
+}
+
+/* The variables hits, seed and tagged; the map of .bss is named after it. */
+static void write_variables(void) {
+  static const char *const names[] = {"hits", "seed", "tagged"};
+  uint32_t u64 = integer("u64", 8, 0), variables[3];
+  for (int i = 0; i < 3; i++) {
+    variables[i] = type(BTF_KIND_VAR, names[i], 0, u64);
+    word(1);
+  }
+  type(BTF_KIND_DATASEC, ".bss", 3, 24);
+  for (uint32_t i = 0; i < 3; i++) {
+    word(variables[i]);
+    word(8 * i);
+    word(8);
+  }
+  tag("percore:counter", variables[2], -1);
+  info = (struct map_info){.type = BPF_MAP_TYPE_ARRAY,
+                           .key_size = 4,
+                           .value_size = 24,
+                           .max_entries = 1,
+                           .name = "test.bss"};
+}
+
+static void
+of_global_variables_only_tagged_and_named_ones_are_read(void **state) {
+  (void)state;
+  static const char *const wanted[] = {"hits"};
+  struct map_source source;
+  write_variables();
+  assert_int_equal(learn(&source, NULL, 0, NULL, 0), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "tagged", 16, 8, false);
+  end(NULL);
+  assert_int_equal(learn(&source, wanted, 1, NULL, 0), 0);
+  assert_int_equal(fields.len, 1);
+  assert_field(0, "hits", 0, 8, false);
 }
 
 /* ---------------------------------------------------------------------------
@@ -323,6 +440,22 @@ static void integers_have_their_sign_and_enumerators_their_names(void **state) {
   assert_name(&value, "DROP--3");
   value.verdict = 9;
   assert_name(&value, "9--3");
+}
+
+static void an_integer_of_any_size_has_a_name(void **state) {
+  (void)state;
+  for (uint32_t size = 0; size <= 16; size++) {
+    begin(NULL);
+    uint32_t u64 = integer("u64", 8, 0);
+    uint32_t key = integer("odd", size, BTF_INT_SIGNED);
+    if (open_types(key, 16, u64, 8) == 0) {
+      unsigned char bytes[16] = {1};
+      char name[MAP_ROW_NAME_SIZE];
+      assert_true(map_key_name(name, &types, &info, bytes));
+      assert_true(name[0] != '\0');
+    }
+    end(NULL);
+  }
 }
 
 static void without_types_keys_are_numbers_or_bytes(void **state) {
@@ -429,12 +562,16 @@ int main(void) {
       TEST(of_a_union_the_first_member_is_taken),
       TEST(fields_of_one_name_are_left_out_and_said),
       TEST(members_beyond_the_value_are_no_fields),
+      TEST(pointers_locks_and_timers_are_no_fields),
       TEST(types_that_contain_themselves_come_to_an_end),
       TEST(arrays_of_arrays_come_to_an_end),
       TEST(a_map_of_another_size_is_not_taken_for_this_one),
+      TEST(fields_are_chosen_and_made_gauges_by_their_names),
+      TEST(of_global_variables_only_tagged_and_named_ones_are_read),
       TEST(a_flow_is_called_by_its_addresses_and_ports),
       TEST(bytes_are_a_mac_an_ipv6_address_or_text),
       TEST(integers_have_their_sign_and_enumerators_their_names),
+      TEST(an_integer_of_any_size_has_a_name),
       TEST(without_types_keys_are_numbers_or_bytes),
       TEST(an_empty_text_is_a_name_and_a_long_one_does_not_fit),
       TEST(a_key_type_larger_than_the_key_reads_nothing_beyond_it),

@@ -102,6 +102,22 @@ wrapped_text_breaks_between_words_and_keeps_its_indent(void **state) {
   free(out);
 }
 
+static void assert_shortened(const char *text, int width, const char *wanted) {
+  char buffer[64];
+  snprintf(buffer, sizeof(buffer), "%s", text);
+  text_shorten(buffer, width);
+  assert_string_equal(buffer, wanted);
+}
+
+static void text_that_is_shortened_keeps_both_ends(void **state) {
+  (void)state;
+  assert_shortened("10.0.0.1-443", 12, "10.0.0.1-443");
+  assert_shortened("10.0.0.1-443", 11, "10.0...-443");
+  assert_shortened("10.0.0.1-443", 5, "1...3");
+  assert_shortened("\xc3\xa4\xc3\xb6\xc3\xbc\xc3\x9f\xc3\xa9\xc3\xa8", 5,
+                   "\xc3\xa4...\xc3\xa8");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(plain_text_and_whole_characters_stay_as_they_are),
@@ -110,6 +126,7 @@ int main(void) {
       cmocka_unit_test(ill_formed_bytes_are_replaced_one_by_one),
       cmocka_unit_test(text_that_does_not_fit_is_cut_after_a_whole_character),
       cmocka_unit_test(any_bytes_become_valid_text_of_the_stated_size),
+      cmocka_unit_test(text_that_is_shortened_keeps_both_ends),
       cmocka_unit_test(wrapped_text_breaks_between_words_and_keeps_its_indent),
   };
   return cmocka_run_group_tests_name("text", tests, NULL, NULL);

@@ -139,6 +139,42 @@ static void a_page_fits_its_window_whatever_its_size(void **state) {
   end(&fixture);
 }
 
+/* Where the first word after the row's name ends. */
+static size_t first_cell_end(const char *page, const char *row) {
+  const char *line = strstr(page, row);
+  assert_non_null(line);
+  size_t name = strcspn(line, " "), blanks = strspn(line + name, " ");
+  return name + blanks + strcspn(line + name + blanks, " \n");
+}
+
+static void a_long_name_is_shortened_and_shifts_no_column(void **state) {
+  (void)state;
+  static const char name[] =
+      "10.98.0.1-10.98.0.2-35424-9999-17-and-more-and-more";
+  struct rates_options options = {.rows = 100, .bytes_most = 1 << 20};
+  struct fixture fixture;
+  uint32_t row;
+  begin(&fixture);
+  struct rates *rates = &fixture.rates[0];
+  rates_close(rates);
+  percore_row_add(fixture.region, SLOW, name, &row);
+  percore_row_add(fixture.region, SLOW, "short", &row);
+  assert_int_equal(rates_open(rates, fixture.reader, SLOW + 1, &options), 0);
+  for (uint64_t s = 1; s < 3; s++)
+    assert_int_equal(rates_read(rates, fixture.reader, s * 1000000000), 0);
+  fixture.figures.tables_len = 1;
+  for (int width = 48; width <= 80; width += 32) {
+    char *page = page_of(&fixture, (struct window){.width = width});
+    size_t wanted = first_cell_end(page, "row ");
+    assert_int_equal(first_cell_end(page, "10.98"), wanted);
+    assert_int_equal(first_cell_end(page, "short"), wanted);
+    assert_int_equal(strstr(page, name) != NULL, width == 80);
+    assert_int_equal(strstr(page, "...") != NULL, width != 80);
+    free(page);
+  }
+  end(&fixture);
+}
+
 static void names_of_rows_cannot_control_the_terminal(void **state) {
   (void)state;
   struct fixture fixture;
@@ -170,6 +206,7 @@ int main(void) {
       cmocka_unit_test(times_have_units),
       cmocka_unit_test(every_table_has_its_fields_with_their_units),
       cmocka_unit_test(a_page_fits_its_window_whatever_its_size),
+      cmocka_unit_test(a_long_name_is_shortened_and_shifts_no_column),
       cmocka_unit_test(names_of_rows_cannot_control_the_terminal),
       cmocka_unit_test(a_region_that_has_ended_keeps_its_last_figures),
   };

@@ -1,0 +1,100 @@
+#include "source.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_among(const char *name, const char *const *list, size_t len) {
+  for (size_t i = 0; i < len; i++)
+    if (strcmp(list[i], name) == 0)
+      return true;
+  return false;
+}
+
+static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
+  const struct map_table *table = &source->table;
+  source->fields.list =
+      calloc(table->fields_at_len, sizeof(*source->fields.list));
+  if (source->fields.list == NULL) {
+    snprintf(why, MAP_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  for (size_t i = 0; i < table->fields_at_len; i++) {
+    const struct map_field_at *at = &table->fields_at[i];
+    if (at->size > source->map.info.value_size ||
+        at->offset > source->map.info.value_size - at->size) {
+      snprintf(why, MAP_WHY_SIZE,
+               "field %s ends beyond the %u bytes of a value", at->name,
+               source->map.info.value_size);
+      return -ERANGE;
+    }
+    struct map_field *field = &source->fields.list[source->fields.len++];
+    *field = (struct map_field){
+        .offset = at->offset, .size = (uint8_t)at->size, .is_tagged = true};
+    snprintf(field->name, sizeof(field->name), "%s", at->name);
+  }
+  return 0;
+}
+
+/* Global variables may be secrets and seeds as well as counters. */
+static bool is_wanted(const struct map_source *source,
+                      const struct map_field *field) {
+  const struct map_table *table = &source->table;
+  if (table->fields_len > 0)
+    return is_among(field->name, table->fields, table->fields_len);
+  return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
+}
+
+/* A name that is misspelt reads nothing. */
+static void check_names(const struct map_fields *fields, const char *option,
+                        const char *const *names, size_t len,
+                        char why[MAP_WHY_SIZE]) {
+  for (size_t i = 0; i < len; i++) {
+    size_t f = 0;
+    while (f < fields->len && strcmp(fields->list[f].name, names[i]) != 0)
+      f++;
+    if (f == fields->len)
+      snprintf(why, MAP_WHY_SIZE, "it has no field %s; correct %s", names[i],
+               option);
+  }
+}
+
+static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
+  const struct map_table *table = &source->table;
+  size_t kept = 0;
+  if (table->has_all_names) {
+    check_names(&source->fields, "Field", table->fields, table->fields_len,
+                why);
+    check_names(&source->fields, "Gauge", table->gauges, table->gauges_len,
+                why);
+  }
+  for (size_t i = 0; i < source->fields.len; i++) {
+    struct map_field *field = &source->fields.list[i];
+    field->is_gauge |= is_among(field->name, table->gauges, table->gauges_len);
+    if (is_wanted(source, field))
+      source->fields.list[kept++] = *field;
+  }
+  source->fields.len = kept;
+  if (kept > 0)
+    return 0;
+  snprintf(
+      why, MAP_WHY_SIZE,
+      "no field is read: name fields with Field, or tag them percore:counter");
+  return -ENOENT;
+}
+
+int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
+  struct map_info *info = &source->map.info;
+  btf_close(&source->types);
+  map_fields_free(&source->fields);
+  int status = 0;
+  if (source->table.fields_at_len > 0) {
+    status = fields_by_place(source, why);
+  } else {
+    status = btf_open(&source->types, info, source->table.object, why);
+    if (status == 0)
+      status = map_fields_read(&source->fields, &source->types, info, why);
+  }
+  return status == 0 ? choose_fields(source, why) : status;
+}

@@ -1,0 +1,100 @@
+/* Fuzz target: type information of BPF maps.
+ *
+ * The input is a struct head, types and strings; the header of a BTF file is
+ * added, so that inputs get past libbpf's checks of it. Whatever the types say,
+ * only bytes of the key and of the value are read, names of fields and rows are
+ * valid, and a refusal has a reason. */
+#include <linux/btf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "map/fields.h"
+#include "map/keys.h"
+#include "region/layout.h"
+
+enum { KEY_SIZE = 23 };
+
+struct head {
+  uint8_t strings;              /* their length in words */
+  uint8_t key_size, value_size; /* less 1 */
+  uint8_t key_type, value_type; /* as told by the kernel */
+  uint8_t is_section;           /* the map has global variables */
+  uint8_t key[KEY_SIZE];
+};
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int write_file(const uint8_t *body, size_t size, size_t strings) {
+  struct btf_header header = {.magic = BTF_MAGIC,
+                              .version = 1,
+                              .hdr_len = sizeof(header),
+                              .type_len = (uint32_t)(size - strings),
+                              .str_off = (uint32_t)(size - strings),
+                              .str_len = (uint32_t)strings};
+  int fd = memfd_create("btf", 0);
+  if (fd < 0 || write(fd, &header, sizeof(header)) != sizeof(header) ||
+      write(fd, body, size) != (ssize_t)size)
+    abort();
+  return fd;
+}
+
+static void read_fields(const struct btf_types *types,
+                        const struct map_info *map) {
+  char why[MAP_WHY_SIZE];
+  struct map_fields fields;
+  char *value = calloc(1, map->value_size); /* ASan watches its end */
+  if (map_fields_read(&fields, types, map, why) != 0 && why[0] == '\0')
+    abort();
+  for (size_t f = 0; f < fields.len; f++)
+    if (map_field_value(&fields.list[f], value) != 0 ||
+        !region_name_is_valid(fields.list[f].name, true) ||
+        !region_text_is_valid(fields.list[f].help))
+      abort();
+  map_fields_free(&fields);
+  free(value);
+}
+
+static void name_key(const struct btf_types *types, const struct map_info *map,
+                     const uint8_t *key) {
+  char name[MAP_ROW_NAME_SIZE];
+  char *exact = malloc(map->key_size);
+  memcpy(exact, key, map->key_size);
+  if (map_key_name(name, types, map, exact) &&
+      (name[0] == '\0' || !region_text_is_valid(name)))
+    abort();
+  free(exact);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  struct head head;
+  if (size < sizeof(head))
+    return 0;
+  memcpy(&head, data, sizeof(head));
+  size_t body = (size - sizeof(head)) & ~(size_t)3, strings = head.strings * 4u;
+  if (strings == 0 || strings > body)
+    return 0;
+  char path[32], why[MAP_WHY_SIZE] = "";
+  int fd = write_file(data + sizeof(head), body, strings);
+  snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+  struct map_info map = {.key_size = head.key_size % KEY_SIZE + 1,
+                         .value_size = head.value_size + 1};
+  strcpy(map.name, head.is_section % 2 != 0 ? "m.bss" : "m");
+  struct btf_types types;
+  int status = btf_open(&types, &map, path, why);
+  if (status != 0 && why[0] == '\0')
+    abort();
+  if (status == 0) {
+    read_fields(&types, &map);
+    name_key(&types, &map, head.key);
+    types.key = head.key_type;
+    types.value = head.value_type;
+    read_fields(&types, &map);
+    name_key(&types, &map, head.key);
+  }
+  btf_close(&types);
+  close(fd);
+  return 0;
+}

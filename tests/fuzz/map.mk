@@ -1,0 +1,11 @@
+# The fuzz target of src/map, run on its seeds.
+if TESTS_ENABLED
+check_PROGRAMS += tests/fuzz/replay_map_types
+TESTS += tests/fuzz/replay_map_types
+tests_fuzz_replay_map_types_SOURCES = \
+	tests/fuzz/replay.c tests/fuzz/fuzz_map_types.c
+tests_fuzz_replay_map_types_CPPFLAGS = $(AM_CPPFLAGS) \
+	-DFUZZ_CORPUS='"$(abs_top_srcdir)/tests/fuzz/corpus_map_types"'
+tests_fuzz_replay_map_types_LDADD = libmap.la libregion.la
+endif
+EXTRA_DIST += tests/fuzz/corpus_map_types

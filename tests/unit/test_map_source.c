@@ -1,0 +1,465 @@
+/* Readings of a BPF map, from its entries to the rows of the region. The map is
+ * played: the functions of open.c and rows.c are here. */
+#include "map/growth.h"
+#include "map/publish.h"
+#include "map/source.h"
+
+#include "region_unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { KEYS = 12, ROWS_MAX = 6, COPIES = 2, FIELDS = 2 };
+enum { COPY_SIZE = 2 * sizeof(uint64_t) };
+
+/* ---------------------------------------------------------------------------
+ * The map
+ */
+
+struct value {
+  uint64_t fields[FIELDS];
+};
+
+struct entry {
+  bool exists, was_read;
+  struct value copies[COPIES];
+};
+
+static struct {
+  struct map_info info;
+  struct entry entries[KEYS];
+  int missing;    /* errno of opening it, or 0 */
+  int lost_after; /* a reading fails after this many entries */
+} kernel;
+
+static struct map_publisher *publisher;
+static struct region_reader *reader;
+static char said[8][MAP_SAID_SIZE];
+static size_t said_len;
+
+bool map_is_array(const struct map_info *info) { return info->type == 0; }
+bool map_is_per_cpu(const struct map_info *info) { return info->type == 2; }
+bool map_can_be_read(const struct map_info *info) { return info->type < 3; }
+
+size_t map_possible_cores(int *cores, size_t size) {
+  for (int i = 0; i < COPIES && (size_t)i < size; i++)
+    cores[i] = i;
+  return COPIES;
+}
+
+int map_open_pin(struct map *map, const char *path, char why[MAP_WHY_SIZE]) {
+  (void)path;
+  *map = (struct map){.fd = kernel.missing == 0 ? 0 : -1,
+                      .info = kernel.info,
+                      .copies = map_is_per_cpu(&kernel.info) ? COPIES : 1,
+                      .stride = COPY_SIZE};
+  if (kernel.missing != 0)
+    snprintf(why, MAP_WHY_SIZE, "%s", strerror(kernel.missing));
+  return -kernel.missing;
+}
+
+int map_open_id(struct map *map, uint32_t id, char why[MAP_WHY_SIZE]) {
+  (void)id;
+  return map_open_pin(map, NULL, why);
+}
+
+void map_close(struct map *map) { map->fd = -1; }
+
+/* A xorshift generator: the same events in every run. */
+static uint32_t random_number(uint32_t below) {
+  static uint32_t state = 2463534242u;
+  state ^= state << 13;
+  state ^= state >> 17;
+  state ^= state << 5;
+  return state % below;
+}
+
+/* Starts anywhere, as the order of a hash map has no meaning. */
+int map_read(const struct map *map, map_entry_fn *entry, void *context,
+             char why[MAP_WHY_SIZE]) {
+  (void)map;
+  int delivered = 0;
+  for (uint32_t key = 0; key < KEYS; key++)
+    kernel.entries[key].was_read = false;
+  uint32_t first = map_is_array(&map->info) ? 0 : random_number(KEYS);
+  for (uint32_t i = 0; i < KEYS; i++) {
+    uint32_t key = (first + i) % KEYS;
+    if (!kernel.entries[key].exists)
+      continue;
+    if (delivered++ == kernel.lost_after) {
+      snprintf(why, MAP_WHY_SIZE, "lost");
+      return -EIO;
+    }
+    kernel.entries[key].was_read = true;
+    if (!entry(context, &key, kernel.entries[key].copies))
+      return 1;
+  }
+  return 0;
+}
+
+static void add(uint32_t key, uint64_t packets, uint64_t bytes) {
+  uint32_t copy = map_is_per_cpu(&kernel.info) ? random_number(COPIES) : 0;
+  struct entry *entry = &kernel.entries[key];
+  entry->exists = true;
+  entry->copies[copy].fields[0] += packets;
+  entry->copies[copy].fields[1] += bytes;
+}
+
+static void remove_entry(uint32_t key) {
+  kernel.entries[key] = (struct entry){.exists = false};
+}
+
+/* ---------------------------------------------------------------------------
+ * Its rows
+ */
+
+static void say(void *context, const char *line) {
+  (void)context;
+  if (said_len < sizeof(said) / sizeof(said[0]))
+    snprintf(said[said_len++], MAP_SAID_SIZE, "%s", line);
+}
+
+/* What the row of each key counted since it was last seen. */
+static struct {
+  bool exists;
+  uint32_t number; /* of the row */
+  uint64_t generation, shown[FIELDS], grew[FIELDS];
+} rows[KEYS];
+
+static void see_row(const struct region_tile *tile, uint32_t i) {
+  char name[REGION_ROW_NAME_SIZE];
+  assert_true(region_reader_row_name(reader, 1, i, tile->generations[i], name));
+  unsigned key;
+  assert_int_equal(sscanf(name, "%u", &key), 1);
+  assert_true(key < KEYS && !rows[key].exists);
+  rows[key].exists = true;
+  bool again =
+      rows[key].number == i && rows[key].generation == tile->generations[i];
+  rows[key].number = i;
+  rows[key].generation = tile->generations[i];
+  for (uint32_t f = 0; f < FIELDS; f++) {
+    uint64_t shown =
+        region_row_shown(region_reader_directory(reader), tile, i, f);
+    rows[key].grew[f] = again ? shown - rows[key].shown[f] : shown;
+    rows[key].shown[f] = shown;
+  }
+}
+
+static size_t see_rows(void) {
+  if (reader == NULL) {
+    struct region_reader_options options = {.hello_wait_ms = 5000};
+    assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
+  }
+  if (region_reader_refresh(reader) == REGION_CAME)
+    memset(rows, 0, sizeof(rows));
+  struct region_tile tile;
+  assert_return_code(region_tile_init(&tile, reader, 1, KEYS,
+                                      REGION_WANT_BIRTHS | REGION_WANT_RESETS),
+                     0);
+  region_tile_read(reader, &tile, 0);
+  for (uint32_t key = 0; key < KEYS; key++)
+    rows[key].exists = false;
+  size_t len = 0;
+  for (uint32_t i = 0; i < tile.rows; i++)
+    if (region_state(tile.generations[i]) == REGION_LIVE) {
+      see_row(&tile, i);
+      len++;
+    }
+  region_tile_free(&tile);
+  return len;
+}
+
+/* Reads the map, then the region. Returns the number of rows. */
+static size_t look(void) {
+  publisher->sources[0].next_ns = 0;
+  map_publisher_update(publisher);
+  return see_rows();
+}
+
+static void publish(uint32_t type, uint32_t max_rows, bool fresh) {
+  static const struct map_field_at fields[FIELDS] = {{"packets", 0, 8},
+                                                     {"bytes", 8, 8}};
+  static const struct map_publisher_options options = {.region = "unit",
+                                                       .say = say};
+  struct map_table table = {.path = "pin",
+                            .name = "flows",
+                            .fields_at = fields,
+                            .fields_at_len = FIELDS,
+                            .max_rows = max_rows};
+  kernel.info = (struct map_info){.type = type,
+                                  .id = 1,
+                                  .key_size = sizeof(uint32_t),
+                                  .value_size = COPY_SIZE,
+                                  .max_entries = KEYS};
+  assert_int_equal(map_publisher_open(&publisher, &options), 0);
+  assert_int_equal(map_publisher_add(publisher, &table, fresh), 0);
+}
+
+static int begin(void **state) {
+  (void)state;
+  memset(&kernel, 0, sizeof(kernel));
+  memset(rows, 0, sizeof(rows));
+  kernel.lost_after = -1;
+  said_len = 0;
+  return 0;
+}
+
+static int end(void **state) {
+  (void)state;
+  if (reader != NULL)
+    region_reader_close(reader);
+  reader = NULL;
+  map_publisher_close(publisher);
+  publisher = NULL;
+  return 0;
+}
+
+static bool was_said(const char *text) {
+  for (size_t i = 0; i < said_len; i++)
+    if (strstr(said[i], text) != NULL)
+      return true;
+  return false;
+}
+
+/* ---------------------------------------------------------------------------
+ * MaxRows
+ */
+
+static void entries_that_take_the_place_of_others_are_counted(void **state) {
+  unit_need_receivers(state);
+  publish(1, ROWS_MAX, true);
+  for (uint32_t key = 0; key < ROWS_MAX; key++)
+    add(key, 1, 100);
+  assert_int_equal(look(), ROWS_MAX);
+  for (int round = 1; round < 50; round++) {
+    for (uint32_t i = 0; i < ROWS_MAX; i++) { /* all others take their places */
+      remove_entry((uint32_t)(ROWS_MAX * (round - 1) + (int)i) % KEYS);
+      add((uint32_t)(ROWS_MAX * round + (int)i) % KEYS, 5, 500);
+    }
+    assert_int_equal(look(), ROWS_MAX);
+    for (uint32_t key = 0; key < KEYS; key++)
+      if (rows[key].exists)
+        assert_int_equal(rows[key].grew[0], 5);
+  }
+  assert_int_equal(said_len, 0);
+}
+
+static void
+entries_without_a_row_are_said_and_never_make_others_wrong(void **state) {
+  unit_need_receivers(state);
+  publish(1, ROWS_MAX, true);
+  for (uint32_t key = 0; key < KEYS; key++)
+    add(key, 1000, 1000);
+  assert_int_equal(look(), ROWS_MAX);
+  assert_int_equal(said_len, 1);
+  assert_true(was_said("raise MaxRows"));
+  for (uint32_t key = 0; key < KEYS; key++)
+    if (rows[key].exists)
+      remove_entry(key);
+    else
+      add(key, 1, 1);
+  assert_int_equal(look(), KEYS - ROWS_MAX);
+  for (uint32_t key = 0; key < KEYS; key++)
+    if (rows[key].exists) /* how much of it is old cannot be known */
+      assert_int_equal(rows[key].grew[0], 0);
+}
+
+static void old_entries_are_not_new_because_their_pin_was_away(void **state) {
+  unit_need_receivers(state);
+  publish(1, ROWS_MAX, false);
+  for (uint32_t key = 0; key < KEYS; key++)
+    add(key, 1000, 1000);
+  look();
+  for (uint32_t key = 0; key < KEYS; key++)
+    if (rows[key].exists)
+      remove_entry(key);
+  kernel.missing = ENOENT;
+  assert_int_equal(look(), 0);
+  kernel.missing = 0;
+  look();
+  assert_int_equal(look(), KEYS - ROWS_MAX);
+  for (uint32_t key = 0; key < KEYS; key++)
+    assert_int_equal(rows[key].shown[0], 0);
+}
+
+/* ---------------------------------------------------------------------------
+ * Fields that are not counters
+ */
+
+static void a_withheld_field_leaves_the_region_as_it_is(void **state) {
+  unit_need_receivers(state);
+  publish(1, ROWS_MAX, true);
+  add(0, 1000, 1000);
+  look();
+  for (int i = 0; i < 2 * MAP_FALLS_MAX; i++) {
+    kernel.entries[0].copies[0].fields[0]++;
+    kernel.entries[0].copies[0].fields[1]--;
+    publisher->sources[0].next_ns = 0;
+    map_publisher_update(publisher);
+  }
+  assert_int_equal(said_len, 1);
+  assert_true(was_said("set Gauge \"bytes\""));
+  map_publisher_update(publisher);
+  struct percore_region *region = publisher->region;
+  for (int i = 0; i < 5; i++) {
+    kernel.entries[0].copies[0].fields[0]++;
+    kernel.entries[0].copies[0].fields[1]--;
+    publisher->sources[0].next_ns = 0;
+    map_publisher_update(publisher);
+    assert_false(publisher->outdated);
+    assert_ptr_equal(publisher->region, region);
+  }
+}
+
+/* ---------------------------------------------------------------------------
+ * Any order of events
+ *
+ * The model: an entry counts from 0 if the last complete reading had a row for
+ * every entry, and else from its first reading on. A copy of a value all of
+ * which is lower counts from 0 again, otherwise what is lower counts nothing.
+ * An entry is forgotten when a complete reading lacks it.
+ */
+
+static struct {
+  bool known;
+  struct value last[COPIES];
+} model[KEYS];
+static bool model_fresh;
+
+static void grow(const struct value *last, const struct value *now,
+                 uint64_t *growth) {
+  bool whole = true, any = false;
+  for (int f = 0; f < FIELDS; f++) {
+    any |= now->fields[f] < last->fields[f];
+    whole &= now->fields[f] < last->fields[f] || last->fields[f] == 0;
+  }
+  for (int f = 0; f < FIELDS; f++)
+    if (any && whole)
+      growth[f] += now->fields[f];
+    else if (now->fields[f] > last->fields[f])
+      growth[f] += now->fields[f] - last->fields[f];
+}
+
+static size_t living(void) {
+  size_t len = 0;
+  for (uint32_t key = 0; key < KEYS; key++)
+    len += kernel.entries[key].exists;
+  return len;
+}
+
+/* What the row of an entry must have counted when the entry was read. */
+static void follow(uint32_t key) {
+  uint64_t growth[FIELDS] = {0};
+  static const struct value none;
+  for (int copy = 0; copy < COPIES; copy++) {
+    struct value *last = &model[key].last[copy];
+    const struct value *now = &kernel.entries[key].copies[copy];
+    if (model[key].known || model_fresh)
+      grow(model[key].known ? last : &none, now, growth);
+    *last = *now;
+  }
+  model[key].known = true;
+  for (int f = 0; f < FIELDS; f++)
+    assert_int_equal(rows[key].grew[f], growth[f]);
+}
+
+static void check_key(uint32_t key, bool complete) {
+  if (kernel.entries[key].was_read) {
+    assert_true(rows[key].exists || !model[key].known);
+    if (rows[key].exists)
+      follow(key);
+  } else if (complete) {
+    assert_false(rows[key].exists);
+    model[key].known = false;
+  } else if (rows[key].exists) {
+    assert_true(model[key].known);
+    assert_int_equal(rows[key].grew[0] + rows[key].grew[1], 0);
+  }
+}
+
+static void check_look(void) {
+  kernel.lost_after = random_number(5) == 0 ? (int)random_number(KEYS) : -1;
+  size_t alive = living(), len = look();
+  bool complete = kernel.lost_after < 0 || (size_t)kernel.lost_after >= alive;
+  assert_true(len <= ROWS_MAX);
+  for (uint32_t key = 0; key < KEYS; key++)
+    check_key(key, complete);
+  if (!complete)
+    return;
+  assert_int_equal(len, alive < ROWS_MAX ? alive : ROWS_MAX);
+  model_fresh = alive <= ROWS_MAX;
+}
+
+static void happen(void) {
+  uint32_t key = random_number(KEYS);
+  switch (random_number(8)) {
+  case 0:
+    remove_entry(key);
+    break;
+  case 1: /* and is created again, perhaps above its last values */
+    remove_entry(key);
+    add(key, 1 + random_number(40), 1 + random_number(4000));
+    break;
+  case 2: { /* to make room, as an LRU map does */
+    uint32_t other = random_number(KEYS);
+    if (living() > ROWS_MAX)
+      remove_entry(other);
+    add(key, 1, 60);
+    break;
+  }
+  default:
+    if (kernel.entries[key].exists || living() < ROWS_MAX ||
+        random_number(8) == 0)
+      add(key, 1 + random_number(20), 60 + random_number(1500));
+  }
+}
+
+static void play(uint32_t type) {
+  memset(model, 0, sizeof(model));
+  model_fresh = false;
+  publish(type, ROWS_MAX, false);
+  check_look();
+  for (int i = 0; i < 4000; i++) {
+    for (uint32_t events = random_number(10); events > 0; events--)
+      happen();
+    if (random_number(12) == 0) { /* the pin goes; its counts are kept */
+      kernel.missing = random_number(2) == 0 ? ENOENT : EACCES;
+      assert_int_equal(look(), 0);
+      kernel.missing = 0;
+    } else if (random_number(40) == 0) { /* the program is loaded anew */
+      memset(kernel.entries, 0, sizeof(kernel.entries));
+      memset(model, 0, sizeof(model));
+      kernel.info.id++;
+      model_fresh = true;
+    }
+    check_look();
+  }
+  assert_false(was_said("decreased"));
+}
+
+static void
+rows_count_what_each_entry_grew_by_in_any_order_of_events(void **state) {
+  unit_need_receivers(state);
+  play(1);
+}
+
+static void rows_of_maps_per_core_count_what_each_entry_grew_by(void **state) {
+  unit_need_receivers(state);
+  play(2);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(entries_that_take_the_place_of_others_are_counted),
+      TEST(entries_without_a_row_are_said_and_never_make_others_wrong),
+      TEST(old_entries_are_not_new_because_their_pin_was_away),
+      TEST(a_withheld_field_leaves_the_region_as_it_is),
+      TEST(rows_count_what_each_entry_grew_by_in_any_order_of_events),
+      TEST(rows_of_maps_per_core_count_what_each_entry_grew_by),
+  };
+  return cmocka_run_group_tests(tests, unit_make_runtime_dir,
+                                unit_remove_runtime_dir);
+}
