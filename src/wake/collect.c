@@ -1,9 +1,9 @@
 #include "collect.h"
 
-#include "probe.h"
+#include "core.h"
+#include "programs.h"
 
 #include <errno.h>
-#include <linux/bpf.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
@@ -12,22 +12,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-#ifdef PERCORE_BPF
-#include "base/bpf.h"
-#include "wake/wake.lskel.h"
-#endif
-
-#define CPUIDLE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s"
-#define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
-#define TIMER_CPU_PIN 2
-#define LINKS 5
-#define CORES 8192    /* a kernel has at most this many */
 #define WAITS 4096    /* waits of the thread kept for a late reader */
 #define MATCH_NS 1000 /* the kernel's LTime is later by the timer slack */
 #define NS_PER_S UINT64_C(1000000000)
@@ -41,17 +29,13 @@ struct wake_collect {
   struct wake_collect_options options;
   struct wake_points points;
   struct wake_classifier classifier;
-  struct wake_probe
-      *probe;    /* shared with the BPF programs; NULL for WAKE_USER */
-  uint64_t tail; /* events taken */
+  struct wake_programs programs;
+  struct wake_probe *probe; /* of the programs; NULL for WAKE_USER */
+  uint64_t tail;            /* events taken */
   uint64_t overrun;
-  int links[LINKS];
   int states[WAKE_STATES_MAX]; /* numbers in points.states */
   int states_len;
   int64_t usage_before;
-#ifdef PERCORE_BPF
-  struct wake_bpf *bpf;
-#endif
   bool has_thread;
   pthread_t thread;
   atomic_bool stop;
@@ -69,47 +53,6 @@ static uint64_t now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
-/* ---------------------------------------------------------------------------
- * cpuidle
- */
-
-static bool read_cpuidle(int core, int state, const char *what, char *text,
-                         size_t size) {
-  char path[128];
-  snprintf(path, sizeof(path), CPUIDLE, core, state, what);
-  FILE *file = fopen(path, "re");
-  if (file == NULL)
-    return false;
-  bool read = fgets(text, (int)size, file) != NULL;
-  fclose(file);
-  text[read ? strcspn(text, "\n") : 0] = '\0';
-  return read;
-}
-
-static int64_t usage_of(int core) {
-  char text[32];
-  int64_t usage = -1;
-  for (int state = 0; state < WAKE_STATES_MAX &&
-                      read_cpuidle(core, state, "usage", text, sizeof(text));
-       state++)
-    usage = (usage < 0 ? 0 : usage) + strtoll(text, NULL, 10);
-  return usage;
-}
-
-/* Without a driver the kernel has a single idle state. */
-static void learn_states(struct wake_collect *collect) {
-  char name[WAKE_STATE_NAME_SIZE];
-  struct wake_points *points = &collect->points;
-  while (collect->states_len < WAKE_STATES_MAX - 1 &&
-         read_cpuidle(collect->options.core, collect->states_len, "name", name,
-                      sizeof(name)))
-    collect->states[collect->states_len++] =
-        wake_points_state(points, name, strlen(name));
-  if (collect->states_len == 0)
-    collect->states[collect->states_len++] =
-        wake_points_state(points, "idle", 4);
 }
 
 /* ---------------------------------------------------------------------------
@@ -191,109 +134,33 @@ static float user_us(struct wake_collect *collect, uint64_t ltime) {
 }
 
 /* ---------------------------------------------------------------------------
- * BPF
+ * The whole
  */
-
-#ifdef PERCORE_BPF
-static int attach_all(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
-  const struct wake_bpf *bpf = collect->bpf;
-  const struct {
-    const char *name;
-    int program;
-    bool optional;
-  } hooks[LINKS] = {
-      {"hrtimer_start", bpf->progs.wake_start.prog_fd, false},
-      {"hrtimer_expire_entry", bpf->progs.wake_expire.prog_fd, false},
-      {"irq_handler_entry", bpf->progs.wake_interrupt.prog_fd, false},
-      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd, true}, /* x86 */
-      {"cpu_idle", bpf->progs.wake_idle.prog_fd, false},
-  };
-  for (int i = 0; i < LINKS; i++) {
-    if (collect->options.method == WAKE_PASSIVE && i == 0)
-      continue;
-    union bpf_attr attr = {0};
-    attr.raw_tracepoint.name = (uintptr_t)hooks[i].name;
-    attr.raw_tracepoint.prog_fd = (uint32_t)hooks[i].program;
-    collect->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-    if (collect->links[i] >= 0 || hooks[i].optional)
-      continue;
-    snprintf(why, WAKE_WHY_SIZE, "cannot attach to the tracepoint %s: %s",
-             hooks[i].name, strerror(-collect->links[i]));
-    return collect->links[i];
-  }
-  return 0;
-}
-
-/* Starts the BPF timer on this thread's core. Kernels before 6.7 cannot pin the
- * timer, but it stays on the core where it was started. Kernels before 6.4
- * accept only relative times. */
-static int start_timer(struct wake_collect *collect) {
-  static const uint32_t flags[] = {TIMER_ABS | TIMER_CPU_PIN, TIMER_ABS, 0};
-  int status = -EINVAL;
-  for (size_t i = 0; status == -EINVAL && i < sizeof(flags) / sizeof(flags[0]);
-       i++) {
-    collect->probe->timer_flags = flags[i];
-    union bpf_attr attr = {0};
-    attr.test.prog_fd = (uint32_t)collect->bpf->progs.wake_begin.prog_fd;
-    status = bpf_call(BPF_PROG_TEST_RUN, &attr);
-    if (status >= 0)
-      status = (int)attr.test.retval;
-  }
-  return status;
-}
 
 static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   const struct wake_collect_options *options = &collect->options;
-  collect->bpf = wake_bpf__open_and_load();
-  if (collect->bpf == NULL) {
-    int error = errno != 0 ? errno : EINVAL;
-    snprintf(why, WAKE_WHY_SIZE,
-             "the kernel refuses the BPF programs: %s; %s, or measure without "
-             "them: --method user",
-             strerror(error),
-             error == EPERM || error == EACCES
-                 ? "run it as root or with CAP_BPF and CAP_PERFMON"
-                 : "they need Linux 5.15");
-    return -error;
+  int status = wake_programs_load(&collect->programs, why);
+  if (status != 0) {
+    size_t len = strlen(why);
+    snprintf(why + len, WAKE_WHY_SIZE - len,
+             ", or measure without them: --method user");
+    return status;
   }
-  void *probe = mmap(NULL, sizeof(*collect->probe), PROT_READ | PROT_WRITE,
-                     MAP_SHARED, collect->bpf->maps.probes.map_fd, 0);
-  if (probe == MAP_FAILED) {
-    int error = errno;
-    snprintf(why, WAKE_WHY_SIZE,
-             "cannot map the memory of the BPF programs: %s", strerror(error));
-    return -error;
-  }
-  collect->probe = probe;
+  collect->probe = collect->programs.probe;
   collect->probe->core = (uint32_t)options->core;
   collect->probe->distance_min = options->distance_min_ns;
   collect->probe->distance_max = options->distance_max_ns;
   collect->probe->pause = options->pause_ns;
   collect->probe->steps.is_passive = options->method == WAKE_PASSIVE;
-  return attach_all(collect, why);
-}
-#else
-static int start_timer(struct wake_collect *collect) {
-  (void)collect;
-  return -ENOTSUP;
+  return wake_programs_attach(&collect->programs,
+                              options->method != WAKE_PASSIVE, why);
 }
 
-static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
-  (void)collect;
-  snprintf(why, WAKE_WHY_SIZE,
-           "this percore was built without BPF; only --method user works");
-  return -ENOTSUP;
-}
-#endif
-
-/* ---------------------------------------------------------------------------
- * The whole
- */
-
-static int start(struct wake_collect *collect) {
+static int start(void *context) {
+  struct wake_collect *collect = context;
   switch (collect->options.method) {
   case WAKE_BPF_TIMER:
-    return start_timer(collect);
+    return wake_programs_start_timer(&collect->programs);
   case WAKE_PASSIVE:
     return 0;
   default:
@@ -301,45 +168,16 @@ static int start(struct wake_collect *collect) {
   }
 }
 
-static int start_pinned(struct wake_collect *collect, size_t size,
-                        cpu_set_t *before, cpu_set_t *only,
-                        char why[WAKE_WHY_SIZE]) {
-  const int core = collect->options.core;
-  CPU_ZERO_S(size, only);
-  CPU_SET_S((size_t)core, size, only);
-  if (sched_getaffinity(0, size, before) != 0 ||
-      sched_setaffinity(0, size, only) != 0) {
-    int error = errno;
-    snprintf(why, WAKE_WHY_SIZE,
-             "cannot run on core %d: %s; choose one of "
-             "/sys/devices/system/cpu/online",
-             core,
-             error == EINVAL ? "it does not exist, is offline, or is not among "
-                               "the cores of this process"
-                             : strerror(error));
-    return -error;
-  }
-  int status = start(collect);
-  sched_setaffinity(0, size, before);
-  if (status != 0)
-    snprintf(why, WAKE_WHY_SIZE,
-             "cannot start the %s on core %d: %s; try another --method",
-             wake_method_name(collect->options.method), core,
-             strerror(-status));
-  return status;
-}
-
 /* Moves this thread to the core for as long as starting takes. */
 static int start_on_core(struct wake_collect *collect,
                          char why[WAKE_WHY_SIZE]) {
-  cpu_set_t *before = CPU_ALLOC(CORES), *only = CPU_ALLOC(CORES);
-  int status = -ENOMEM;
-  if (before != NULL && only != NULL)
-    status = start_pinned(collect, CPU_ALLOC_SIZE(CORES), before, only, why);
-  else
-    snprintf(why, WAKE_WHY_SIZE, "out of memory");
-  CPU_FREE(before);
-  CPU_FREE(only);
+  why[0] = '\0';
+  int status = wake_core_run(collect->options.core, start, collect, why);
+  if (status != 0 && why[0] == '\0')
+    snprintf(why, WAKE_WHY_SIZE,
+             "cannot start the %s on core %d: %s; try another --method",
+             wake_method_name(collect->options.method), collect->options.core,
+             strerror(-status));
   return status;
 }
 
@@ -354,10 +192,10 @@ int wake_collect_open(struct wake_collect **result,
   }
   collect->options = *options;
   collect->classifier.points = &collect->points;
-  memset(collect->links, -1, sizeof(collect->links));
-  learn_states(collect);
+  collect->states_len =
+      wake_core_states(options->core, &collect->points, collect->states);
   int status = options->method == WAKE_USER ? 0 : load(collect, why);
-  collect->usage_before = usage_of(options->core);
+  collect->usage_before = wake_core_usage(options->core);
   if (collect->probe != NULL)
     collect->probe->steps.idles = 0;
   if (status == 0)
@@ -438,7 +276,7 @@ wake_collect_points(const struct wake_collect *collect) {
 void wake_collect_status(const struct wake_collect *collect,
                          struct wake_collect_status *status) {
   const struct wake_probe *probe = collect->probe;
-  int64_t usage = probe != NULL ? usage_of(collect->options.core) : -1;
+  int64_t usage = probe != NULL ? wake_core_usage(collect->options.core) : -1;
   *status = (struct wake_collect_status){
       .overrun = collect->overrun,
       .held = wake_classifier_held(&collect->classifier),
@@ -463,14 +301,7 @@ void wake_collect_close(struct wake_collect *collect) {
     collect->probe->stop = 1;
   if (collect->has_thread)
     pthread_join(collect->thread, NULL);
-  for (int i = 0; i < LINKS; i++)
-    if (collect->links[i] >= 0)
-      close(collect->links[i]);
-  if (collect->probe != NULL)
-    munmap(collect->probe, sizeof(*collect->probe));
-#ifdef PERCORE_BPF
-  wake_bpf__destroy(collect->bpf);
-#endif
+  wake_programs_free(&collect->programs);
   wake_classifier_free(&collect->classifier);
   wake_points_free(&collect->points);
   free(collect);

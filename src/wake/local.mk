@@ -4,9 +4,11 @@ libwake_la_SOURCES = \
 	src/base/bpf.h \
 	src/wake/classify.c src/wake/classify.h \
 	src/wake/collect.c src/wake/collect.h \
+	src/wake/core.c src/wake/core.h \
 	src/wake/csv.c src/wake/csv.h \
 	src/wake/filter.c src/wake/filter.h \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
+	src/wake/programs.c src/wake/programs.h \
 	src/wake/summary.c src/wake/summary.h
 libwake_la_LIBADD = -lm
 EXTRA_DIST += src/wake/wake.bpf.c
@@ -16,6 +18,6 @@ EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
 # A variable, because automake takes a rule for an object as its compile rule.
-wake_object = src/wake/libwake_la-collect.lo
+wake_object = src/wake/libwake_la-programs.lo
 $(wake_object): src/wake/wake.lskel.h
 endif

@@ -1,0 +1,140 @@
+#include "programs.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifdef PERCORE_BPF
+#include "base/bpf.h"
+#include "wake/wake.lskel.h"
+
+#define TIMER_ABS 1 /* flags of bpf_timer_start, missing from older headers */
+#define TIMER_CPU_PIN 2
+#define LINK_START 0
+
+int wake_programs_load(struct wake_programs *programs,
+                       char why[WAKE_WHY_SIZE]) {
+  *programs = (struct wake_programs){.bpf = wake_bpf__open_and_load()};
+  memset(programs->links, -1, sizeof(programs->links));
+  if (programs->bpf == NULL) {
+    int error = errno != 0 ? errno : EINVAL;
+    snprintf(why, WAKE_WHY_SIZE, "the kernel refuses the BPF programs: %s; %s",
+             strerror(error),
+             error == EPERM || error == EACCES
+                 ? "run it as root or with CAP_BPF and CAP_PERFMON"
+                 : "they need Linux 5.15");
+    return -error;
+  }
+  void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
+                     MAP_SHARED, programs->bpf->maps.probes.map_fd, 0);
+  if (probe == MAP_FAILED) {
+    int error = errno;
+    snprintf(why, WAKE_WHY_SIZE,
+             "cannot map the memory of the BPF programs: %s", strerror(error));
+    wake_programs_free(programs);
+    return -error;
+  }
+  programs->probe = probe;
+  return 0;
+}
+
+int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
+                         char why[WAKE_WHY_SIZE]) {
+  const struct wake_bpf *bpf = programs->bpf;
+  const struct {
+    const char *name;
+    int program;
+    bool optional;
+  } hooks[WAKE_LINKS] = {
+      [LINK_START] = {"hrtimer_start", bpf->progs.wake_start.prog_fd, false},
+      {"hrtimer_expire_entry", bpf->progs.wake_expire.prog_fd, false},
+      {"irq_handler_entry", bpf->progs.wake_interrupt.prog_fd, false},
+      {"local_timer_entry", bpf->progs.wake_interrupt.prog_fd, true}, /* x86 */
+      {"cpu_idle", bpf->progs.wake_idle.prog_fd, false},
+  };
+  for (int i = finds_timer ? LINK_START : LINK_START + 1; i < WAKE_LINKS; i++) {
+    union bpf_attr attr = {0};
+    attr.raw_tracepoint.name = (uintptr_t)hooks[i].name;
+    attr.raw_tracepoint.prog_fd = (uint32_t)hooks[i].program;
+    programs->links[i] = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
+    if (programs->links[i] >= 0 || hooks[i].optional)
+      continue;
+    snprintf(why, WAKE_WHY_SIZE, "cannot attach to the tracepoint %s: %s",
+             hooks[i].name, strerror(-programs->links[i]));
+    return programs->links[i];
+  }
+  return 0;
+}
+
+static void close_link(struct wake_programs *programs, int link) {
+  if (programs->links[link] >= 0)
+    close(programs->links[link]);
+  programs->links[link] = -1;
+}
+
+void wake_programs_timer_is_found(struct wake_programs *programs) {
+  close_link(programs, LINK_START);
+}
+
+void wake_programs_detach(struct wake_programs *programs) {
+  for (int i = 0; i < WAKE_LINKS; i++)
+    close_link(programs, i);
+}
+
+/* Kernels before 6.7 cannot pin the timer, but it stays on the core where it
+ * was started. Kernels before 6.4 accept only relative times. */
+int wake_programs_start_timer(struct wake_programs *programs) {
+  static const uint32_t flags[] = {TIMER_ABS | TIMER_CPU_PIN, TIMER_ABS, 0};
+  int status = -EINVAL;
+  for (size_t i = 0; status == -EINVAL && i < sizeof(flags) / sizeof(flags[0]);
+       i++) {
+    programs->probe->timer_flags = flags[i];
+    union bpf_attr attr = {0};
+    attr.test.prog_fd = (uint32_t)programs->bpf->progs.wake_begin.prog_fd;
+    status = bpf_call(BPF_PROG_TEST_RUN, &attr);
+    if (status >= 0)
+      status = (int)attr.test.retval;
+  }
+  return status;
+}
+
+void wake_programs_free(struct wake_programs *programs) {
+  if (programs->bpf == NULL)
+    return;
+  wake_programs_detach(programs);
+  if (programs->probe != NULL)
+    munmap(programs->probe, sizeof(*programs->probe));
+  wake_bpf__destroy(programs->bpf);
+  *programs = (struct wake_programs){.bpf = NULL};
+}
+#else
+int wake_programs_load(struct wake_programs *programs,
+                       char why[WAKE_WHY_SIZE]) {
+  *programs = (struct wake_programs){.bpf = NULL};
+  snprintf(why, WAKE_WHY_SIZE,
+           "this percore was built without BPF; build it with clang, bpftool "
+           "and libbpf-dev");
+  return -ENOTSUP;
+}
+
+/* Programs that were not loaded are never attached or started. */
+int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
+                         char why[WAKE_WHY_SIZE]) {
+  (void)programs, (void)finds_timer, (void)why;
+  return -ENOTSUP;
+}
+
+int wake_programs_start_timer(struct wake_programs *programs) {
+  (void)programs;
+  return -ENOTSUP;
+}
+
+void wake_programs_timer_is_found(struct wake_programs *programs) {
+  (void)programs;
+}
+
+void wake_programs_detach(struct wake_programs *programs) { (void)programs; }
+
+void wake_programs_free(struct wake_programs *programs) { (void)programs; }
+#endif

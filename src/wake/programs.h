@@ -1,0 +1,36 @@
+/* programs: the BPF programs of wake.bpf.c in the kernel. */
+#ifndef PERCORE_WAKE_PROGRAMS_H
+#define PERCORE_WAKE_PROGRAMS_H
+
+#include "probe.h"
+#include "wake.h"
+
+#define WAKE_LINKS 5
+
+struct wake_programs {
+  struct wake_probe *probe; /* shared with the programs */
+  int links[WAKE_LINKS];    /* attached tracepoints; -1: not attached */
+  struct wake_bpf *bpf;
+};
+
+/* Loads the programs, which do not run until they are attached. Loading needs
+ * CAP_BPF and CAP_PERFMON. -ENOTSUP: percore was built without BPF. */
+int wake_programs_load(struct wake_programs *programs, char why[WAKE_WHY_SIZE]);
+
+/* Attaches the programs to their tracepoints, which interrupts every core some
+ * 15 times for each of them. finds_timer: also to the start of timers, by which
+ * they learn the address of their timer. */
+int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
+                         char why[WAKE_WHY_SIZE]);
+/* The timer is known: its starts need not be seen any more. */
+void wake_programs_timer_is_found(struct wake_programs *programs);
+void wake_programs_detach(struct wake_programs *programs);
+
+/* Starts the BPF timer on this thread's core. -EINVAL: the kernel has no BPF
+ * timers. */
+int wake_programs_start_timer(struct wake_programs *programs);
+
+/* Detaches and unloads the programs. `programs` may be zeroed. */
+void wake_programs_free(struct wake_programs *programs);
+
+#endif
