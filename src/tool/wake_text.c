@@ -47,7 +47,8 @@ static void write_head(FILE *out, const struct wake_run *run) {
     fprintf(out, "%s: %zu datapoints\n", run->file, run->points->len);
     return;
   }
-  fprintf(out, "core %d, %s: %zu datapoints in %.1f s", run->core, run->method,
+  fprintf(out, "core %d, method %s, source %s: %zu datapoints in %.1f s",
+          run->core, run->method, wake_source_name(status->source),
           run->points->len, run->seconds);
   if (status->armed > 0)
     fprintf(out, ", %.0f events a second",
@@ -68,7 +69,7 @@ static void write_head(FILE *out, const struct wake_run *run) {
   if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld\n",
             (unsigned long long)status->idles, (long long)status->usage);
-  else if (status->has_idles)
+  else if (status->source != WAKE_NONE)
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }
 

@@ -15,6 +15,7 @@
  * may map this much. */
 #define RING_SIZE (512 * 1024)
 #define RECORD_SIZE 256 /* larger than any of our records */
+#define OFFSET_MAX 128 /* of a field, so that it lies within RECORD_SIZE */
 #define MODE_RELATIVE 1 /* of enum hrtimer_mode */
 
 enum { STATE = 0 }; /* fields of WAKE_ON_IDLE */
@@ -145,8 +146,10 @@ static void copy_out(const struct wake_tracepoints *tracepoints, uint64_t from,
                      void *out, size_t size) {
   const struct perf_event_mmap_page *ring = tracepoints->ring;
   const unsigned char *bytes = (const unsigned char *)ring + ring->data_offset;
-  for (size_t i = 0; i < size; i++)
-    ((unsigned char *)out)[i] = bytes[(from + i) % ring->data_size];
+  size_t at = from % ring->data_size, first = ring->data_size - at;
+  first = first < size ? first : size;
+  memcpy(out, bytes + at, first);
+  memcpy((unsigned char *)out + first, bytes, size - first);
 }
 
 static void take_record(struct wake_tracepoints *tracepoints,
@@ -179,6 +182,12 @@ void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
   while (tail < head) {
     struct perf_event_header header;
     copy_out(tracepoints, tail, &header, sizeof(header));
+    if (header.size < sizeof(header)) { /* no record: begin anew */
+      tracepoints->lost++;
+      wake_on_lost(&probe->steps);
+      tail = head;
+      break;
+    }
     take_record(tracepoints, probe, tail, header.size);
     tail += header.size;
   }
@@ -203,7 +212,7 @@ bool wake_format_parse(struct wake_format *format,
              *size = &format->fields[i].size;
     if (at == NULL ||
         sscanf(at + strlen(name), "%u;\tsize:%u", offset, size) != 2 ||
-        *offset > RECORD_SIZE || (*size != 4 && *size != 8))
+        *offset > OFFSET_MAX || (*size != 4 && *size != 8))
       return false;
   }
   return true;

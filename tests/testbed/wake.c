@@ -18,19 +18,25 @@
 /* With interrupts on, the way from the interrupt to its tracepoint takes 4.9 or
  * 5.2 us, and how often each differs between methods. */
 #define WAYS_US 0.5
+/* perf takes the time of an event later than a BPF program, here by some 600
+ * instructions of 8 ns. */
+#define PERF_US 6
 #define IDLES_EDGE 2 /* begun before the measurement, or not yet over */
 
 static const struct run {
   const char *name;
   enum wake_method method;
+  enum wake_source source;
+  double later_us; /* than the first run, at most */
 } runs[] = {
-    {"BPF timer", WAKE_BPF_TIMER},
-    {"thread", WAKE_THREAD},
+    {"BPF timer", WAKE_BPF_TIMER, WAKE_BPF, 0},
+    {"thread", WAKE_THREAD, WAKE_BPF, 0},
+    {"thread seen by perf", WAKE_THREAD, WAKE_PERF, PERF_US},
 };
 #define RUNS (sizeof(runs) / sizeof(runs[0]))
 
 /* With cpuidle, interrupts are off in the idle states of this guest. */
-static void judge_counts(const char *name, const struct wake_collect *collect,
+static void judge_counts(const char *name, struct wake_collect *collect,
                          bool has_cpuidle) {
   const struct wake_points *points = wake_collect_points(collect);
   struct wake_collect_status status;
@@ -61,6 +67,7 @@ static void measure(const struct run *run, bool has_cpuidle,
   if (wake_collect_open(
           &collect,
           &(struct wake_collect_options){.method = run->method,
+                                         .source = run->source,
                                          .distance_min_ns = US,
                                          .distance_max_ns = 4 * MS},
           why) != 0) {
@@ -88,10 +95,12 @@ static void measure_all(bool has_cpuidle) {
     if (has_cpuidle)
       result(summaries[i].percentile[0] - summaries[i].min < EXACT_US,
              "%s: 99 %% of the wake latencies are within 0.1 us", runs[i].name);
+    double later = summaries[i].median - summaries[0].median;
+    double tolerance = has_cpuidle ? EXACT_US : WAYS_US;
     if (i > 0)
-      result(fabs(summaries[i].median - summaries[0].median) <
-                 (has_cpuidle ? EXACT_US : WAYS_US),
-             "%s: the median is that of the %s", runs[i].name, runs[0].name);
+      result(later > -tolerance && later < runs[i].later_us + tolerance,
+             "%s: the median is that of the %s, or up to %.0f us later",
+             runs[i].name, runs[0].name, runs[i].later_us);
   }
 }
 
