@@ -115,6 +115,12 @@ static int read_points(struct wake_points *points, const char *path,
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
+  const struct wake_csv_info info = {.version = PACKAGE_VERSION,
+                                     .method = run->method,
+                                     .source =
+                                         wake_source_name(run->status.source),
+                                     .core = run->core,
+                                     .seconds = run->seconds};
   int status = options->json ? wake_write_json(stdout, run)
                              : wake_write_text(stdout, run);
   if (status == 0 && !options->json && !has_histogram && run->points->len > 0)
@@ -124,8 +130,7 @@ static int write_run(const struct wake_run *run,
   if (flush_output(COMMAND) != 0)
     return TOOL_FAILURE;
   if (options->csv != NULL &&
-      wake_csv_write(run->points, options->csv, run->core, PACKAGE_VERSION,
-                     why) != 0)
+      wake_csv_write(run->points, options->csv, &info, why) != 0)
     return say_failure(COMMAND, "%s", why);
   return options->plot != NULL ? wake_plot(options->plot, run->points)
                                : TOOL_OK;
@@ -135,10 +140,9 @@ static int show_file(const struct wake_arguments *options) {
   struct wake_points points = {.len = 0};
   int status = read_points(&points, options->from, options);
   if (status == TOOL_OK)
-    status = write_run(&(struct wake_run){.points = &points,
-                                          .file = options->from,
-                                          .core = -1},
-                       options, false);
+    status =
+        write_run(&(struct wake_run){.points = &points, .file = options->from},
+                  options, false);
   wake_points_free(&points);
   return status;
 }

@@ -1,5 +1,6 @@
 #include "csv.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #define COLUMNS_MAX 1024
 #define LINE_MAX_BYTES 65536
@@ -369,9 +372,40 @@ static int open_written(FILE **file, const char *path,
   return -errno;
 }
 
-int wake_csv_write(const struct wake_points *points, const char *path, int core,
-                   const char *version, char why[WAKE_WHY_SIZE]) {
-  char info[4096];
+/* wult allows letters, digits and -.,_~ in a report's ID. */
+static void write_report_id(FILE *file, const struct wake_csv_info *info,
+                            const char *day) {
+  char host[256] = "unknown";
+  gethostname(host, sizeof(host) - 1);
+  for (char *at = host; *at != '\0'; at++)
+    if (!isalnum((unsigned char)*at) && strchr("-.", *at) == NULL)
+      *at = '_';
+  fprintf(file, "reportid: %s-cpu%d-%s-%s\n", host, info->core, info->method,
+          day);
+}
+
+/* What woke the core is the device. Its resolution is in nanoseconds. */
+static void write_measurement(FILE *file, const struct wake_csv_info *info) {
+  char date[32], day[32];
+  struct timespec resolution;
+  time_t now = time(NULL);
+  struct tm local;
+  localtime_r(&now, &local);
+  strftime(date, sizeof(date), "%d %b %Y", &local);
+  strftime(day, sizeof(day), "%Y%m%d", &local);
+  clock_getres(CLOCK_MONOTONIC, &resolution);
+  write_report_id(file, info, day);
+  fprintf(file,
+          "cpu: %d\ndate: %s\ndevid: %s\n"
+          "devdescr: percore wake, method %s, source %s\n"
+          "resolution: %ld\nduration: %.1fs\n",
+          info->core, date, info->method, info->method, info->source,
+          resolution.tv_nsec, info->seconds);
+}
+
+int wake_csv_write(const struct wake_points *points, const char *path,
+                   const struct wake_csv_info *info, char why[WAKE_WHY_SIZE]) {
+  char beside[4096];
   FILE *file;
   int status = open_written(&file, path, why);
   if (status != 0)
@@ -389,12 +423,12 @@ int wake_csv_write(const struct wake_points *points, const char *path, int core,
   }
   if ((status = close_written(file, path, why)) != 0)
     return status;
-  path_beside(info, sizeof(info), path, "info.yml");
-  if ((status = open_written(&file, info, why)) != 0)
+  path_beside(beside, sizeof(beside), path, "info.yml");
+  if ((status = open_written(&file, beside, why)) != 0)
     return status;
   fprintf(file, "toolname: percore\ntoolver: %s\nformat_version: '%s'\n",
-          version, WAKE_FORMAT_VERSION);
-  if (core >= 0)
-    fprintf(file, "cpu: %d\n", core);
-  return close_written(file, info, why);
+          info->version, WAKE_FORMAT_VERSION);
+  if (info->method != NULL)
+    write_measurement(file, info);
+  return close_written(file, beside, why);
 }
