@@ -30,7 +30,7 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
   bool has_interrupt = false;
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
-    if (point->interrupts_off && !isnan(point->us[WAKE_LATENCY]))
+    if (!isnan(point->us[WAKE_LATENCY]))
       return WAKE_LATENCY;
     has_interrupt |= !isnan(point->us[WAKE_INTR_LATENCY]);
   }

@@ -8,7 +8,6 @@
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,15 +111,10 @@ static void *wait_again_and_again(void *argument) {
   return NULL;
 }
 
-/* The thread inherits the core. It blocks all signals, so that no signal of its
- * host ends its sleep. */
+/* The thread inherits the core and the signal mask of its starter. */
 static int start_thread(struct wake_collect *collect) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   int status =
       pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   collect->has_thread = status == 0;
   return -status;
 }
@@ -364,8 +358,11 @@ void wake_collect_close(struct wake_collect *collect) {
   atomic_store(&collect->stop, true);
   if (collect->probe != NULL)
     collect->probe->stop = 1;
-  if (collect->has_thread)
+  if (collect->has_thread) {
+    wake_core_leave(collect->options.core, collect->thread);
+    pthread_cancel(collect->thread); /* it may sleep for long */
     pthread_join(collect->thread, NULL);
+  }
   wake_programs_free(&collect->programs);
   if (collect->source == WAKE_PERF) {
     wake_tracepoints_close(&collect->tracepoints);

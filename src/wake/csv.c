@@ -242,6 +242,8 @@ static int read_point(struct reading *reading, struct wake_points *points) {
         read_flag(reading, &point.interrupts_off, points->states[point.state]);
   if (status != 0 || !is_taken(reading))
     return status;
+  if (!point.interrupts_off)
+    point.us[WAKE_LATENCY] = NAN;
   status = wake_points_add(points, &point);
   return status == 0 ? 0 : fail(reading, "out of memory");
 }

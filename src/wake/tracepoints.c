@@ -15,7 +15,7 @@
  * may map this much. */
 #define RING_SIZE (512 * 1024)
 #define RECORD_SIZE 256 /* larger than any of our records */
-#define OFFSET_MAX 128 /* of a field, so that it lies within RECORD_SIZE */
+#define OFFSET_MAX 128  /* of a field, so that it lies within RECORD_SIZE */
 #define MODE_RELATIVE 1 /* of enum hrtimer_mode */
 
 enum { STATE = 0 }; /* fields of WAKE_ON_IDLE */

@@ -26,7 +26,7 @@ static const struct {
     {"suspend", chapter_suspend}, {"tick", chapter_tick},
 #ifdef PERCORE_BPF
     {"clock", chapter_clock},       {"wake-on", chapter_wake_on},
-    {"wake-off", chapter_wake_off},
+    {"wake-off", chapter_wake_off}, {"wake-taken", chapter_wake_taken},
 #endif
 };
 

@@ -2,16 +2,21 @@
  * two tracepoints are almost always the same, so latencies hardly differ. */
 #include "burner.h"
 #include "chapters.h"
+#include "cores.h"
 #include "report.h"
 #include "wake/collect.h"
 #include "wake/summary.h"
 
+#include <errno.h>
 #include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
-#define COUNT 1100 /* enough for 99 % */
+#define COUNT 1100 /* enough for 99 % of those that are used */
 #define POLLS_MAX 100
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
@@ -21,6 +26,7 @@
 /* perf takes the time of an event later than a BPF program, here by some 600
  * instructions of 8 ns. */
 #define PERF_US 6
+#define WAY_IN_US 20 /* the way into an idle state is shorter */
 #define IDLES_EDGE 2 /* begun before the measurement, or not yet over */
 
 static const struct run {
@@ -58,6 +64,20 @@ static void judge_counts(const char *name, struct wake_collect *collect,
          name);
 }
 
+/* Without the timers that were due while the core was still on its way into the
+ * idle state. */
+static void summarize(struct wake_summary *summary,
+                      const struct wake_points *points,
+                      enum wake_metric metric) {
+  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
+  size_t len = 0;
+  for (size_t i = 0; i < points->len; i++)
+    if (points->list[i].us[WAKE_SILENT_TIME] > WAY_IN_US)
+      numbers[len++] = points->list[i].us[metric];
+  wake_summarize_numbers(summary, numbers, len);
+  free(numbers);
+}
+
 static void measure(const struct run *run, bool has_cpuidle,
                     struct wake_summary *summary) {
   char why[WAKE_WHY_SIZE] = "";
@@ -81,7 +101,7 @@ static void measure(const struct run *run, bool has_cpuidle,
     wake_collect_poll(collect, why);
   }
   judge_counts(run->name, collect, has_cpuidle);
-  wake_summarize(summary, points, WAKE_ALL_STATES, metric);
+  summarize(summary, points, metric);
   note("%s: %s min %.3f median %.3f 99 %% %.3f max %.3f us", run->name,
        wake_metric_name(metric), summary->min, summary->median,
        summary->percentile[0], summary->max);
@@ -106,3 +126,67 @@ static void measure_all(bool has_cpuidle) {
 
 void chapter_wake_off(void) { measure_all(true); }
 void chapter_wake_on(void) { measure_all(false); }
+
+/* ---------------------------------------------------------------------------
+ * A core that others have taken
+ */
+
+static atomic_bool hog_stops;
+
+static void *hog(void *unused) {
+  (void)unused;
+  while (!atomic_load(&hog_stops))
+    ;
+  return NULL;
+}
+
+/* Nothing else runs on the core until hog_stops. */
+static pthread_t take_core(int core) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  cpu_set_t cores;
+  struct sched_param highest = {.sched_priority = 50};
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  atomic_store(&hog_stops, false);
+  pthread_attr_init(&attributes);
+  pthread_attr_setaffinity_np(&attributes, sizeof(cores), &cores);
+  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+  pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+  pthread_attr_setschedparam(&attributes, &highest);
+  if (pthread_create(&thread, &attributes, hog, NULL) != 0)
+    abort();
+  pthread_attr_destroy(&attributes);
+  return thread;
+}
+
+static void give_core_back(pthread_t thread) {
+  atomic_store(&hog_stops, true);
+  pthread_join(thread, NULL);
+}
+
+void chapter_wake_taken(void) {
+  static const struct wake_collect_options options = {
+      .core = 1, .method = WAKE_USER, .distance_max_ns = 4 * MS};
+  char why[WAKE_WHY_SIZE] = "";
+  struct wake_collect *collect;
+  run_on(0);
+  write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+  pthread_t taker = take_core(1);
+  int status = wake_collect_open(&collect, &options, why);
+  note("%s", why);
+  give_core_back(taker);
+  result(status == -ETIMEDOUT, "a core that is taken is refused in the end");
+  status = wake_collect_open(&collect, &options, why);
+  sleep_ns(POLL_NS);
+  taker = take_core(1);
+  sleep_ns(POLL_NS);
+  uint64_t begun = now_ns();
+  if (status == 0)
+    wake_collect_close(collect);
+  double took_s = 1e-9 * (double)(now_ns() - begun);
+  note("ended in %.3f s", took_s);
+  result(status == 0 && took_s < 1,
+         "a measurement of a core that was taken meanwhile ends at once");
+  give_core_back(taker);
+}

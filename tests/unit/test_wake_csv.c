@@ -84,6 +84,18 @@ static void columns_are_found_by_name(void **state) {
   assert_string_equal(points.states[points.list[0].state], "C6 deep");
 }
 
+static void with_interrupts_on_there_is_no_wake_latency(void **state) {
+  (void)state;
+  write_text(path, HEADER "8,9,100,False,C1\n8,9,100,True,C1\n"
+                          "8,9,100,False,POLL\n");
+  assert_int_equal(read_file(), 0);
+  assert_int_equal(points.len, 3);
+  assert_nan(points.list[0].us[WAKE_LATENCY]);
+  assert_near(points.list[0].us[WAKE_INTR_LATENCY], 9, 0);
+  assert_near(points.list[1].us[WAKE_LATENCY], 8, 0);
+  assert_nan(points.list[2].us[WAKE_LATENCY]);
+}
+
 static void a_directory_holds_datapoints_csv(void **state) {
   (void)state;
   write_text(path, HEADER "1,2,3,True,C1\n");
@@ -259,6 +271,7 @@ static void binary_files_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(columns_are_found_by_name),
+      TEST(with_interrupts_on_there_is_no_wake_latency),
       TEST(a_directory_holds_datapoints_csv),
       TEST(what_is_written_is_read_back),
       TEST(info_has_the_keys_of_wult),
