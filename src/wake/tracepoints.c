@@ -226,10 +226,11 @@ static int read_format(struct wake_format *format,
   FILE *file = fopen(path, "re");
   if (file == NULL) {
     int error = errno;
-    snprintf(why, WAKE_WHY_SIZE,
-             "cannot read %s: %s; the tracepoints need CAP_PERFMON and a "
-             "readable tracefs: mount -t tracefs nodev /sys/kernel/tracing",
-             path, strerror(error));
+    snprintf(
+        why, WAKE_WHY_SIZE, "cannot read %s: %s; %s", path, strerror(error),
+        error == ENOENT
+            ? "mount -t tracefs nodev /sys/kernel/tracing"
+            : "run it as root, or with CAP_PERFMON and access to this file");
     return -error;
   }
   text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
