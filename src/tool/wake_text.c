@@ -41,6 +41,12 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
+/* To 0.5 %, and to the idle states at both ends of the measurement. */
+static bool agrees(const struct wake_collect_status *status) {
+  return fabs((double)status->idles - (double)status->usage) <=
+         fmax(0.005 * (double)status->usage, 2);
+}
+
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
   if (run->file != NULL) {
@@ -67,8 +73,9 @@ static void write_head(FILE *out, const struct wake_run *run) {
     fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
   if (status->usage >= 0)
-    fprintf(out, "idle states entered: %llu; cpuidle counted %lld\n",
-            (unsigned long long)status->idles, (long long)status->usage);
+    fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
+            (unsigned long long)status->idles, (long long)status->usage,
+            agrees(status) ? "" : ": events were missed");
   else if (status->source != WAKE_NONE)
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }

@@ -23,6 +23,24 @@ static const char *known_name(int known) {
                               : others[known - WAKE_METRICS];
 }
 
+/* The columns of wult that are numbers, besides those above and shares in
+ * percent. Unknown columns may hold anything. */
+static const char *const numbers[] = {
+    "WakeLatencyRaw",
+    "IntrLatencyRaw",
+    "CPUFreq",
+    "SMICnt",
+    "NMICnt",
+    "SWIRQCnt",
+    "WarmupDelay",
+    "LatchDelay",
+    "LTime",
+    "TBI",
+    "TAI",
+    "TIntr",
+};
+#define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
 struct reading {
   const char *path;
   FILE *file;
@@ -32,7 +50,8 @@ struct reading {
   size_t number; /* number of the line */
   char *values[COLUMNS_MAX];
   size_t columns;
-  int known[KNOWN]; /* position of each known column, or NO_COLUMN */
+  int known[KNOWN];            /* position of each known column, or NO_COLUMN */
+  bool is_number[COLUMNS_MAX]; /* of columns that are not known */
   int include[WAKE_COMPARISONS_MAX],
       exclude[WAKE_COMPARISONS_MAX]; /* columns */
   char *why;
@@ -99,6 +118,14 @@ static bool is_printable(const char *text) {
  * The header
  */
 
+static bool is_number_column(const char *name) {
+  size_t length = strlen(name);
+  for (size_t i = 0; i < NUMBERS; i++)
+    if (strcmp(name, numbers[i]) == 0)
+      return true;
+  return length > 0 && name[length - 1] == '%';
+}
+
 static int find_columns(struct reading *reading) {
   for (int known = 0; known < KNOWN; known++)
     reading->known[known] = NO_COLUMN;
@@ -106,6 +133,7 @@ static int find_columns(struct reading *reading) {
     const char *name = reading->values[i];
     if (!is_printable(name))
       return fail(reading, "the names of its columns are not text");
+    reading->is_number[i] = is_number_column(name);
     for (int known = 0; known < KNOWN; known++) {
       if (strcmp(name, known_name(known)) != 0)
         continue;
@@ -164,15 +192,32 @@ static const char *value_of(const struct reading *reading, int known) {
   return column == NO_COLUMN ? NULL : reading->values[column];
 }
 
+static bool to_number(float *number, const char *text) {
+  char *end;
+  *number = strtof(text, &end);
+  return end != text && *end == '\0' && isfinite(*number);
+}
+
+/* Values that only filters use, but that show whether a line is damaged. */
+static int check_numbers(struct reading *reading) {
+  float unused;
+  for (size_t i = 0; i < reading->columns; i++)
+    if (reading->is_number[i] && reading->values[i][0] != '\0' &&
+        !to_number(&unused, reading->values[i]))
+      return fail(reading, "column %zu is '%.40s', not a number", i + 1,
+                  is_printable(reading->values[i]) ? reading->values[i]
+                                                   : "(binary)");
+  return 0;
+}
+
 /* NAN if the line has no such value. */
 static int read_us(struct reading *reading, int known, float *us) {
   const char *text = value_of(reading, known);
   *us = NAN;
   if (text == NULL || text[0] == '\0')
     return 0;
-  char *end;
-  float value = strtof(text, &end);
-  if (*end != '\0' || !isfinite(value))
+  float value;
+  if (!to_number(&value, text))
     return fail(reading, "%s is '%.40s', not a number", known_name(known),
                 is_printable(text) ? text : "(binary)");
   *us = (float)((double)value * reading->us_per_unit);
@@ -235,6 +280,8 @@ static int read_point(struct reading *reading, struct wake_points *points) {
   int status = read_us(reading, DISTANCE, &point.distance_us);
   for (int metric = 0; status == 0 && metric < WAKE_METRICS; metric++)
     status = read_us(reading, metric, &point.us[metric]);
+  if (status == 0)
+    status = check_numbers(reading);
   if (status == 0)
     status = read_state(reading, points, &point.state);
   if (status == 0)

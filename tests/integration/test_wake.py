@@ -218,8 +218,9 @@ def medians_agree(median):
     sides = []
     before = median("bpf-timer")
     for _ in range(ROUNDS):
-        thread, after = median("thread"), median("bpf-timer")
-        if None in (before, thread, after):
+        thread = before and median("thread")
+        after = thread and median("bpf-timer")
+        if after is None:
             return None
         if are_near(before, after):
             if are_near(thread, before) or are_near(thread, after):

@@ -239,6 +239,10 @@ static void bad_files_are_refused_with_line_and_reason(void **state) {
   assert_refused(HEADER "\n", ":2: the line has 1 values");
   assert_refused(HEADER "1,2,3,True,C1\nx,2,3,True,C1\n",
                  ":3: WakeLatency is 'x'");
+  assert_refused("WakeLatency,CC6%\n1,2.5\n1,\n1,deep\n",
+                 ":4: column 2 is 'deep'");
+  assert_refused("SMICnt,WakeLatency\n0x,1\n", ":2: column 1 is '0x'");
+  assert_refused(HEADER " ,2,3,True,C1\n", "WakeLatency is ' '");
   assert_refused(HEADER "nan,2,3,True,C1\n", "WakeLatency is 'nan'");
   assert_refused(HEADER "1,2,3,maybe,C1\n", "IntrOff is 'maybe'");
   assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is not text");
