@@ -13,8 +13,9 @@ libwake_la_SOURCES = \
 	src/wake/tracepoints.c src/wake/tracepoints.h
 libwake_la_LIBADD = -lm
 EXTRA_DIST += src/wake/wake.bpf.c
+libwake_la_CPPFLAGS = $(AM_CPPFLAGS)
 if BPF
-libwake_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BPF -I$(top_builddir)/src
+libwake_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
