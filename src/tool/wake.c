@@ -1,7 +1,8 @@
 /* percore wake: measures how fast an idle core wakes. */
 #include "wake.h"
 
-#include "cycles/core_set.h"
+#include "cycles/machine.h"
+#include "cycles/topology.h"
 #include "live.h"
 #include "percore_config.h"
 #include "tool.h"
@@ -308,15 +309,31 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* The number of a core, or -1 after a message. */
-static int choose_core(const char *word) {
-  char *end;
-  long core = strtol(word, &end, 10);
-  if (end == word || *end != '\0' || core < 0 || core >= CORES_MAX) {
-    say_usage(COMMAND, "'%s' is not a core", word);
+/* The last core that no user has isolated: others are busier on most machines.
+ * -1 after a message. */
+static int find_core(void) {
+  struct machine *machine = machine_linux(NULL);
+  struct topology topology;
+  int core = -1;
+  int status = machine == NULL ? -errno : topology_read(&topology, machine);
+  machine_linux_close(machine);
+  if (status != 0) {
+    say_failure(COMMAND, "cannot find the cores of this machine: %s",
+                strerror(-status));
     return -1;
   }
-  return (int)core;
+  core_set_subtract(&topology.online, &topology.isolated);
+  core_set_for_each(each, &topology.online) core = each;
+  topology_free(&topology);
+  if (core < 0)
+    say_failure(COMMAND, "all cores are isolated; name the core to measure");
+  return core;
+}
+
+static bool is_core(const char *word) {
+  char *end;
+  long core = strtol(word, &end, 10);
+  return end != word && *end == '\0' && core >= 0 && core < CORES_MAX;
 }
 
 static int compare_words(int words, char **files,
@@ -350,19 +367,22 @@ static int wake_main(int argc, char **argv) {
       options.exclude != NULL)
     return say_usage(COMMAND, "--unit, --include and --exclude work only with "
                               "--from and --compare");
-  if (words != 1)
-    return say_usage(COMMAND, "give the core to measure");
-  int core = choose_core(argv[optind]);
-  return core < 0 ? TOOL_USAGE : measure_core(core, &options);
+  if (words > 1)
+    return say_usage(COMMAND, "one core is measured at a time");
+  if (words == 1 && !is_core(argv[optind]))
+    return say_usage(COMMAND, "'%s' is not a core", argv[optind]);
+  int core = words == 1 ? atoi(argv[optind]) : find_core();
+  return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
 }
 
 const struct command wake_command = {
     .name = COMMAND,
     .summary = "measure how fast an idle core wakes",
-    .usage = "CORE | --from FILE | --compare FILE FILE [OPTION]...",
+    .usage = "[CORE] | --from FILE | --compare FILE FILE [OPTION]...",
     .about =
         "Arms timers on a core and measures how long after the programmed time "
-        "the core runs again, for each idle state that it was in. Interrupts "
+        "the core runs again, for each idle state that it was in. Without "
+        "CORE, takes the last core that is not isolated. Interrupts "
         "the core some 500 times a second. --from and --compare show "
         "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
         "measurement and shows the result.",

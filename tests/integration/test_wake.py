@@ -319,6 +319,19 @@ def test_cores_that_are_not_there():
               done.stderr)
 
 
+def test_default_core():
+    """without a core, the last one that is not isolated is measured"""
+    isolated = set()
+    with open("/sys/devices/system/cpu/isolated", encoding="ascii") as file:
+        for part in filter(None, file.read().strip().split(",")):
+            first, _, last = part.partition("-")
+            isolated.update(range(int(first), int(last or first) + 1))
+    wanted = [core for core in online_cores() if core not in isolated]
+    document = documents("wake", "--method", "user", "--time", "0.2",
+                         "--json")[0]
+    check(document["core"] == wanted[-1], str(document))
+
+
 def test_terminal():
     """on a terminal of 80 columns no line is cut, and the histogram is shown
     once after the end"""
@@ -438,7 +451,7 @@ def test_options_that_do_nothing():
                       ["--compare", "a", "b", "--json"],
                       ["--compare", "a", "b", "--plot", "c"], ["0", "1"],
                       ["--from", "a", "0"],
-                      ["0", "--method", "user", "--source", "perf"], ["--compare", "a"], []):
+                      ["0", "--method", "user", "--source", "perf"], ["--compare", "a"]):
         done = run("wake", *arguments)
         check(done.returncode == 2, f"{arguments}: {done.stderr}")
 
