@@ -40,7 +40,6 @@ struct wake_collect {
   int64_t usage_before;
   bool has_thread;
   pthread_t thread;
-  atomic_bool stop;
   _Atomic uint64_t waits_len; /* waits that the thread has finished */
   struct wait waits[WAITS];
   uint64_t waits_taken;
@@ -90,7 +89,7 @@ static void *wait_again_and_again(void *argument) {
   begin_thread();
   if (probe != NULL)
     __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
-  while (!atomic_load(&collect->stop)) {
+  for (;;) { /* until it is cancelled in its sleep */
     uint64_t range = options->distance_max_ns - options->distance_min_ns;
     uint64_t distance =
         options->distance_min_ns +
@@ -108,7 +107,6 @@ static void *wait_again_and_again(void *argument) {
     collect->waits[len % WAITS] = (struct wait){ltime, end};
     atomic_store(&collect->waits_len, len + 1);
   }
-  return NULL;
 }
 
 /* The thread inherits the core and the signal mask of its starter. */
@@ -179,14 +177,11 @@ static int open_source(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
     status = load_programs(collect, why);
   if (status == 0 || !may_be_perf)
     return status;
-  size_t len = strlen(why);
-  if (wanted == WAKE_PERF)
-    len = 0;
-  else
-    len += (size_t)snprintf(why + len, WAKE_WHY_SIZE - len, "; ");
   char perf[WAKE_WHY_SIZE];
+  size_t len = wanted == WAKE_PERF ? 0 : strlen(why);
   status = open_tracepoints(collect, perf);
-  snprintf(why + len, WAKE_WHY_SIZE - len, "%s", perf);
+  if (status != 0)
+    snprintf(why + len, WAKE_WHY_SIZE - len, "%s%s", len > 0 ? "; " : "", perf);
   return status;
 }
 
@@ -218,7 +213,6 @@ static int start(void *context) {
   }
 }
 
-/* Moves this thread to the core for as long as starting takes. */
 static int start_on_core(struct wake_collect *collect,
                          char why[WAKE_WHY_SIZE]) {
   why[0] = '\0';
@@ -355,12 +349,11 @@ void wake_collect_status(struct wake_collect *collect,
 void wake_collect_close(struct wake_collect *collect) {
   if (collect == NULL)
     return;
-  atomic_store(&collect->stop, true);
   if (collect->probe != NULL)
     collect->probe->stop = 1;
   if (collect->has_thread) {
     wake_core_leave(collect->options.core, collect->thread);
-    pthread_cancel(collect->thread); /* it may sleep for long */
+    pthread_cancel(collect->thread);
     pthread_join(collect->thread, NULL);
   }
   wake_programs_free(&collect->programs);

@@ -119,9 +119,10 @@ static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
   }
   status = await(thread, core, errand);
   if (status == -ETIMEDOUT)
-    snprintf(why, WAKE_WHY_SIZE,
-             "other programs have kept core %d for %d s; choose an idle core",
-             core, PATIENCE_S);
+    snprintf(
+        why, WAKE_WHY_SIZE,
+        "other programs have kept core %d busy for %d s; choose an idle core",
+        core, PATIENCE_S);
   return status;
 }
 

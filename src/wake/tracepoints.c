@@ -286,9 +286,11 @@ int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
         status = share_ring(tracepoints, tracepoints->descriptors[i]);
       if (status < 0)
         snprintf(why, WAKE_WHY_SIZE,
-                 "cannot watch the tracepoint %s on core %d: %s; run it as "
-                 "root or with CAP_PERFMON",
-                 hooks[i].name, core, strerror(-status));
+                 "cannot watch the tracepoint %s on core %d: %s; %s",
+                 hooks[i].name, core, strerror(-status),
+                 status == -EACCES || status == -EPERM
+                     ? "run it as root or with CAP_PERFMON"
+                     : "choose one of /sys/devices/system/cpu/online");
     }
     if (status < 0) {
       wake_tracepoints_close(tracepoints);
