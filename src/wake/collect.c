@@ -107,6 +107,7 @@ static void *wait_again_and_again(void *argument) {
     collect->waits[len % WAITS] = (struct wait){ltime, end};
     atomic_store(&collect->waits_len, len + 1);
   }
+  return NULL; /* never reached */
 }
 
 /* The thread inherits the core and the signal mask of its starter. */
