@@ -164,7 +164,9 @@ def test_perf_obeys_the_schema():
                           metric["max_us"], str(metric))
 
 
-def check_idles(measure_core):
+def check_idles(measure_core, may_be_blind=False):
+    """may_be_blind: some kernels show the source nothing of some cores' idle
+    tasks."""
     judged = 0
     for core in online_cores():
         document = measure_core(core)
@@ -173,6 +175,8 @@ def check_idles(measure_core):
             raise Skip("cpuidle has no driver here")
         said = f"core {core}: {seen} idle states seen, {usage} counted"
         say(said)
+        if may_be_blind and seen == 0:
+            continue
         check(abs(seen - usage) <= USAGE_SHARE * usage + USAGE_EDGE, said)
         judged += usage >= IDLES_MIN
     if judged == 0:
@@ -186,9 +190,10 @@ def test_idle_states_are_counted_as_by_cpuidle():
 
 
 def test_perf_counts_idle_states_as_cpuidle():
-    """perf sees the idle states that cpuidle counts, to 0.5 %"""
+    """perf sees the idle states that cpuidle counts, to 0.5 %, unless the kernel
+    shows it none"""
     need_perf()
-    check_idles(lambda core: measure_by_perf(core, "thread"))
+    check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
 
 
 def quiet_median(core, method):
