@@ -95,11 +95,12 @@ static bool on_expire(struct wake_tracepoints *tracepoints,
   if (tracepoints->timers[slot].timer == timer)
     return wake_on_expire(steps, sample->time, timer,
                           tracepoints->timers[slot].ltime);
-  /* It was started on another core, or before we looked. It may be the first
-   * timer of its interrupt, so the others are not used either. */
+  /* It was started on another core, or before we looked. */
+  if (!steps->is_passive)
+    return wake_on_expire(steps, sample->time, timer, 0);
+  /* It may be the first timer of its interrupt: the others are not used. */
   steps->tintr = 0;
-  if (steps->is_passive)
-    steps->is_pending = 0;
+  steps->is_pending = 0;
   return false;
 }
 

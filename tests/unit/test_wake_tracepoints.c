@@ -180,6 +180,18 @@ static void a_pause_and_the_timers_of_others_are_no_datapoints(void **state) {
     assert_int_equal(probe.steps.drops[i], 0);
 }
 
+static void an_unknown_timer_does_not_disturb_that_of_the_thread(void **state) {
+  (void)state;
+  starts(900, TIMER, 5000, 0);
+  idle(1000, 2);
+  wake(5100);
+  interrupt(5200);
+  expires(5300, OTHER); /* started on another core */
+  expires(5310, TIMER);
+  read_all();
+  assert_int_equal(probe.head, 1);
+}
+
 static void the_datapoint_of_lost_records_is_dropped(void **state) {
   (void)state;
   starts(900, TIMER, 5000, 0);
@@ -295,6 +307,7 @@ int main(void) {
       TEST(a_timer_of_the_thread_becomes_a_datapoint),
       TEST(a_stream_wraps_around_in_the_ring),
       TEST(a_pause_and_the_timers_of_others_are_no_datapoints),
+      TEST(an_unknown_timer_does_not_disturb_that_of_the_thread),
       TEST(the_datapoint_of_lost_records_is_dropped),
       TEST(passive_takes_any_timer_whose_start_was_seen),
       TEST(passive_drops_an_interrupt_with_an_unknown_timer),
