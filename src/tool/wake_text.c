@@ -75,7 +75,8 @@ static void write_head(FILE *out, const struct wake_run *run) {
   if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
             (unsigned long long)status->idles, (long long)status->usage,
-            agrees(status) ? "" : ": events were missed, do not trust the figures");
+            agrees(status) ? ""
+                           : ": events were missed, do not trust the figures");
   else if (status->source != WAKE_NONE)
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }
