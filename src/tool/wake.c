@@ -1,7 +1,8 @@
 /* percore wake: measures how fast an idle core wakes. */
 #include "wake.h"
 
-#include "cycles/core_set.h"
+#include "cycles/machine.h"
+#include "cycles/topology.h"
 #include "live.h"
 #include "percore_config.h"
 #include "tool.h"
@@ -19,7 +20,7 @@
 #define SHOW_S 0.5
 
 struct wake_arguments {
-  const char *method, *csv, *from, *unit, *include, *exclude, *plot;
+  const char *method, *source, *csv, *from, *unit, *include, *exclude, *plot;
   uint64_t count;
   double seconds, distance_us, pause_ms;
   bool compare, json;
@@ -27,6 +28,11 @@ struct wake_arguments {
 
 static const char *method_choice(int i) {
   return i <= WAKE_USER ? wake_method_name((enum wake_method)i) : NULL;
+}
+
+static const char *source_choice(int i) {
+  static const char *const sources[] = {"bpf", "perf", NULL};
+  return sources[i];
 }
 
 static const char *unit_choice(int i) {
@@ -37,9 +43,15 @@ static const char *unit_choice(int i) {
 static const struct argument arguments[] = {
     ARGUMENT(
         struct wake_arguments, method, 'm', "method", ARGUMENT_TEXT, "METHOD",
-        "what wakes the core (default bpf-timer); passive: timers of other "
-        "programs; user: a thread, which needs neither BPF nor privileges",
+        "what wakes the core (default: bpf-timer, else thread, else user); "
+        "passive: timers of other programs; user: a thread, which needs no "
+        "privileges",
         .choice = method_choice),
+    ARGUMENT(struct wake_arguments, source, 's', "source", ARGUMENT_TEXT,
+             "SOURCE",
+             "what sees the events: BPF programs, or perf (default: bpf, else "
+             "perf)",
+             .choice = source_choice),
     ARGUMENT(struct wake_arguments, count, 'n', "count", ARGUMENT_WHOLE, "N",
              "end after N datapoints (default 2000)", .min = 1, .max = 1e8),
     ARGUMENT(struct wake_arguments, seconds, 't', "time", ARGUMENT_NUMBER,
@@ -104,6 +116,12 @@ static int read_points(struct wake_points *points, const char *path,
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
+  const struct wake_csv_info info = {.version = PACKAGE_VERSION,
+                                     .method = run->method,
+                                     .source =
+                                         wake_source_name(run->status.source),
+                                     .core = run->core,
+                                     .seconds = run->seconds};
   int status = options->json ? wake_write_json(stdout, run)
                              : wake_write_text(stdout, run);
   if (status == 0 && !options->json && !has_histogram && run->points->len > 0)
@@ -113,8 +131,7 @@ static int write_run(const struct wake_run *run,
   if (flush_output(COMMAND) != 0)
     return TOOL_FAILURE;
   if (options->csv != NULL &&
-      wake_csv_write(run->points, options->csv, run->core, PACKAGE_VERSION,
-                     why) != 0)
+      wake_csv_write(run->points, options->csv, &info, why) != 0)
     return say_failure(COMMAND, "%s", why);
   return options->plot != NULL ? wake_plot(options->plot, run->points)
                                : TOOL_OK;
@@ -124,10 +141,9 @@ static int show_file(const struct wake_arguments *options) {
   struct wake_points points = {.len = 0};
   int status = read_points(&points, options->from, options);
   if (status == TOOL_OK)
-    status = write_run(&(struct wake_run){.points = &points,
-                                          .file = options->from,
-                                          .core = -1},
-                       options, false);
+    status =
+        write_run(&(struct wake_run){.points = &points, .file = options->from},
+                  options, false);
   wake_points_free(&points);
   return status;
 }
@@ -203,8 +219,9 @@ static int next(struct live *live, void *context, const void **figures) {
 static int table(FILE *out, const void *figures, struct window window) {
   const struct measurement *measurement = figures;
   const struct wake_arguments *options = measurement->options;
-  fprintf(out, "core %d, %s: %zu of %llu datapoints, %.0f of %.0f s\n",
+  fprintf(out, "core %d, %s, %s: %zu of %llu datapoints, %.0f of %.0f s\n",
           measurement->run.core, measurement->run.method,
+          wake_source_name(measurement->run.status.source),
           measurement->run.points->len, (unsigned long long)options->count,
           measurement->run.seconds, options->seconds);
   return measurement->run.points->len == 0
@@ -235,19 +252,50 @@ static int run_measurement(struct measurement *measurement, bool is_live) {
   return why[0] == '\0' ? TOOL_OK : say_failure(COMMAND, "%s", why);
 }
 
+static bool is_wanted(const struct wake_arguments *wanted,
+                      enum wake_method method) {
+  if (wanted->method != NULL)
+    return strcmp(wanted->method, wake_method_name(method)) == 0;
+  if (method == WAKE_PASSIVE)
+    return false;
+  if (wanted->source == NULL)
+    return true;
+  return method == WAKE_THREAD ||
+         (method == WAKE_BPF_TIMER && strcmp(wanted->source, "bpf") == 0);
+}
+
+/* Opens the first method that is wanted and works. Returns nonzero, after a
+ * message, if there is no such method. */
+static int open_collector(struct wake_collect **collect,
+                          struct wake_collect_options *options,
+                          const struct wake_arguments *wanted) {
+  char why[WAKE_WHY_SIZE] = "";
+  if (wanted->source != NULL)
+    options->source = strcmp(wanted->source, "bpf") == 0 ? WAKE_BPF : WAKE_PERF;
+  for (int i = 0; method_choice(i) != NULL; i++) {
+    char better[WAKE_WHY_SIZE];
+    options->method = (enum wake_method)i;
+    if (!is_wanted(wanted, options->method))
+      continue;
+    memcpy(better, why, sizeof(better));
+    if (wake_collect_open(collect, options, why) != 0)
+      continue;
+    if (better[0] != '\0')
+      say_failure(COMMAND, "method %s is used: %s", method_choice(i), better);
+    return 0;
+  }
+  return say_failure(COMMAND, "%s", why);
+}
+
 static int measure_core(int core, const struct wake_arguments *options) {
-  char why[WAKE_WHY_SIZE];
   struct measurement measurement = {.options = options};
   struct wake_collect_options collect = {
       .core = core,
       .distance_min_ns = 1000,
       .distance_max_ns = (uint64_t)(options->distance_us * 1e3),
       .pause_ns = (uint64_t)(options->pause_ms * 1e6)};
-  for (int i = 0; options->method != NULL && method_choice(i) != NULL; i++)
-    if (strcmp(options->method, method_choice(i)) == 0)
-      collect.method = (enum wake_method)i;
-  if (wake_collect_open(&measurement.collect, &collect, why) != 0)
-    return say_failure(COMMAND, "%s", why);
+  if (open_collector(&measurement.collect, &collect, options) != 0)
+    return TOOL_FAILURE;
   measurement.begin_ns = monotonic_ns();
   measurement.run =
       (struct wake_run){.points = wake_collect_points(measurement.collect),
@@ -261,15 +309,31 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* The number of a core, or -1 after a message. */
-static int choose_core(const char *word) {
-  char *end;
-  long core = strtol(word, &end, 10);
-  if (end == word || *end != '\0' || core < 0 || core >= CORES_MAX) {
-    say_usage(COMMAND, "'%s' is not a core", word);
+/* The last core that no user has isolated: others are busier on most machines.
+ * -1 after a message. */
+static int find_core(void) {
+  struct machine *machine = machine_linux(NULL);
+  struct topology topology;
+  int core = -1;
+  int status = machine == NULL ? -errno : topology_read(&topology, machine);
+  machine_linux_close(machine);
+  if (status != 0) {
+    say_failure(COMMAND, "cannot find the cores of this machine: %s",
+                strerror(-status));
     return -1;
   }
-  return (int)core;
+  core_set_subtract(&topology.online, &topology.isolated);
+  core_set_for_each(each, &topology.online) core = each;
+  topology_free(&topology);
+  if (core < 0)
+    say_failure(COMMAND, "all cores are isolated; name the core to measure");
+  return core;
+}
+
+static bool is_core(const char *word) {
+  char *end;
+  long core = strtol(word, &end, 10);
+  return end != word && *end == '\0' && core >= 0 && core < CORES_MAX;
 }
 
 static int compare_words(int words, char **files,
@@ -296,23 +360,29 @@ static int wake_main(int argc, char **argv) {
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
                       : say_usage(COMMAND, "--from takes no core");
+  if (options.method != NULL && options.source != NULL &&
+      strcmp(options.method, "user") == 0)
+    return say_usage(COMMAND, "--method user has no --source");
   if (options.unit != NULL || options.include != NULL ||
       options.exclude != NULL)
     return say_usage(COMMAND, "--unit, --include and --exclude work only with "
                               "--from and --compare");
-  if (words != 1)
-    return say_usage(COMMAND, "give the core to measure");
-  int core = choose_core(argv[optind]);
-  return core < 0 ? TOOL_USAGE : measure_core(core, &options);
+  if (words > 1)
+    return say_usage(COMMAND, "one core is measured at a time");
+  if (words == 1 && !is_core(argv[optind]))
+    return say_usage(COMMAND, "'%s' is not a core", argv[optind]);
+  int core = words == 1 ? atoi(argv[optind]) : find_core();
+  return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
 }
 
 const struct command wake_command = {
     .name = COMMAND,
     .summary = "measure how fast an idle core wakes",
-    .usage = "CORE | --from FILE | --compare FILE FILE [OPTION]...",
+    .usage = "[CORE] | --from FILE | --compare FILE FILE [OPTION]...",
     .about =
         "Arms timers on a core and measures how long after the programmed time "
-        "the core runs again, for each idle state that it was in. Interrupts "
+        "the core runs again, for each idle state that it was in. Without "
+        "CORE, takes the last core that is not isolated. Interrupts "
         "the core some 500 times a second. --from and --compare show "
         "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
         "measurement and shows the result.",

@@ -11,7 +11,7 @@
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
-  int core;         /* of a file: -1 */
+  int core;         /* of a measurement, as all that follows */
   const char *method;
   double seconds;
   struct wake_collect_status status;

@@ -45,6 +45,7 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
   json_integer(json, "core", run->core);
   json_text(json, "method", run->method);
+  json_text(json, "source", wake_source_name(status->source));
   json_number(json, "seconds", run->seconds);
   json_unsigned(json, "armed", status->armed);
   json_open_object(json, "dropped");
@@ -53,7 +54,7 @@ static void put_measurement(struct json *json, const struct wake_run *run) {
   json_unsigned(json, "held", status->held);
   json_unsigned(json, "overrun", status->overrun);
   json_close_object(json);
-  if (status->has_idles)
+  if (status->source != WAKE_NONE)
     json_unsigned(json, "idles", status->idles);
   if (status->usage >= 0)
     json_integer(json, "cpuidle_usage", status->usage);

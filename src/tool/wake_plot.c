@@ -44,8 +44,7 @@ static bool put_data(FILE *plot, const struct wake_points *points,
   bool has_scatter = false;
   for (size_t i = 0; i < points->len; i += step) {
     const struct wake_point *point = &points->list[i];
-    if (isnan(point->us[metric]) || isnan(point->us[WAKE_SILENT_TIME]) ||
-        (metric == WAKE_LATENCY && !point->interrupts_off))
+    if (isnan(point->us[metric]) || isnan(point->us[WAKE_SILENT_TIME]))
       continue;
     has_scatter = true;
     fprintf(plot, "%.3f %.3f\n", (double)point->us[WAKE_SILENT_TIME],

@@ -30,7 +30,7 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
   bool has_interrupt = false;
   for (size_t i = 0; i < points->len; i++) {
     const struct wake_point *point = &points->list[i];
-    if (point->interrupts_off && !isnan(point->us[WAKE_LATENCY]))
+    if (!isnan(point->us[WAKE_LATENCY]))
       return WAKE_LATENCY;
     has_interrupt |= !isnan(point->us[WAKE_INTR_LATENCY]);
   }
@@ -41,13 +41,20 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
+/* To 0.5 %, and to the idle states at both ends of the measurement. */
+static bool agrees(const struct wake_collect_status *status) {
+  return fabs((double)status->idles - (double)status->usage) <=
+         fmax(0.005 * (double)status->usage, 2);
+}
+
 static void write_head(FILE *out, const struct wake_run *run) {
   const struct wake_collect_status *status = &run->status;
   if (run->file != NULL) {
     fprintf(out, "%s: %zu datapoints\n", run->file, run->points->len);
     return;
   }
-  fprintf(out, "core %d, %s: %zu datapoints in %.1f s", run->core, run->method,
+  fprintf(out, "core %d, method %s, source %s: %zu datapoints in %.1f s",
+          run->core, run->method, wake_source_name(status->source),
           run->points->len, run->seconds);
   if (status->armed > 0)
     fprintf(out, ", %.0f events a second",
@@ -66,9 +73,11 @@ static void write_head(FILE *out, const struct wake_run *run) {
     fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
   if (status->usage >= 0)
-    fprintf(out, "idle states entered: %llu; cpuidle counted %lld\n",
-            (unsigned long long)status->idles, (long long)status->usage);
-  else if (status->has_idles)
+    fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
+            (unsigned long long)status->idles, (long long)status->usage,
+            agrees(status) ? ""
+                           : ": events were missed, do not trust the figures");
+  else if (status->source != WAKE_NONE)
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }
 

@@ -8,7 +8,7 @@ static const struct {
 } reasons[WAKE_DROPS] = {
     [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired"},
     [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},
-    [WAKE_DROP_LOST] = {"lost", "no end of the idle state was seen"},
+    [WAKE_DROP_LOST] = {"lost", "an event between was not seen"},
     [WAKE_DROP_NO_INTERRUPT] =
         {"no_interrupt", "no interrupt was seen before the timer expired"},
     [WAKE_DROP_ORDER] = {"order", "the times are in an impossible order"},

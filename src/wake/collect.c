@@ -2,12 +2,12 @@
 
 #include "core.h"
 #include "programs.h"
+#include "tracepoints.h"
 
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,10 @@ struct wake_collect {
   struct wake_collect_options options;
   struct wake_points points;
   struct wake_classifier classifier;
-  struct wake_programs programs;
-  struct wake_probe *probe; /* of the programs; NULL for WAKE_USER */
+  enum wake_source source;
+  struct wake_programs programs;       /* of WAKE_BPF */
+  struct wake_tracepoints tracepoints; /* of WAKE_PERF */
+  struct wake_probe *probe; /* of the programs, or ours; NULL: WAKE_NONE */
   uint64_t tail;            /* events taken */
   uint64_t overrun;
   int states[WAKE_STATES_MAX]; /* numbers in points.states */
@@ -38,7 +40,6 @@ struct wake_collect {
   int64_t usage_before;
   bool has_thread;
   pthread_t thread;
-  atomic_bool stop;
   _Atomic uint64_t waits_len; /* waits that the thread has finished */
   struct wait waits[WAITS];
   uint64_t waits_taken;
@@ -47,6 +48,11 @@ struct wake_collect {
 const char *wake_method_name(enum wake_method method) {
   static const char *const names[] = {"bpf-timer", "thread", "passive", "user"};
   return names[method];
+}
+
+const char *wake_source_name(enum wake_source source) {
+  static const char *const names[] = {"auto", "bpf", "perf", "none"};
+  return names[source];
 }
 
 static uint64_t now_ns(void) {
@@ -66,14 +72,15 @@ static void begin_thread(void) {
     prctl(PR_SET_TIMERSLACK, 1UL, 0, 0, 0);
 }
 
-static void sleep_until(uint64_t ns) {
-  struct timespec until = {.tv_sec = (time_t)(ns / NS_PER_S),
-                           .tv_nsec = (long)(ns % NS_PER_S)};
-  clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+/* flags: TIMER_ABSTIME, or 0 for a duration. */
+static void sleep_ns(int flags, uint64_t ns) {
+  struct timespec time = {.tv_sec = (time_t)(ns / NS_PER_S),
+                          .tv_nsec = (long)(ns % NS_PER_S)};
+  clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL);
 }
 
-/* The probe learns our timer when the timer starts, so is_armed may be set
- * before. */
+/* The BPF programs learn our timer when the timer starts, so is_armed may be
+ * set before. The tracepoints tell a pause by its relative time. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;
@@ -82,36 +89,31 @@ static void *wait_again_and_again(void *argument) {
   begin_thread();
   if (probe != NULL)
     __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
-  while (!atomic_load(&collect->stop)) {
+  for (;;) { /* until it is cancelled in its sleep */
     uint64_t range = options->distance_max_ns - options->distance_min_ns;
     uint64_t distance =
         options->distance_min_ns +
         (uint64_t)((double)range * rand_r(&seed) / ((double)RAND_MAX + 1));
     if (options->pause_ns > 0)
-      sleep_until(now_ns() + options->pause_ns);
+      sleep_ns(0, options->pause_ns);
     uint64_t ltime = now_ns() + distance;
-    if (probe != NULL) {
+    if (collect->source == WAKE_BPF) {
       probe->steps.distance = distance;
       __atomic_store_n(&probe->steps.is_armed, 1, __ATOMIC_SEQ_CST);
     }
-    sleep_until(ltime);
+    sleep_ns(TIMER_ABSTIME, ltime);
     uint64_t end = now_ns();
     uint64_t len = atomic_load(&collect->waits_len);
     collect->waits[len % WAITS] = (struct wait){ltime, end};
     atomic_store(&collect->waits_len, len + 1);
   }
-  return NULL;
+  return NULL; /* never reached */
 }
 
-/* The thread inherits the core. It blocks all signals, so that no signal of its
- * host ends its sleep. */
+/* The thread inherits the core and the signal mask of its starter. */
 static int start_thread(struct wake_collect *collect) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   int status =
       pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
   collect->has_thread = status == 0;
   return -status;
 }
@@ -137,24 +139,68 @@ static float user_us(struct wake_collect *collect, uint64_t ltime) {
  * The whole
  */
 
-static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
-  const struct wake_collect_options *options = &collect->options;
+static int load_programs(struct wake_collect *collect,
+                         char why[WAKE_WHY_SIZE]) {
   int status = wake_programs_load(&collect->programs, why);
+  if (status != 0)
+    return status;
+  collect->source = WAKE_BPF;
+  collect->probe = collect->programs.probe;
+  return 0;
+}
+
+static int open_tracepoints(struct wake_collect *collect,
+                            char why[WAKE_WHY_SIZE]) {
+  struct wake_probe *probe = calloc(1, sizeof(*probe));
+  if (probe == NULL) {
+    snprintf(why, WAKE_WHY_SIZE, "out of memory");
+    return -ENOMEM;
+  }
+  int status =
+      wake_tracepoints_open(&collect->tracepoints, collect->options.core, why);
   if (status != 0) {
-    size_t len = strlen(why);
-    snprintf(why + len, WAKE_WHY_SIZE - len,
-             ", or measure without BPF: --method user");
+    free(probe);
     return status;
   }
-  collect->probe = collect->programs.probe;
+  collect->source = WAKE_PERF;
+  collect->probe = probe;
+  return 0;
+}
+
+/* The BPF programs, else the tracepoints, as far as the options allow. */
+static int open_source(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  const enum wake_source wanted = collect->options.source;
+  const bool may_be_perf =
+      wanted != WAKE_BPF && collect->options.method != WAKE_BPF_TIMER;
+  int status = -EINVAL;
+  snprintf(why, WAKE_WHY_SIZE, "only BPF programs can start a BPF timer");
+  if (wanted != WAKE_PERF)
+    status = load_programs(collect, why);
+  if (status == 0 || !may_be_perf)
+    return status;
+  char perf[WAKE_WHY_SIZE];
+  size_t len = wanted == WAKE_PERF ? 0 : strlen(why);
+  status = open_tracepoints(collect, perf);
+  if (status != 0)
+    snprintf(why + len, WAKE_WHY_SIZE - len, "%s%s", len > 0 ? "; " : "", perf);
+  return status;
+}
+
+static int load(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  const struct wake_collect_options *options = &collect->options;
+  int status = open_source(collect, why);
+  if (status != 0)
+    return status;
   collect->probe->core = (uint32_t)options->core;
   collect->probe->distance_min = options->distance_min_ns;
   collect->probe->distance_max = options->distance_max_ns;
   collect->probe->pause = options->pause_ns;
   collect->probe->armed_max = UINT64_MAX;
   collect->probe->steps.is_passive = options->method == WAKE_PASSIVE;
-  return wake_programs_attach(&collect->programs,
-                              options->method != WAKE_PASSIVE, why);
+  return collect->source == WAKE_PERF
+             ? 0
+             : wake_programs_attach(&collect->programs,
+                                    options->method != WAKE_PASSIVE, why);
 }
 
 static int start(void *context) {
@@ -169,7 +215,6 @@ static int start(void *context) {
   }
 }
 
-/* Moves this thread to the core for as long as starting takes. */
 static int start_on_core(struct wake_collect *collect,
                          char why[WAKE_WHY_SIZE]) {
   why[0] = '\0';
@@ -182,6 +227,11 @@ static int start_on_core(struct wake_collect *collect,
   return status;
 }
 
+static void read_tracepoints(struct wake_collect *collect) {
+  if (collect->source == WAKE_PERF)
+    wake_tracepoints_read(&collect->tracepoints, collect->probe);
+}
+
 int wake_collect_open(struct wake_collect **result,
                       const struct wake_collect_options *options,
                       char why[WAKE_WHY_SIZE]) {
@@ -192,10 +242,12 @@ int wake_collect_open(struct wake_collect **result,
     return -ENOMEM;
   }
   collect->options = *options;
+  collect->source = WAKE_NONE;
   collect->classifier.points = &collect->points;
   collect->states_len =
       wake_core_states(options->core, &collect->points, collect->states);
   int status = options->method == WAKE_USER ? 0 : load(collect, why);
+  read_tracepoints(collect);
   collect->usage_before = wake_core_usage(options->core);
   if (collect->probe != NULL)
     collect->probe->steps.idles = 0;
@@ -262,6 +314,7 @@ static int take_events(struct wake_collect *collect) {
 }
 
 int wake_collect_poll(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
+  read_tracepoints(collect);
   int status =
       collect->probe == NULL ? take_waits(collect) : take_events(collect);
   if (status != 0)
@@ -274,12 +327,14 @@ wake_collect_points(const struct wake_collect *collect) {
   return &collect->points;
 }
 
-void wake_collect_status(const struct wake_collect *collect,
+void wake_collect_status(struct wake_collect *collect,
                          struct wake_collect_status *status) {
+  read_tracepoints(collect); /* as late as `usage` */
   const struct wake_probe *probe = collect->probe;
   int64_t usage = probe != NULL ? wake_core_usage(collect->options.core) : -1;
   *status = (struct wake_collect_status){
-      .overrun = collect->overrun,
+      .source = collect->source,
+      .overrun = collect->overrun + collect->tracepoints.lost,
       .held = wake_classifier_held(&collect->classifier),
       .usage = usage < 0 ? -1 : usage - collect->usage_before};
   memcpy(status->drops, collect->classifier.drops, sizeof(status->drops));
@@ -288,7 +343,6 @@ void wake_collect_status(const struct wake_collect *collect,
                       : atomic_load(&collect->waits_len);
   if (probe == NULL)
     return;
-  status->has_idles = true;
   status->idles = probe->steps.idles;
   for (int i = 0; i < WAKE_DROPS_BY_STEPS; i++)
     status->drops[i] += probe->steps.drops[i];
@@ -297,12 +351,18 @@ void wake_collect_status(const struct wake_collect *collect,
 void wake_collect_close(struct wake_collect *collect) {
   if (collect == NULL)
     return;
-  atomic_store(&collect->stop, true);
   if (collect->probe != NULL)
     collect->probe->stop = 1;
-  if (collect->has_thread)
+  if (collect->has_thread) {
+    wake_core_leave(collect->options.core, collect->thread);
+    pthread_cancel(collect->thread);
     pthread_join(collect->thread, NULL);
+  }
   wake_programs_free(&collect->programs);
+  if (collect->source == WAKE_PERF) {
+    wake_tracepoints_close(&collect->tracepoints);
+    free(collect->probe);
+  }
   wake_classifier_free(&collect->classifier);
   wake_points_free(&collect->points);
   free(collect);

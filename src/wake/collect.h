@@ -8,23 +8,34 @@ enum wake_method {
   WAKE_BPF_TIMER, /* arms a BPF timer; no task runs on the core */
   WAKE_THREAD,    /* a thread pinned to the core waits for the timer */
   WAKE_PASSIVE,   /* arms nothing; uses the timers that wake the core anyway */
-  WAKE_USER       /* a thread without BPF; measures UserLatency only */
+  WAKE_USER       /* a thread alone; measures UserLatency only */
+};
+
+/* How the events in the kernel are seen. */
+enum wake_source {
+  WAKE_BEST, /* the first of these that works */
+  WAKE_BPF,  /* BPF programs; WAKE_BPF_TIMER needs them */
+  WAKE_PERF, /* perf samples of tracepoints */
+  WAKE_NONE  /* not at all: WAKE_USER */
 };
 
 /* "bpf-timer". */
 const char *wake_method_name(enum wake_method method);
+/* "bpf". */
+const char *wake_source_name(enum wake_source source);
 
 struct wake_collect_options {
   int core;
   enum wake_method method;
+  enum wake_source source;                   /* ignored by WAKE_USER */
   uint64_t distance_min_ns, distance_max_ns; /* from arming to LTime */
   uint64_t pause_ns;                         /* between two events */
 };
 
 struct wake_collect;
 
-/* Loads and attaches the BPF programs and starts measuring. WAKE_USER needs no
- * rights; the other methods need CAP_BPF and CAP_PERFMON. -EINVAL for
+/* Starts measuring. WAKE_USER needs no rights, WAKE_BPF needs CAP_BPF and
+ * CAP_PERFMON, WAKE_PERF needs CAP_PERFMON and a readable tracefs. -EINVAL for
  * WAKE_BPF_TIMER: the kernel has no BPF timers. */
 int wake_collect_open(struct wake_collect **collect,
                       const struct wake_collect_options *options,
@@ -39,15 +50,15 @@ struct wake_collect_status {
   uint64_t drops[WAKE_DROPS];
   uint64_t overrun; /* events lost because they were collected too late */
   size_t held;      /* datapoints held back, see classify.h */
-  bool has_idles;   /* false with WAKE_USER */
-  uint64_t idles;   /* idle states entered, counted by the BPF programs */
-  int64_t usage;    /* the same, counted by cpuidle; -1: no cpuidle driver */
+  enum wake_source source;
+  uint64_t idles; /* idle states entered, as the source saw them */
+  int64_t usage;  /* the same, counted by cpuidle; -1: no cpuidle driver */
 };
 
 /* The datapoints so far, owned by the collector. */
 const struct wake_points *
 wake_collect_points(const struct wake_collect *collect);
-void wake_collect_status(const struct wake_collect *collect,
+void wake_collect_status(struct wake_collect *collect,
                          struct wake_collect_status *status);
 
 /* Ends the measurement and frees everything. NULL is ignored. */

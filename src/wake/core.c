@@ -2,12 +2,16 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define CPUIDLE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s"
-#define CORES 8192 /* a kernel has at most this many */
+#define CORES 8192   /* a kernel has at most this many */
+#define PATIENCE_S 2 /* longer than real-time threads may keep others out */
 
 /* ---------------------------------------------------------------------------
  * cpuidle
@@ -52,38 +56,96 @@ int wake_core_states(int core, struct wake_points *points,
  * Running on a core
  */
 
-static int run_pinned(int core, size_t size, cpu_set_t *before, cpu_set_t *only,
-                      int (*run)(void *), void *context,
-                      char why[WAKE_WHY_SIZE]) {
-  CPU_ZERO_S(size, only);
-  CPU_SET_S((size_t)core, size, only);
-  if (sched_getaffinity(0, size, before) != 0 ||
-      sched_setaffinity(0, size, only) != 0) {
-    int error = errno;
+struct errand {
+  int (*run)(void *context);
+  void *context;
+  atomic_bool is_late;
+  int status;
+};
+
+static void *run_errand(void *argument) {
+  struct errand *errand = argument;
+  if (!atomic_load(&errand->is_late))
+    errand->status = errand->run(errand->context);
+  return NULL;
+}
+
+/* Starts a thread that runs on these cores alone, and handles no signals of its
+ * host. Returns 0 or a negative errno. */
+static int start_pinned(pthread_t *thread, size_t size, const cpu_set_t *cores,
+                        struct errand *errand) {
+  pthread_attr_t attributes;
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_init(&attributes);
+  int status = pthread_attr_setaffinity_np(&attributes, size, cores);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  if (status == 0)
+    status = pthread_create(thread, &attributes, run_errand, errand);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return -status;
+}
+
+/* A thread that never gets the core is freed from it. */
+static int await(pthread_t thread, int core, struct errand *errand) {
+  struct timespec until;
+  clock_gettime(CLOCK_MONOTONIC, &until);
+  until.tv_sec += PATIENCE_S;
+  if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
+    return errand->status;
+  atomic_store(&errand->is_late, true);
+  wake_core_leave(core, thread);
+  pthread_join(thread, NULL);
+  return -ETIMEDOUT;
+}
+
+static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
+                       char why[WAKE_WHY_SIZE]) {
+  size_t size = CPU_ALLOC_SIZE(CORES);
+  pthread_t thread;
+  CPU_ZERO_S(size, cores);
+  CPU_SET_S((size_t)core, size, cores);
+  int status = start_pinned(&thread, size, cores, errand);
+  if (status != 0) {
     snprintf(why, WAKE_WHY_SIZE,
              "cannot run on core %d: %s; choose one of "
              "/sys/devices/system/cpu/online",
              core,
-             error == EINVAL ? "it does not exist, is offline, or is not among "
-                               "the cores of this process"
-                             : strerror(error));
-    return -error;
+             status == -EINVAL ? "it does not exist, is offline, or is not "
+                                 "among the cores of this process"
+                               : strerror(-status));
+    return status;
   }
-  int status = run(context);
-  sched_setaffinity(0, size, before);
+  status = await(thread, core, errand);
+  if (status == -ETIMEDOUT)
+    snprintf(
+        why, WAKE_WHY_SIZE,
+        "other programs have kept core %d busy for %d s; choose an idle core",
+        core, PATIENCE_S);
   return status;
 }
 
 int wake_core_run(int core, int (*run)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]) {
-  cpu_set_t *before = CPU_ALLOC(CORES), *only = CPU_ALLOC(CORES);
-  int status = -ENOMEM;
-  if (before != NULL && only != NULL)
-    status = run_pinned(core, CPU_ALLOC_SIZE(CORES), before, only, run, context,
-                        why);
-  else
+  struct errand errand = {.run = run, .context = context};
+  cpu_set_t *cores = CPU_ALLOC(CORES);
+  if (cores == NULL) {
     snprintf(why, WAKE_WHY_SIZE, "out of memory");
-  CPU_FREE(before);
-  CPU_FREE(only);
+    return -ENOMEM;
+  }
+  int status = run_on_core(core, cores, &errand, why);
+  CPU_FREE(cores);
   return status;
+}
+
+void wake_core_leave(int core, pthread_t thread) {
+  size_t size = CPU_ALLOC_SIZE(CORES);
+  cpu_set_t *cores = CPU_ALLOC(CORES);
+  if (cores == NULL)
+    return;
+  memset(cores, 0xff, size);
+  CPU_CLR_S((size_t)core, size, cores);
+  pthread_setaffinity_np(thread, size, cores);
+  CPU_FREE(cores);
 }

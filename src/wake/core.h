@@ -5,9 +5,11 @@
 
 #include "wake.h"
 
-/* Adds the names of the core's idle states to `points`. Stores their numbers in
- * `points` in the kernel's order, and returns how many idle states there are.
- * Without a cpuidle driver the kernel has a single one, called "idle" here. */
+#include <pthread.h>
+
+/* Stores the numbers that the names of the core's idle states have in `points`,
+ * in the kernel's order, and returns how many these are. Without a cpuidle
+ * driver the kernel has a single idle state, called "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 
@@ -15,9 +17,13 @@ int wake_core_states(int core, struct wake_points *points,
  * driver for it. */
 int64_t wake_core_usage(int core);
 
-/* Moves this thread to the core while `run` runs, whose negative errno it
- * returns. Writes to `why` only if the thread could not be moved. */
+/* Runs `run` in a thread on the core, and returns its status. Writes to `why`
+ * only if it did not run there. -ETIMEDOUT: the core is never free. */
 int wake_core_run(int core, int (*run)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);
+
+/* Moves a thread from the core to others, so that it can end even if it never
+ * gets the core. */
+void wake_core_leave(int core, pthread_t thread);
 
 #endif

@@ -1,5 +1,6 @@
 #include "csv.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -7,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
 
 #define COLUMNS_MAX 1024
 #define LINE_MAX_BYTES 65536
@@ -20,6 +23,24 @@ static const char *known_name(int known) {
                               : others[known - WAKE_METRICS];
 }
 
+/* The columns of wult that are numbers, besides those above and shares in
+ * percent. Unknown columns may hold anything. */
+static const char *const numbers[] = {
+    "WakeLatencyRaw",
+    "IntrLatencyRaw",
+    "CPUFreq",
+    "SMICnt",
+    "NMICnt",
+    "SWIRQCnt",
+    "WarmupDelay",
+    "LatchDelay",
+    "LTime",
+    "TBI",
+    "TAI",
+    "TIntr",
+};
+#define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
+
 struct reading {
   const char *path;
   FILE *file;
@@ -29,7 +50,8 @@ struct reading {
   size_t number; /* number of the line */
   char *values[COLUMNS_MAX];
   size_t columns;
-  int known[KNOWN]; /* position of each known column, or NO_COLUMN */
+  int known[KNOWN];            /* position of each known column, or NO_COLUMN */
+  bool is_number[COLUMNS_MAX]; /* of columns that are not known */
   int include[WAKE_COMPARISONS_MAX],
       exclude[WAKE_COMPARISONS_MAX]; /* columns */
   char *why;
@@ -96,6 +118,14 @@ static bool is_printable(const char *text) {
  * The header
  */
 
+static bool is_number_column(const char *name) {
+  size_t length = strlen(name);
+  for (size_t i = 0; i < NUMBERS; i++)
+    if (strcmp(name, numbers[i]) == 0)
+      return true;
+  return length > 0 && name[length - 1] == '%';
+}
+
 static int find_columns(struct reading *reading) {
   for (int known = 0; known < KNOWN; known++)
     reading->known[known] = NO_COLUMN;
@@ -103,6 +133,7 @@ static int find_columns(struct reading *reading) {
     const char *name = reading->values[i];
     if (!is_printable(name))
       return fail(reading, "the names of its columns are not text");
+    reading->is_number[i] = is_number_column(name);
     for (int known = 0; known < KNOWN; known++) {
       if (strcmp(name, known_name(known)) != 0)
         continue;
@@ -161,15 +192,32 @@ static const char *value_of(const struct reading *reading, int known) {
   return column == NO_COLUMN ? NULL : reading->values[column];
 }
 
+static bool to_number(float *number, const char *text) {
+  char *end;
+  *number = strtof(text, &end);
+  return end != text && *end == '\0' && isfinite(*number);
+}
+
+/* Values that only filters use, but that show whether a line is damaged. */
+static int check_numbers(struct reading *reading) {
+  float unused;
+  for (size_t i = 0; i < reading->columns; i++)
+    if (reading->is_number[i] && reading->values[i][0] != '\0' &&
+        !to_number(&unused, reading->values[i]))
+      return fail(reading, "column %zu is '%.40s', not a number", i + 1,
+                  is_printable(reading->values[i]) ? reading->values[i]
+                                                   : "(binary)");
+  return 0;
+}
+
 /* NAN if the line has no such value. */
 static int read_us(struct reading *reading, int known, float *us) {
   const char *text = value_of(reading, known);
   *us = NAN;
   if (text == NULL || text[0] == '\0')
     return 0;
-  char *end;
-  float value = strtof(text, &end);
-  if (*end != '\0' || !isfinite(value))
+  float value;
+  if (!to_number(&value, text))
     return fail(reading, "%s is '%.40s', not a number", known_name(known),
                 is_printable(text) ? text : "(binary)");
   *us = (float)((double)value * reading->us_per_unit);
@@ -233,12 +281,16 @@ static int read_point(struct reading *reading, struct wake_points *points) {
   for (int metric = 0; status == 0 && metric < WAKE_METRICS; metric++)
     status = read_us(reading, metric, &point.us[metric]);
   if (status == 0)
+    status = check_numbers(reading);
+  if (status == 0)
     status = read_state(reading, points, &point.state);
   if (status == 0)
     status =
         read_flag(reading, &point.interrupts_off, points->states[point.state]);
   if (status != 0 || !is_taken(reading))
     return status;
+  if (!point.interrupts_off)
+    point.us[WAKE_LATENCY] = NAN;
   status = wake_points_add(points, &point);
   return status == 0 ? 0 : fail(reading, "out of memory");
 }
@@ -369,9 +421,40 @@ static int open_written(FILE **file, const char *path,
   return -errno;
 }
 
-int wake_csv_write(const struct wake_points *points, const char *path, int core,
-                   const char *version, char why[WAKE_WHY_SIZE]) {
-  char info[4096];
+/* wult allows letters, digits and -.,_~ in a report's ID. */
+static void write_report_id(FILE *file, const struct wake_csv_info *info,
+                            const char *day) {
+  char host[256] = "unknown";
+  gethostname(host, sizeof(host) - 1);
+  for (char *at = host; *at != '\0'; at++)
+    if (!isalnum((unsigned char)*at) && strchr("-.", *at) == NULL)
+      *at = '_';
+  fprintf(file, "reportid: %s-cpu%d-%s-%s\n", host, info->core, info->method,
+          day);
+}
+
+/* What woke the core is the device. Its resolution is in nanoseconds. */
+static void write_measurement(FILE *file, const struct wake_csv_info *info) {
+  char date[32], day[32];
+  struct timespec resolution;
+  time_t now = time(NULL);
+  struct tm local;
+  localtime_r(&now, &local);
+  strftime(date, sizeof(date), "%d %b %Y", &local);
+  strftime(day, sizeof(day), "%Y%m%d", &local);
+  clock_getres(CLOCK_MONOTONIC, &resolution);
+  write_report_id(file, info, day);
+  fprintf(file,
+          "cpu: %d\ndate: %s\ndevid: %s\n"
+          "devdescr: percore wake, method %s, source %s\n"
+          "resolution: %ld\nduration: %.1fs\n",
+          info->core, date, info->method, info->method, info->source,
+          resolution.tv_nsec, info->seconds);
+}
+
+int wake_csv_write(const struct wake_points *points, const char *path,
+                   const struct wake_csv_info *info, char why[WAKE_WHY_SIZE]) {
+  char beside[4096];
   FILE *file;
   int status = open_written(&file, path, why);
   if (status != 0)
@@ -389,12 +472,12 @@ int wake_csv_write(const struct wake_points *points, const char *path, int core,
   }
   if ((status = close_written(file, path, why)) != 0)
     return status;
-  path_beside(info, sizeof(info), path, "info.yml");
-  if ((status = open_written(&file, info, why)) != 0)
+  path_beside(beside, sizeof(beside), path, "info.yml");
+  if ((status = open_written(&file, beside, why)) != 0)
     return status;
   fprintf(file, "toolname: percore\ntoolver: %s\nformat_version: '%s'\n",
-          version, WAKE_FORMAT_VERSION);
-  if (core >= 0)
-    fprintf(file, "cpu: %d\n", core);
-  return close_written(file, info, why);
+          info->version, WAKE_FORMAT_VERSION);
+  if (info->method != NULL)
+    write_measurement(file, info);
+  return close_written(file, beside, why);
 }

@@ -24,9 +24,19 @@ int wake_csv_read(struct wake_points *points, const char *path,
                   const struct wake_csv_options *options,
                   char why[WAKE_WHY_SIZE]);
 
-/* Writes datapoints, and info.yml beside them. core: negative if unknown.
- * Returns 0 or a negative errno. */
-int wake_csv_write(const struct wake_points *points, const char *path, int core,
-                   const char *version, char why[WAKE_WHY_SIZE]);
+/* The contents of info.yml. */
+struct wake_csv_info {
+  const char *version; /* of percore */
+  const char *method;  /* what woke the core; NULL: the datapoints come from a
+                          file, and the rest is unknown */
+  const char *source;
+  int core;
+  double seconds;
+};
+
+/* Writes datapoints, and info.yml beside them, with the keys of wult. Returns 0
+ * or a negative errno. */
+int wake_csv_write(const struct wake_points *points, const char *path,
+                   const struct wake_csv_info *info, char why[WAKE_WHY_SIZE]);
 
 #endif

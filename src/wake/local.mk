@@ -12,7 +12,8 @@ libwake_la_SOURCES = \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
 	src/wake/programs.c src/wake/programs.h \
 	src/wake/summary.c src/wake/summary.h \
-	src/wake/survey.c src/wake/survey.h
+	src/wake/survey.c src/wake/survey.h \
+	src/wake/tracepoints.c src/wake/tracepoints.h
 libwake_la_CPPFLAGS = $(AM_CPPFLAGS)
 libwake_la_LIBADD = -lm
 EXTRA_DIST += src/wake/wake.bpf.c

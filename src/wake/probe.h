@@ -1,4 +1,5 @@
-/* probe: the memory that the BPF programs and this process share by mmap. */
+/* probe: the memory that the BPF programs and this process share by mmap, or
+ * that the reader of the tracepoints fills in their place. */
 #ifndef PERCORE_WAKE_PROBE_H
 #define PERCORE_WAKE_PROBE_H
 
@@ -27,5 +28,12 @@ struct wake_probe {
   uint64_t head; /* events published so far */
   struct wake_event events[WAKE_EVENTS];
 };
+
+static inline void wake_publish(struct wake_probe *probe) {
+  uint64_t head = probe->head;
+  probe->events[head % WAKE_EVENTS] = probe->steps.event;
+  __sync_fetch_and_add(&probe->head,
+                       1); /* a full barrier: the event is written first */
+}
 
 #endif

@@ -27,7 +27,8 @@ enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
   WAKE_DROP_EARLY, /* expired before LTime or over 1 s after: struct hrtimer has
                       another layout */
-  WAKE_DROP_LOST,  /* no end of the idle state was seen */
+  WAKE_DROP_LOST,  /* the end of the idle state was not seen, or another event
+                      was lost */
   WAKE_DROP_NO_INTERRUPT, /* no entry of the interrupt was seen */
   WAKE_DROPS_BY_STEPS
 };
@@ -88,6 +89,17 @@ static inline bool wake_drop(struct wake_steps *steps, enum wake_drop reason) {
   if (!steps->is_passive)
     steps->drops[reason]++;
   return false;
+}
+
+/* Events were lost: nothing is known until the core is idle again. */
+static inline void wake_on_lost(struct wake_steps *steps) {
+  if (steps->is_armed || steps->is_pending)
+    wake_drop(steps, WAKE_DROP_LOST);
+  steps->is_armed = 0;
+  steps->is_pending = 0;
+  steps->tbi = 0;
+  steps->tai = 0;
+  steps->tintr = 0;
 }
 
 static inline bool wake_on_expire(struct wake_steps *steps, uint64_t now,

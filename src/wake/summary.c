@@ -64,8 +64,7 @@ void wake_summarize_numbers(struct wake_summary *summary, float *numbers,
 static bool counts(const struct wake_point *point, int state,
                    enum wake_metric metric) {
   return (state == WAKE_ALL_STATES || point->state == state) &&
-         !isnan(point->us[metric]) &&
-         (metric != WAKE_LATENCY || point->interrupts_off);
+         !isnan(point->us[metric]);
 }
 
 int wake_numbers(float **numbers_out, size_t *len_out,

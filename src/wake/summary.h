@@ -22,10 +22,8 @@ struct wake_summary {
                                           least 10 datapoints are above */
 };
 
-/* Summarizes a metric over the datapoints of a state, or of all states. Leaves
- * out the wake latency of states with interrupts on: the interrupt runs first
- * there, so the end of idle tells nothing about latency. Returns 0 or -ENOMEM.
- */
+/* Summarizes a metric over the datapoints of a state, or of all states. Returns
+ * 0 or -ENOMEM. */
 int wake_summarize(struct wake_summary *summary,
                    const struct wake_points *points, int state,
                    enum wake_metric metric);

@@ -34,13 +34,6 @@ static __always_inline struct wake_probe *probe_of_this_core(void) {
   return probe && probe->core == bpf_get_smp_processor_id() ? probe : 0;
 }
 
-static __always_inline void publish(struct wake_probe *probe) {
-  __u64 head = probe->head;
-  probe->events[head % WAKE_EVENTS] = probe->steps.event;
-  __sync_fetch_and_add(&probe->head,
-                       1); /* a full barrier: the event is written first */
-}
-
 SEC("raw_tp/cpu_idle")
 int wake_idle(struct bpf_raw_tracepoint_args *args) {
   __u64 now = bpf_ktime_get_ns();
@@ -50,7 +43,7 @@ int wake_idle(struct bpf_raw_tracepoint_args *args) {
     return 0;
   if (state == (__u32)-1 ? wake_on_wake(&probe->steps, now)
                          : wake_on_idle(&probe->steps, now, state))
-    publish(probe);
+    wake_publish(probe);
   return 0;
 }
 
@@ -86,7 +79,7 @@ int wake_expire(struct bpf_raw_tracepoint_args *args) {
   bpf_probe_read_kernel(&ltime, sizeof(ltime),
                         (void *)(args->args[0] + WAKE_HRTIMER_EXPIRES));
   if (wake_on_expire(&probe->steps, now, args->args[0], ltime))
-    publish(probe);
+    wake_publish(probe);
   return 0;
 }
 

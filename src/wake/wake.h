@@ -39,10 +39,12 @@ enum wake_metric {
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {
-  float us[WAKE_METRICS]; /* NAN: not measured */
-  float distance_us;      /* LDist: from arming to LTime; NAN: unknown */
-  uint8_t state;          /* number in wake_points.states */
-  bool interrupts_off;    /* interrupts are off in the idle state */
+  /* NAN: not measured. With interrupts on there is no wake latency: the
+   * interrupt runs first, so the end of idle tells nothing about latency. */
+  float us[WAKE_METRICS];
+  float distance_us;   /* LDist: from arming to LTime; NAN: unknown */
+  uint8_t state;       /* number in wake_points.states */
+  bool interrupts_off; /* interrupts are off in the idle state */
 };
 
 struct wake_points {

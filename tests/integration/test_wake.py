@@ -2,6 +2,7 @@
 """percore wake with the real kernel, and with files."""
 
 import json
+import math
 import os
 import re
 import shutil
@@ -9,22 +10,31 @@ import subprocess
 import sys
 import tempfile
 import xml.etree.ElementTree
+from random import Random
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from command import PERCORE, TIMEOUT, documents, run  # noqa: E402
-from harness import (TRIES, Skip, check,  # noqa: E402
+from harness import (Skip, check,  # noqa: E402
                      check_killed_leaves_none, is_root, online_cores, run_tests,
                      say)
 from terminal import on_terminal  # noqa: E402
 from test_json_schema import obeys, validator  # noqa: E402
 
 BPF_METHODS = ("bpf-timer", "thread", "passive")
+PERF_METHODS = ("thread", "passive")
+# A command that sees tracefs, whether this machine has mounted it or not, and
+# one that must do without BPF programs.
+WITH_TRACEFS = ["unshare", "--mount", "sh", "-c",
+                'mount -t tracefs nodev /sys/kernel/tracing && exec "$@"', "sh"]
+WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
 COUNT = 500
 SECONDS = 6
 USAGE_SHARE = 0.005
 USAGE_EDGE = 2  # idle states that began before the measurement or ended after it
 IDLES_MIN = 400  # of them the edge is not more than the share
 MEDIANS_APART = 0.15
+ROUNDS = 10  # of thread and BPF timer, at most
+JUDGED = 6  # of them differ to the same side
 BUSY_MAX = 0.1  # of the events of a quiet core
 MILLION = 1000000
 HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
@@ -33,6 +43,30 @@ HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 def measure(core, method, *options):
     return documents("wake", str(core), "--method", method, "--count",
                      str(COUNT), "--time", str(SECONDS), "--json", *options)[0]
+
+
+def run_as(prefix, *arguments):
+    return subprocess.run([*prefix, PERCORE, "wake", *arguments],
+                          capture_output=True, text=True, check=False,
+                          timeout=TIMEOUT, stdin=subprocess.DEVNULL)
+
+
+def measure_by_perf(core, method):
+    done = run_as(WITH_TRACEFS, str(core), "--method", method, "--source",
+                  "perf", "--count", str(COUNT), "--time", str(SECONDS),
+                  "--json")
+    check(done.returncode == 0, done.stderr)
+    return json.loads(done.stdout)
+
+
+def need_perf():
+    if not is_root():
+        raise Skip("mounting tracefs needs root")
+    done = run_as(WITH_TRACEFS, str(online_cores()[0]), "--source", "perf",
+                  "--time", "0.1")
+    if "tracefs" in done.stderr or "mount:" in done.stderr:
+        raise Skip(done.stderr.strip())
+    check(done.returncode == 0, done.stderr)
 
 
 def need_bpf():
@@ -104,6 +138,8 @@ def test_every_method_obeys_the_schema():
                 for metric in state["metrics"]:
                     check(0 <= metric["min_us"] <= metric["median_us"] <=
                           metric["max_us"], str(metric))
+            check(document["source"] == ("none" if method == "user" else "bpf"),
+                  str(document))
             check(("idles" in document) == (method != "user"), str(document))
             if method == "passive":
                 check(document["armed"] == 0, str(document))
@@ -111,21 +147,53 @@ def test_every_method_obeys_the_schema():
                 check(document["armed"] > 0, str(document))
 
 
-def test_idle_states_are_counted_as_by_cpuidle():
-    """the programs see the idle states that cpuidle counts, to 0.5 %"""
-    need_bpf()
+def test_perf_obeys_the_schema():
+    """by perf, the documents obey the schema, and their datapoints are in a
+    possible order"""
+    need_perf()
+    schema = validator()
+    for core in online_cores():
+        for method in PERF_METHODS:
+            document = measure_by_perf(core, method)
+            obeys(schema, document)
+            check(document["source"] == "perf", str(document))
+            check((document["armed"] > 0) == (method == "thread"), str(document))
+            for state in document["states"]:
+                for metric in state["metrics"]:
+                    check(0 <= metric["min_us"] <= metric["median_us"] <=
+                          metric["max_us"], str(metric))
+
+
+def check_idles(measure_core, may_be_blind=False):
+    """may_be_blind: some kernels show the source nothing of some cores' idle
+    tasks."""
     judged = 0
     for core in online_cores():
-        document = measure(core, "bpf-timer")
+        document = measure_core(core)
         seen, usage = document["idles"], document.get("cpuidle_usage")
         if usage is None:
             raise Skip("cpuidle has no driver here")
         said = f"core {core}: {seen} idle states seen, {usage} counted"
         say(said)
+        if may_be_blind and seen == 0:
+            continue
         check(abs(seen - usage) <= USAGE_SHARE * usage + USAGE_EDGE, said)
         judged += usage >= IDLES_MIN
     if judged == 0:
         raise Skip("no core was idle often enough to judge")
+
+
+def test_idle_states_are_counted_as_by_cpuidle():
+    """the programs see the idle states that cpuidle counts, to 0.5 %"""
+    need_bpf()
+    check_idles(lambda core: measure(core, "bpf-timer"))
+
+
+def test_perf_counts_idle_states_as_cpuidle():
+    """perf sees the idle states that cpuidle counts, to 0.5 %, unless the kernel
+    shows it none"""
+    need_perf()
+    check_idles(lambda core: measure_by_perf(core, "thread"), may_be_blind=True)
 
 
 def quiet_median(core, method):
@@ -134,6 +202,7 @@ def quiet_median(core, method):
     busy = document["dropped"]["busy"] / document["armed"]
     metric = metric_of(document, "IntrLatency")
     if busy <= BUSY_MAX and metric is not None and metric["count"] >= COUNT / 2:
+        say(f"core {core}, {method}: {metric['median_us']:.2f} us")
         return metric["median_us"]
     say(f"core {core}, {method}: busy at {100 * busy:.0f} % of the events, "
         "not judged")
@@ -144,37 +213,59 @@ def are_near(a, b):
     return max(a, b) <= (1 + MEDIANS_APART) * min(a, b)
 
 
-def medians_agree(core):
-    """None: not judged, because the core was busy or its latencies changed. A
-    hypervisor's load changes latencies by more than the bound, so the thread is
-    measured between two measurements by BPF timer, and judged only if these
-    agree; it has failed only if it never agreed."""
-    judged = None
-    for _ in range(TRIES):
-        medians = []
-        for method in ("bpf-timer", "thread", "bpf-timer"):
-            medians.append(quiet_median(core, method))
-            if medians[-1] is None:
+def medians_agree(median):
+    """Whether two methods agree, whose medians alternate: median("bpf-timer"),
+    median("thread"). None: not judged, because the core was busy, or so noisy
+    that the thread was now faster and now slower. Load of a hypervisor changes
+    latencies by more than the bound, so a thread is judged only between two
+    timers that agree, and the two methods differ only if the thread always
+    differs to the same side."""
+    sides = []
+    before = median("bpf-timer")
+    for _ in range(ROUNDS):
+        thread = before and median("thread")
+        after = thread and median("bpf-timer")
+        if after is None:
+            return None
+        if are_near(before, after):
+            if are_near(thread, before) or are_near(thread, after):
+                return True
+            sides.append(thread > after)
+            if len(set(sides)) > 1:
                 return None
-        before, thread, after = medians
-        say(f"core {core}: {before:.2f} and {after:.2f} us by BPF timer, "
-            f"{thread:.2f} by thread")
-        if not are_near(before, after):
-            continue
-        if are_near(thread, before) or are_near(thread, after):
-            return True
-        judged = False
-    return judged
+            if len(sides) == JUDGED:
+                return False
+        before = after
+    return None
 
 
 def test_thread_and_bpf_timer_agree():
     """on a quiet core, the medians with a thread and a BPF timer are within
     15 %"""
     need_bpf()
-    agree = [medians_agree(core) for core in online_cores()]
+    agree = [medians_agree(lambda method, core=core: quiet_median(core, method))
+             for core in online_cores()]
     check(False not in agree, f"by core: {agree}")
     if True not in agree:
-        raise Skip("no core was quiet and as fast before as after")
+        raise Skip("no core was quiet for long enough")
+
+
+def test_medians_are_compared_in_noise():
+    """noise alone never fails the comparison of medians, and a true difference
+    of 40 % does fail it"""
+    random = Random(1)
+
+    def verdicts(factor, spread):
+        def median(method):
+            noise = math.exp(random.gauss(0, spread))
+            return 20 * noise * (factor if method == "thread" else 1)
+        return [medians_agree(median) for _ in range(200)]
+
+    for spread in (0.01, 0.1, 0.3, 1):
+        check(False not in verdicts(1, spread), f"failed by noise of {spread}")
+    for factor in (0.6, 1.4):
+        check(set(verdicts(factor, 0.01)) == {False}, f"{factor} not seen")
+        check(False in verdicts(factor, 0.1), f"{factor} never seen in noise")
 
 
 def test_killed():
@@ -186,21 +277,37 @@ def test_killed():
 
 
 def test_without_capability():
-    """without rights, the message says what to do, and --method user works"""
+    """without rights, only UserLatency is measured, and the message says what
+    to do for more"""
     if not is_root():
         raise Skip("becoming another user needs root")
     core = str(online_cores()[0])
-    weak = ["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all",
-            PERCORE, "wake", core, "--time", "1"]
-    done = subprocess.run(weak, capture_output=True, text=True, check=False,
-                          timeout=TIMEOUT)
-    check(done.returncode == 1, done.stdout)
-    for words in ("CAP_BPF and CAP_PERFMON", "--method user", "as root"):
-        check(words in done.stderr or "built without BPF" in done.stderr,
-              done.stderr)
-    done = subprocess.run([*weak, "--method", "user"], capture_output=True,
-                          text=True, check=False, timeout=TIMEOUT)
-    check(done.returncode == 0 and "UserLatency" in done.stdout, done.stderr)
+    weak = ["setpriv", "--reuid", "65534", "--clear-groups", "--inh-caps=-all"]
+    for options, status in ((["--method", "thread"], 1), ([], 0)):
+        done = run_as(weak, core, "--time", "1", *options)
+        check(done.returncode == status, done.stderr)
+        for words in ("CAP_BPF and CAP_PERFMON", "as root"):
+            check(words in done.stderr or "built without BPF" in done.stderr,
+                  done.stderr)
+    check("method user" in done.stdout and "UserLatency" in done.stdout,
+          done.stdout)
+    done = run_as(weak, core, "--time", "1", "--method", "user")
+    check(done.returncode == 0 and done.stderr == "", done.stderr)
+
+
+def test_without_bpf():
+    """with rights for perf alone, the thread is seen by perf, and a BPF timer is
+    refused"""
+    need_perf()
+    core = str(online_cores()[0])
+    weak = [*WITH_TRACEFS, *WITHOUT_BPF]
+    done = run_as(weak, core, "--time", "1")
+    check(done.returncode == 0 and "method thread, source perf" in done.stdout
+          and "method thread is used" in done.stderr, done.stderr)
+    for options in (["--method", "bpf-timer"], ["--source", "bpf"],
+                    ["--method", "bpf-timer", "--source", "perf"]):
+        done = run_as(weak, core, "--time", "1", *options)
+        check(done.returncode == 1 and "BPF" in done.stderr, done.stderr)
 
 
 def test_cores_that_are_not_there():
@@ -215,6 +322,19 @@ def test_cores_that_are_not_there():
         done = run("wake", "--", word)
         check(done.returncode == 2 and "is not a core" in done.stderr,
               done.stderr)
+
+
+def test_default_core():
+    """without a core, the last one that is not isolated is measured"""
+    isolated = set()
+    with open("/sys/devices/system/cpu/isolated", encoding="ascii") as file:
+        for part in filter(None, file.read().strip().split(",")):
+            first, _, last = part.partition("-")
+            isolated.update(range(int(first), int(last or first) + 1))
+    wanted = [core for core in online_cores() if core not in isolated]
+    document = documents("wake", "--method", "user", "--time", "0.2",
+                         "--json")[0]
+    check(document["core"] == wanted[-1], str(document))
 
 
 def test_terminal():
@@ -335,7 +455,8 @@ def test_options_that_do_nothing():
     for arguments in (["0", "--include", "SilentTime > 1"], ["0", "--unit", "us"],
                       ["--compare", "a", "b", "--json"],
                       ["--compare", "a", "b", "--plot", "c"], ["0", "1"],
-                      ["--from", "a", "0"], ["--compare", "a"], []):
+                      ["--from", "a", "0"],
+                      ["0", "--method", "user", "--source", "perf"], ["--compare", "a"]):
         done = run("wake", *arguments)
         check(done.returncode == 2, f"{arguments}: {done.stderr}")
 

@@ -9,8 +9,13 @@ void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
 void chapter_clock(void); /* with one core, so that it is its clock alone */
+/* arm64 with one core: interrupts are on in its only idle state */
+void chapter_wake_on(void);
+/* and off in those of cpuidle, see idle.dts */
+void chapter_wake_off(void);
 /* arm64, also booted with isolcpus=1 */
 void chapter_isolated(void);
+void chapter_wake_taken(void);
 /* either */
 void chapter_hotplug(void);
 void chapter_library(void);

@@ -21,7 +21,7 @@ tests_testbed_guest_SOURCES = \
 	tests/testbed/watch.c tests/testbed/watch.h
 tests_testbed_guest_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 if BPF
-tests_testbed_guest_SOURCES += tests/testbed/clock.c \
+tests_testbed_guest_SOURCES += tests/testbed/clock.c tests/testbed/wake.c \
 	tests/integration/softirq_timer.c tests/integration/softirq_timer.h
 tests_testbed_guest_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir) \
 	-I$(top_srcdir)
@@ -29,7 +29,7 @@ guest_timer_object = tests/integration/testbed_guest-softirq_timer.$(OBJEXT)
 $(guest_timer_object): tests/integration/softirq_timer.lskel.h
 endif
 tests_testbed_guest_LDFLAGS = -all-static
-tests_testbed_guest_LDADD = libcycles.la
+tests_testbed_guest_LDADD = libcycles.la libwake.la
 
 testbed_guests = \
 	tests/testbed/arm64 \
@@ -39,7 +39,7 @@ TESTS += $(testbed_guests)
 LONG_TESTS += $(testbed_guests)
 EXTRA_DIST += $(testbed_guests) \
 	tests/testbed/compare.guest tests/testbed/plugin.guest \
-	tests/testbed/init \
+	tests/testbed/idle.dts tests/testbed/init \
 	tests/testbed/judge_compare.py tests/testbed/judge_plugin.py \
 	tests/testbed/packages \
 	tests/testbed/plugin.conf \

@@ -25,7 +25,8 @@ static const struct {
     {"hotplug", chapter_hotplug}, {"library", chapter_library},
     {"suspend", chapter_suspend}, {"tick", chapter_tick},
 #ifdef PERCORE_BPF
-    {"clock", chapter_clock},
+    {"clock", chapter_clock},       {"wake-on", chapter_wake_on},
+    {"wake-off", chapter_wake_off}, {"wake-taken", chapter_wake_taken},
 #endif
 };
 

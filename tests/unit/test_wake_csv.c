@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <errno.h>
+#include <regex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -83,6 +84,18 @@ static void columns_are_found_by_name(void **state) {
   assert_string_equal(points.states[points.list[0].state], "C6 deep");
 }
 
+static void with_interrupts_on_there_is_no_wake_latency(void **state) {
+  (void)state;
+  write_text(path, HEADER "8,9,100,False,C1\n8,9,100,True,C1\n"
+                          "8,9,100,False,POLL\n");
+  assert_int_equal(read_file(), 0);
+  assert_int_equal(points.len, 3);
+  assert_nan(points.list[0].us[WAKE_LATENCY]);
+  assert_near(points.list[0].us[WAKE_INTR_LATENCY], 9, 0);
+  assert_near(points.list[1].us[WAKE_LATENCY], 8, 0);
+  assert_nan(points.list[2].us[WAKE_LATENCY]);
+}
+
 static void a_directory_holds_datapoints_csv(void **state) {
   (void)state;
   write_text(path, HEADER "1,2,3,True,C1\n");
@@ -99,7 +112,8 @@ static void what_is_written_is_read_back(void **state) {
   assert_int_equal(read_file(), 0);
   struct wake_points before = points;
   points = (struct wake_points){0};
-  assert_int_equal(wake_csv_write(&before, path, 3, "0.2.0", why), 0);
+  struct wake_csv_info written = {.version = "0.2.0"};
+  assert_int_equal(wake_csv_write(&before, path, &written, why), 0);
   assert_int_equal(read_file(), 0);
   assert_int_equal(points.len, before.len);
   for (size_t i = 0; i < points.len; i++) {
@@ -110,6 +124,51 @@ static void what_is_written_is_read_back(void **state) {
     assert_string_equal(points.states[a->state], before.states[b->state]);
   }
   wake_points_free(&before);
+}
+
+static bool info_matches(const char *pattern) {
+  regex_t regex;
+  char text[2048];
+  FILE *file = fopen(info, "r");
+  assert_non_null(file);
+  text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+  fclose(file);
+  assert_int_equal(regcomp(&regex, pattern, REG_EXTENDED | REG_NEWLINE), 0);
+  bool matches = regexec(&regex, text, 0, NULL, 0) == 0;
+  regfree(&regex);
+  return matches;
+}
+
+static void info_has_the_keys_of_wult(void **state) {
+  (void)state;
+  static const char *const keys[] = {
+      "^toolname: percore$",
+      "^toolver: 0\\.2\\.0$",
+      "^format_version: '1\\.3'$",
+      "^reportid: [A-Za-z0-9._-]+-cpu3-thread-[0-9]{8}$",
+      "^cpu: 3$",
+      "^date: [0-9]{2} [^ ]+ [0-9]{4}$",
+      "^devid: thread$",
+      "^devdescr: percore wake, method thread, source perf$",
+      "^resolution: [0-9]+$",
+      "^duration: 12\\.3s$"};
+  struct wake_csv_info measured = {.version = "0.2.0",
+                                   .method = "thread",
+                                   .source = "perf",
+                                   .core = 3,
+                                   .seconds = 12.34};
+  assert_int_equal(wake_csv_write(&points, path, &measured, why), 0);
+  for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++)
+    if (!info_matches(keys[i]))
+      fail_msg("info.yml has no %s", keys[i]);
+}
+
+static void info_of_a_converted_file_has_no_measurement(void **state) {
+  (void)state;
+  struct wake_csv_info converted = {.version = "0.2.0"};
+  assert_int_equal(wake_csv_write(&points, path, &converted, why), 0);
+  assert_true(info_matches("^format_version: '1\\.3'$"));
+  assert_false(info_matches("^(reportid|cpu|date|dev.*|resolution|duration):"));
 }
 
 static void filters_take_and_leave_out(void **state) {
@@ -180,6 +239,10 @@ static void bad_files_are_refused_with_line_and_reason(void **state) {
   assert_refused(HEADER "\n", ":2: the line has 1 values");
   assert_refused(HEADER "1,2,3,True,C1\nx,2,3,True,C1\n",
                  ":3: WakeLatency is 'x'");
+  assert_refused("WakeLatency,CC6%\n1,2.5\n1,\n1,deep\n",
+                 ":4: column 2 is 'deep'");
+  assert_refused("SMICnt,WakeLatency\n0x,1\n", ":2: column 1 is '0x'");
+  assert_refused(HEADER " ,2,3,True,C1\n", "WakeLatency is ' '");
   assert_refused(HEADER "nan,2,3,True,C1\n", "WakeLatency is 'nan'");
   assert_refused(HEADER "1,2,3,maybe,C1\n", "IntrOff is 'maybe'");
   assert_refused(HEADER "1,2,3,True,\x1b[2J\n", "ReqCState is not text");
@@ -212,8 +275,11 @@ static void binary_files_are_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(columns_are_found_by_name),
+      TEST(with_interrupts_on_there_is_no_wake_latency),
       TEST(a_directory_holds_datapoints_csv),
       TEST(what_is_written_is_read_back),
+      TEST(info_has_the_keys_of_wult),
+      TEST(info_of_a_converted_file_has_no_measurement),
       TEST(filters_take_and_leave_out),
       TEST(filters_can_use_any_column),
       TEST(what_is_no_comparison_is_refused),

@@ -21,16 +21,15 @@ static int end(void **state) {
   return 0;
 }
 
-static void add(float wake, int state, bool interrupts_off) {
+static void add(float wake, int state) {
   struct wake_point point = {.us = {wake, NAN, NAN, NAN}, .distance_us = NAN};
   point.state = (uint8_t)state;
-  point.interrupts_off = interrupts_off;
   assert_int_equal(wake_points_add(&points, &point), 0);
 }
 
 static void add_series(int len) {
   for (int i = 0; i < len; i++)
-    add((float)(i * 7919 % 10007) / 8, 0, true);
+    add((float)(i * 7919 % 10007) / 8, 0);
 }
 
 static void statistics_agree_with_those_of_python(void **state) {
@@ -69,7 +68,7 @@ static void one_datapoint_has_no_deviation_and_none_has_nothing(void **state) {
   wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY);
   assert_int_equal(summary.count, 0);
   assert_nan(summary.min);
-  add(7, 0, true);
+  add(7, 0);
   wake_summarize(&summary, &points, WAKE_ALL_STATES, WAKE_LATENCY);
   assert_near(summary.median, 7, 0);
   assert_nan(summary.stddev);
@@ -81,23 +80,12 @@ static void states_are_summed_up_one_by_one(void **state) {
   assert_int_equal(wake_points_state(&points, "C1", 2), 0);
   assert_int_equal(wake_points_state(&points, "C6", 2), 1);
   assert_int_equal(wake_points_state(&points, "C1", 2), 0);
-  add(1, 0, true);
-  add(5, 1, true);
-  add(7, 1, true);
+  add(1, 0);
+  add(5, 1);
+  add(7, 1);
   wake_summarize(&summary, &points, 1, WAKE_LATENCY);
   assert_int_equal(summary.count, 2);
   assert_near(summary.mean, 6, 0);
-}
-
-static void there_is_no_wake_latency_with_interrupts_on(void **state) {
-  (void)state;
-  struct wake_summary summary;
-  add(3, 0, false);
-  points.list[0].us[WAKE_INTR_LATENCY] = 4;
-  wake_summarize(&summary, &points, 0, WAKE_LATENCY);
-  assert_int_equal(summary.count, 0);
-  wake_summarize(&summary, &points, 0, WAKE_INTR_LATENCY);
-  assert_int_equal(summary.count, 1);
 }
 
 #define TEST(name) cmocka_unit_test_teardown(name, end)
@@ -108,7 +96,6 @@ int main(void) {
       TEST(a_percentile_needs_ten_datapoints_beyond_it),
       TEST(one_datapoint_has_no_deviation_and_none_has_nothing),
       TEST(states_are_summed_up_one_by_one),
-      TEST(there_is_no_wake_latency_with_interrupts_on),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

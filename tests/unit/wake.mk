@@ -4,7 +4,8 @@ WAKE_TESTS = \
 	tests/unit/test_wake_csv \
 	tests/unit/test_wake_steps \
 	tests/unit/test_wake_summary \
-	tests/unit/test_wake_survey
+	tests/unit/test_wake_survey \
+	tests/unit/test_wake_tracepoints
 check_PROGRAMS += $(WAKE_TESTS)
 TESTS += $(WAKE_TESTS)
 WAKE_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
@@ -17,4 +18,6 @@ tests_unit_test_wake_summary_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_summary_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_survey_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_survey_LDADD = $(WAKE_TEST_LDADD)
+tests_unit_test_wake_tracepoints_CFLAGS = $(WAKE_TEST_CFLAGS)
+tests_unit_test_wake_tracepoints_LDADD = $(WAKE_TEST_LDADD)
 endif

@@ -1,0 +1,61 @@
+/* tracepoints: the events on a core as perf records them. Takes the place of
+ * the BPF programs where these cannot be loaded, but sees the events only when
+ * it reads them. */
+#ifndef PERCORE_WAKE_TRACEPOINTS_H
+#define PERCORE_WAKE_TRACEPOINTS_H
+
+#include "probe.h"
+#include "wake.h"
+
+#include <linux/perf_event.h>
+
+enum wake_tracepoint {
+  WAKE_ON_IDLE,
+  WAKE_ON_START,
+  WAKE_ON_EXPIRE,
+  WAKE_ON_INTERRUPT,
+  WAKE_ON_LOCAL_TIMER, /* x86 */
+  WAKE_TRACEPOINTS
+};
+
+#define WAKE_FIELDS 3
+#define WAKE_TIMERS 256
+
+/* Where a tracepoint's record holds its fields. */
+struct wake_format {
+  uint16_t id; /* 0: this kernel has no such tracepoint */
+  struct {
+    uint32_t offset, size;
+  } fields[WAKE_FIELDS];
+};
+
+struct wake_tracepoints {
+  int descriptors[WAKE_TRACEPOINTS]; /* negative: not open */
+  struct wake_format formats[WAKE_TRACEPOINTS];
+  struct perf_event_mmap_page *ring;
+  size_t ring_size;
+  uint64_t lost; /* records */
+  struct {
+    uint64_t timer, ltime;
+  } timers[WAKE_TIMERS]; /* by a hash of the address */
+};
+
+/* Opens the tracepoints on a core. Needs CAP_PERFMON, and read access to
+ * /sys/kernel/tracing. Returns 0 or a negative errno with `why`. */
+int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
+                          char why[WAKE_WHY_SIZE]);
+
+/* Does with all events since the last call what the BPF programs do with an
+ * event. If records were lost, the datapoint in progress is dropped. */
+void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
+                           struct wake_probe *probe);
+
+/* Closes what is open; `tracepoints` may be zeroed. */
+void wake_tracepoints_close(struct wake_tracepoints *tracepoints);
+
+/* Takes a format out of the text of the tracepoint's file `format`. False: a
+ * field is missing. */
+bool wake_format_parse(struct wake_format *format,
+                       enum wake_tracepoint tracepoint, const char *text);
+
+#endif

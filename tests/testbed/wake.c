@@ -1,0 +1,195 @@
+/* Wake latency against an exact clock, with one core. The instructions between
+ * two tracepoints are almost always the same, so latencies hardly differ. */
+#include "burner.h"
+#include "chapters.h"
+#include "cores.h"
+#include "report.h"
+#include "wake/collect.h"
+#include "wake/summary.h"
+
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#define US UINT64_C(1000)
+#define MS UINT64_C(1000000)
+#define COUNT 1100 /* enough for 99 % of those that are used */
+#define POLLS_MAX 100
+#define POLL_NS (100 * MS)
+#define EXACT_US 0.1
+/* With interrupts on, the way from the interrupt to its tracepoint takes 4.9 or
+ * 5.2 us, and how often each differs between methods. */
+#define WAYS_US 0.5
+/* perf takes the time of an event later than a BPF program, here by some 600
+ * instructions of 8 ns. */
+#define PERF_US 6
+#define WAY_IN_US 20 /* the way into an idle state is shorter */
+#define IDLES_EDGE 2 /* begun before the measurement, or not yet over */
+
+static const struct run {
+  const char *name;
+  enum wake_method method;
+  enum wake_source source;
+  double later_us; /* than the first run, at most */
+} runs[] = {
+    {"BPF timer", WAKE_BPF_TIMER, WAKE_BPF, 0},
+    {"thread", WAKE_THREAD, WAKE_BPF, 0},
+    {"thread seen by perf", WAKE_THREAD, WAKE_PERF, PERF_US},
+};
+#define RUNS (sizeof(runs) / sizeof(runs[0]))
+
+/* With cpuidle, interrupts are off in the idle states of this guest. */
+static void judge_counts(const char *name, struct wake_collect *collect,
+                         bool has_cpuidle) {
+  const struct wake_points *points = wake_collect_points(collect);
+  struct wake_collect_status status;
+  wake_collect_status(collect, &status);
+  note("%s: %zu datapoints of %llu events, %llu busy; %llu idle states, usage "
+       "%lld",
+       name, points->len, (unsigned long long)status.armed,
+       (unsigned long long)status.drops[WAKE_DROP_BUSY],
+       (unsigned long long)status.idles, (long long)status.usage);
+  bool in_order = points->len >= COUNT;
+  for (size_t i = 0; i < points->len; i++)
+    in_order &= points->list[i].interrupts_off == has_cpuidle;
+  result(in_order, "%s: all datapoints have interrupts %s", name,
+         has_cpuidle ? "off" : "on");
+  result(has_cpuidle ? llabs(status.usage - (int64_t)status.idles) <= IDLES_EDGE
+                     : status.usage == -1,
+         has_cpuidle ? "%s: cpuidle counts the same idle states"
+                     : "%s: without cpuidle nothing counts the idle states",
+         name);
+}
+
+/* Without the timers that were due while the core was still on its way into the
+ * idle state. */
+static void summarize(struct wake_summary *summary,
+                      const struct wake_points *points,
+                      enum wake_metric metric) {
+  float *numbers = malloc((points->len + 1) * sizeof(*numbers));
+  size_t len = 0;
+  for (size_t i = 0; i < points->len; i++)
+    if (points->list[i].us[WAKE_SILENT_TIME] > WAY_IN_US)
+      numbers[len++] = points->list[i].us[metric];
+  wake_summarize_numbers(summary, numbers, len);
+  free(numbers);
+}
+
+static void measure(const struct run *run, bool has_cpuidle,
+                    struct wake_summary *summary) {
+  char why[WAKE_WHY_SIZE] = "";
+  enum wake_metric metric = has_cpuidle ? WAKE_LATENCY : WAKE_INTR_LATENCY;
+  struct wake_collect *collect;
+  *summary = (struct wake_summary){.median = NAN};
+  if (wake_collect_open(
+          &collect,
+          &(struct wake_collect_options){.method = run->method,
+                                         .source = run->source,
+                                         .distance_min_ns = US,
+                                         .distance_max_ns = 4 * MS},
+          why) != 0) {
+    note("%s: %s", run->name, why);
+    result(false, "%s: measures", run->name);
+    return;
+  }
+  const struct wake_points *points = wake_collect_points(collect);
+  for (int i = 0; i < POLLS_MAX && points->len < COUNT; i++) {
+    sleep_ns(POLL_NS);
+    wake_collect_poll(collect, why);
+  }
+  judge_counts(run->name, collect, has_cpuidle);
+  summarize(summary, points, metric);
+  note("%s: %s min %.3f median %.3f 99 %% %.3f max %.3f us", run->name,
+       wake_metric_name(metric), summary->min, summary->median,
+       summary->percentile[0], summary->max);
+  wake_collect_close(collect);
+}
+
+static void measure_all(bool has_cpuidle) {
+  struct wake_summary summaries[RUNS];
+  for (size_t i = 0; i < RUNS; i++) {
+    measure(&runs[i], has_cpuidle, &summaries[i]);
+    if (has_cpuidle)
+      result(summaries[i].percentile[0] - summaries[i].min < EXACT_US,
+             "%s: 99 %% of the wake latencies are within 0.1 us", runs[i].name);
+    double later = summaries[i].median - summaries[0].median;
+    double tolerance = has_cpuidle ? EXACT_US : WAYS_US;
+    if (i > 0)
+      result(later > -tolerance && later < runs[i].later_us + tolerance,
+             "%s: the median is that of the %s, or up to %.0f us later",
+             runs[i].name, runs[0].name, runs[i].later_us);
+  }
+}
+
+void chapter_wake_off(void) { measure_all(true); }
+void chapter_wake_on(void) { measure_all(false); }
+
+/* ---------------------------------------------------------------------------
+ * A core that others have taken
+ */
+
+/* The emulated cores take turns of 0.1 s while one of them never halts. */
+#define ENDED_S 10
+
+static atomic_bool hog_stops;
+
+static void *hog(void *unused) {
+  (void)unused;
+  while (!atomic_load(&hog_stops))
+    ;
+  return NULL;
+}
+
+/* Nothing else runs on the core until hog_stops. */
+static pthread_t take_core(int core) {
+  pthread_t thread;
+  pthread_attr_t attributes;
+  cpu_set_t cores;
+  struct sched_param highest = {.sched_priority = 50};
+  CPU_ZERO(&cores);
+  CPU_SET(core, &cores);
+  atomic_store(&hog_stops, false);
+  pthread_attr_init(&attributes);
+  pthread_attr_setaffinity_np(&attributes, sizeof(cores), &cores);
+  pthread_attr_setinheritsched(&attributes, PTHREAD_EXPLICIT_SCHED);
+  pthread_attr_setschedpolicy(&attributes, SCHED_FIFO);
+  pthread_attr_setschedparam(&attributes, &highest);
+  if (pthread_create(&thread, &attributes, hog, NULL) != 0)
+    abort();
+  pthread_attr_destroy(&attributes);
+  return thread;
+}
+
+static void give_core_back(pthread_t thread) {
+  atomic_store(&hog_stops, true);
+  pthread_join(thread, NULL);
+}
+
+void chapter_wake_taken(void) {
+  static const struct wake_collect_options options = {
+      .core = 1, .method = WAKE_USER, .distance_max_ns = 4 * MS};
+  char why[WAKE_WHY_SIZE] = "";
+  struct wake_collect *collect;
+  run_on(0);
+  write_text("/proc/sys/kernel/sched_rt_runtime_us", "-1");
+  pthread_t taker = take_core(1);
+  int status = wake_collect_open(&collect, &options, why);
+  note("%s", why);
+  give_core_back(taker);
+  result(status == -ETIMEDOUT, "a core that is taken is refused in the end");
+  status = wake_collect_open(&collect, &options, why);
+  sleep_ns(POLL_NS);
+  taker = take_core(1);
+  sleep_ns(POLL_NS);
+  uint64_t begun = now_ns();
+  if (status == 0)
+    wake_collect_close(collect);
+  double took_s = 1e-9 * (double)(now_ns() - begun);
+  note("ended in %.3f s", took_s);
+  result(status == 0 && took_s < ENDED_S,
+         "a measurement of a core that was taken meanwhile ends");
+  give_core_back(taker);
+}
