@@ -24,12 +24,14 @@ libcycles_la_SOURCES = \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
 	src/cycles/idle_clock_kernel.c src/cycles/idle_clock_kernel.h \
+	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
 	src/cycles/perf_event.c src/cycles/perf_event.h \
 	src/cycles/procstat.c src/cycles/procstat.h \
+	src/cycles/programs.c src/cycles/programs.h \
 	src/cycles/proof.c src/cycles/proof.h \
 	src/cycles/sampler.c src/cycles/sampler.h \
 	src/cycles/sampling_thread.c src/cycles/sampling_thread.h \

@@ -2,7 +2,6 @@
 
 #include "base/descriptors.h"
 #include "base/number.h"
-#include "idle_clock_kernel.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -232,10 +231,16 @@ static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
                                 why_size);
 }
 
-static int linux_idle_clock_load(void *context, bool state0_polls, char *why,
-                                 size_t why_size) {
+static int linux_idle_clock_load(void *context, struct idle_clock_traits traits,
+                                 char *why, size_t why_size) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_load(&self->idle_clock, state0_polls, why, why_size);
+  return idle_clock_kernel_load(&self->idle_clock, traits, why, why_size);
+}
+
+static void linux_idle_clock_missing(void *context, char *list,
+                                     size_t list_size) {
+  const struct linux_machine *self = context;
+  idle_clock_kernel_missing(&self->idle_clock, list, list_size);
 }
 
 static int linux_idle_clock_read(void *context, int64_t *words) {
@@ -290,6 +295,7 @@ struct machine *machine_linux(const char *sysroot) {
       .changed_cores = linux_changed_cores,
       .idle_clock_open = linux_idle_clock_open,
       .idle_clock_load = linux_idle_clock_load,
+      .idle_clock_missing = linux_idle_clock_missing,
       .idle_clock_read = linux_idle_clock_read,
       .idle_clock_start = linux_idle_clock_start,
       .idle_clock_close = linux_idle_clock_close,

@@ -8,6 +8,7 @@
 #define PERCORE_MACHINE_H
 
 #include "core_set.h"
+#include "idle_clock_kernel.h"
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -63,8 +64,9 @@ struct machine {
    * opens the one that is pinned. A machine has one at a time. idle_clock_open
    * may be NULL: it has none. */
   int (*idle_clock_open)(void *context, char *why, size_t why_size);
-  int (*idle_clock_load)(void *context, bool state0_polls, char *why,
-                         size_t why_size);
+  int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
+                         char *why, size_t why_size);
+  void (*idle_clock_missing)(void *context, char *list, size_t list_size);
   int (*idle_clock_read)(void *context, int64_t *words);
   int (*idle_clock_start)(void *context, int core);
   void (*idle_clock_close)(void *context);

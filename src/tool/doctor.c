@@ -244,6 +244,9 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
   } else {
     const char *reason = engine_source_reason(engine, source);
     text_clean_string(facts->source[source].reason, FACT_SIZE, reason);
+    if (source == SOURCE_BPF)
+      snprintf(facts->clock_unseen, FACT_SIZE, "%s",
+               engine_clock_unseen(engine));
   }
   engine_close(engine);
   return 0;

@@ -83,6 +83,15 @@ static const char *proof_advice(enum source source, enum proof proof) {
   return NULL;
 }
 
+static void add_clock(struct findings *findings,
+                      const struct doctor_facts *facts) {
+  if (facts->clock_unseen[0] != '\0')
+    findings_add(findings, "sources", "bpf misses", VERDICT_NOTE,
+                 "nothing to do: such an interrupt counts as halted up to the "
+                 "softirq that it runs",
+                 "interrupts without a tracepoint: %s", facts->clock_unseen);
+}
+
 static void add_source(struct findings *findings,
                        const struct doctor_facts *facts, enum source source) {
   const struct source_facts *fact = &facts->source[source];
@@ -241,6 +250,7 @@ void findings_make(struct findings *findings,
   findings->len = 0;
   for (int source = 0; source < SOURCES; source++)
     add_source(findings, facts, source);
+  add_clock(findings, facts);
   add_machine(findings, facts);
   add_rights(findings, facts);
   findings_add_regions(findings, facts);
