@@ -50,21 +50,6 @@ struct idle_clock {
  * Opening
  */
 
-/* A time namespace shifts CLOCK_MONOTONIC for this process, but not for the
- * kernel. "monotonic  -86400  500000000" */
-static int64_t time_namespace_offset(const struct machine *machine) {
-  char text[256];
-  long long seconds, nanoseconds;
-  if (machine->read_file(machine->context, "/proc/self/timens_offsets", text,
-                         sizeof(text)) <= 0)
-    return 0; /* a kernel without time namespaces */
-  const char *line = strstr(text, "monotonic");
-  if (line == NULL ||
-      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
-    return 0;
-  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
-}
-
 /* State 0 polls on x86. Elsewhere it polls if the idle driver says so, or if
  * there is no idle driver: then only polling is reported as state 0.
  */
@@ -152,7 +137,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     return -ENOMEM;
   }
   clock->machine = machine;
-  clock->offset_ns = time_namespace_offset(machine);
+  clock->offset_ns = machine_time_offset_ns(machine);
   int status = find_cores(clock, why, why_size);
   if (status == 0)
     status = open_or_load(clock, load, why, why_size);

@@ -24,29 +24,18 @@
 #define MAP_NAME "idle_clock"
 
 /* The tracepoint at which halts begin, then the tracepoints of interrupts,
- * which end halts. All are listed by name: a pattern would also match
- * tracepoints that run for every packet. If the interrupt of the timer has no
- * tracepoint, as on Hyper-V, the first hrtimer that it runs ends the halt.
+ * which end halts. If the interrupt of the timer has no tracepoint, as on
+ * Hyper-V, the first hrtimer that it runs ends the halt.
  */
 static const char *const hooks[] = {
     "cpu_idle",
     "irq_handler_entry",
     "softirq_entry",
     "hrtimer_expire_entry",
-#if defined(__x86_64__)
-    "local_timer_entry",
-    "reschedule_entry",
-    "call_function_entry",
-    "call_function_single_entry",
-    "irq_work_entry",
-    "x86_platform_ipi_entry",
-    "spurious_apic_entry",
-    "error_apic_entry",
-    "thermal_apic_entry",
-    "threshold_apic_entry",
-    "deferred_error_apic_entry",
-#elif defined(__aarch64__) || defined(__arm__)
-    "ipi_entry",
+#define ENTRY(name) #name "_entry",
+    PROGRAMS_EACH_INTERRUPT(ENTRY)
+#if defined(__aarch64__) || defined(__arm__)
+        "ipi_entry",
 #endif
 };
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))

@@ -2,6 +2,7 @@
 
 #include "base/descriptors.h"
 #include "base/number.h"
+#include "softirq_clock_kernel.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -28,6 +29,7 @@ struct linux_machine {
   int uevents;   /* netlink socket, -1 if unavailable */
   bool crowded;  /* low descriptors are left to the rest of this process */
   struct idle_clock_kernel idle_clock;
+  struct softirq_clock_kernel softirq_clock;
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -222,7 +224,7 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
 }
 
 /* ---------------------------------------------------------------------------
- * The idle clock
+ * The idle clock and the softirq clock
  */
 
 static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
@@ -258,6 +260,22 @@ static void linux_idle_clock_close(void *context) {
   idle_clock_kernel_close(&self->idle_clock);
 }
 
+static int linux_softirq_clock_load(void *context, char *why, size_t why_size) {
+  struct linux_machine *self = context;
+  return softirq_clock_kernel_load(&self->softirq_clock, why, why_size);
+}
+
+static int linux_softirq_clock_read(void *context, struct softirq_words *words,
+                                    int cores) {
+  const struct linux_machine *self = context;
+  return softirq_clock_kernel_read(&self->softirq_clock, words, cores);
+}
+
+static void linux_softirq_clock_close(void *context) {
+  struct linux_machine *self = context;
+  softirq_clock_kernel_close(&self->softirq_clock);
+}
+
 /* ---------------------------------------------------------------------------
  * The machine
  */
@@ -281,6 +299,7 @@ struct machine *machine_linux(const char *sysroot) {
   }
   self->uevents = open_uevents();
   idle_clock_kernel_init(&self->idle_clock);
+  softirq_clock_kernel_init(&self->softirq_clock);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -299,6 +318,9 @@ struct machine *machine_linux(const char *sysroot) {
       .idle_clock_read = linux_idle_clock_read,
       .idle_clock_start = linux_idle_clock_start,
       .idle_clock_close = linux_idle_clock_close,
+      .softirq_clock_load = linux_softirq_clock_load,
+      .softirq_clock_read = linux_softirq_clock_read,
+      .softirq_clock_close = linux_softirq_clock_close,
   };
   return &self->machine;
 }
@@ -308,6 +330,7 @@ void machine_linux_close(struct machine *machine) {
     return;
   struct linux_machine *self = machine->context;
   idle_clock_kernel_close(&self->idle_clock);
+  softirq_clock_kernel_close(&self->softirq_clock);
   if (self->uevents >= 0)
     close(self->uevents);
   free(self->sysroot);
@@ -357,6 +380,20 @@ int machine_read_u64(const struct machine *machine, const char *path,
     return -EINVAL;
   *value = number;
   return 0;
+}
+
+/* "monotonic  -86400  500000000" */
+int64_t machine_time_offset_ns(const struct machine *machine) {
+  char text[256];
+  long long seconds, nanoseconds;
+  if (machine->read_file(machine->context, "/proc/self/timens_offsets", text,
+                         sizeof(text)) <= 0)
+    return 0; /* a kernel without time namespaces */
+  const char *line = strstr(text, "monotonic");
+  if (line == NULL ||
+      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
+    return 0;
+  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
 }
 
 int machine_read_core_set(const struct machine *machine, const char *path,

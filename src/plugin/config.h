@@ -63,6 +63,7 @@ struct config {
     bool report_smi;
     bool report_throttles;
     bool report_schedstat;
+    bool report_softirq;
     bool report_cstates;
     bool report_residency;
     bool report_power;
