@@ -66,7 +66,6 @@ int on_hard_exit(void *tracepoint) {
 static __always_inline __s64
 time_outside_hard_interrupts(const struct softirq_words *words) {
   __s64 time = 0;
-#pragma unroll
   for (int i = 0; i < 3; i++) {
     __s64 hard = READ_ONCE(words->hard);
     time = (__s64)bpf_ktime_get_ns() - hard;
