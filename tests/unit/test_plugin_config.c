@@ -41,6 +41,15 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(config.load.report_hidden);
   assert_false(config.load.report_time);
   assert_false(config.load.report_frequency);
+  assert_false(options.figures.softirq);
+}
+
+static void time_in_softirqs_is_measured_only_if_it_is_wanted(void **state) {
+  (void)state;
+  struct sampler_options options;
+  assert_accepted("<Load>\n  ReportSoftirq true\n</Load>\n");
+  config_sampler_options(&config, &options);
+  assert_true(options.figures.softirq);
 }
 
 static void every_option_reaches_the_sampler_or_the_config(void **state) {
@@ -70,6 +79,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportSMI true\n"
                   "  ReportThrottles true\n"
                   "  ReportSchedstat true\n"
+                  "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
                   "  ReportResidency true\n"
                   "  ReportPower true\n"
@@ -107,6 +117,8 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(options.engine.smi);
   assert_true(options.figures.throttles);
   assert_true(options.figures.schedstat);
+  assert_true(config.load.report_softirq);
+  assert_false(options.figures.softirq); /* it has values of cores only */
   assert_true(options.figures.cstates);
   assert_true(options.figures.residency);
   assert_true(options.figures.power);
@@ -324,6 +336,7 @@ int main(void) {
                                   plugin_unit_tear_down)
   const struct CMUnitTest tests[] = {
       TEST(without_options_every_default_is_as_documented),
+      TEST(time_in_softirqs_is_measured_only_if_it_is_wanted),
       TEST(every_option_reaches_the_sampler_or_the_config),
       TEST(every_good_value_is_accepted),
       TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),
