@@ -23,6 +23,8 @@ static int set_up(void **state) {
  * Snapshots
  */
 
+#define SOFTIRQ_KINDS 4 /* that have run */
+
 static void fill_core(struct core_figures *core, int number) {
   *core = (struct core_figures){
       .core = number,
@@ -469,6 +471,10 @@ static void the_documents_say_what_a_host_costs(void **state) {
               largest.values);
   assert_says("contrib/collectd/rrdtool.conf",
               "a host with 256 cores has %zu files", largest.values);
+  config.load.report_softirq = true;
+  assert_says("contrib/collectd/FLEET.md",
+              "ReportSoftirq adds %zu values for each core",
+              measure(1, 1).values - one.values - SOFTIRQ_KINDS);
 }
 
 static void the_table_of_the_fleet_page_is_what_is_dispatched(void **state) {
