@@ -30,7 +30,8 @@ struct sums {
 struct softirq_clock {
   const struct engine *engine;
   const struct machine *machine;
-  bool loaded, reported;
+  bool loaded;
+  char trouble[WHY_SIZE]; /* why it is not; "": it is, or was not tried yet */
   struct backoff backoff;
   struct core_set possible;
   int cores;
@@ -104,7 +105,7 @@ static bool any_isolated(const struct engine *engine) {
   return core_set_next(&isolated, -1) >= 0;
 }
 
-static int load(struct softirq_clock *clock, char why[WHY_SIZE]) {
+static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
   const struct machine *machine = clock->machine;
   const char *reason = NULL;
   if (machine->softirq_clock_load == NULL)
@@ -126,10 +127,10 @@ static void put_off(struct softirq_clock *clock, const char *why) {
   const struct engine_options *options = engine_options(clock->engine);
   backoff_extend(&clock->backoff, engine_time_ns(clock->engine), RETRY_FIRST_NS,
                  RETRY_MAX_NS);
-  if (!clock->reported)
+  if (clock->trouble[0] == '\0')
     journal_say(&options->journal, JOURNAL_WARNING,
                 "time in softirqs is not known: %s", why);
-  clock->reported = true;
+  snprintf(clock->trouble, WHY_SIZE, "%s", why);
 }
 
 static void try_to_load(struct softirq_clock *clock) {
@@ -141,9 +142,13 @@ static void try_to_load(struct softirq_clock *clock) {
     return;
   }
   clock->loaded = true;
-  clock->reported = false;
+  clock->trouble[0] = '\0';
   clock->backoff.wait_ns = 0;
   clock->offset_ns = machine_time_offset_ns(clock->machine);
+}
+
+const char *softirq_clock_trouble(const struct softirq_clock *clock) {
+  return clock->trouble;
 }
 
 /* ---------------------------------------------------------------------------

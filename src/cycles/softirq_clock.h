@@ -32,6 +32,9 @@ void softirq_clock_close(struct softirq_clock *clock);
  * if the clock cannot be loaded: once, until it is loaded. */
 void softirq_clock_read(struct softirq_clock *clock);
 
+/* Why the clock is not loaded; "" if it is. */
+const char *softirq_clock_trouble(const struct softirq_clock *clock);
+
 /* The figures of one core since this was last called for the core, as of the
  * last read. All NAN if they are not known or the clock is NULL; the next
  * window begins here. */

@@ -83,6 +83,7 @@ struct doctor_facts {
   long paranoid; /* kernel.perf_event_paranoid */
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
   struct source_facts source[SOURCES];
+  char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
   char clock_unseen[FACT_SIZE]; /* interrupts that end no halt of source bpf */
   struct regions_facts regions;
   char collectd[FACT_SIZE];  /* its path; "": not found */
