@@ -8,10 +8,11 @@ libwake_la_SOURCES = \
 	src/wake/filter.c src/wake/filter.h \
 	src/wake/points.c src/wake/probe.h src/wake/steps.h src/wake/wake.h \
 	src/wake/summary.c src/wake/summary.h
+libwake_la_CPPFLAGS = $(AM_CPPFLAGS)
 libwake_la_LIBADD = -lm
 EXTRA_DIST += src/wake/wake.bpf.c
 if BPF
-libwake_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BPF -I$(top_builddir)/src
+libwake_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
 EXTRA_DIST += src/wake/wake.lskel.h
 MAINTAINERCLEANFILES += src/wake/wake.lskel.h
 CLEANFILES += src/wake/wake.bpf.o
