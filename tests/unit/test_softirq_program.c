@@ -170,6 +170,17 @@ no_time_is_counted_twice_wherever_the_interrupt_comes(void **state) {
     }
 }
 
+static void an_entry_within_a_softirq_counts_nothing(void **state) {
+  (void)state;
+  enter(NET_RX);
+  time_ns += 1000;
+  enter(HRTIMER);
+  time_ns += 2000;
+  on_softirq_exit(NULL);
+  assert_in_range(words.softirq[NET_RX], 3000, 3000 + PROGRAM_NS);
+  assert_int_equal(all_softirqs(), words.softirq[NET_RX]);
+}
+
 static void
 a_vector_that_the_kernel_does_not_have_is_not_counted(void **state) {
   (void)state;
@@ -192,6 +203,7 @@ int main(void) {
       TEST(a_softirq_is_counted_by_vector_and_by_what_it_ran_in),
       TEST(a_hard_interrupt_within_a_softirq_is_no_softirq),
       TEST(no_time_is_counted_twice_wherever_the_interrupt_comes),
+      TEST(an_entry_within_a_softirq_counts_nothing),
       TEST(a_vector_that_the_kernel_does_not_have_is_not_counted),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
