@@ -12,7 +12,7 @@
 bool interrupts_add_softirqs(const char *text, int column, uint64_t *count);
 
 /* Lists the interrupts in /proc/interrupts that have occurred and that no
- * tracepoint shows, separated by blanks. Drops what does not fit. */
+ * tracepoint shows, separated by blanks. Cuts what does not fit. */
 void interrupts_without_tracepoint(const char *text, char *list,
                                    size_t list_size);
 
