@@ -142,8 +142,6 @@ static void try_to_load(struct softirq_clock *clock) {
     return;
   }
   clock->loaded = true;
-  clock->trouble[0] = '\0';
-  clock->backoff.wait_ns = 0;
   clock->offset_ns = machine_time_offset_ns(clock->machine);
 }
 
@@ -192,12 +190,14 @@ void softirq_clock_read(struct softirq_clock *clock) {
   if (!clock->loaded)
     return;
   int status = read_words(clock);
-  if (status == 0) {
-    note_vectors(clock);
+  if (status != 0) {
+    unload(clock);
+    put_off(clock, strerror(-status));
     return;
   }
-  unload(clock);
-  put_off(clock, strerror(-status));
+  clock->trouble[0] = '\0';
+  clock->backoff.wait_ns = 0;
+  note_vectors(clock);
 }
 
 /* ---------------------------------------------------------------------------

@@ -71,7 +71,7 @@ int softirq_clock_kernel_load(struct softirq_clock_kernel *clock, char *why,
                               size_t why_size) {
   if (!programs_may_load()) {
     snprintf(why, why_size,
-             "loading its programs needs CAP_BPF and CAP_PERFMON");
+             "loading its programs needs CAP_BPF and CAP_PERFMON: grant both");
     return -EPERM;
   }
   errno = 0;

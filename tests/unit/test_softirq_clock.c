@@ -252,6 +252,16 @@ static void a_clock_that_cannot_be_read_is_loaded_anew(void **state) {
   assert_near(next(it).hard, 0.5, 1e-5);
 }
 
+static void
+a_clock_that_never_can_be_read_is_loaded_ever_more_rarely(void **state) {
+  struct it *it = of(state);
+  kernel.read_status = -EINVAL;
+  for (int i = 0; i < 60; i++)
+    assert_unknown(next(it));
+  assert_in_range(kernel.loads, 2, 5);
+  assert_int_equal(fake_journal_count(&it->play.journal, "softirq", NULL), 1);
+}
+
 static void nothing_is_loaded_for_the_files_of_another_machine(void **state) {
   struct it *it = of(state);
   softirq_clock_close(it->clock);
@@ -307,6 +317,7 @@ int main(void) {
       TEST(a_read_that_took_too_long_is_repeated_or_part_of_the_next),
       TEST(a_clock_that_cannot_be_loaded_is_named_once_and_tried_again),
       TEST(a_clock_that_cannot_be_read_is_loaded_anew),
+      TEST(a_clock_that_never_can_be_read_is_loaded_ever_more_rarely),
       TEST(nothing_is_loaded_for_the_files_of_another_machine),
       TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb),
       TEST(without_a_clock_figures_are_unknown),
