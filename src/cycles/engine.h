@@ -127,6 +127,9 @@ bool engine_has_source(const struct engine *engine);
 const char *engine_source_reason(const struct engine *engine,
                                  enum source source);
 
+/* What idle_clock_unseen says, for percore doctor; "" if there is no clock. */
+const char *engine_clock_unseen(const struct engine *engine);
+
 /* The load, 0 to 1, over the window between two totals of one core; NAN if they
  * are of different epochs or no time lies between them. Rounding of the source
  * is clamped. */

@@ -140,6 +140,10 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
                engine->clock_purpose);
 }
 
+const char *engine_clock_unseen(const struct engine *engine) {
+  return engine->clock != NULL ? idle_clock_unseen(engine->clock) : "";
+}
+
 void engine_read_clock(struct engine *engine) {
   struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
   engine->clock_read = false;

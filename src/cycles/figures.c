@@ -52,6 +52,8 @@ struct figures *figures_open(const struct figures_options *options,
            options->groups_len * sizeof(*figures->groups));
   }
   figures->options.groups = figures->groups;
+  if (options->softirq)
+    figures->softirq = softirq_clock_open(engine);
   figures->domains = domains_open(engine, options->residency, options->power);
   start_run_queue(figures);
   figures->run_queue_ns = engine_time_ns(engine);
@@ -65,6 +67,7 @@ void figures_close(struct figures *figures) {
   free(figures->windows);
   schedstat_free(&figures->schedstat);
   domains_close(figures->domains);
+  softirq_clock_close(figures->softirq);
   free(figures);
 }
 

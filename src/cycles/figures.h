@@ -6,6 +6,7 @@
 #include "domains.h"
 #include "engine.h"
 #include "loadavg.h"
+#include "softirq_clock.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +32,7 @@ struct figures_options {
   bool power;
   bool throttles;
   bool schedstat;
+  bool softirq;
   const struct figures_group *groups;
   size_t groups_len;
 };
@@ -77,7 +79,8 @@ struct core_figures {
   double package_throttles;
   double smi; /* system management interrupts, since the first reading */
   double ipc; /* instructions per cycle */
-  double ipc_running;     /* share of time that the IPC counters had, 0 to 1 */
+  double ipc_running; /* share of time that the IPC counters had, 0 to 1 */
+  struct softirq_figures softirq;
   double counter_running; /* time_running / time_enabled of the source */
   size_t cstates_len;
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];

@@ -79,6 +79,8 @@ void figures_files_read(struct figures *figures) {
   figures->has_schedstat =
       figures->options.schedstat &&
       schedstat_read(&figures->schedstat, engine_machine(figures->engine)) == 0;
+  if (figures->softirq != NULL)
+    softirq_clock_read(figures->softirq);
 }
 
 void figures_files_interval(const struct figures *figures,
@@ -87,4 +89,5 @@ void figures_files_interval(const struct figures *figures,
   cstates_interval(figures, windows, core);
   schedstat_interval(figures, windows, core);
   throttles_interval(figures, core);
+  core->softirq = softirq_clock_core(figures->softirq, core->core);
 }

@@ -1,7 +1,7 @@
 /* figures_private: the figures object, for the files that implement it:
  *
  *   figures.c        loads, averages and columns, out of the engine's totals
- *   figures_files.c  files that are read once in an interval
+ *   figures_files.c  what is read once in an interval
  */
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
@@ -36,7 +36,8 @@ struct figures {
   uint64_t run_queue_ns;
   struct domains *domains; /* NULL: not wanted, or unavailable */
   struct schedstat schedstat;
-  bool has_schedstat; /* schedstat was read in this interval */
+  bool has_schedstat;            /* schedstat was read in this interval */
+  struct softirq_clock *softirq; /* NULL: not wanted, or no memory */
 };
 
 static inline double ratio(double part, double whole) {
@@ -47,10 +48,11 @@ static inline double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-/* Reads files that cover all cores. */
+/* Reads what covers all cores. */
 void figures_files_read(struct figures *figures);
 
-/* Fills in idle states, counts of the scheduler and of throttling. */
+/* Fills in idle states, counts of the scheduler and of throttling, and time in
+ * softirqs. */
 void figures_files_interval(const struct figures *figures,
                             struct core_windows *windows,
                             struct core_figures *core);

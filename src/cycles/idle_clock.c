@@ -1,6 +1,7 @@
 #include "idle_clock.h"
 
 #include "cpuidle.h"
+#include "interrupts.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,15 +18,16 @@
 
 /* The driver counts a halt at its end, so the first counted halt may have begun
  * before the first reading. The second cannot have. */
-#define HALTS_TO_BE_SURE 2
+#define WAKES_TO_BE_SURE 2
+
+#define UNSEEN_SIZE 256
 
 struct core_clock {
   bool known; /* the members below */
   int64_t word;
   uint64_t halted_ns;
-  uint64_t watch_at_ns; /* 0: `halts` is unknown */
-  uint64_t
-      halts; /* the idle driver's count when the word was first seen unmoved */
+  uint64_t watch_at_ns; /* 0: `wakes` is unknown */
+  uint64_t wakes;       /* when the word was first seen unmoved */
 };
 
 struct idle_clock {
@@ -37,6 +39,10 @@ struct idle_clock {
   int64_t offset_ns;        /* of this time namespace */
   uint64_t time_ns;         /* of the last read; 0: none */
   int64_t words[CORES_MAX]; /* of possible cores, in rising numbers */
+  char unseen[UNSEEN_SIZE];
+  char *text; /* of a file with a column for each core */
+  size_t text_size;
+  uint64_t softirqs_ns; /* time_ns when `text` became /proc/softirqs */
   struct core_clock cores[CORES_MAX];
 };
 
@@ -44,25 +50,10 @@ struct idle_clock {
  * Opening
  */
 
-/* A time namespace shifts CLOCK_MONOTONIC for this process, but not for the
- * kernel. "monotonic  -86400  500000000" */
-static int64_t time_namespace_offset(const struct machine *machine) {
-  char text[256];
-  long long seconds, nanoseconds;
-  if (machine->read_file(machine->context, "/proc/self/timens_offsets", text,
-                         sizeof(text)) <= 0)
-    return 0; /* a kernel without time namespaces */
-  const char *line = strstr(text, "monotonic");
-  if (line == NULL ||
-      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
-    return 0;
-  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
-}
-
 /* State 0 polls on x86. Elsewhere it polls if the idle driver says so, or if
  * there is no idle driver: then only polling is reported as state 0.
  */
-bool idle_clock_state0_polls(const struct machine *machine) {
+static bool state0_polls(const struct machine *machine) {
   struct core_set possible;
   struct cpuidle cpuidle;
   if (machine_read_core_set(machine, CORES_POSSIBLE, &possible) != 0)
@@ -72,6 +63,42 @@ bool idle_clock_state0_polls(const struct machine *machine) {
       return cpuidle.state[0].poll;
   }
   return true;
+}
+
+/* The local APIC's interrupt has a tracepoint of its own, and arm64 runs that
+ * of its counter like an interrupt of a device. */
+static bool timer_is_known(const struct machine *machine) {
+  static const char *const known[] = {"lapic", "arch_sys_timer"};
+  char name[64];
+  if (machine->read_file(
+          machine->context,
+          "/sys/devices/system/clockevents/clockevent0/current_device", name,
+          sizeof(name)) <= 0)
+    return false;
+  for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+    if (strncmp(name, known[i], strlen(known[i])) == 0)
+      return true;
+  return false;
+}
+
+struct idle_clock_traits idle_clock_traits(const struct machine *machine) {
+  return (struct idle_clock_traits){.state0_polls = state0_polls(machine),
+                                    .timer_is_known = timer_is_known(machine)};
+}
+
+static void find_unseen(struct idle_clock *clock) {
+  const struct machine *machine = clock->machine;
+  machine->idle_clock_missing(machine->context, clock->unseen, UNSEEN_SIZE);
+  size_t length = strlen(clock->unseen);
+  if (length + 2 >= UNSEEN_SIZE ||
+      machine_read_long(machine, "/proc/interrupts", &clock->text,
+                        &clock->text_size) != 0)
+    return;
+  char *list = clock->unseen + length + (length > 0 ? 1 : 0);
+  interrupts_without_tracepoint(clock->text, list,
+                                (size_t)(clock->unseen + UNSEEN_SIZE - list));
+  if (length > 0 && list[0] != '\0')
+    list[-1] = ' ';
 }
 
 static int find_cores(struct idle_clock *clock, char *why, size_t why_size) {
@@ -98,8 +125,8 @@ static int open_or_load(struct idle_clock *clock, bool load, char *why,
   clock->pinned = status == 0;
   if (status != -ENOENT || !load)
     return status;
-  return machine->idle_clock_load(
-      machine->context, idle_clock_state0_polls(machine), why, why_size);
+  return machine->idle_clock_load(machine->context, idle_clock_traits(machine),
+                                  why, why_size);
 }
 
 int idle_clock_open(struct idle_clock **result, const struct machine *machine,
@@ -110,7 +137,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     return -ENOMEM;
   }
   clock->machine = machine;
-  clock->offset_ns = time_namespace_offset(machine);
+  clock->offset_ns = machine_time_offset_ns(machine);
   int status = find_cores(clock, why, why_size);
   if (status == 0)
     status = open_or_load(clock, load, why, why_size);
@@ -118,6 +145,7 @@ int idle_clock_open(struct idle_clock **result, const struct machine *machine,
     free(clock);
     return status;
   }
+  find_unseen(clock);
   *result = clock;
   return 0;
 }
@@ -126,11 +154,16 @@ void idle_clock_close(struct idle_clock *clock) {
   if (clock == NULL)
     return;
   clock->machine->idle_clock_close(clock->machine->context);
+  free(clock->text);
   free(clock);
 }
 
 bool idle_clock_is_pinned(const struct idle_clock *clock) {
   return clock->pinned;
+}
+
+const char *idle_clock_unseen(const struct idle_clock *clock) {
+  return clock->unseen;
 }
 
 /* ---------------------------------------------------------------------------
@@ -161,46 +194,60 @@ static int read_words(struct idle_clock *clock) {
   return -EAGAIN;
 }
 
-/* The halts that the idle driver counted. Returns false if there is no idle
- * driver. */
-static bool count_halts(const struct idle_clock *clock, int core,
-                        uint64_t *halts) {
-  struct cpuidle cpuidle;
-  *halts = 0;
-  if (cpuidle_read(&cpuidle, clock->machine, core) == 0)
+/* Each softirq would have ended the halt in which the word says that the core
+ * is. (A core that is awake runs softirqs, too.) */
+static bool count_softirqs(struct idle_clock *clock, int core,
+                           uint64_t *softirqs) {
+  if (clock->words[clock->places[core]] >= 0)
     return false;
+  if (clock->softirqs_ns != clock->time_ns &&
+      machine_read_long(clock->machine, "/proc/softirqs", &clock->text,
+                        &clock->text_size) != 0)
+    return false;
+  clock->softirqs_ns = clock->time_ns;
+  return interrupts_add_softirqs(clock->text, clock->places[core], softirqs);
+}
+
+/* Counts what does not happen while the core stays as its word says: its halts,
+ * or, without an idle driver, what wakes it. Returns false if neither is known.
+ */
+static bool count_wakes(struct idle_clock *clock, int core, uint64_t *wakes) {
+  struct cpuidle cpuidle;
+  *wakes = 0;
+  if (cpuidle_read(&cpuidle, clock->machine, core) == 0)
+    return count_softirqs(clock, core, wakes);
   for (int i = 0; i < cpuidle.states_len; i++)
     if (!cpuidle.state[i].poll)
-      *halts += cpuidle.state[i].entries;
+      *wakes += cpuidle.state[i].entries;
   return true;
 }
 
-/* Whether the core has halted although its word did not move. The word of a
- * core that halts or works for long does not move either. */
-static bool halted_unseen(struct idle_clock *clock, int core) {
+/* Whether the core has halted or woken although its word did not move. The word
+ * of a core that halts or works for long does not move either. */
+static bool moved_unseen(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
   const int64_t *word = &clock->words[clock->places[core]];
-  uint64_t halts;
+  uint64_t wakes;
   if (*word != state->word) {
     state->watch_at_ns = 0;
     return false;
   }
-  if (clock->time_ns < state->watch_at_ns || !count_halts(clock, core, &halts))
+  if (clock->time_ns < state->watch_at_ns || !count_wakes(clock, core, &wakes))
     return false;
   /* A newly loaded idle driver counts from 0. */
-  if (state->watch_at_ns == 0 || halts < state->halts)
-    state->halts = halts;
+  if (state->watch_at_ns == 0 || wakes < state->wakes)
+    state->wakes = wakes;
   state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
-  if (halts - state->halts < HALTS_TO_BE_SURE)
+  if (wakes - state->wakes < WAKES_TO_BE_SURE)
     return false;
-  /* The word may have moved after it was read and before `halts` was. */
+  /* The word may have moved after it was read and before `wakes` was. */
   return read_words(clock) == 0 && *word == state->word;
 }
 
 int idle_clock_read(struct idle_clock *clock) {
   int status = read_words(clock);
   core_set_for_each(core, &clock->possible) {
-    if (status == 0 && clock->cores[core].known && halted_unseen(clock, core))
+    if (status == 0 && clock->cores[core].known && moved_unseen(clock, core))
       status = -ENOLINK;
   }
   if (status != 0)

@@ -39,7 +39,7 @@ bool idle_clock_is_pinned(const struct idle_clock *clock);
 /* Reads all cores. Returns 0; -EAGAIN if every read took more than
  * IDLE_CLOCK_BRACKET_NS; or another -errno, after which the clock can only be
  * closed. -ENOLINK: the clock no longer runs, because its pins were removed, or
- * because a core halted while its word did not move. */
+ * because a core halted, or was woken, while its word did not move. */
 int idle_clock_read(struct idle_clock *clock);
 
 /* The last reading of one core. If the clock has not run on the core yet and
@@ -49,8 +49,10 @@ int idle_clock_read(struct idle_clock *clock);
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 
-/* Whether idle state 0 of this machine polls. Loading a clock needs to know
- * this. */
-bool idle_clock_state0_polls(const struct machine *machine);
+/* The kinds of interrupts that occur here, or could, and do not end a halt
+ * (separated by blanks; "": none is known), as percore doctor shows them. */
+const char *idle_clock_unseen(const struct idle_clock *clock);
+
+struct idle_clock_traits idle_clock_traits(const struct machine *machine);
 
 #endif

@@ -2,12 +2,12 @@
 
 #include "base/bpf.h"
 #include "core_set.h"
+#include "programs.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/bpf.h>
-#include <linux/capability.h>
 #include <linux/magic.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,42 +21,27 @@
 #include "cycles/idle_clock.lskel.h"
 #endif
 
-#ifndef CAP_PERFMON /* missing from older headers */
-#define CAP_PERFMON 38
-#define CAP_BPF 39
-#endif
-
 #define MAP_NAME "idle_clock"
 
 /* The tracepoint at which halts begin, then the tracepoints of interrupts,
- * which end halts. All are listed by name: a pattern would also match
- * tracepoints that run for every packet. Hyper-V's vectors have no tracepoint,
- * but most of them run hrtimers.
+ * which end halts. If the interrupt of the timer has no tracepoint, as on
+ * Hyper-V, the first hrtimer that it runs ends the halt.
  */
 static const char *const hooks[] = {
     "cpu_idle",
     "irq_handler_entry",
     "softirq_entry",
     "hrtimer_expire_entry",
-#if defined(__x86_64__)
-    "local_timer_entry",
-    "reschedule_entry",
-    "call_function_entry",
-    "call_function_single_entry",
-    "irq_work_entry",
-    "x86_platform_ipi_entry",
-    "spurious_apic_entry",
-    "error_apic_entry",
-    "thermal_apic_entry",
-    "threshold_apic_entry",
-    "deferred_error_apic_entry",
-#elif defined(__aarch64__) || defined(__arm__)
-    "ipi_entry",
+#define ENTRY(name) #name "_entry",
+    PROGRAMS_EACH_INTERRUPT(ENTRY)
+#if defined(__aarch64__) || defined(__arm__)
+        "ipi_entry",
 #endif
 };
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
 #define HOOK_HALT 0
 #define HOOK_SOFTIRQ 2 /* this hook and those before it are indispensable */
+#define HOOK_TIMER 3
 _Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= IDLE_CLOCK_HOOKS_MAX,
                "links[] has no room for all hooks");
 
@@ -95,33 +80,16 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
  */
 
 #ifdef PERCORE_BPF
-/* The kernel itself would answer EINVAL if a capability is missing. */
-static bool may_load(void) {
-  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
-  if (syscall(SYS_capget, &header, data) != 0)
-    return false;
-  uint64_t effective = (uint64_t)data[1].effective << 32 | data[0].effective;
-  uint64_t wanted = UINT64_C(1) << CAP_BPF | UINT64_C(1) << CAP_PERFMON;
-  return (effective >> CAP_SYS_ADMIN & 1) != 0 ||
-         (effective & wanted) == wanted;
-}
-
-static int attach(int *link, const char *hook, int program) {
-  union bpf_attr attr = {0};
-  attr.raw_tracepoint.name = (uintptr_t)hook;
-  attr.raw_tracepoint.prog_fd = (uint32_t)program;
-  *link = bpf_call(BPF_RAW_TRACEPOINT_OPEN, &attr);
-  return *link < 0 ? *link : 0;
-}
-
 /* Attaches the hook that begins halts last, when every end of a halt is already
  * seen. */
 static int attach_all(struct idle_clock_kernel *clock, int on_idle,
-                      int on_interrupt, char *why, size_t why_size) {
+                      int on_interrupt, bool timer_is_known, char *why,
+                      size_t why_size) {
   for (int i = HOOKS - 1; i >= 0; i--) {
-    int status = attach(&clock->links[i], hooks[i],
-                        i == HOOK_HALT ? on_idle : on_interrupt);
+    if (i == HOOK_TIMER && timer_is_known)
+      continue;
+    int status = programs_attach(&clock->links[i], hooks[i],
+                                 i == HOOK_HALT ? on_idle : on_interrupt);
     if (status != 0 && (status != -ENOENT || i <= HOOK_SOFTIRQ))
       return explain(why, why_size, status,
                      "cannot attach to the tracepoint %s: %s", hooks[i],
@@ -130,10 +98,11 @@ static int attach_all(struct idle_clock_kernel *clock, int on_idle,
   return 0;
 }
 
-int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
-                           char *why, size_t why_size) {
+int idle_clock_kernel_load(struct idle_clock_kernel *clock,
+                           struct idle_clock_traits traits, char *why,
+                           size_t why_size) {
   idle_clock_kernel_init(clock);
-  if (!may_load())
+  if (!programs_may_load())
     return explain(
         why, why_size, -EPERM,
         "loading it needs CAP_BPF and CAP_PERFMON: grant both, or run "
@@ -154,20 +123,22 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
     status = explain(why, why_size, -EMFILE, "no descriptor is left for it: %s",
                      strerror(errno));
   if (status == 0)
-    status =
-        attach_all(clock,
-                   state0_polls ? loaded->progs.on_idle.prog_fd
-                                : loaded->progs.on_idle_without_poll.prog_fd,
-                   loaded->progs.on_interrupt.prog_fd, why, why_size);
+    status = attach_all(clock,
+                        traits.state0_polls
+                            ? loaded->progs.on_idle.prog_fd
+                            : loaded->progs.on_idle_without_poll.prog_fd,
+                        loaded->progs.on_interrupt.prog_fd,
+                        traits.timer_is_known, why, why_size);
   idle_clock_bpf__destroy(loaded);
   if (status != 0)
     idle_clock_kernel_close(clock);
   return status;
 }
 #else
-int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
-                           char *why, size_t why_size) {
-  (void)state0_polls;
+int idle_clock_kernel_load(struct idle_clock_kernel *clock,
+                           struct idle_clock_traits traits, char *why,
+                           size_t why_size) {
+  (void)traits;
   idle_clock_kernel_init(clock);
   return explain(why, why_size, -ENOSYS,
                  "percore was built without it (clang, bpftool and libbpf-dev "
@@ -339,6 +310,24 @@ int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
     return explain(why, why_size, -errno, "%s cannot be unmounted: %s", folder,
                    strerror(errno));
   return 0;
+}
+
+void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
+                               char *list, size_t list_size) {
+  char path[PATH_MAX];
+  size_t length = 0;
+  list[0] = '\0';
+  for (int i = HOOK_TIMER + 1; i < HOOKS && length < list_size; i++) {
+    bool attached = clock->links[i] >= 0;
+    if (clock->folder != NULL) {
+      pin_path(path, clock->folder, hooks[i]);
+      attached = access(path, F_OK) == 0;
+    }
+    if (!attached)
+      length += (size_t)snprintf(
+          list + length, list_size - length, "%s%.*s", length > 0 ? " " : "",
+          (int)(strlen(hooks[i]) - strlen("_entry")), hooks[i]);
+  }
 }
 
 /* ---------------------------------------------------------------------------

@@ -18,6 +18,12 @@
 
 #define IDLE_CLOCK_HOOKS_MAX 16
 
+/* What a clock must know of the machine before it is loaded. */
+struct idle_clock_traits {
+  bool state0_polls;   /* idle state 0 polls instead of halting */
+  bool timer_is_known; /* the interrupt of the timer has a tracepoint */
+};
+
 struct idle_clock_kernel {
   int map;
   int start; /* program on_start; -1 for a pinned clock */
@@ -31,11 +37,11 @@ void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
 /* Loads and attaches a clock, which runs until it is closed. Attaching
- * interrupts every core some 150 times. `state0_polls`: whether idle state 0
- * polls instead of halting. -EPERM: this process lacks the capabilities;
- * -ENOSYS: percore was built without the programs. */
-int idle_clock_kernel_load(struct idle_clock_kernel *clock, bool state0_polls,
-                           char *why, size_t why_size);
+ * interrupts every core some 150 times. -EPERM: this process lacks the
+ * capabilities; -ENOSYS: percore was built without the programs. */
+int idle_clock_kernel_load(struct idle_clock_kernel *clock,
+                           struct idle_clock_traits traits, char *why,
+                           size_t why_size);
 
 /* Pins a loaded clock in `folder`, so that it keeps running, and mounts a bpffs
  * there. Needs root. -EEXIST: a clock is already pinned there. */
@@ -48,6 +54,11 @@ int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size);
  * -ENOENT: no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char *why, size_t why_size);
+
+/* Lists the kinds of interrupts, separated by blanks, for which this kernel has
+ * no tracepoint. */
+void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
+                               char *list, size_t list_size);
 
 /* Reads the words of all possible cores, in rising core numbers. Returns their
  * number; -ENOLINK if the pinned clock no longer runs or is another one.

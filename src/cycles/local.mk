@@ -27,31 +27,40 @@ libcycles_la_SOURCES = \
 	src/cycles/figures_files.c src/cycles/figures_private.h \
 	src/cycles/idle_clock.c src/cycles/idle_clock.h \
 	src/cycles/idle_clock_kernel.c src/cycles/idle_clock_kernel.h \
+	src/cycles/interrupts.c src/cycles/interrupts.h \
 	src/cycles/journal.c src/cycles/journal.h \
 	src/cycles/load.c src/cycles/load.h \
 	src/cycles/loadavg.c src/cycles/loadavg.h \
 	src/cycles/machine.c src/cycles/machine.h \
 	src/cycles/perf_event.c src/cycles/perf_event.h \
 	src/cycles/procstat.c src/cycles/procstat.h \
+	src/cycles/programs.c src/cycles/programs.h \
 	src/cycles/proof.c src/cycles/proof.h \
 	src/cycles/sampler.c src/cycles/sampler.h \
 	src/cycles/sampling_thread.c src/cycles/sampling_thread.h \
 	src/cycles/schedstat.c src/cycles/schedstat.h \
 	src/cycles/schedule.c src/cycles/schedule.h \
+	src/cycles/softirq_clock.c src/cycles/softirq_clock.h \
+	src/cycles/softirq_clock_kernel.c src/cycles/softirq_clock_kernel.h \
+	src/cycles/softirq_words.h \
 	src/cycles/source.c src/cycles/source.h \
 	src/cycles/topology.c src/cycles/topology.h
 libcycles_la_CPPFLAGS = $(AM_CPPFLAGS) -DPERCORE_BUILDING
 libcycles_la_LIBADD = -lm
-EXTRA_DIST += src/cycles/idle_clock.bpf.c
+EXTRA_DIST += src/cycles/idle_clock.bpf.c src/cycles/softirq_clock.bpf.c
 
-# The idle clock is part of the tarball as compiled programs, too, so that
-# percore can be built where clang or bpftool is missing.
+# The clocks are part of the tarball as compiled programs, too, so that percore can be
+# built where clang or bpftool is missing.
 if BPF
 libcycles_la_CPPFLAGS += -DPERCORE_BPF -I$(top_builddir)/src
-EXTRA_DIST += src/cycles/idle_clock.lskel.h
-MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h
-CLEANFILES += src/cycles/idle_clock.bpf.o
+EXTRA_DIST += src/cycles/idle_clock.lskel.h src/cycles/softirq_clock.lskel.h
+MAINTAINERCLEANFILES += src/cycles/idle_clock.lskel.h \
+	src/cycles/softirq_clock.lskel.h
+CLEANFILES += src/cycles/idle_clock.bpf.o src/cycles/softirq_clock.bpf.o
 # By another name, or automake would take this for the rule that makes it.
 idle_clock_object = src/cycles/libcycles_la-idle_clock_kernel.lo
 $(idle_clock_object): src/cycles/idle_clock.lskel.h
+softirq_clock_object = src/cycles/libcycles_la-softirq_clock_kernel.lo
+$(softirq_clock_object): src/cycles/softirq_clock.lskel.h
+src/cycles/softirq_clock.lskel.h: src/cycles/softirq_words.h
 endif

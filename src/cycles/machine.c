@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/descriptors.h"
 #include "base/number.h"
-#include "idle_clock_kernel.h"
+#include "softirq_clock_kernel.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -30,6 +30,7 @@ struct linux_machine {
   int uevents;   /* netlink socket, -1 if unavailable */
   bool crowded;  /* low descriptors are left to the rest of this process */
   struct idle_clock_kernel idle_clock;
+  struct softirq_clock_kernel softirq_clock;
 };
 
 static uint64_t linux_clock_ns(void *context, clockid_t clock) {
@@ -222,7 +223,7 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
 }
 
 /* ---------------------------------------------------------------------------
- * The idle clock
+ * The idle clock and the softirq clock
  */
 
 static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
@@ -231,10 +232,16 @@ static int linux_idle_clock_open(void *context, char *why, size_t why_size) {
                                 why_size);
 }
 
-static int linux_idle_clock_load(void *context, bool state0_polls, char *why,
-                                 size_t why_size) {
+static int linux_idle_clock_load(void *context, struct idle_clock_traits traits,
+                                 char *why, size_t why_size) {
   struct linux_machine *self = context;
-  return idle_clock_kernel_load(&self->idle_clock, state0_polls, why, why_size);
+  return idle_clock_kernel_load(&self->idle_clock, traits, why, why_size);
+}
+
+static void linux_idle_clock_missing(void *context, char *list,
+                                     size_t list_size) {
+  const struct linux_machine *self = context;
+  idle_clock_kernel_missing(&self->idle_clock, list, list_size);
 }
 
 static int linux_idle_clock_read(void *context, int64_t *words) {
@@ -250,6 +257,22 @@ static int linux_idle_clock_start(void *context, int core) {
 static void linux_idle_clock_close(void *context) {
   struct linux_machine *self = context;
   idle_clock_kernel_close(&self->idle_clock);
+}
+
+static int linux_softirq_clock_load(void *context, char *why, size_t why_size) {
+  struct linux_machine *self = context;
+  return softirq_clock_kernel_load(&self->softirq_clock, why, why_size);
+}
+
+static int linux_softirq_clock_read(void *context, struct softirq_words *words,
+                                    int cores) {
+  const struct linux_machine *self = context;
+  return softirq_clock_kernel_read(&self->softirq_clock, words, cores);
+}
+
+static void linux_softirq_clock_close(void *context) {
+  struct linux_machine *self = context;
+  softirq_clock_kernel_close(&self->softirq_clock);
 }
 
 /* ---------------------------------------------------------------------------
@@ -275,6 +298,7 @@ struct machine *machine_linux(const char *sysroot) {
   }
   self->uevents = open_uevents();
   idle_clock_kernel_init(&self->idle_clock);
+  softirq_clock_kernel_init(&self->softirq_clock);
   self->machine = (struct machine){
       .context = self,
       .system_counter_hz = read_system_counter_hz(),
@@ -289,9 +313,13 @@ struct machine *machine_linux(const char *sysroot) {
       .changed_cores = linux_changed_cores,
       .idle_clock_open = linux_idle_clock_open,
       .idle_clock_load = linux_idle_clock_load,
+      .idle_clock_missing = linux_idle_clock_missing,
       .idle_clock_read = linux_idle_clock_read,
       .idle_clock_start = linux_idle_clock_start,
       .idle_clock_close = linux_idle_clock_close,
+      .softirq_clock_load = linux_softirq_clock_load,
+      .softirq_clock_read = linux_softirq_clock_read,
+      .softirq_clock_close = linux_softirq_clock_close,
   };
   return &self->machine;
 }
@@ -301,6 +329,7 @@ void machine_linux_close(struct machine *machine) {
     return;
   struct linux_machine *self = machine->context;
   idle_clock_kernel_close(&self->idle_clock);
+  softirq_clock_kernel_close(&self->softirq_clock);
   if (self->uevents >= 0)
     close(self->uevents);
   free(self->sysroot);
@@ -355,6 +384,20 @@ int machine_read_u64(const struct machine *machine, const char *path,
     return -EINVAL;
   *value = number;
   return 0;
+}
+
+/* "monotonic  -86400  500000000" */
+int64_t machine_time_offset_ns(const struct machine *machine) {
+  char text[256];
+  long long seconds, nanoseconds;
+  if (machine->read_file(machine->context, "/proc/self/timens_offsets", text,
+                         sizeof(text)) <= 0)
+    return 0; /* a kernel without time namespaces */
+  const char *line = strstr(text, "monotonic");
+  if (line == NULL ||
+      sscanf(line, "monotonic %lld %lld", &seconds, &nanoseconds) != 2)
+    return 0;
+  return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
 }
 
 int machine_read_core_set(const struct machine *machine, const char *path,

@@ -8,6 +8,8 @@
 #define PERCORE_MACHINE_H
 
 #include "core_set.h"
+#include "idle_clock_kernel.h"
+#include "softirq_words.h"
 
 #include <linux/perf_event.h>
 #include <stdbool.h>
@@ -63,11 +65,19 @@ struct machine {
    * opens the one that is pinned. A machine has one at a time. idle_clock_open
    * may be NULL: it has none. */
   int (*idle_clock_open)(void *context, char *why, size_t why_size);
-  int (*idle_clock_load)(void *context, bool state0_polls, char *why,
-                         size_t why_size);
+  int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
+                         char *why, size_t why_size);
+  void (*idle_clock_missing)(void *context, char *list, size_t list_size);
   int (*idle_clock_read)(void *context, int64_t *words);
   int (*idle_clock_start)(void *context, int core);
   void (*idle_clock_close)(void *context);
+
+  /* The softirq clock: softirq_clock_kernel.h says what these do. A machine has
+   * one at a time. softirq_clock_load may be NULL: it has none. */
+  int (*softirq_clock_load)(void *context, char *why, size_t why_size);
+  int (*softirq_clock_read)(void *context, struct softirq_words *words,
+                            int cores);
+  void (*softirq_clock_close)(void *context);
 };
 
 /* This computer, with sysroot before every path ("/" or NULL: unchanged). Free
@@ -88,6 +98,10 @@ bool machine_has_lxcfs(const struct machine *machine);
  * 0, -errno of the read, or -EINVAL if the file contains anything else. */
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value);
+
+/* How far CLOCK_MONOTONIC of this process is ahead of the kernel's own: a time
+ * namespace shifts it. */
+int64_t machine_time_offset_ns(const struct machine *machine);
 
 /* Reads a core list from a file. Returns 0 or -errno. */
 int machine_read_core_set(const struct machine *machine, const char *path,

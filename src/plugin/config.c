@@ -319,6 +319,7 @@ static const struct config_option load_options[] = {
     CONFIG_BOOLEAN("ReportSMI", struct config, load.report_smi),
     CONFIG_BOOLEAN("ReportThrottles", struct config, load.report_throttles),
     CONFIG_BOOLEAN("ReportSchedstat", struct config, load.report_schedstat),
+    CONFIG_BOOLEAN("ReportSoftirq", struct config, load.report_softirq),
     CONFIG_BOOLEAN("ReportCStates", struct config, load.report_cstates),
     CONFIG_BOOLEAN("ReportResidency", struct config, load.report_residency),
     CONFIG_BOOLEAN("ReportPower", struct config, load.report_power),
@@ -460,6 +461,8 @@ void config_sampler_options(const struct config *config,
                   .power = config->load.report_power,
                   .throttles = config->load.report_throttles,
                   .schedstat = config->load.report_schedstat,
+                  .softirq = config->load.report_per_core &&
+                             config->load.report_softirq,
                   .groups = config->groups,
                   .groups_len = config->groups_len},
       .sample_interval_ns =

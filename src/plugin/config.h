@@ -64,6 +64,7 @@ struct config {
     bool report_smi;
     bool report_throttles;
     bool report_schedstat;
+    bool report_softirq;
     bool report_cstates;
     bool report_residency;
     bool report_power;

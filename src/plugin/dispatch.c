@@ -49,6 +49,15 @@ static const struct metric core_details[] = {
      WHEN(report_throttles)},
     {"contextswitch", "", COUNT, CORE(switches), WHEN(report_schedstat)},
     {"gauge", "waiting", PLAIN, CORE(waiting), WHEN(report_schedstat)},
+    {"percent", "hardirq", PERCENT, CORE(softirq.hard), WHEN(report_softirq)},
+    {"percent", "softirq_all", PERCENT, CORE(softirq.softirq),
+     WHEN(report_softirq)},
+    {"percent", "softirq_idle", PERCENT, CORE(softirq.context[SOFTIRQ_IDLE]),
+     WHEN(report_softirq)},
+    {"percent", "softirq_tasks", PERCENT, CORE(softirq.context[SOFTIRQ_TASKS]),
+     WHEN(report_softirq)},
+    {"percent", "softirq_ksoftirqd", PERCENT,
+     CORE(softirq.context[SOFTIRQ_KSOFTIRQD]), WHEN(report_softirq)},
     {"ipc", "", PLAIN, CORE(ipc), WHEN(report_ipc)},
     {"percent", "ipc_running", PERCENT, CORE(ipc_running), WHEN(report_ipc)},
 };
@@ -78,6 +87,15 @@ static void put_cstates(struct out *out, const struct core_figures *core) {
     names_len++;
     put_gauge(out, "percent", name, cstate->residency, PERCENT);
     put_derive(out, "operations", name, cstate->entries);
+  }
+}
+
+static void put_softirq_vectors(struct out *out,
+                                const struct core_figures *core) {
+  for (int i = 0; i < SOFTIRQ_VECTORS; i++) {
+    char name[DATA_MAX_NAME_LEN];
+    snprintf(name, sizeof(name), "softirq_%s", softirq_vector_name(i));
+    put_gauge(out, "percent", name, core->softirq.vector[i], PERCENT);
   }
 }
 
@@ -124,6 +142,8 @@ static void put_core_details(struct out *out, const struct config *config,
                              const struct snapshot *snapshot) {
   (void)snapshot;
   put_metrics(out, config, core_details, STATIC_ARRAY_SIZE(core_details), core);
+  if (config->load.report_softirq)
+    put_softirq_vectors(out, core);
   if (config->load.report_cstates)
     put_cstates(out, core);
 }

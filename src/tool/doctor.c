@@ -2,6 +2,7 @@
 #include "doctor.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
+#include "cycles/softirq_clock.h"
 #include "listing.h"
 #include "text.h"
 #include "tool.h"
@@ -220,6 +221,17 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
   }
 }
 
+static void find_softirq(struct doctor_facts *facts,
+                         const struct engine *engine) {
+  struct softirq_clock *clock = softirq_clock_open(engine);
+  if (clock == NULL)
+    return;
+  softirq_clock_read(clock);
+  snprintf(facts->softirq_trouble, FACT_SIZE, "%s",
+           softirq_clock_trouble(clock));
+  softirq_clock_close(clock);
+}
+
 /* Tries what `auto` chooses, or one source. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
@@ -247,12 +259,16 @@ static int try_source(struct doctor_facts *facts, const struct machine *machine,
     facts->steal_unknown = engine_steal_is_unknown(engine);
     facts->softirq_is_idle = engine_softirq_is_idle(engine);
     facts->cores_online = core_set_count(&topology->online);
+    find_softirq(facts, engine);
     core_set_format(&topology->online, facts->online, FACT_SIZE);
     core_set_format(&topology->possible, facts->possible, FACT_SIZE);
     core_set_format(&topology->isolated, facts->isolated, FACT_SIZE);
   } else {
     const char *reason = engine_source_reason(engine, source);
     text_clean_string(facts->source[source].reason, FACT_SIZE, reason);
+    if (source == SOURCE_BPF)
+      snprintf(facts->clock_unseen, FACT_SIZE, "%s",
+               engine_clock_unseen(engine));
   }
   engine_close(engine);
   return 0;

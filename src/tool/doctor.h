@@ -87,6 +87,8 @@ struct doctor_facts {
   char wake_reason[FACT_SIZE];
   bool has_cpuidle; /* cpuidle has a driver for core 0 */
   struct source_facts source[SOURCES];
+  char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
+  char clock_unseen[FACT_SIZE]; /* interrupts that end no halt of source bpf */
   struct regions_facts regions;
   char collectd[FACT_SIZE];  /* its path; "": not found */
   char plugindir[FACT_SIZE]; /* "": built without the plugin */

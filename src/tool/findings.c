@@ -84,6 +84,24 @@ static const char *proof_advice(enum source source, enum proof proof) {
   return NULL;
 }
 
+static void add_clock(struct findings *findings,
+                      const struct doctor_facts *facts) {
+  if (facts->clock_unseen[0] != '\0')
+    findings_add(findings, "sources", "bpf misses", VERDICT_NOTE,
+                 "nothing to do: such an interrupt counts as halted up to the "
+                 "softirq that it runs",
+                 "interrupts without a tracepoint: %s", facts->clock_unseen);
+}
+
+static void add_softirq(struct findings *findings,
+                        const struct doctor_facts *facts) {
+  bool works = facts->softirq_trouble[0] == '\0';
+  findings_add(
+      findings, "machine", "ReportSoftirq", works ? VERDICT_OK : VERDICT_NOTE,
+      works ? NULL : "nothing to do unless the plugin is to report it", "%s",
+      works ? "time in softirqs can be measured" : facts->softirq_trouble);
+}
+
 static void add_source(struct findings *findings,
                        const struct doctor_facts *facts, enum source source) {
   const struct source_facts *fact = &facts->source[source];
@@ -207,6 +225,7 @@ static void add_machine(struct findings *findings,
         "use a hardware source, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
         "this kernel counts softirq on an idle core as idle: the source idle "
         "misses it");
+  add_softirq(findings, facts);
   findings_add(
       findings, "machine", "TSC", facts->tsc_steady ? VERDICT_OK : VERDICT_NOTE,
       facts->tsc_steady ? NULL
@@ -261,6 +280,7 @@ void findings_add_machine(struct findings *findings,
                           const struct doctor_facts *facts) {
   for (int source = 0; source < SOURCES; source++)
     add_source(findings, facts, source);
+  add_clock(findings, facts);
   add_machine(findings, facts);
   add_rights(findings, facts);
 }

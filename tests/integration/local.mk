@@ -17,6 +17,7 @@ integration_tests = \
 	tests/integration/test_size.py \
 	tests/integration/test_grid.py \
 	tests/integration/test_truth.py \
+	tests/integration/test_softirq.py \
 	tests/integration/test_region.py \
 	tests/integration/test_region_kill.py \
 	tests/integration/test_region_hostile.py \
@@ -104,12 +105,16 @@ endif
 truth_log = tests/integration/test_truth.log
 compare_log = tests/integration/test_compare.log
 clock_log = tests/integration/test_idle_clock.log
+softirq_log = tests/integration/test_softirq.log
 wake_log = tests/integration/test_wake.log
 wake_plugin_log = tests/integration/test_wake_plugin.log
-core_logs = $(truth_log) $(compare_log) $(clock_log) $(wake_log) $(wake_plugin_log)
+core_logs = $(truth_log) $(compare_log) $(clock_log) $(softirq_log) $(wake_log) \
+	$(wake_plugin_log)
 $(wake_plugin_log): $(filter-out $(core_logs),$(TEST_LOGS))
-$(wake_log): $(filter-out $(truth_log) $(compare_log) $(clock_log) \
+$(wake_log): $(filter-out $(truth_log) $(compare_log) $(clock_log) $(softirq_log) \
 	$(wake_log),$(TEST_LOGS))
+$(softirq_log): $(filter-out \
+	$(truth_log) $(compare_log) $(clock_log) $(softirq_log),$(TEST_LOGS))
 $(clock_log): $(filter-out $(truth_log) $(compare_log) $(clock_log),$(TEST_LOGS))
 $(compare_log): $(filter-out $(truth_log) $(compare_log),$(TEST_LOGS))
 $(truth_log): $(filter-out $(truth_log),$(TEST_LOGS))

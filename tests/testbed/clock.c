@@ -1,7 +1,8 @@
-/* Source bpf against an exact clock: on one core, with softirq of known length
- * and with tasks. */
+/* Source bpf and the softirq clock against an exact clock: on one core, with
+ * softirq of known length and with tasks. */
 #include "burner.h"
 #include "chapters.h"
+#include "cycles/softirq_clock.h"
 #include "integration/softirq_timer.h"
 #include "pmu.h"
 #include "report.h"
@@ -17,6 +18,11 @@
 /* The way into and out of a halt that the clock takes for a part of it: 1000
  * instructions at 125 MHz. */
 #define MISSED_PER_HALT_S 8e-6
+#define INSTRUCTIONS_PER_S 125e6
+#define COST_PER_HALT 900
+#define COST_PER_SOFTIRQ 1100
+/* The timer runs during this part of the reading of the softirq clock. */
+#define SOFTIRQ_PART 0.9
 /* The two engines are sampled one after the other. */
 #define TOLERANCE 0.002
 
@@ -24,20 +30,24 @@ struct loads {
   double truth, clock, log, fires_per_s;
 };
 
-/* Samples, waits, samples again. timer NULL: no softirq. */
+/* Samples, waits, samples again. clock NULL: none is loaded; timer NULL: no
+ * softirq. */
 static struct loads measure(struct watch *truth, struct watch *clock,
                             const struct softirq_timer_bpf *timer) {
   struct softirq_log from = {0}, to = {0};
-  struct core_totals clock_from = watch_total(clock, 0);
+  struct core_totals clock_from = {0}, clock_to = {0};
+  if (clock != NULL)
+    clock_from = watch_total(clock, 0);
   struct core_totals truth_from = watch_total(truth, 0);
   if (timer != NULL)
     softirq_timer_read(timer, &from);
   sleep_ns(LENGTH_NS);
-  struct core_totals clock_to = watch_total(clock, 0);
+  if (clock != NULL)
+    clock_to = watch_total(clock, 0);
   struct core_totals truth_to = watch_total(truth, 0);
   if (timer != NULL)
     softirq_timer_read(timer, &to);
-  double wall_ns = clock_to.wall - clock_from.wall;
+  double wall_ns = truth_to.wall - truth_from.wall;
   return (struct loads){
       .truth = engine_load(&truth_from, &truth_to),
       .clock = engine_load(&clock_from, &clock_to),
@@ -59,44 +69,97 @@ static void judge(const char *name, struct loads loads, double halts_per_s) {
          "%s: the clock misses 1000 instructions a halt at most", name);
 }
 
-static void measure_softirq(struct watch *truth, struct watch *clock) {
-  static const struct {
-    const char *name;
-    uint64_t period_ns, spin_ns;
-  } cases[] = {{"softirq 300/1000 us", 1000 * US, 300 * US},
-               {"softirq 60/200 us", 200 * US, 60 * US},
-               {"softirq 10/100 us", 100 * US, 10 * US}};
-  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-    struct softirq_timer_bpf *timer =
-        softirq_timer_start(0, cases[i].period_ns, cases[i].spin_ns);
-    if (timer == NULL) {
-      skipped(cases[i].name, "%s", strerror(errno));
-      continue;
-    }
-    sleep_ns(200 * MS);
-    struct loads loads = measure(truth, clock, timer);
-    judge(cases[i].name, loads, loads.fires_per_s);
-    softirq_timer_stop(timer);
+static const struct {
+  const char *name;
+  uint64_t period_ns, spin_ns;
+} softirqs[] = {{"softirq 300/1000 us", 1000 * US, 300 * US},
+                {"softirq 60/200 us", 200 * US, 60 * US},
+                {"softirq 10/100 us", 100 * US, 10 * US}};
+#define SOFTIRQS (sizeof(softirqs) / sizeof(softirqs[0]))
+
+/* clock NULL: none is loaded. fires_per_s is 0 if there is no timer. */
+static struct loads measure_softirq(size_t i, struct watch *truth,
+                                    struct watch *clock) {
+  struct loads loads = {0};
+  struct softirq_timer_bpf *timer =
+      softirq_timer_start(0, softirqs[i].period_ns, softirqs[i].spin_ns);
+  if (timer == NULL) {
+    skipped(softirqs[i].name, "%s", strerror(errno));
+    return loads;
   }
+  sleep_ns(200 * MS);
+  loads = measure(truth, clock, timer);
+  softirq_timer_stop(timer);
+  return loads;
+}
+
+/* What the truth grew by when a clock was loaded. */
+static void judge_cost(const char *name, const char *clock, double most,
+                       struct loads without, struct loads with) {
+  double cost = INSTRUCTIONS_PER_S * (with.truth / with.fires_per_s -
+                                      without.truth / without.fires_per_s);
+  note("%s: %s costs %.0f instructions a halt", name, clock, cost);
+  result(cost <= most, "%s: %s costs %.0f instructions a halt at most", name,
+         clock, most);
+}
+
+/* Softirqs of an idle core are the log, and what the kernel does around the
+ * timer; hard interrupts and softirqs are part of the truth. */
+static void judge_softirq_clock(struct watch *truth, size_t i,
+                                struct loads without) {
+  const char *name = softirqs[i].name;
+  struct watch idle;
+  watch_open(&idle,
+             (struct engine_options){.hardware = true, .source = SOURCE_IDLE});
+  struct softirq_clock *clock = softirq_clock_open(idle.engine);
+  softirq_clock_read(clock);
+  softirq_clock_core(clock, 0);
+  struct loads loads = measure_softirq(i, truth, NULL);
+  softirq_clock_read(clock);
+  struct softirq_figures figures = softirq_clock_core(clock, 0);
+  softirq_clock_close(clock);
+  watch_close(&idle);
+  note("%s: log %.2f, softirq while idle %.2f, in tasks %.2f, hard %.2f, truth "
+       "%.2f",
+       name, 100 * loads.log, 100 * figures.context[SOFTIRQ_IDLE],
+       100 * figures.context[SOFTIRQ_TASKS], 100 * figures.hard,
+       100 * loads.truth);
+  result(figures.context[SOFTIRQ_IDLE] >= SOFTIRQ_PART * loads.log &&
+             figures.hard + figures.softirq <= loads.truth,
+         "%s: softirqs are those of the log while idle, and part of the truth",
+         name);
+  judge_cost(name, "the softirq clock", COST_PER_SOFTIRQ, without, loads);
 }
 
 void chapter_clock(void) {
   static const struct pattern pattern = {"30 %", 3 * MS, 10 * MS,
                                          false,  0,      false};
   struct watch truth, clock;
+  struct loads without[SOFTIRQS];
   struct burner burner;
   watch_open(&truth, (struct engine_options){
                          .hardware = true,
                          .source = SOURCE_EVENT,
                          .event = core_pmu_event("inst_retired"),
-                         .base_frequency_hz = 125e6,
+                         .base_frequency_hz = INSTRUCTIONS_PER_S,
                          .denominator = DENOMINATOR_TIME_ENABLED,
                      });
+  for (size_t i = 0; i < SOFTIRQS; i++) {
+    without[i] = measure_softirq(i, &truth, NULL);
+    if (without[i].fires_per_s > 0)
+      judge_softirq_clock(&truth, i, without[i]);
+  }
   watch_open(&clock,
              (struct engine_options){.hardware = true, .source = SOURCE_BPF});
   result(watch_core(&clock, 0)->source == SOURCE_BPF,
          "the idle clock is loaded and serves");
-  measure_softirq(&truth, &clock);
+  for (size_t i = 0; i < SOFTIRQS; i++) {
+    struct loads with = measure_softirq(i, &truth, &clock);
+    if (with.fires_per_s == 0)
+      continue;
+    judge(softirqs[i].name, with, with.fires_per_s);
+    judge_cost(softirqs[i].name, "the clock", COST_PER_HALT, without[i], with);
+  }
   burner_start(&burner, 0, &pattern);
   sleep_ns(200 * MS);
   uint64_t busy_ns = burner_busy_ns(&burner);

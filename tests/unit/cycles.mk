@@ -12,6 +12,8 @@ CYCLES_TESTS = \
 	tests/unit/test_cpuidle \
 	tests/unit/test_idle_clock \
 	tests/unit/test_idle_clock_program \
+	tests/unit/test_softirq_clock \
+	tests/unit/test_softirq_program \
 	tests/unit/test_machine \
 	tests/unit/test_proof \
 	tests/unit/test_engine_idle \
@@ -57,6 +59,8 @@ tests_unit_test_source_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_cpuidle_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_idle_clock_program_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_softirq_clock_LDADD = $(CYCLES_TEST_LDADD)
+tests_unit_test_softirq_program_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_machine_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_proof_LDADD = $(CYCLES_TEST_LDADD)
 tests_unit_test_engine_idle_LDADD = $(CYCLES_TEST_LDADD)

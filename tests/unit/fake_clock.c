@@ -13,9 +13,10 @@ static int open_pinned(void *context, char *why, size_t why_size) {
   return 0;
 }
 
-static int load(void *context, bool state0_polls, char *why, size_t why_size) {
+static int load(void *context, struct idle_clock_traits traits, char *why,
+                size_t why_size) {
   struct fake_machine *fake = context;
-  (void)state0_polls;
+  (void)traits;
   snprintf(why, why_size, "it needs CAP_BPF");
   if (fake->clock.load_error != 0)
     return -fake->clock.load_error;
@@ -24,6 +25,11 @@ static int load(void *context, bool state0_polls, char *why, size_t why_size) {
   for (int i = 0; i < fake->cores_len; i++)
     fake->cores[i].clock_ran = false;
   return 0;
+}
+
+static void list_missing(void *context, char *list, size_t list_size) {
+  (void)context;
+  snprintf(list, list_size, "thermal_apic");
 }
 
 /* A core that halts at all does so now. */
@@ -67,6 +73,7 @@ void fake_machine_idle_clock(struct fake_machine *fake) {
   struct machine *machine = &fake->machine;
   machine->idle_clock_open = open_pinned;
   machine->idle_clock_load = load;
+  machine->idle_clock_missing = list_missing;
   machine->idle_clock_read = read_words;
   machine->idle_clock_start = start;
   machine->idle_clock_close = close_clock;

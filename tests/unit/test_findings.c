@@ -228,6 +228,28 @@ static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
 }
 
 /* mperf under a hypervisor, in a container whose /proc/stat is unusable. */
+static void interrupts_that_the_idle_clock_cannot_see_are_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  snprintf(facts.clock_unseen, FACT_SIZE, "thermal_apic HYP");
+  findings_make(&findings, &facts);
+  const struct finding *finding = find(&findings, "bpf misses");
+  assert_int_equal(finding->verdict, VERDICT_NOTE);
+  assert_non_null(strstr(finding->value, "thermal_apic HYP"));
+}
+
+static void why_softirqs_cannot_be_measured_is_noted(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  snprintf(facts.softirq_trouble, FACT_SIZE, "PREEMPT_RT");
+  findings_make(&findings, &facts);
+  const struct finding *finding = find(&findings, "ReportSoftirq");
+  assert_int_equal(finding->verdict, VERDICT_NOTE);
+  assert_string_equal(finding->value, "PREEMPT_RT");
+}
+
 static void a_source_that_must_be_named_is_reported_as_such(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
@@ -350,6 +372,8 @@ int main(void) {
       cmocka_unit_test(a_sampled_tick_is_reported_wherever_it_matters),
       cmocka_unit_test(a_hypervisor_without_steal_is_noted),
       cmocka_unit_test(a_kernel_that_counts_softirq_as_idle_is_noted),
+      cmocka_unit_test(why_softirqs_cannot_be_measured_is_noted),
+      cmocka_unit_test(interrupts_that_the_idle_clock_cannot_see_are_noted),
       cmocka_unit_test(a_source_that_must_be_named_is_reported_as_such),
   };
   return cmocka_run_group_tests_name("findings", tests, NULL, NULL);

@@ -22,8 +22,9 @@ struct play {
   int moves_at_read; /* the word of core 0, by a second */
   int open_status, load_status;
   int started; /* core, -1: none */
-  bool loaded_with_poll;
+  struct idle_clock_traits loaded_with;
   bool closed;
+  const char *missing;
 };
 
 static struct play *play_of(void *context) {
@@ -32,7 +33,8 @@ static struct play *play_of(void *context) {
     play = (struct play){.words_len = 4,
                          .now_ns = 1000 * SECOND,
                          .open_status = -ENOENT,
-                         .started = -1};
+                         .started = -1,
+                         .missing = ""};
   return &play;
 }
 
@@ -53,11 +55,16 @@ static int open_pinned(void *context, char *why, size_t why_size) {
   return play->open_status;
 }
 
-static int load(void *context, bool state0_polls, char *why, size_t why_size) {
+static int load(void *context, struct idle_clock_traits traits, char *why,
+                size_t why_size) {
   struct play *play = play_of(context);
-  play->loaded_with_poll = state0_polls;
+  play->loaded_with = traits;
   snprintf(why, why_size, "no rights");
   return play->load_status;
+}
+
+static void list_missing(void *context, char *list, size_t list_size) {
+  snprintf(list, list_size, "%s", play_of(context)->missing);
 }
 
 static int read_words(void *context, int64_t *words) {
@@ -89,6 +96,7 @@ static int setup(void **state) {
                                    .read_file = read_file,
                                    .idle_clock_open = open_pinned,
                                    .idle_clock_load = load,
+                                   .idle_clock_missing = list_missing,
                                    .idle_clock_read = read_words,
                                    .idle_clock_start = start,
                                    .idle_clock_close = close_clock};
@@ -335,6 +343,120 @@ an_idle_driver_that_counts_from_0_again_does_not_end_the_clock(void **state) {
   assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
 }
 
+static void play_softirqs(struct play *play, const char *core0) {
+  char text[256];
+  snprintf(text, sizeof(text),
+           "                    CPU0       CPU1       CPU2       CPU3\n"
+           "          HI:          1          7          7          7\n"
+           "       TIMER: %10s          7          7          7\n",
+           core0);
+  fake_machine_file(play->fake, "/proc/softirqs", text);
+}
+
+static void
+without_an_idle_driver_a_softirq_in_a_halt_that_lasts_ends_the_clock(
+    void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = -990 * SECOND;
+  play_softirqs(play, "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_softirqs(play, "12");
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(idle_clock_read(play->clock), -ENOLINK);
+}
+
+static void
+without_an_idle_driver_a_core_that_works_keeps_its_value(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  open_clock(play, true);
+  play->words[0] = 5 * SECOND;
+  play_softirqs(play, "10");
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_softirqs(play, "9000");
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  /* It halted, and softirqs came before and after. */
+  play->words[0] = -990 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(read_core(play, 0, &reading), 0);
+  play_softirqs(play, "9900");
+  play->words[0] = 6 * SECOND;
+  play->now_ns += 6 * SECOND;
+  assert_int_equal(idle_clock_read(play->clock), 0);
+}
+
+static void counts_that_cannot_be_read_prove_nothing(void **state) {
+  struct play *play = *state;
+  struct idle_clock_reading reading;
+  static const char *const texts[] = {"", "\n", "CPU0\nHI\n", "CPU0\nHI:\n",
+                                      "CPU0\nHI: x\n"};
+  for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+    open_clock(play, true);
+    fake_machine_file(play->fake, "/proc/softirqs", texts[i]);
+    play->words[0] = -990 * SECOND;
+    for (int j = 0; j < 3; j++) {
+      assert_int_equal(read_core(play, 0, &reading), 0);
+      play->now_ns += 6 * SECOND;
+    }
+    idle_clock_close(play->clock);
+    play->clock = NULL;
+  }
+}
+
+static void
+interrupts_that_end_no_halt_are_listed_once_they_occur(void **state) {
+  struct play *play = *state;
+  static const struct {
+    const char *interrupts, *missing, *unseen;
+  } cases[] = {
+      {"  CPU0 CPU1\n 24: 1 0 IO-APIC\nLOC: 9 9 Local timer interrupts\n", "",
+       ""},
+      {"  CPU0 CPU1\nNMI: 0 0 Non-maskable\nHYP: 0 3 Hypervisor callback\n", "",
+       "HYP"},
+      {"  CPU0\nHYP: 1 Hypervisor callback\nHVS: 1 stimer0\n", "thermal_apic",
+       "thermal_apic HYP HVS"},
+      {"", "thermal_apic", "thermal_apic"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    fake_machine_file(play->fake, "/proc/interrupts", cases[i].interrupts);
+    play->missing = cases[i].missing;
+    open_clock(play, true);
+    assert_string_equal(idle_clock_unseen(play->clock), cases[i].unseen);
+    idle_clock_close(play->clock);
+    play->clock = NULL;
+  }
+}
+
+static void
+only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers(void **state) {
+  struct play *play = *state;
+  static const struct {
+    const char *device;
+    bool known;
+  } cases[] = {{"lapic-deadline\n", true},
+               {"arch_sys_timer\n", true},
+               {"Hyper-V clockevent\n", false},
+               {"", false}};
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    fake_machine_file(
+        play->fake,
+        "/sys/devices/system/clockevents/clockevent0/current_device",
+        cases[i].device);
+    open_clock(play, true);
+    assert_int_equal(play->loaded_with.timer_is_known, cases[i].known);
+    idle_clock_close(play->clock);
+    play->clock = NULL;
+  }
+}
+
 static void the_pinned_clock_is_taken_before_one_is_loaded(void **state) {
   struct play *play = *state;
   play->open_status = 0;
@@ -365,16 +487,16 @@ static void
 state_0_polls_if_it_says_so_or_there_is_no_idle_driver(void **state) {
   struct play *play = *state;
   open_clock(play, true);
-  assert_true(play->loaded_with_poll);
+  assert_true(play->loaded_with.state0_polls);
   idle_clock_close(play->clock);
   play_halts(play, 2, "1", "1");
   open_clock(play, true);
-  assert_true(play->loaded_with_poll);
+  assert_true(play->loaded_with.state0_polls);
   idle_clock_close(play->clock);
   fake_machine_file(play->fake,
                     "/sys/devices/system/cpu/cpu2/cpuidle/state0/name", "WFI");
   open_clock(play, true);
-  assert_false(play->loaded_with_poll);
+  assert_false(play->loaded_with.state0_polls);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -397,6 +519,12 @@ int main(void) {
       TEST(a_core_that_works_or_polls_or_halts_for_long_keeps_its_value),
       TEST(a_word_that_moves_before_it_is_read_again_keeps_its_value),
       TEST(an_idle_driver_that_counts_from_0_again_does_not_end_the_clock),
+      TEST(
+          without_an_idle_driver_a_softirq_in_a_halt_that_lasts_ends_the_clock),
+      TEST(without_an_idle_driver_a_core_that_works_keeps_its_value),
+      TEST(counts_that_cannot_be_read_prove_nothing),
+      TEST(interrupts_that_end_no_halt_are_listed_once_they_occur),
+      TEST(only_a_timer_without_tracepoint_needs_the_hook_of_hrtimers),
       TEST(the_pinned_clock_is_taken_before_one_is_loaded),
       TEST(without_a_pin_nothing_is_loaded_unless_asked),
       TEST(a_pin_that_is_not_trusted_is_not_replaced),

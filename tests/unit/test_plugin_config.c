@@ -43,6 +43,7 @@ static void without_options_every_default_is_as_documented(void **state) {
   assert_false(config.load.report_frequency);
   assert_false(config.wake_latency.enabled);
   assert_int_equal(config.wake_latency.probes, 100);
+  assert_false(options.figures.softirq);
 }
 
 static void any_option_of_the_block_enables_wake_latency(void **state) {
@@ -63,6 +64,14 @@ static void options_of_wake_latency_add_up(void **state) {
   assert_int_equal(config.wake_latency.probes, 10);
   assert_true(config.wake_latency.max_load == 12.5);
   assert_false(config.cores_given);
+}
+
+static void time_in_softirqs_is_measured_only_if_it_is_wanted(void **state) {
+  (void)state;
+  struct sampler_options options;
+  assert_accepted("<Load>\n  ReportSoftirq true\n</Load>\n");
+  config_sampler_options(&config, &options);
+  assert_true(options.figures.softirq);
 }
 
 static void every_option_reaches_the_sampler_or_the_config(void **state) {
@@ -92,6 +101,7 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
                   "  ReportSMI true\n"
                   "  ReportThrottles true\n"
                   "  ReportSchedstat true\n"
+                  "  ReportSoftirq true\n"
                   "  ReportCStates true\n"
                   "  ReportResidency true\n"
                   "  ReportPower true\n"
@@ -129,6 +139,8 @@ static void every_option_reaches_the_sampler_or_the_config(void **state) {
   assert_true(options.engine.smi);
   assert_true(options.figures.throttles);
   assert_true(options.figures.schedstat);
+  assert_true(config.load.report_softirq);
+  assert_false(options.figures.softirq); /* it has values of cores only */
   assert_true(options.figures.cstates);
   assert_true(options.figures.residency);
   assert_true(options.figures.power);
@@ -361,6 +373,7 @@ int main(void) {
       TEST(without_options_every_default_is_as_documented),
       TEST(any_option_of_the_block_enables_wake_latency),
       TEST(options_of_wake_latency_add_up),
+      TEST(time_in_softirqs_is_measured_only_if_it_is_wanted),
       TEST(every_option_reaches_the_sampler_or_the_config),
       TEST(every_good_value_is_accepted),
       TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),

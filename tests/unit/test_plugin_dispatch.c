@@ -23,6 +23,8 @@ static int set_up(void **state) {
  * Snapshots
  */
 
+#define SOFTIRQ_KINDS 4 /* that have run */
+
 static void fill_core(struct core_figures *core, int number) {
   *core = (struct core_figures){
       .core = number,
@@ -43,6 +45,11 @@ static void fill_core(struct core_figures *core, int number) {
       .throttles = 7,
       .package_throttles = 9,
       .smi = 3,
+      .softirq = {.hard = 0.015,
+                  .softirq = 0.35,
+                  .context = {0.2, 0.1, 0.05},
+                  .vector = {NAN, 0.125, NAN, 0.2, NAN, NAN, NAN, 0, 0.025,
+                             NAN}},
       .ipc = 1.25,
       .ipc_running = 0.5,
       .counter_running = 1,
@@ -129,7 +136,7 @@ static void report_everything(void) {
   config.load.report_frequency = config.load.report_ipc = true;
   config.load.report_cstates = config.load.report_time = true;
   config.load.report_smi = config.load.report_throttles = true;
-  config.load.report_schedstat = true;
+  config.load.report_schedstat = config.load.report_softirq = true;
 }
 
 static void dispatch_host(size_t cores_len, unsigned n) {
@@ -249,6 +256,16 @@ static void every_option_adds_its_values(void **state) {
   assert_value("percore-0/percent-system", 20);
   assert_value("percore-0/percent-irq", 3);
   assert_value("percore-0/percent-softirq", 4);
+  assert_value("percore-0/percent-hardirq", 1.5);
+  assert_value("percore-0/percent-softirq_all", 35);
+  assert_value("percore-0/percent-softirq_idle", 20);
+  assert_value("percore-0/percent-softirq_tasks", 10);
+  assert_value("percore-0/percent-softirq_ksoftirqd", 5);
+  assert_value("percore-0/percent-softirq_timer", 12.5);
+  assert_value("percore-0/percent-softirq_net_rx", 20);
+  assert_value("percore-0/percent-softirq_sched", 0);
+  assert_value("percore-0/percent-softirq_hrtimer", 2.5);
+  assert_absent("percore-0/percent-softirq_net_tx");
   assert_value("percore-0/percent-guest", 30);
   assert_value("percore-0/percent-iowait", 5);
   assert_value("percore_host-all/percent-cores_user_mean", 20);
@@ -487,6 +504,10 @@ static void the_documents_say_what_a_host_costs(void **state) {
               largest.values);
   assert_says("contrib/collectd/rrdtool.conf",
               "a host with 256 cores has %zu files", largest.values);
+  config.load.report_softirq = true;
+  assert_says("contrib/collectd/FLEET.md",
+              "ReportSoftirq adds %zu values for each core",
+              measure(1, 1).values - one.values - SOFTIRQ_KINDS);
 }
 
 static void the_table_of_the_fleet_page_is_what_is_dispatched(void **state) {

@@ -1,0 +1,38 @@
+/* programs: the rights that loading BPF programs needs, and their tracepoints.
+ */
+#ifndef PERCORE_CYCLES_PROGRAMS_H
+#define PERCORE_CYCLES_PROGRAMS_H
+
+#include <stdbool.h>
+
+/* The kinds of interrupts of a core itself that have tracepoints NAME_entry and
+ * NAME_exit. They are listed by name: a pattern would also match tracepoints
+ * that run for every packet. Interrupts of devices have irq_handler_entry and
+ * irq_handler_exit; on other processors than x86, so have all interrupts. */
+#if defined(__x86_64__)
+#define PROGRAMS_EACH_INTERRUPT(EACH)                                          \
+  EACH(local_timer)                                                            \
+  EACH(reschedule)                                                             \
+  EACH(call_function)                                                          \
+  EACH(call_function_single)                                                   \
+  EACH(irq_work)                                                               \
+  EACH(x86_platform_ipi)                                                       \
+  EACH(spurious_apic)                                                          \
+  EACH(error_apic)                                                             \
+  EACH(thermal_apic)                                                           \
+  EACH(threshold_apic)                                                         \
+  EACH(deferred_error_apic)
+#else
+#define PROGRAMS_EACH_INTERRUPT(EACH)
+#endif
+
+/* Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, which
+ * includes both. The kernel itself would answer EINVAL if a capability is
+ * missing. */
+bool programs_may_load(void);
+
+/* Runs a program at a tracepoint until *link is closed. Returns 0 or -errno,
+ * and *link is negative; -ENOENT: this kernel has no such tracepoint. */
+int programs_attach(int *link, const char *tracepoint, int program);
+
+#endif

@@ -1,0 +1,291 @@
+#include "softirq_clock.h"
+
+#include "backoff.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WHY_SIZE 256
+#define WORDS (SOFTIRQ_CONTEXTS * SOFTIRQ_VECTORS)
+
+#define RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
+#define RETRY_MAX_NS (UINT64_C(600) * 1000000000)
+
+/* A read is repeated if it took longer, because words and time then differ by
+ * more than that. */
+#define BRACKET_NS INT64_C(1000000)
+#define READ_TRIES 5
+
+/* The sums of one core. */
+struct sums {
+  bool known;
+  int64_t time_ns; /* CLOCK_MONOTONIC */
+  int64_t hard_ns;
+  int64_t softirq_ns[WORDS];
+};
+
+struct softirq_clock {
+  const struct engine *engine;
+  const struct machine *machine;
+  bool loaded;
+  char trouble[WHY_SIZE]; /* why it is not; "": it is, or was not tried yet */
+  struct backoff backoff;
+  struct core_set possible;
+  int cores;
+  int16_t places[CORES_MAX];    /* of possible cores in words[] and sums[] */
+  int64_t offset_ns;            /* of this time namespace */
+  int64_t time_ns;              /* of the last read; 0: it failed */
+  struct softirq_words *words;  /* of possible cores, in rising numbers */
+  struct sums *sums;            /* beside them */
+  bool vector[SOFTIRQ_VECTORS]; /* has run on any core */
+};
+
+const char *softirq_vector_name(int vector) {
+  static const char *const names[SOFTIRQ_VECTORS] = {
+      "hi",       "timer",   "net_tx", "net_rx",  "block",
+      "irq_poll", "tasklet", "sched",  "hrtimer", "rcu",
+  };
+  return names[vector];
+}
+
+/* ---------------------------------------------------------------------------
+ * Opening
+ */
+
+struct softirq_clock *softirq_clock_open(const struct engine *engine) {
+  struct softirq_clock *clock = calloc(1, sizeof(*clock));
+  if (clock == NULL)
+    return NULL;
+  clock->engine = engine;
+  clock->machine = engine_machine(engine);
+  clock->possible = engine_topology(engine)->possible;
+  core_set_for_each(core, &clock->possible) {
+    clock->places[core] = (int16_t)clock->cores++;
+  }
+  /* The kernel decides how many words it copies. Memory that it does not write
+   * to takes none. */
+  clock->words = calloc(CORES_MAX + 1, sizeof(*clock->words));
+  clock->sums = calloc((size_t)clock->cores + 1, sizeof(*clock->sums));
+  if (clock->words != NULL && clock->sums != NULL)
+    return clock;
+  softirq_clock_close(clock);
+  return NULL;
+}
+
+static void unload(struct softirq_clock *clock) {
+  if (clock->loaded)
+    clock->machine->softirq_clock_close(clock->machine->context);
+  clock->loaded = false;
+  memset(clock->sums, 0, (size_t)clock->cores * sizeof(*clock->sums));
+}
+
+void softirq_clock_close(struct softirq_clock *clock) {
+  if (clock == NULL)
+    return;
+  if (clock->sums != NULL)
+    unload(clock);
+  free(clock->words);
+  free(clock->sums);
+  free(clock);
+}
+
+/* Where PREEMPT_RT is configured, a task may run in the middle of a softirq. */
+static bool preempts_softirqs(const struct machine *machine) {
+  uint64_t realtime;
+  return machine_read_u64(machine, "/sys/kernel/realtime", &realtime) == 0 &&
+         realtime != 0;
+}
+
+static bool any_isolated(const struct engine *engine) {
+  struct core_set isolated = engine_topology(engine)->isolated;
+  core_set_intersect(&isolated, &engine_topology(engine)->online);
+  return core_set_next(&isolated, -1) >= 0;
+}
+
+static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
+  const struct machine *machine = clock->machine;
+  const char *reason = NULL;
+  if (machine->softirq_clock_load == NULL)
+    reason = "this machine has no softirq clock";
+  else if (!engine_options(clock->engine)->hardware)
+    reason = "this kernel's softirqs are not those of SysRoot: set HostPerf if "
+             "they are";
+  else if (preempts_softirqs(machine))
+    reason = "tasks preempt softirqs on this kernel (PREEMPT_RT)";
+  else if (any_isolated(clock->engine))
+    reason = "loading its programs would interrupt isolated cores";
+  if (reason == NULL)
+    return machine->softirq_clock_load(machine->context, why, WHY_SIZE);
+  snprintf(why, WHY_SIZE, "%s", reason);
+  return -ENOTSUP;
+}
+
+static void put_off(struct softirq_clock *clock, const char *why) {
+  const struct engine_options *options = engine_options(clock->engine);
+  backoff_extend(&clock->backoff, engine_time_ns(clock->engine), RETRY_FIRST_NS,
+                 RETRY_MAX_NS);
+  if (clock->trouble[0] == '\0')
+    journal_say(&options->journal, JOURNAL_WARNING,
+                "time in softirqs is not known: %s", why);
+  snprintf(clock->trouble, WHY_SIZE, "%s", why);
+}
+
+static void try_to_load(struct softirq_clock *clock) {
+  char why[WHY_SIZE] = "";
+  if (engine_time_ns(clock->engine) < clock->backoff.until_ns)
+    return;
+  if (load(clock, why) != 0) {
+    put_off(clock, why);
+    return;
+  }
+  clock->loaded = true;
+  clock->offset_ns = machine_time_offset_ns(clock->machine);
+}
+
+const char *softirq_clock_trouble(const struct softirq_clock *clock) {
+  return clock->trouble;
+}
+
+/* ---------------------------------------------------------------------------
+ * Reading
+ */
+
+static int64_t now(const struct softirq_clock *clock) {
+  return (int64_t)clock->machine->clock_ns(clock->machine->context,
+                                           CLOCK_MONOTONIC);
+}
+
+static int read_words(struct softirq_clock *clock) {
+  const struct machine *machine = clock->machine;
+  clock->time_ns = 0;
+  for (int i = 0; i < READ_TRIES; i++) {
+    int64_t before_ns = now(clock);
+    int status = machine->softirq_clock_read(machine->context, clock->words,
+                                             clock->cores);
+    int64_t after_ns = now(clock);
+    if (status != 0)
+      return status;
+    if (after_ns - before_ns <= BRACKET_NS) {
+      clock->time_ns = after_ns;
+      return 0;
+    }
+  }
+  return 0; /* the next window covers this one */
+}
+
+static void note_vectors(struct softirq_clock *clock) {
+  for (int i = 0; i < clock->cores; i++)
+    for (int word = 0; word < WORDS; word++)
+      clock->vector[word % SOFTIRQ_VECTORS] |=
+          clock->words[i].softirq[word] != 0;
+}
+
+void softirq_clock_read(struct softirq_clock *clock) {
+  clock->time_ns = 0;
+  if (!clock->loaded)
+    try_to_load(clock);
+  if (!clock->loaded)
+    return;
+  int status = read_words(clock);
+  if (status != 0) {
+    unload(clock);
+    put_off(clock, strerror(-status));
+    return;
+  }
+  clock->trouble[0] = '\0';
+  clock->backoff.wait_ns = 0;
+  note_vectors(clock);
+}
+
+/* ---------------------------------------------------------------------------
+ * One core
+ */
+
+/* The sum that a word stands for at this time. Returns false for a word that no
+ * clock can hold. */
+static bool sum_at(int64_t time_ns, int64_t word, int64_t *sum_ns) {
+  /* Wraps for impossible words, which are out of range afterwards. */
+  if (word < 0)
+    word = (int64_t)((uint64_t)word + (uint64_t)time_ns);
+  *sum_ns = word > 0 ? word : 0;
+  return word >= -BRACKET_NS && word <= time_ns;
+}
+
+static struct sums sums_at(int64_t time_ns, int64_t offset_ns,
+                           const struct softirq_words *words) {
+  struct sums sums = {.known = true, .time_ns = time_ns};
+  int64_t kernel_ns = time_ns - offset_ns;
+  sums.known &= sum_at(kernel_ns, words->hard, &sums.hard_ns);
+  for (int i = 0; i < WORDS; i++)
+    sums.known &= sum_at(kernel_ns - sums.hard_ns, words->softirq[i],
+                         &sums.softirq_ns[i]);
+  return sums;
+}
+
+/* The growth of a sum. The sum is held where it steps back, because a span
+ * ended while the words were read. Returns false if it steps back further. */
+static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
+  if (from_ns - *to_ns > 2 * BRACKET_NS)
+    return false;
+  if (*to_ns < from_ns)
+    *to_ns = from_ns;
+  *growth_ns = (double)(*to_ns - from_ns);
+  return true;
+}
+
+/* Makes shares of the growth of sums. Words are not read at the same instant,
+ * so the growth may exceed wall time by as much as that takes. */
+static bool to_shares(const struct sums *from, struct sums *to,
+                      struct softirq_figures *figures) {
+  double hard_ns, ns[WORDS], all_ns;
+  double wall_ns = (double)(to->time_ns - from->time_ns);
+  if (!(wall_ns > 0) || !grow(from->hard_ns, &to->hard_ns, &hard_ns))
+    return false;
+  all_ns = hard_ns;
+  for (int i = 0; i < WORDS; i++) {
+    if (!grow(from->softirq_ns[i], &to->softirq_ns[i], &ns[i]))
+      return false;
+    all_ns += ns[i];
+  }
+  if (all_ns > wall_ns + 2 * (double)BRACKET_NS)
+    return false;
+  double unit_ns = fmax(wall_ns, all_ns);
+  *figures = (struct softirq_figures){.hard = hard_ns / unit_ns};
+  for (int i = 0; i < WORDS; i++) {
+    figures->softirq += ns[i] / unit_ns;
+    figures->context[i / SOFTIRQ_VECTORS] += ns[i] / unit_ns;
+    figures->vector[i % SOFTIRQ_VECTORS] += ns[i] / unit_ns;
+  }
+  return true;
+}
+
+static struct softirq_figures unknown(void) {
+  struct softirq_figures figures = {.hard = NAN, .softirq = NAN};
+  for (int i = 0; i < SOFTIRQ_CONTEXTS; i++)
+    figures.context[i] = NAN;
+  for (int i = 0; i < SOFTIRQ_VECTORS; i++)
+    figures.vector[i] = NAN;
+  return figures;
+}
+
+struct softirq_figures softirq_clock_core(struct softirq_clock *clock,
+                                          int core) {
+  struct softirq_figures figures = unknown();
+  if (clock == NULL || clock->time_ns == 0 ||
+      !core_set_has(&clock->possible, core))
+    return figures;
+  int place = clock->places[core];
+  struct sums *from = &clock->sums[place];
+  struct sums to =
+      sums_at(clock->time_ns, clock->offset_ns, &clock->words[place]);
+  if (from->known && to.known && !to_shares(from, &to, &figures))
+    to.known = false;
+  *from = to;
+  for (int i = 0; i < SOFTIRQ_VECTORS; i++)
+    if (!clock->vector[i])
+      figures.vector[i] = NAN;
+  return figures;
+}

@@ -1,0 +1,37 @@
+/* softirq_words: what the softirq clock keeps in the kernel for each core. Both
+ * the programs (softirq_clock.bpf.c) and their reader include this file.
+ *
+ * Like the word of the idle clock, a word >= 0 is a sum of times, and a word <
+ * 0 is such a sum less the time at which the present span began. The time of
+ * `hard` is CLOCK_MONOTONIC of the initial time namespace. The time of
+ * `softirq` is that clock without the time in hard interrupts: it stops while
+ * `hard` is negative. So a hard interrupt within a softirq counts as hard
+ * interrupt only, and no two words ever count the same nanosecond.
+ */
+#ifndef PERCORE_SOFTIRQ_WORDS_H
+#define PERCORE_SOFTIRQ_WORDS_H
+
+#ifdef __bpf__
+typedef __s64 int64_t;
+#else
+#include <stdint.h>
+#endif
+
+/* What a softirq ran in or interrupted. */
+enum softirq_context {
+  SOFTIRQ_IDLE,
+  SOFTIRQ_TASKS, /* all tasks but ksoftirqd */
+  SOFTIRQ_KSOFTIRQD,
+  SOFTIRQ_CONTEXTS,
+};
+
+/* The kernel's numbers of softirqs, from HI_SOFTIRQ to RCU_SOFTIRQ. */
+#define SOFTIRQ_VECTORS 10
+
+struct softirq_words {
+  int64_t hard;
+  int64_t open; /* the word of `softirq` that is negative + 1; 0: none is */
+  int64_t softirq[SOFTIRQ_CONTEXTS * SOFTIRQ_VECTORS];
+};
+
+#endif

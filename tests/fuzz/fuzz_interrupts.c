@@ -1,0 +1,28 @@
+/* Fuzz target: /proc/softirqs and /proc/interrupts. Where a core has a column,
+ * so has each core before it, and the list fits and holds known names only. */
+#include "cycles/interrupts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  char *text = malloc(size + 1);
+  uint64_t count;
+  memcpy(text, data, size);
+  text[size] = '\0';
+  for (int column = 1; column < 4; column++)
+    if (interrupts_add_softirqs(text, column, &count) &&
+        !interrupts_add_softirqs(text, column - 1, &count))
+      abort();
+  for (size_t room = 1; room < 40; room++) {
+    char *list = malloc(room);
+    interrupts_without_tracepoint(text, list, room);
+    if (strlen(list) >= room || strspn(list, "NMIHYPREVSW ") != strlen(list))
+      abort();
+    free(list);
+  }
+  free(text);
+  return 0;
+}

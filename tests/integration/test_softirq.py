@@ -1,0 +1,177 @@
+#!/usr/bin/python3
+"""ReportSoftirq with the real kernel and collectd, against a timer that logs how long
+it keeps a core in softirq."""
+
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import harness  # noqa: E402
+from harness import (Child, Collectd, Skip, bpf_programs, check,  # noqa: E402
+                     is_root, online_cores, run_tests, say, wait_for)
+from softirq import Network, SoftirqBurner  # noqa: E402
+
+OPTIONS = "<Load>\n  ReportSoftirq true\n</Load>"
+VECTORS = ("hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet",
+           "sched", "hrtimer", "rcu")
+CONTEXTS = ("idle", "tasks", "ksoftirqd")
+PERIOD_US, SPIN_US = 1000, 300
+# The way from the tracepoint into the timer and back, which its log does not have.
+PER_FIRE = 100 * 25 / PERIOD_US  # percent of time
+CSV = 1e-5  # percent: values are printed with six digits
+ROUNDING = 0.2  # percent: the log is interpolated at both ends of an interval
+INTERVALS = 4
+
+
+class Reported:
+    """The values of one core, interval by interval."""
+
+    def __init__(self, collectd, core):
+        self.of = {}
+        for name in ("hardirq", "softirq_all",
+                     *(f"softirq_{part}" for part in CONTEXTS + VECTORS)):
+            self.of[name] = {value.time: value.value for value in
+                             collectd.of(f"percore-{core}/percent-{name}")}
+        self.times = sorted(self.of["softirq_all"])
+
+    def value(self, name, when):
+        return self.of[name].get(when, 0.0)  # a vector that has never run
+
+    def mean(self, name, begin, end):
+        got = [self.value(name, when) for when in self.times
+               if begin < when <= end]
+        return sum(got) / len(got)
+
+    def check_sums(self):
+        """Whatever ran: bounds, and the two divisions of softirqs."""
+        for when in self.times:
+            values = {name: self.value(name, when) for name in self.of}
+            check(all(0 <= value <= 100 for value in values.values()), values)
+            whole = values["softirq_all"]
+            check(values["hardirq"] + whole <= 100 + CSV, values)
+            for parts in (CONTEXTS, VECTORS):
+                total = sum(values[f"softirq_{part}"] for part in parts)
+                check(abs(total - whole) < CSV, values)
+
+
+def need_clock():
+    harness.need_collectd()
+    if not os.path.exists(f"{harness.BUILD}/tests/integration/softirq_burner"):
+        raise Skip("percore was built without BPF programs")
+    if not is_root():
+        raise Skip("loading BPF programs needs root")
+
+
+def watch(core, busy=False):
+    """Runs the burner for some intervals, idle or beside a task on that core. Returns
+    what was reported, and what the burner logged from the second interval on."""
+    spinner = ["taskset", "-c", str(core), sys.executable, "-c",
+               "while True: pass"]
+    with SoftirqBurner(core, PERIOD_US, SPIN_US) as burner, \
+            Collectd(OPTIONS) as collectd, \
+            (Child(spinner) if busy else Child(["true"])):
+        collectd.start()
+        collectd.wait_for_value(f"percore-{core}/percent-softirq_all", 60,
+                                count=INTERVALS)
+        collectd.stop()
+        reported = Reported(collectd, core)
+        begin, end = reported.times[0], reported.times[INTERVALS - 1]
+        ahead = time.time() - time.monotonic()
+        spun, tasks, _ = burner.between(begin - ahead, end - ahead)
+    share = 100 / (end - begin)
+    return reported, (begin, end), spun * share, tasks * share
+
+
+def test_timer():
+    """the softirq of a timer is what it logged, and is reported as hrtimer"""
+    need_clock()
+    core = online_cores()[-1]
+    reported, window, spun, _ = watch(core)
+    shown = reported.mean("softirq_hrtimer", *window)
+    say(f"log {spun:.2f} %, softirq_hrtimer {shown:.2f} %, all softirqs "
+        f"{reported.mean('softirq_all', *window):.2f} %, hard interrupts "
+        f"{reported.mean('hardirq', *window):.2f} %")
+    check(spun - ROUNDING <= shown <= spun + PER_FIRE + ROUNDING, shown)
+    reported.check_sums()
+
+
+def test_contexts():
+    """softirq is shown as tasks while a task runs, and otherwise as idle, but for the
+    time of other tasks"""
+    need_clock()
+    core = online_cores()[-1]
+    reported, window, spun, _ = watch(core, busy=True)
+    tasks = reported.mean("softirq_tasks", *window)
+    idle = reported.mean("softirq_idle", *window)
+    say(f"beside a task: log {spun:.2f} %, in tasks {tasks:.2f} %, while idle "
+        f"{idle:.2f} %")
+    check(tasks >= 0.9 * spun and idle <= 0.1 * spun, reported.of)
+    reported, window, spun, others = watch(core)
+    idle = reported.mean("softirq_idle", *window)
+    tasks = reported.mean("softirq_tasks", *window)
+    say(f"alone: log {spun:.2f} %, while idle {idle:.2f} %, in tasks "
+        f"{tasks:.2f} %; tasks took {others:.1f} % of the time")
+    reported.check_sums()
+    if harness.CPUACCT is None or others > 30:
+        raise Skip("other tasks use the core")
+    # A softirq meets a task as often as tasks run, in the time that softirqs leave.
+    check(idle >= spun * (1 - 1.5 * others / (100 - spun)) - ROUNDING, idle)
+
+
+def test_packets():
+    """the softirq of packets is reported as net_rx"""
+    need_clock()
+    core = online_cores()[-1]
+    with Network(core) as network, Collectd(OPTIONS) as collectd:
+        collectd.start()
+        name = f"percore-{core}/percent-softirq_net_rx"
+        collectd.wait_for_value(f"percore-{core}/percent-softirq_all", 60,
+                                count=2)
+        with network.flood(100000, 6):
+            wait_for(lambda: any(value.value > 3 for value in
+                                 collectd.of(name)),
+                     "no packets were seen in softirq", 20)
+        collectd.stop()
+        Reported(collectd, core).check_sums()
+        say("net_rx: " + " ".join(f"{value.value:.1f}" for value in
+                                  collectd.of(name)) + " %")
+
+
+def test_not_asked():
+    """no program is loaded unless ReportSoftirq is true"""
+    need_clock()
+    before = bpf_programs("on_softirq_entry")
+    with Collectd("") as collectd:
+        collectd.start()
+        collectd.wait_for_value("percore-0/percent-busy", 60, count=2)
+        check(bpf_programs("on_softirq_entry") <= before, "a program was loaded")
+        collectd.stop()
+        check(not any("softirq" in value.identifier
+                      for value in collectd.values), "softirq was reported")
+
+
+def test_killed():
+    """collectd that is killed leaves no program in the kernel"""
+    need_clock()
+    with Collectd(OPTIONS) as collectd:
+        harness.check_killed_leaves_none("on_softirq_entry",
+                                         collectd.command("-f"))
+
+
+def test_no_rights():
+    """without the capabilities the log names them once, and loads are reported"""
+    need_clock()
+    with Collectd(OPTIONS) as collectd:
+        collectd.start(before=["setpriv", "--bounding-set=-all",
+                               "--inh-caps=-all"])
+        collectd.wait_for_value("percore-0/percent-busy", 60, count=3)
+        collectd.stop()
+        said = collectd.log().count("CAP_BPF and CAP_PERFMON")
+        check(said == 1, collectd.log())
+        check("percore-0/percent-softirq_all" not in collectd.series,
+              "softirq was reported")
+
+
+if __name__ == "__main__":
+    run_tests(globals(), "ReportSoftirq")

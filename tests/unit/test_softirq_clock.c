@@ -1,0 +1,326 @@
+/* The softirq clock on words that the test sets. */
+#include "unit.h"
+
+#include "cycles/softirq_clock.h"
+#include "play.h"
+
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#define SECOND INT64_C(1000000000)
+#define NET_RX 3
+#define TIMER 1
+#define IDLE_NET_RX (SOFTIRQ_IDLE * SOFTIRQ_VECTORS + NET_RX)
+#define TASKS_NET_RX (SOFTIRQ_TASKS * SOFTIRQ_VECTORS + NET_RX)
+#define KSOFTIRQD_TIMER (SOFTIRQ_KSOFTIRQD * SOFTIRQ_VECTORS + TIMER)
+
+static struct {
+  struct softirq_words words[2];
+  int load_status, read_status;
+  int loads, reads, slow_reads;
+  bool is_open;
+} kernel;
+
+struct it {
+  struct play play;
+  struct softirq_clock *clock;
+};
+
+static int load(void *context, char *why, size_t why_size) {
+  (void)context;
+  snprintf(why, why_size, "no rights");
+  kernel.loads++;
+  kernel.is_open = kernel.load_status == 0;
+  return kernel.load_status;
+}
+
+static int read_kernel(void *context, struct softirq_words *words, int cores) {
+  kernel.reads++;
+  if (kernel.reads <= kernel.slow_reads)
+    fake_machine_run(context, 2 * FAKE_MS);
+  memcpy(words, kernel.words, (size_t)cores * sizeof(*words));
+  return kernel.read_status;
+}
+
+static void close_kernel(void *context) {
+  (void)context;
+  kernel.is_open = false;
+}
+
+static struct it *of(void **state) { return *state; }
+
+/* On a machine with this file; path NULL: none. */
+static struct it *begin(const char *path, const char *text) {
+  static struct it it;
+  memset(&kernel, 0, sizeof(kernel));
+  play_start(&it.play, 2);
+  struct machine *machine = &it.play.fake->machine;
+  machine->softirq_clock_load = load;
+  machine->softirq_clock_read = read_kernel;
+  machine->softirq_clock_close = close_kernel;
+  if (path != NULL)
+    fake_machine_file(it.play.fake, path, text);
+  play_open(&it.play);
+  it.clock = softirq_clock_open(it.play.engine);
+  return &it;
+}
+
+static int setup(void **state) {
+  *state = begin(NULL, NULL);
+  return 0;
+}
+
+static int teardown(void **state) {
+  softirq_clock_close(of(state)->clock);
+  assert_false(kernel.is_open);
+  play_end(&of(state)->play);
+  return 0;
+}
+
+/* Takes a second and reads; the figures of core 0. */
+static struct softirq_figures next(struct it *it) {
+  play_seconds(&it->play, 1);
+  softirq_clock_read(it->clock);
+  return softirq_clock_core(it->clock, 0);
+}
+
+static int64_t now_ns(const struct it *it) {
+  return (int64_t)it->play.fake->monotonic_ns;
+}
+
+static void assert_unknown(struct softirq_figures figures) {
+  assert_nan(figures.hard);
+  assert_nan(figures.softirq);
+  assert_nan(figures.context[SOFTIRQ_TASKS]);
+  assert_nan(figures.vector[NET_RX]);
+}
+
+static void
+shares_are_of_wall_time_and_divide_the_softirqs_twice(void **state) {
+  struct it *it = of(state);
+  assert_unknown(next(it));
+  kernel.words[0].hard = SECOND / 20;
+  kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 5;
+  kernel.words[0].softirq[TASKS_NET_RX] = SECOND / 10;
+  kernel.words[0].softirq[KSOFTIRQD_TIMER] = SECOND / 40;
+  struct softirq_figures figures = next(it);
+  assert_near(figures.hard, 0.05, 1e-5);
+  assert_near(figures.context[SOFTIRQ_IDLE], 0.2, 1e-5);
+  assert_near(figures.context[SOFTIRQ_TASKS], 0.1, 1e-5);
+  assert_near(figures.context[SOFTIRQ_KSOFTIRQD], 0.025, 1e-5);
+  assert_near(figures.vector[NET_RX], 0.3, 1e-5);
+  assert_near(figures.vector[TIMER], 0.025, 1e-5);
+  assert_near(figures.softirq, 0.325, 1e-5);
+  figures = next(it);
+  assert_near(figures.softirq, 0, 0);
+}
+
+static void a_vector_that_has_run_on_no_core_has_no_figure(void **state) {
+  struct it *it = of(state);
+  kernel.words[1].softirq[KSOFTIRQD_TIMER] = 1;
+  next(it);
+  struct softirq_figures figures = next(it);
+  assert_near(figures.vector[TIMER], 0, 0);
+  assert_nan(figures.vector[NET_RX]);
+  assert_near(figures.softirq, 0, 0);
+}
+
+static void a_span_under_way_counts_up_to_the_read(void **state) {
+  struct it *it = of(state);
+  next(it);
+  kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it) - SECOND / 2;
+  assert_near(next(it).softirq, 0.5, 1e-5);
+  assert_near(next(it).softirq, 1, 1e-5);
+}
+
+static void
+a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted(void **state) {
+  struct it *it = of(state);
+  next(it);
+  /* The softirq began with the window, the hard interrupt 0.25 s later. */
+  kernel.words[0].softirq[IDLE_NET_RX] = -now_ns(it);
+  kernel.words[0].hard = -now_ns(it) - SECOND / 4;
+  struct softirq_figures figures = next(it);
+  assert_near(figures.softirq, 0.25, 1e-5);
+  assert_near(figures.hard, 0.75, 1e-5);
+}
+
+static void
+words_of_different_instants_are_never_more_than_wall_time(void **state) {
+  struct it *it = of(state);
+  next(it);
+  kernel.words[0].hard = SECOND / 2;
+  kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 2 + 900000;
+  struct softirq_figures figures = next(it);
+  assert_near(figures.hard + figures.softirq, 1, 1e-12);
+  assert_near(figures.softirq, figures.context[SOFTIRQ_IDLE], 0);
+}
+
+static void a_sum_never_steps_back(void **state) {
+  struct it *it = of(state);
+  kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 10;
+  next(it);
+  kernel.words[0].softirq[IDLE_NET_RX] -= 900;
+  assert_near(next(it).softirq, 0, 0);
+  kernel.words[0].softirq[IDLE_NET_RX] = SECOND / 10 + SECOND / 4;
+  assert_near(next(it).softirq, 0.25, 1e-5);
+}
+
+static void a_sum_that_steps_back_far_begins_anew(void **state) {
+  struct it *it = of(state);
+  kernel.words[0].hard = SECOND / 2;
+  next(it);
+  kernel.words[0].hard = SECOND / 10;
+  assert_unknown(next(it));
+  assert_unknown(next(it));
+  kernel.words[0].hard = SECOND / 5;
+  assert_near(next(it).hard, 0.1, 1e-5);
+}
+
+static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
+  teardown(state);
+  struct it *it =
+      begin("/proc/self/timens_offsets", "monotonic       -5 500000000\n");
+  next(it);
+  /* The kernel's clock is 4.5 s ahead of ours. */
+  kernel.words[0].hard = -now_ns(it) - 5 * SECOND;
+  assert_near(next(it).hard, 0.5, 1e-5);
+}
+
+static void words_that_no_clock_can_hold_give_no_figures(void **state) {
+  struct it *it = of(state);
+  const int64_t impossible[] = {INT64_MAX, INT64_MIN, now_ns(it) * 2,
+                                -now_ns(it) * 2};
+  for (size_t i = 0; i < sizeof(impossible) / sizeof(impossible[0]); i++) {
+    for (int word = 0; word < 2; word++) {
+      int64_t *at =
+          word ? &kernel.words[0].hard : &kernel.words[0].softirq[TASKS_NET_RX];
+      *at = 0;
+      next(it);
+      *at = impossible[i];
+      for (int j = 0; j < 3; j++)
+        assert_unknown(next(it));
+      *at = 0;
+      next(it);
+      assert_near(next(it).hard, 0, 0);
+    }
+  }
+}
+
+static void
+a_read_that_took_too_long_is_repeated_or_part_of_the_next(void **state) {
+  struct it *it = of(state);
+  next(it);
+  kernel.slow_reads = kernel.reads + 3;
+  assert_near(next(it).softirq, 0, 0);
+  kernel.slow_reads = kernel.reads + 5;
+  kernel.words[0].softirq[IDLE_NET_RX] = SECOND;
+  assert_unknown(next(it));
+  assert_near(next(it).softirq, 0.5, 0.01);
+}
+
+static void
+a_clock_that_cannot_be_loaded_is_named_once_and_tried_again(void **state) {
+  struct it *it = of(state);
+  kernel.load_status = -EPERM;
+  for (int i = 0; i < 60; i++)
+    assert_unknown(next(it));
+  assert_in_range(kernel.loads, 2, 5);
+  assert_string_equal(softirq_clock_trouble(it->clock), "no rights");
+  assert_int_equal(
+      fake_journal_count(&it->play.journal, "softirq", "no rights", NULL), 1);
+  kernel.load_status = 0;
+  for (int i = 0; i < 60; i++)
+    next(it);
+  assert_near(next(it).softirq, 0, 0);
+  assert_string_equal(softirq_clock_trouble(it->clock), "");
+}
+
+static void a_clock_that_cannot_be_read_is_loaded_anew(void **state) {
+  struct it *it = of(state);
+  kernel.words[0].hard = SECOND / 10;
+  next(it);
+  kernel.read_status = -EINVAL;
+  assert_unknown(next(it));
+  assert_false(kernel.is_open);
+  kernel.read_status = 0;
+  kernel.words[0].hard = SECOND / 2; /* since it was loaded */
+  while (kernel.loads < 2)
+    assert_unknown(next(it));
+  kernel.words[0].hard = SECOND;
+  assert_near(next(it).hard, 0.5, 1e-5);
+}
+
+static void
+a_clock_that_never_can_be_read_is_loaded_ever_more_rarely(void **state) {
+  struct it *it = of(state);
+  kernel.read_status = -EINVAL;
+  for (int i = 0; i < 60; i++)
+    assert_unknown(next(it));
+  assert_in_range(kernel.loads, 2, 5);
+  assert_int_equal(fake_journal_count(&it->play.journal, "softirq", NULL), 1);
+}
+
+static void nothing_is_loaded_for_the_files_of_another_machine(void **state) {
+  struct it *it = of(state);
+  softirq_clock_close(it->clock);
+  play_end(&it->play);
+  play_start(&it->play, 2);
+  it->play.options.hardware = false;
+  it->play.fake->machine.softirq_clock_load = load;
+  play_open(&it->play);
+  it->clock = softirq_clock_open(it->play.engine);
+  assert_unknown(next(it));
+  assert_int_equal(kernel.loads, 0);
+  assert_non_null(strstr(softirq_clock_trouble(it->clock), "SysRoot"));
+}
+
+static void
+nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb(void **state) {
+  static const struct {
+    const char *path, *text, *said;
+  } cases[] = {
+      {"/sys/kernel/realtime", "1\n", "PREEMPT_RT"},
+      {"/sys/devices/system/cpu/isolated", "1\n", "isolated"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    teardown(state);
+    struct it *it = begin(cases[i].path, cases[i].text);
+    assert_unknown(next(it));
+    assert_int_equal(kernel.loads, 0);
+    assert_int_equal(
+        fake_journal_count(&it->play.journal, "softirq", cases[i].said, NULL),
+        1);
+  }
+}
+
+static void without_a_clock_figures_are_unknown(void **state) {
+  (void)state;
+  assert_unknown(softirq_clock_core(NULL, 0));
+  assert_unknown(softirq_clock_core(of(state)->clock, 5));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      TEST(shares_are_of_wall_time_and_divide_the_softirqs_twice),
+      TEST(a_vector_that_has_run_on_no_core_has_no_figure),
+      TEST(a_span_under_way_counts_up_to_the_read),
+      TEST(a_hard_interrupt_under_way_stops_the_softirq_that_it_interrupted),
+      TEST(words_of_different_instants_are_never_more_than_wall_time),
+      TEST(a_sum_never_steps_back),
+      TEST(a_sum_that_steps_back_far_begins_anew),
+      TEST(the_offset_of_a_time_namespace_is_taken_off),
+      TEST(words_that_no_clock_can_hold_give_no_figures),
+      TEST(a_read_that_took_too_long_is_repeated_or_part_of_the_next),
+      TEST(a_clock_that_cannot_be_loaded_is_named_once_and_tried_again),
+      TEST(a_clock_that_cannot_be_read_is_loaded_anew),
+      TEST(a_clock_that_never_can_be_read_is_loaded_ever_more_rarely),
+      TEST(nothing_is_loaded_for_the_files_of_another_machine),
+      TEST(nothing_is_loaded_where_the_figures_would_be_wrong_or_disturb),
+      TEST(without_a_clock_figures_are_unknown),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
