@@ -1,7 +1,7 @@
 /* figures_private: the figures object, for the files that implement it:
  *
- *   figures.c        loads, averages and columns, out of the engine's totals
- *   figures_files.c  files that are read once in an interval
+ *   figures.c        loads, averages and columns, from the engine's totals
+ *   figures_files.c  files that are read once per interval
  */
 #ifndef PERCORE_FIGURES_PRIVATE_H
 #define PERCORE_FIGURES_PRIVATE_H
@@ -16,14 +16,15 @@
 /* The totals at which a core's current windows began. */
 struct core_windows {
   struct core_totals sample, average, interval;
-  double min, max; /* NAN: no sample window has ended in this interval yet */
+  double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
-  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update; 0: none yet */
+  /* CLOCK_MONOTONIC of the last update; 0 before the first. */
+  uint64_t averaged_ns;
   bool has_cpuidle;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
   bool has_wait;
-  uint64_t wait_time_ns, wait_ns; /* of schedstat */
+  uint64_t wait_time_ns, wait_ns; /* last values from /proc/schedstat */
 };
 
 struct figures {
@@ -34,7 +35,7 @@ struct figures {
   int windows_len;
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
-  struct domains *domains; /* NULL: not wanted, or unavailable */
+  struct domains *domains; /* NULL if not wanted or unavailable */
   struct schedstat schedstat;
   bool has_schedstat; /* schedstat was read in this interval */
 };
@@ -47,10 +48,10 @@ static inline double between_0_and_1(double share) {
   return isnan(share) ? NAN : fmin(fmax(share, 0), 1);
 }
 
-/* Reads files that cover all cores. */
+/* Reads the files that cover all cores. */
 void figures_files_read(struct figures *figures);
 
-/* Fills in idle states, counts of the scheduler and of throttling. */
+/* Fills in idle states, and the counts of the scheduler and of throttling. */
 void figures_files_interval(const struct figures *figures,
                             struct core_windows *windows,
                             struct core_figures *core);

@@ -1,4 +1,4 @@
-/* entries: the entries of a map as last read, and their values. */
+/* entries: the entries of a map at the last reading, with their values. */
 #ifndef PERCORE_MAP_ENTRIES_H
 #define PERCORE_MAP_ENTRIES_H
 
@@ -9,24 +9,27 @@
 #define MAP_NO_ROW UINT32_MAX
 
 struct map_entry {
-  uint32_t row; /* row in the region's table, or MAP_NO_ROW; of a removed entry:
-                   the next removed entry */
-  uint32_t pass; /* number of the pass that last read it */
-  uint8_t falls; /* suspect falls, see growth.h */
+  /* Row in the region's table, or MAP_NO_ROW. In a removed entry: the next
+   * removed entry. */
+  uint32_t row;
+  uint32_t pass; /* the last pass that read the entry */
+  uint8_t falls; /* how many suspect falls it had; see growth.h */
   bool used;
 };
 
 /* Grows as needed; entries keep their numbers until they are removed. */
 struct map_entries {
-  size_t key_size, values_len; /* 64-bit values kept of each entry */
-  uint64_t seed;               /* random: keys may come from the network */
+  size_t key_size, values_len; /* values_len: 64-bit values kept per entry */
+  uint64_t seed; /* random, because keys may come from the network */
   struct map_entry *list;
   char *keys;
   uint64_t *values;
-  size_t len, capacity; /* entries in use or removed; allocated */
-  size_t live;          /* entries in use */
-  size_t removed;       /* first entry to reuse, plus 1; 0: none */
-  uint32_t *index;   /* entry number + 1, hashed with linear probing; 0: free */
+  /* Len: entries in use or removed; capacity: allocated. */
+  size_t len, capacity;
+  size_t live;    /* entries in use */
+  size_t removed; /* the first entry to reuse + 1; 0 if none */
+  /* Hash table with linear probing: entry number + 1; 0 if free. */
+  uint32_t *index;
   size_t index_size; /* a power of two */
 };
 
@@ -34,15 +37,15 @@ void map_entries_init(struct map_entries *entries, size_t key_size,
                       size_t values_len);
 void map_entries_free(struct map_entries *entries);
 
-/* The number of the entry with this key, or -1. */
+/* Returns the number of the entry with this key, or -1. */
 long map_entries_find(const struct map_entries *entries, const void *key);
 
-/* Adds an entry with values of 0 and MAP_NO_ROW. The key must be new. Returns
- * its number, or -1 if out of memory. */
+/* Adds an entry with values of 0 and MAP_NO_ROW. Its key must not be in the map
+ * yet. Returns its number, or -1 if out of memory. */
 long map_entries_add(struct map_entries *entries, const void *key);
 
-/* Removes every entry that was not read in this pass, and calls `gone` for each
- * of them. Numbers of removed entries are reused. */
+/* Removes every entry that this pass did not read, and calls `gone` for each.
+ * Numbers of removed entries are reused. */
 void map_entries_sweep(struct map_entries *entries, uint32_t pass,
                        void (*gone)(void *context,
                                     const struct map_entry *entry),
