@@ -224,7 +224,7 @@ int engine_sample(struct engine *engine, bool late) {
   for_each_online(engine, core_read);
   if (late && was_paused(engine)) {
     engine_say(engine, JOURNAL_INFO,
-               "this machine stood still for a while; the window is dropped");
+               "this machine was paused for a while; the window is dropped");
     drop_window(engine);
     return 0;
   }

@@ -45,13 +45,14 @@ static void find_misses(const struct engine *engine, char *text, size_t size) {
   int core = core_with_softirq(engine);
   text[0] = '\0';
   if (engine_tick_sampled(engine))
-    snprintf(text, size, "the source idle is sampled at the tick here");
+    snprintf(text, size,
+             "on this kernel the source idle is sampled at the tick");
   else if (engine_softirq_is_idle(engine))
-    snprintf(text, size, "this kernel counts softirq on an idle core as idle");
+    snprintf(text, size, "this kernel counts softirqs on an idle core as idle");
   else if (core >= 0)
     snprintf(text, size,
-             "core %d spends much time in softirq, and the source idle may "
-             "miss some of it",
+             "core %d spends a lot of time in softirqs, and the source idle "
+             "may miss part of it",
              core);
 }
 

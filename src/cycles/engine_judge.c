@@ -39,9 +39,9 @@ static void say_softirq_is_idle(struct engine *engine) {
   if (any && engine_softirq_is_idle(engine) &&
       engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
     engine_say(engine, JOURNAL_WARNING,
-               "this kernel counts softirq on an idle core as idle: loads of "
-               "the source idle lack it (a hardware source, or a kernel with "
-               "CONFIG_IRQ_TIME_ACCOUNTING, includes it)");
+               "this kernel counts softirqs on an idle core as idle, so loads "
+               "of the source idle miss them; use a hardware source, or a "
+               "kernel with CONFIG_IRQ_TIME_ACCOUNTING");
 }
 
 /* ---------------------------------------------------------------------------
@@ -104,7 +104,7 @@ static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(candidate->trouble, sizeof(candidate->trouble),
            "it read %.1f %% on core %d while the kernel was not idle for %.1f "
-           "%%; as this hypervisor reports no steal, either may be right",
+           "%%; this hypervisor reports no stolen time, so either may be right",
            100 * hardware, core->number, 100 * kernel);
   if (!candidate->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",

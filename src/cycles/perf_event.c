@@ -122,8 +122,9 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
       return fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
                   parser->pmu, term, (unsigned long long)value, text);
     if (status != 0)
-      return fail(parser, status, "%s has an unknown format for %s: %s",
-                  parser->pmu, term, text);
+      return fail(parser, status,
+                  "%s has an unknown format for the term %s: %s", parser->pmu,
+                  term, text);
     return 0;
   }
   uint64_t *word = config_word(parser->event, term, strlen(term));
@@ -228,7 +229,8 @@ void perf_explain(char *text, size_t size, int status) {
   else if (status == -ENOENT)
     remedy = " (this processor, or the hypervisor, does not offer it)";
   else if (status == -EOPNOTSUPP)
-    remedy = " (not offered here, or not while a guest has a PMU)";
+    remedy =
+        " (this machine does not offer it, or not while a guest uses the PMU)";
   else if (status == -ENODEV)
     remedy = " (the core is offline)";
   else if (status == -EMFILE)

@@ -268,7 +268,8 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
   drop_equal_names(walk, why);
   int status = 0;
   if (walk->len == 0) {
-    snprintf(why, MAP_WHY_SIZE, "its values have no named integer");
+    snprintf(why, MAP_WHY_SIZE,
+             "its values have no integer member with a name");
     status = -ENOENT;
   } else {
     fields->list = calloc(walk->len, sizeof(*fields->list));

@@ -7,24 +7,25 @@
 
 #include "utils_complain.h"
 
-/* Zeroed before the first snapshot, but for config and interval. */
+/* All zero before the first snapshot, except config and interval. */
 struct dispatch {
   const struct config *config;
-  cdtime_t interval;           /* of every value */
-  cdtime_t last;               /* time of the last snapshot dispatched */
-  uint64_t values_dropped;     /* beyond MaxValues, since start */
-  uint64_t snapshots_withheld; /* not newer than `last`, since start */
-  bool source_seen[SOURCES];   /* has served a core since start */
+  cdtime_t interval;       /* of every value */
+  cdtime_t last;           /* time of the last snapshot dispatched */
+  uint64_t values_dropped; /* left out because of MaxValues, since start */
+  /* Snapshots not newer than `last`, since start. */
+  uint64_t snapshots_withheld;
+  bool source_seen[SOURCES]; /* sources that have served a core since start */
   c_complain_t too_many;
   c_complain_t backwards;
 };
 
-/* Dispatches the values that are known and configured. A snapshot that is not
- * newer than the last one is withheld: collectd's cache would refuse its
- * values, but some writers would not.
+/* Dispatches the figures that are known and enabled. Withholds a snapshot that
+ * is not newer than the previous snapshot, because collectd's cache would
+ * refuse its values but some writers would not.
  *
- * Beyond MaxValues the least important values are left out; the loads of the
- * cores are the last to go. Returns how many more values may be dispatched in
+ * If there are more than MaxValues, leaves out the least important values; the
+ * loads of the cores go last. Returns how many more values may be dispatched in
  * this interval. */
 size_t dispatch_snapshot(struct dispatch *dispatch,
                          const struct snapshot *snapshot);

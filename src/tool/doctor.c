@@ -316,11 +316,11 @@ static int doctor_main(int argc, char **argv) {
 
 const struct command doctor_command = {
     .name = COMMAND,
-    .summary = "find out what can be measured here, and what would help",
+    .summary = "find out what can be measured here, and what to improve",
     .usage = "[OPTION]...",
-    .about = "Says what can be measured on this machine, which sources of "
-             "loads are proven, whether regions can be read and how collectd "
-             "runs; and for everything that is missing, what to do. Takes a "
+    .about = "Reports what can be measured on this machine, which sources of "
+             "loads are proven, whether regions can be read, and how collectd "
+             "runs, with advice for everything that is missing. Takes a "
              "few seconds. Exits 0 if at least one source works.",
     .arguments = ARGUMENTS(arguments),
     .run = doctor_main,

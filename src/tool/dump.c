@@ -21,7 +21,7 @@ static const struct argument arguments[] = {
     ARGUMENT(struct dump_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
              "only this table"),
     ARGUMENT(struct dump_options, per_core, 'p', "per-core", ARGUMENT_FLAG,
-             NULL, "the values of each core, too"),
+             NULL, "also print the values of each core"),
     ARGUMENT_JSON(struct dump_options),
 };
 

@@ -185,8 +185,8 @@ static void add_machine(struct findings *findings,
     findings_add(
         findings, "machine", "softirq", VERDICT_NOTE,
         "use a hardware source, or a kernel with CONFIG_IRQ_TIME_ACCOUNTING",
-        "this kernel counts softirq on an idle core as idle: the source idle "
-        "misses it");
+        "this kernel counts softirqs on an idle core as idle: the source idle "
+        "misses them");
   findings_add(
       findings, "machine", "TSC", facts->tsc_steady ? VERDICT_OK : VERDICT_NOTE,
       facts->tsc_steady ? NULL

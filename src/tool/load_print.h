@@ -7,17 +7,17 @@
 
 #include <stdio.h>
 
-/* Writes the table. If the window is too narrow, columns are left out, those of
- * least interest first; if it is too low, several cores share a line, and if
- * that is not enough, only the busiest cores are shown and a line says so.
- * Returns 0 or -ENOMEM. */
+/* Writes the table. If the window is too narrow, the least interesting columns
+ * are left out first. If it is too low, several cores share a line; if that is
+ * not enough, only the busiest cores are shown, and a line says so. Returns 0
+ * or -ENOMEM. */
 int load_table_write(FILE *out, const struct snapshot *snapshot,
                      struct window window);
 
-/* The columns that window.sort can name, from 1. */
+/* How many columns window.sort can name, from 1 on. */
 size_t load_table_columns(void);
 
-/* Writes one document, one line. Returns 0 or -ENOMEM. */
+/* Writes one document on one line. Returns 0 or -ENOMEM. */
 int load_json_write(FILE *out, const struct snapshot *snapshot);
 
 #endif

@@ -1,5 +1,5 @@
-/* names: how regions are written on a command line, and which of them have a
- * socket in the runtime directory. */
+/* names: the names of regions on command lines, and the names of sockets in the
+ * runtime directory. */
 #ifndef PERCORE_NAMES_H
 #define PERCORE_NAMES_H
 
@@ -10,19 +10,19 @@
 
 struct label {
   char region[LABEL_SIZE];
-  char *instance; /* in region[]; NULL for a region without instances */
+  char *instance; /* points into region[]; NULL if there is none */
 };
 
-/* Splits NAME or NAME@INSTANCE. Returns false if it is not valid. */
+/* Splits NAME or NAME@INSTANCE. Returns false if the name is invalid. */
 bool label_split(struct label *label, const char *text);
 
 struct names {
-  char **name; /* sorted; foreign bytes, not necessarily valid */
+  char **name; /* sorted; foreign bytes, perhaps invalid names */
   size_t len;
 };
 
-/* The names of the files in the runtime directory that end with ".sock",
- * without that ending. 0 or -errno; call names_free in either case. */
+/* Reads the names of the files in the runtime directory that end with ".sock",
+ * without that ending. Returns 0 or -errno; call names_free in either case. */
 int names_read(struct names *names);
 void names_free(struct names *names);
 

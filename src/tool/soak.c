@@ -153,15 +153,14 @@ static int soak_main(int argc, char **argv) {
 
 const struct command soak_command = {
     .name = COMMAND,
-    .summary = "measure a floor of a core's load without any counter",
+    .summary = "measure a lower bound of a core's load without any counter",
     .usage = "CORE [SECONDS] [OPTION]...",
     .about =
         "Occupies a core with a SCHED_IDLE thread for SECONDS (default 10) and "
-        "prints how much of the core others took: a floor of its load that "
-        "needs "
-        "no counter. Meanwhile the core does not halt, so every other figure "
-        "shows it fully loaded, and other tasks may start there some "
-        "microseconds later.",
+        "prints how much of the core other work took: a lower bound of its "
+        "load that needs no counter. During this time the core does not halt, "
+        "so every other figure shows it fully loaded, and other tasks may "
+        "start on it some microseconds later.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 2,

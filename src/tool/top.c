@@ -27,16 +27,16 @@ static const struct argument arguments[] = {
     ARGUMENT_INTERVAL(struct top_options),
     ARGUMENT_COUNT(struct top_options),
     ARGUMENT(struct top_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
-             "only this table; \"core\" shows only the threads"),
+             "show only this table; \"core\" shows only the threads"),
     ARGUMENT(
         struct top_options, sort, 's', "sort", ARGUMENT_TEXT, "FIELD",
         "sort rows by FIELD, largest first (default: the first counter, if "
         "not all rows fit; row: the producer's order)"),
     ARGUMENT(struct top_options, rows, 'r', "rows", ARGUMENT_WHOLE, "N",
-             "at most N rows of each table (default 100)", .min = 1,
+             "show at most N rows of each table (default 100)", .min = 1,
              .max = ROWS_MOST),
     ARGUMENT(struct top_options, per_core, 'p', "per-core", ARGUMENT_FLAG, NULL,
-             "the rates of each core, too"),
+             "also show the rates of each core"),
     ARGUMENT_JSON(struct top_options),
 };
 

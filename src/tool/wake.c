@@ -55,15 +55,15 @@ static const struct argument arguments[] = {
              .max = 60000),
     ARGUMENT(struct wake_arguments, csv, 'o', "csv", ARGUMENT_TEXT, "FILE",
              "write the datapoints, and info.yml beside them"),
-    ARGUMENT(
-        struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
-        "measure nothing: read datapoints that this command or wult wrote"),
+    ARGUMENT(struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
+             "instead of measuring, read datapoints that this command or wult "
+             "wrote"),
     ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
              "the unit of the times in FILE, instead of info.yml",
              .choice = unit_choice),
     ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
              "COMPARISON",
-             "take only datapoints of a file that match, such as "
+             "use only datapoints of a file that match, such as "
              "'SilentTime > 100 and ReqCState == C6'"),
     ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
              "COMPARISON", "leave out datapoints of a file that match"),
@@ -314,7 +314,8 @@ const struct command wake_command = {
         "Arms timers on a core and measures how long after the programmed time "
         "the core runs again, for each idle state that it was in. Interrupts "
         "the core some 500 times a second. --from and --compare show "
-        "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
+        "datapoints of earlier measurements, including those of wult. Ctrl-C "
+        "ends a "
         "measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,

@@ -234,7 +234,7 @@ auto_loads_the_clock_where_idle_misses_work_and_says_why(void **state) {
   } cases[] = {
       {tick_sampled, NULL, "sampled at the tick"},
       {spends_time_in_softirq, NULL, "core 1 spends much time in softirq"},
-      {NULL, "idle_dyntick", "counts softirq on an idle core as idle"},
+      {NULL, "idle_dyntick", "counts softirqs on an idle core as idle"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct play play;
