@@ -23,8 +23,8 @@ static bool read_state_number(const struct machine *machine, int core,
   return machine_read_u64(machine, path, value) == 0;
 }
 
-/* Drivers use any characters ("haltpoll idle", "C1-HSW"). The name of a metric
- * may contain letters, digits, '-', '_' and '.'. */
+/* Drivers use arbitrary characters in names ("haltpoll idle", "C1-HSW"), but
+ * the name of a metric may contain only letters, digits, '-', '_' and '.'. */
 static void clean_name(char *name) {
   name[strcspn(name, "\n")] = '\0';
   for (; *name != '\0'; name++)

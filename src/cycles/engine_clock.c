@@ -8,9 +8,9 @@
 #define CLOCK_RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
 #define CLOCK_RETRY_MAX_NS (UINT64_C(600) * 1000000000)
 
-/* A core that spends this share of its time in softirq may spend more there
- * that the source idle misses. The column is sampled at the tick, so a few
- * ticks of softirq are chance. */
+/* If a core spends at least this share of its time in softirqs, the source idle
+ * may miss part of them. The column is sampled at the tick, so a few ticks of
+ * softirq may be chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
 
 static struct candidate *clock_candidate(struct engine *engine) {
@@ -24,8 +24,8 @@ static struct candidate *clock_candidate(struct engine *engine) {
  * Whether to load the clock
  */
 
-/* A core with so much softirq that the source idle may miss some of it, or -1.
- */
+/* Returns a core with so many softirqs that the source idle may miss some, or
+ * -1. */
 static int core_with_softirq(const struct engine *engine) {
   for (size_t i = 0; i < engine->cores_len; i++) {
     const struct core *core = &engine->cores[i];
@@ -40,7 +40,7 @@ static int core_with_softirq(const struct engine *engine) {
   return -1;
 }
 
-/* Why the source idle is known to miss work here; "" if it is not. */
+/* Writes why the source idle is known to miss work here; "" if it is not. */
 static void find_misses(const struct engine *engine, char *text, size_t size) {
   int core = core_with_softirq(engine);
   text[0] = '\0';
@@ -63,8 +63,8 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
-/* Loads the clock only where it is needed: loading interrupts every core of the
- * machine, and every interrupt runs the clock from then on. */
+/* Loads the clock only if it is needed, because loading interrupts every core
+ * of the machine, and afterwards the clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
   const struct candidate *candidate = clock_candidate(engine);
   if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
@@ -87,7 +87,7 @@ static bool any_isolated(const struct engine *engine) {
  * Opening and reading
  */
 
-/* Writes why a clock that could be loaded is not loaded. */
+/* Writes why a clock is not loaded although loading would be possible. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
@@ -115,7 +115,7 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
                  CLOCK_RETRY_MAX_NS);
 }
 
-/* Asking for a core starts the clock there, so that all cores have values from
+/* Reading a core's value starts the clock there, so all cores have values from
  * the first sample on. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
@@ -140,7 +140,7 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  candidate->proof = PROOF_PROVEN; /* per core, once the core's word is not 0 */
+  candidate->proof = PROOF_PROVEN; /* each core counts once its word is not 0 */
   candidate->reason[0] = '\0';
   if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
     engine_say(engine, JOURNAL_INFO,

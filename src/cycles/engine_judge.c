@@ -6,16 +6,18 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The rate is measured against time_enabled, which the kernel computes from the
- * same TSC. A larger difference means that this machine has migrated. */
+/* The rate of the TSC is measured against time_enabled, which the kernel
+ * computes from the same TSC. A larger difference means that this machine was
+ * migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* A TSC whose rate could not be measured is tried again after this long, and
- * ever more rarely. */
+/* If the rate of the TSC could not be measured, how long to wait before the
+ * next attempt; the delay grows with each failure. */
 #define TSC_RETRY_FIRST_NS UINT64_C(1000000000)
 #define TSC_RETRY_MAX_NS (UINT64_C(60) * 1000000000)
 
-/* Windows with more steal, or a slower read of /proc/stat, prove nothing. */
+/* Windows with more steal, or with a slower read of /proc/stat, prove nothing.
+ */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
 
@@ -60,8 +62,8 @@ static double share(double from, double to, double wall_ns) {
   return wall_ns > 0 ? (to - from) / wall_ns : NAN;
 }
 
-/* If the TSC runs at another rate than before, this virtual machine has moved
- * to another host, and what was proven there must be proven here. */
+/* If the rate of the TSC has changed, this virtual machine was moved to another
+ * host, so its sources must be proven again. */
 static void watch_tsc(struct engine *engine, const struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->candidate < 0 || from->epoch != to->epoch)
@@ -99,7 +101,8 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Under a hypervisor that reports no steal, the kernel may be wrong instead. */
+/* Under a hypervisor that reports no steal, the kernel's figure may be the
+ * wrong one. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(candidate->trouble, sizeof(candidate->trouble),
@@ -112,7 +115,7 @@ static void doubt(struct engine *engine, const struct core *core,
   candidate->doubt_reported = true;
 }
 
-/* Condemns the source of a core if it has seen too little for too long. */
+/* Condemns the source of a core if it has missed work for too long. */
 static void judge_source(struct engine *engine, struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->source < 0 || core->source == SOURCE_IDLE ||

@@ -13,7 +13,7 @@ void engine_find_lxcfs(struct engine *engine) {
       machine->is_fuse(machine->context, "/sys/devices/system/cpu/online");
 }
 
-/* Unreadable rows affect only their own cores. */
+/* Reports unreadable rows, which affect only their own cores. */
 static void say_unreadable_rows(struct engine *engine) {
   const struct core_set *unreadable = &engine->stat.unreadable;
   bool any = core_set_next(unreadable, -1) >= 0;
@@ -50,10 +50,10 @@ static void say_withheld(const struct engine *engine) {
                rows, cores);
 }
 
-/* In a container LXCFS may renumber the rows of /proc/stat, so that they do not
- * belong to the cores of sysfs, and there is no way to find out which cores
- * they belong to. If LXCFS also provides the list of cores, both may agree and
- * be wrong. */
+/* In a container, LXCFS may renumber the rows of /proc/stat so that they do not
+ * belong to the cores of sysfs, and nothing tells which cores they belong to.
+ * If LXCFS also provides the list of cores, rows and list may agree and both be
+ * wrong. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
@@ -70,7 +70,7 @@ static int read_stat(struct engine *engine) {
   if (status != 0)
     return status;
   if (!same_cores(engine)) {
-    /* A core may have come or gone just now. */
+    /* A core may just have come or gone. */
     status = engine_find_hotplug(engine);
     if (status != 0)
       return status;
@@ -80,7 +80,7 @@ static int read_stat(struct engine *engine) {
   return 0;
 }
 
-/* The source idle has nothing to read in a sample without /proc/stat. */
+/* In a sample without /proc/stat, the source idle is unavailable. */
 static void update_idle_source(struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++) {
     struct candidate *candidate = &engine->candidates[i];

@@ -9,34 +9,36 @@
 
 #define CORES_POSSIBLE "/sys/devices/system/cpu/possible"
 
-/* How often a read is tried until its bracket is narrow enough. */
+/* How often to try to read the words within a narrow enough bracket. */
 #define READ_TRIES 5
 
-/* How often to check whether a core halted although its word did not move. */
+/* How often to check whether a core halted without advancing its word. */
 #define WATCH_INTERVAL_NS UINT64_C(5000000000)
 
-/* The driver counts a halt at its end, so the first counted halt may have begun
- * before the first reading. The second cannot have. */
+/* The idle driver counts a halt at its end, so the first counted halt may have
+ * begun before the first reading; the second cannot. */
 #define HALTS_TO_BE_SURE 2
 
 struct core_clock {
   bool known; /* the members below */
   int64_t word;
   uint64_t halted_ns;
-  uint64_t watch_at_ns; /* 0: `halts` is unknown */
-  uint64_t
-      halts; /* the idle driver's count when the word was first seen unmoved */
+  /* When to check for unseen halts; 0: `halts` is unknown. */
+  uint64_t watch_at_ns;
+  /* The idle driver's count when the word was first seen not to advance. */
+  uint64_t halts;
 };
 
 struct idle_clock {
   const struct machine *machine;
   bool pinned;
   int possible_len;
-  int16_t places[CORES_MAX]; /* of possible cores in words[] */
+  int16_t places[CORES_MAX]; /* index of each possible core in words[] */
   struct core_set possible;
-  int64_t offset_ns;        /* of this time namespace */
-  uint64_t time_ns;         /* of the last read; 0: none */
-  int64_t words[CORES_MAX]; /* of possible cores, in rising numbers */
+  int64_t offset_ns; /* offset of CLOCK_MONOTONIC in this time namespace */
+  uint64_t time_ns;  /* time of the last read; 0 before the first */
+  /* Words of the possible cores, in ascending order. */
+  int64_t words[CORES_MAX];
   struct core_clock cores[CORES_MAX];
 };
 
@@ -44,8 +46,8 @@ struct idle_clock {
  * Opening
  */
 
-/* A time namespace shifts CLOCK_MONOTONIC for this process, but not for the
- * kernel. "monotonic  -86400  500000000" */
+/* A time namespace shifts CLOCK_MONOTONIC for this process but not for the
+ * kernel. Parses a line such as "monotonic -86400 500000000". */
 static int64_t time_namespace_offset(const struct machine *machine) {
   char text[256];
   long long seconds, nanoseconds;
@@ -59,9 +61,9 @@ static int64_t time_namespace_offset(const struct machine *machine) {
   return (int64_t)seconds * INT64_C(1000000000) + (int64_t)nanoseconds;
 }
 
-/* State 0 polls on x86. Elsewhere it polls if the idle driver says so, or if
- * there is no idle driver: then only polling is reported as state 0.
- */
+/* State 0 polls on x86. On other machines it polls if the idle driver says so,
+ * and also if there is no idle driver, because then only polling is reported as
+ * state 0. */
 bool idle_clock_state0_polls(const struct machine *machine) {
   struct core_set possible;
   struct cpuidle cpuidle;
@@ -141,7 +143,7 @@ static uint64_t now(const struct idle_clock *clock) {
   return clock->machine->clock_ns(clock->machine->context, CLOCK_MONOTONIC);
 }
 
-/* Reads all words, and the time after them. */
+/* Reads all words, and then the time. */
 static int read_words(struct idle_clock *clock) {
   const struct machine *machine = clock->machine;
   for (int i = 0; i < READ_TRIES; i++) {
@@ -150,8 +152,8 @@ static int read_words(struct idle_clock *clock) {
     uint64_t after_ns = now(clock);
     if (len < 0)
       return len;
-    /* With a different number of words, it is unknown which core a word belongs
-     * to. */
+    /* If the number of words has changed, it is unknown which core a word
+     * belongs to. */
     if (len != clock->possible_len)
       return -EINVAL;
     clock->time_ns = after_ns;
@@ -161,8 +163,8 @@ static int read_words(struct idle_clock *clock) {
   return -EAGAIN;
 }
 
-/* The halts that the idle driver counted. Returns false if there is no idle
- * driver. */
+/* Reads how many halts the idle driver counted. Returns false if there is no
+ * idle driver. */
 static bool count_halts(const struct idle_clock *clock, int core,
                         uint64_t *halts) {
   struct cpuidle cpuidle;
@@ -175,8 +177,8 @@ static bool count_halts(const struct idle_clock *clock, int core,
   return true;
 }
 
-/* Whether the core has halted although its word did not move. The word of a
- * core that halts or works for long does not move either. */
+/* True if the core has halted without advancing its word. A word may also stay
+ * the same because the core halts, or works, for a long time. */
 static bool halted_unseen(struct idle_clock *clock, int core) {
   struct core_clock *state = &clock->cores[core];
   const int64_t *word = &clock->words[clock->places[core]];
@@ -187,13 +189,14 @@ static bool halted_unseen(struct idle_clock *clock, int core) {
   }
   if (clock->time_ns < state->watch_at_ns || !count_halts(clock, core, &halts))
     return false;
-  /* A newly loaded idle driver counts from 0. */
+  /* A newly loaded idle driver counts from 0 again. */
   if (state->watch_at_ns == 0 || halts < state->halts)
     state->halts = halts;
   state->watch_at_ns = clock->time_ns + WATCH_INTERVAL_NS;
   if (halts - state->halts < HALTS_TO_BE_SURE)
     return false;
-  /* The word may have moved after it was read and before `halts` was. */
+  /* The word may have advanced after it was read but before `halts` was read.
+   */
   return read_words(clock) == 0 && *word == state->word;
 }
 
@@ -208,12 +211,12 @@ int idle_clock_read(struct idle_clock *clock) {
   return status;
 }
 
-/* Time halted at clock->time_ns. */
+/* Computes the halted time at clock->time_ns. */
 static int halted_at(const struct idle_clock *clock, int64_t word,
                      uint64_t *halted_ns) {
   int64_t now_ns = (int64_t)clock->time_ns - clock->offset_ns;
   int64_t halted = word;
-  /* Wraps for impossible words, which are out of range afterwards. */
+  /* Impossible words may wrap here, and are then out of range. */
   if (word < 0)
     halted = (int64_t)((uint64_t)word + (uint64_t)now_ns);
   if (halted < -(int64_t)IDLE_CLOCK_BRACKET_NS || halted > now_ns)
@@ -236,8 +239,8 @@ int idle_clock_core(struct idle_clock *clock, int core,
   uint64_t halted_ns;
   int status = halted_at(clock, *word, &halted_ns);
   if (status == 0 && state->known && halted_ns < state->halted_ns) {
-    /* A core that woke while the words were read seemed halted until after the
-     * read. */
+    /* A core that woke while the words were being read seemed halted until
+     * after the read. */
     if (state->halted_ns - halted_ns > 2 * IDLE_CLOCK_BRACKET_NS)
       status = -ERANGE;
     halted_ns = state->halted_ns;

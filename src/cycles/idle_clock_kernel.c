@@ -28,11 +28,10 @@
 
 #define MAP_NAME "idle_clock"
 
-/* The tracepoint at which halts begin, then the tracepoints of interrupts,
- * which end halts. All are listed by name: a pattern would also match
- * tracepoints that run for every packet. Hyper-V's vectors have no tracepoint,
- * but most of them run hrtimers.
- */
+/* The tracepoint at which halts begin, followed by the tracepoints of
+ * interrupts, which end halts. Each is listed by name, because a pattern would
+ * also match tracepoints that are hit for every packet. Hyper-V's vectors have
+ * no tracepoint, but most of them run hrtimers. */
 static const char *const hooks[] = {
     "cpu_idle",
     "irq_handler_entry",
@@ -56,7 +55,7 @@ static const char *const hooks[] = {
 };
 #define HOOKS ((int)(sizeof(hooks) / sizeof(hooks[0])))
 #define HOOK_HALT 0
-#define HOOK_SOFTIRQ 2 /* this hook and those before it are indispensable */
+#define HOOK_SOFTIRQ 2 /* the hooks up to this one are indispensable */
 _Static_assert(sizeof(hooks) / sizeof(hooks[0]) <= IDLE_CLOCK_HOOKS_MAX,
                "links[] has no room for all hooks");
 
@@ -95,7 +94,7 @@ void idle_clock_kernel_close(struct idle_clock_kernel *clock) {
  */
 
 #ifdef PERCORE_BPF
-/* The kernel itself would answer EINVAL if a capability is missing. */
+/* Without the capability, the kernel would only answer EINVAL. */
 static bool may_load(void) {
   struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
   struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
@@ -115,7 +114,7 @@ static int attach(int *link, const char *hook, int program) {
   return *link < 0 ? *link : 0;
 }
 
-/* Attaches the hook that begins halts last, when every end of a halt is already
+/* Attaches the hook that begins halts last, when all ends of halts are already
  * seen. */
 static int attach_all(struct idle_clock_kernel *clock, int on_idle,
                       int on_interrupt, char *why, size_t why_size) {
@@ -188,8 +187,8 @@ static bool only_root_writes(const struct stat *file) {
   return file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Anyone can make a directory and a map, but only root can mount a bpffs that
- * belongs to root. */
+/* Any user can create a directory and a map, but only root can mount a bpffs
+ * that belongs to root. */
 static int check_folder(const char *folder, char *why, size_t why_size) {
   struct statfs kind;
   struct stat file;
@@ -275,7 +274,7 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
   return 0;
 }
 
-/* The directory must belong to root, because its owner could replace it. */
+/* The directory must belong to root, because another owner could replace it. */
 static int mount_pins(const char *folder, char *why, size_t why_size) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
@@ -320,8 +319,8 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
   return status;
 }
 
-/* Removes the pin that begins halts first, so that no reader trusts a clock
- * that no longer sees interrupts. */
+/* First removes the pin of the program that begins halts, so that no reader
+ * trusts a clock that no longer sees interrupts. */
 int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
   char path[PATH_MAX];
   int status = check_folder(folder, why, why_size);
@@ -345,7 +344,7 @@ int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
  * Reading
  */
 
-/* True if the clock's own link is still pinned, so its programs still run.
+/* True if the clock's own link is still pinned, so that its programs still run.
  * Another clock may have been pinned in its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
@@ -365,8 +364,8 @@ int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
   union bpf_attr attr = {0};
   if (!is_attached(clock))
     return -ENOLINK;
-  /* The kernel copies the words of all possible cores without telling their
-   * number; an impossible value marks the end of the copied words. */
+  /* The kernel copies the words of all possible cores without reporting how
+   * many it copied. An impossible value marks the end of the copied words. */
   for (int i = 0; i < CORES_MAX; i++)
     words[i] = INT64_MIN;
   attr.map_fd = (uint32_t)clock->map;

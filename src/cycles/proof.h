@@ -23,7 +23,6 @@ enum proof_half {
 };
 
 /* ---------------------------------------------------------------------------
- *
  * Judgement: pure functions
  */
 
@@ -49,7 +48,6 @@ enum proof proof_judge_counter(enum proof_half spin, enum proof_half idle);
 enum proof proof_judge_tick(double truth, double columns, double load);
 
 /* ---------------------------------------------------------------------------
- *
  * Probes: each is a thread pinned to one core, which ends after half a second,
  * or up to two seconds if other work keeps the core busy. After *cancel becomes
  * true it ends soon, with PROOF_PENDING. A probe uses the machine at the same

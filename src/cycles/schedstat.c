@@ -24,7 +24,7 @@ static int reserve_rows(struct schedstat *stat, int core) {
   return 0;
 }
 
-/* "<N>" and its columns. Returns 1 for a row, 0 for anything else, or
+/* Parses "<N>" and its columns. Returns 1 for a row, 0 for anything else, or
  * -ENOMEM. */
 static int parse_row(struct schedstat *stat, const char *text) {
   uint64_t core, column[COLUMNS];
@@ -54,7 +54,7 @@ int schedstat_parse(struct schedstat *stat, const char *text) {
   bool any = false;
   for (int i = 0; i < stat->rows_len; i++)
     stat->rows[i].present = false;
-  /* A last line without newline may lack digits. */
+  /* A last line without a newline may lack digits. */
   for (const char *line = text, *end; (end = strchr(line, '\n')) != NULL;
        line = end + 1) {
     if (strncmp(line, "version ", 8) == 0 && !is_known_version(line + 8))

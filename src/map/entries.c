@@ -47,7 +47,7 @@ static const char *key_of(const struct map_entries *entries, size_t entry) {
   return entries->keys + entry * entries->key_size;
 }
 
-/* The place of a key in the index, or the free place where the key belongs. */
+/* Returns the position of a key in the index, or the free position for it. */
 static size_t place_of(const struct map_entries *entries, const void *key) {
   size_t at = hash(entries, key);
   while (entries->index[at] != 0 &&

@@ -9,8 +9,8 @@ static uint64_t mask_of(const struct map_field *field) {
   return field->size < 8 ? (UINT64_C(1) << (8 * field->size)) - 1 : UINT64_MAX;
 }
 
-/* If a counter of less than 64 bits is below its last value, it wrapped if it
- * thereby grew by less than half of its range; otherwise it fell. */
+/* If a counter of less than 64 bits is lower than its last value, it wrapped if
+ * that means growth by less than half of its range. Otherwise it decreased. */
 static bool fell_back(const struct map_field *field, uint64_t before,
                       uint64_t now) {
   uint64_t mask = mask_of(field);
@@ -33,7 +33,7 @@ static struct sums sums_of(const struct map_shape *shape, size_t f,
   return sums;
 }
 
-/* The growth of one counter in one copy. */
+/* Returns the growth of one counter in one copy. */
 static uint64_t step(const struct map_field *field, uint64_t before,
                      uint64_t now) {
   if (now < before && (field->size == 8 || fell_back(field, before, now)))
@@ -43,7 +43,7 @@ static uint64_t step(const struct map_field *field, uint64_t before,
 
 struct verdict {
   bool all_fell, small;
-  size_t alone; /* the field that fell, if others did not */
+  size_t alone; /* a field that decreased while others did not */
 };
 
 static struct verdict judge(const struct map_shape *shape, const char *values,

@@ -69,8 +69,8 @@ size_t map_possible_cores(int *cores, size_t size) {
  * Opening
  */
 
-/* The same call describes programs and links, so first find out whether this is
- * a map. */
+/* The same system call describes programs and links, so first find out whether
+ * the descriptor is a map. */
 static bool is_map(int fd) {
   char path[64], target[64];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
@@ -129,7 +129,7 @@ static int finish_open(struct map *map, int fd, char why[MAP_WHY_SIZE]) {
   return status;
 }
 
-/* Any user could replace the pin in such a directory. */
+/* True if any user could replace the pin in its directory. */
 static bool any_user_may_replace(const char *path) {
   char folder[4096];
   snprintf(folder, sizeof(folder), "%s", path);

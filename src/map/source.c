@@ -14,7 +14,7 @@
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
 /* ---------------------------------------------------------------------------
- * Telling
+ * Messages
  */
 
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
@@ -26,7 +26,7 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* NULL: nothing is wrong. */
+/* why NULL: nothing is wrong. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
@@ -72,7 +72,7 @@ static int fields_by_place(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* Global variables may be secrets and seeds as well as counters. */
+/* Global variables may be secrets or seeds as well as counters. */
 static bool is_wanted(const struct map_source *source,
                       const struct map_field *field) {
   const struct map_table *table = &source->table;
@@ -81,7 +81,7 @@ static bool is_wanted(const struct map_source *source,
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
-/* A name that is misspelt reads nothing. */
+/* Reports names that the map lacks: a misspelt name would read nothing. */
 static void check_names(const struct map_fields *fields, const char *option,
                         const char *const *names, size_t len,
                         char why[MAP_WHY_SIZE]) {
@@ -135,7 +135,7 @@ static int learn_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
 }
 
 /* ---------------------------------------------------------------------------
- * Meeting a map
+ * Opening a map
  */
 
 static bool same_fields(const struct map_fields *a,
@@ -156,12 +156,12 @@ static void forget_entry(void *context, const struct map_entry *entry) {
   remove_row(context, entry);
 }
 
-/* Another map has taken the place of this map. */
+/* Forgets everything, because another map has taken the place of this map. */
 static void forget_entries(struct map_source *source) {
   map_entries_sweep(&source->entries, ++source->pass, forget_entry, source);
 }
 
-/* The map has gone, but may come back. */
+/* Removes all rows, because the map is gone; it may come back. */
 static void remove_rows(struct map_source *source) {
   for (size_t i = 0; i < source->entries.len; i++) {
     struct map_entry *entry = &source->entries.list[i];
@@ -202,7 +202,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* A map that appeared since the last reading is fresh. */
+/* A map that was created since the last reading is fresh. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;
@@ -280,7 +280,7 @@ static void withhold(struct map_source *source, size_t f) {
   say_of(source, why);
 }
 
-/* Gives the entry a row. False if it can have no row now. */
+/* Gives the entry a row. Returns false if no row is available now. */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key) {
   const struct map_table *table = &source->table;
@@ -338,7 +338,7 @@ static void add_growth(struct map_source *source, uint32_t row) {
   }
 }
 
-/* A new row starts with the whole value of its gauges. */
+/* In a new row, gauges start with their whole value. */
 static void begin_row(struct map_source *source, const uint64_t *last,
                       bool leave_out) {
   size_t fields = source->fields.len;
@@ -351,8 +351,9 @@ static void begin_row(struct map_source *source, const uint64_t *last,
 
 struct look {
   struct map_source *source;
-  size_t suspect; /* a field that is not a counter, or MAP_NO_FIELD */
-  bool was_full;  /* entries may be older than their rows */
+  /* A field that is proven not to be a counter, or MAP_NO_FIELD. */
+  size_t suspect;
+  bool was_full; /* entries may have existed before they had rows */
 };
 
 static bool must_end(const struct map_publisher *publisher) {
@@ -360,7 +361,7 @@ static bool must_end(const struct map_publisher *publisher) {
   return options->must_end != NULL && options->must_end(options->context);
 }
 
-/* Whether to leave out what a new entry holds already. */
+/* True if the counts that a new entry already holds are left out. */
 static bool counts_from_now(const struct look *look) {
   return !look->source->publisher->options.from_zero &&
          (!look->source->fresh || look->was_full);
@@ -410,7 +411,8 @@ static bool read_entry(void *context, const void *key, const void *values) {
   return true;
 }
 
-/* Reading takes at most a fifth of the time. */
+/* Postpones the next reading, so that readings take at most a fifth of the
+ * time. */
 static void rest(struct map_source *source, const struct timespec *begin) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -51,7 +51,6 @@ int say_version(void);
 int flush_output(const char *command);
 
 /* ---------------------------------------------------------------------------
- *
  * Stopping
  *
  * stop_catch turns SIGINT, SIGTERM and SIGHUP into a request to stop, and
