@@ -1,4 +1,5 @@
-/* percore doctor: what can be measured here, and what would help. */
+/* percore doctor: what can be measured on this machine, and what would improve
+ * it. */
 #include "doctor.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
@@ -56,7 +57,7 @@ static void note_pmu(const char *name, void *argument) {
   facts->core_pmu |= is_core_pmu(name);
 }
 
-/* CAP_PERFMON, or CAP_SYS_ADMIN, which includes it. */
+/* True with CAP_PERFMON, or with CAP_SYS_ADMIN, which includes it. */
 static bool has_capability(const struct machine *machine) {
   char status[8192];
   struct collectd_facts self = {0};
@@ -200,7 +201,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
-      /* There is no event to try the source with. */
+      /* no event is given to try the source with */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -211,7 +212,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
   }
 }
 
-/* Tries what `auto` chooses, or one source. */
+/* Tries what `auto` chooses, or a single source. */
 static int try_source(struct doctor_facts *facts, const struct machine *machine,
                       enum source source) {
   struct engine_options options = {

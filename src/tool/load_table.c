@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a core whose source is not proven is marked, and the note below the table
- * that explains the mark. */
+/* The marks of sources that are not proven, and the notes below the table that
+ * explain them. */
 static const struct mark {
   enum proof proof;
   char sign;
@@ -94,8 +94,8 @@ static void put_source(char cell[CELL_SIZE], const struct core_figures *core) {
 static const struct column {
   const char *title;
   int width;          /* negative: flush left */
-  int interest;       /* the columns of least interest go first */
-  const char *format; /* NULL: the source */
+  int interest;       /* the least interesting columns are left out first */
+  const char *format; /* NULL: show the source */
   double (*value)(const struct core_figures *core);
 } columns[] = {
     {"core", 5, 10, "%.0f", value_core},
@@ -124,7 +124,7 @@ static void put_cell(char cell[CELL_SIZE], const struct column *column,
     number_text(cell, CELL_SIZE, column->format, column->value(core));
 }
 
-/* Two blanks come before a column that is flush left. */
+/* A column that is flush left is preceded by two blanks. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
@@ -136,7 +136,7 @@ static bool has_siblings(const struct snapshot *snapshot) {
   return false;
 }
 
-/* Sets a bit for each column that is shown; returns their width. */
+/* Sets a bit for each column that is shown. Returns their total width. */
 static int choose_columns(const struct snapshot *snapshot, int least,
                           unsigned *shown) {
   int width = 0;
@@ -160,7 +160,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   return shown;
 }
 
-/* Percent, from which on a load is painted. */
+/* Percentages from which on a load is painted. */
 #define LOAD_WARN 70.0
 #define LOAD_BAD 90.0
 
@@ -224,7 +224,7 @@ static double key_of(const struct core_figures *core,
   return isnan(value) ? -INFINITY : order->rising ? -value : value;
 }
 
-/* The largest first; unknown values last. */
+/* Sorts the largest values first and unknown values last. */
 static int by_order(const void *left, const void *right, void *argument) {
   const struct core_figures *a = *(const struct core_figures *const *)left;
   const struct core_figures *b = *(const struct core_figures *const *)right;
@@ -242,7 +242,8 @@ static bool sorts(const struct window *window) {
   return window->sort > 0 && window->sort < COLUMNS;
 }
 
-/* By default core numbers rise and other columns fall. */
+/* By default, the core column sorts in ascending and other columns in
+ * descending order. */
 static struct order order_of(const struct window *window) {
   struct order order = {.value = sorts(window) ? columns[window->sort].value
                                                : value_core};
@@ -250,7 +251,7 @@ static struct order order_of(const struct window *window) {
   return order;
 }
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 static int choose_cores(struct cores *cores, const struct snapshot *snapshot,
                         const struct window *window) {
   *cores = (struct cores){
@@ -288,7 +289,7 @@ static void write_grid_cell(FILE *out, bool colour,
   fputc(core->online ? mark_of(core) : ' ', out);
 }
 
-/* At most `lines` lines, filled column by column as ls(1) does. */
+/* Writes at most `lines` lines, filled column by column as in ls(1). */
 static void write_grid(FILE *out, struct cores *cores,
                        const struct window *window, int lines) {
   size_t across =
@@ -313,7 +314,7 @@ static void write_grid(FILE *out, struct cores *cores,
 }
 
 /* ---------------------------------------------------------------------------
- * Above and below
+ * Lines above and below the cores
  */
 
 static void write_title(FILE *out, const struct snapshot *snapshot,
@@ -391,7 +392,8 @@ static int write_cores(FILE *out, const struct snapshot *snapshot,
 
 int load_table_write(FILE *out, const struct snapshot *snapshot,
                      struct window window) {
-  /* The nodes and packages of a large machine must leave room for its cores. */
+  /* On large machines, lines for nodes and packages must leave room for cores.
+   */
   size_t aggregates = snapshot->aggregates_len;
   if (window.height > 0 && aggregates > (size_t)window.height / 4)
     aggregates = (size_t)window.height / 4 + 1;

@@ -7,16 +7,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cells of every row at the last read, and the tile of this read. */
+/* The cells of every row at the last read, and the tile of the current read. */
 struct rates_past {
   struct region_tile tile;
   bool looked;
   uint64_t looked_ns;
-  uint32_t rows;          /* that there is room for */
-  uint32_t *incarnations; /* 0: no row */
+  uint32_t rows;          /* how many rows there is room for */
+  uint32_t *incarnations; /* 0: the row did not exist */
   uint64_t *cells;        /* [row][column] */
   uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
-  uint64_t *deltas;       /* of one histogram */
+  uint64_t *deltas;       /* changes of one histogram's buckets */
 };
 
 /* ---------------------------------------------------------------------------
@@ -90,8 +90,8 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
 /* The cells of one copy of a row: now, at the last read, and at its birth. */
 struct look {
   const uint64_t *now;
-  const uint64_t *before; /* NULL: not known */
-  const uint64_t *births; /* NULL: 0 */
+  const uint64_t *before; /* NULL: unknown */
+  const uint64_t *births; /* NULL: all 0 */
 };
 
 static double per_second(const struct rates *rates, uint64_t delta) {
@@ -138,8 +138,8 @@ static double value_of(const struct rates *rates,
  * One row
  */
 
-/* A row that holds another object than at the last read was added since, and
- * has counted from its birth; at the first read nothing is known. */
+/* If the row holds another object than at the last read, the object was added
+ * since and has counted from its birth. At the first read, nothing is known. */
 static struct look total_look(const struct rates *rates, uint32_t i) {
   const struct rates_past *past = rates->past;
   const struct region_tile *tile = &past->tile;
@@ -155,8 +155,8 @@ static struct look total_look(const struct rates *rates, uint32_t i) {
   return look;
 }
 
-/* Copies of single cores have no births: only the first object of a row begins
- * at 0. */
+/* Copies of single cores have no births, so only the first object of a row is
+ * known to begin at 0. */
 static struct look core_look(const struct rates *rates, uint32_t i,
                              uint32_t core) {
   static const uint64_t zeros[PERCORE_MAX_COLUMNS];
@@ -206,7 +206,7 @@ static void fill_row(struct rates *rates,
 }
 
 /* ---------------------------------------------------------------------------
- * The rows with the largest keys: a heap with the least of them on top
+ * The rows with the largest keys: a heap whose top is the smallest of them
  */
 
 static bool comes_before(const struct rate_row *a, const struct rate_row *b) {
@@ -235,7 +235,7 @@ static void sift_up(struct rate_row *heap, size_t at) {
     swap_rows(&heap[(at - 1) / 2], &heap[at]);
 }
 
-/* Where to keep a row with this key; NULL: nowhere. */
+/* Returns where to keep a row with this key; NULL if it is not kept. */
 static struct rate_row *place_for(struct rates *rates, double key,
                                   uint32_t row) {
   struct rate_row wanted = {.key = key, .row = row};
@@ -371,8 +371,7 @@ static int make_rows(struct rates *rates) {
   return 0;
 }
 
-/* If the only row has fields without a total, the cores are shown in any case.
- */
+/* If the only row has fields without a total, the cores are always shown. */
 static bool wants_cores(const struct rates *rates,
                         const struct region_directory *directory) {
   const struct region_table *table = &directory->tables[rates->table];

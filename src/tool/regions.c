@@ -1,4 +1,5 @@
-/* percore regions: the regions of the runtime directory and their states. */
+/* percore regions: lists the regions of the runtime directory and their states.
+ */
 #include "json.h"
 #include "listing.h"
 #include "target.h"
@@ -21,7 +22,7 @@ static const struct argument arguments[] = {
     ARGUMENT_JSON(struct regions_options),
 };
 
-/* Rows of the producer's own tables that are or were in use. */
+/* Counts the rows of the producer's own tables that are or were in use. */
 static uint64_t count_rows(struct region_reader *reader) {
   uint64_t rows = 0;
   uint32_t tables = region_reader_directory(reader)->table_count;
@@ -92,7 +93,7 @@ static void put_json(struct json *json, const struct listed *listed) {
  * The command
  */
 
-/* error: of reading the directory, or 0. */
+/* error: the errno of reading the directory, or 0. */
 static int show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
   if (json == NULL)

@@ -1,4 +1,4 @@
-/* Messages, stopping and waiting: what all subcommands share. */
+/* What all subcommands share: messages, stopping and waiting. */
 #include "percore_config.h"
 
 #include "text.h"
@@ -89,7 +89,7 @@ uint64_t monotonic_ns(void) {
   return (uint64_t)time.tv_sec * UINT64_C(1000000000) + (uint64_t)time.tv_nsec;
 }
 
-/* The signals are blocked except in ppoll: a signal that came between the test
+/* The signals are blocked except in ppoll. Otherwise a signal between the test
  * of the flag and the sleep would not end the sleep. */
 bool sleep_until_ns(uint64_t time_ns) {
   sigset_t stops, before;

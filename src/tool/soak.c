@@ -1,6 +1,6 @@
-/* percore soak: a floor of a core's load that depends on no counter of the
- * kernel. A thread of the lowest class runs whenever no other task wants the
- * core, and adds up the time that it did not get. */
+/* percore soak: a lower bound of a core's load that depends on no counter of
+ * the kernel. A thread of the lowest class runs whenever no other task wants
+ * the core, and adds up the time that it did not get. */
 #include "cycles/topology.h"
 #include "tool.h"
 
@@ -36,7 +36,7 @@ struct soak {
   uint64_t gaps;
 };
 
-/* SCHED_IDLE gives way to others in the same scheduling group alone. */
+/* SCHED_IDLE yields only to tasks in the same scheduling group. */
 static void weaken_group(void) {
   FILE *file = fopen("/proc/self/autogroup", "we");
   if (file == NULL)
@@ -61,7 +61,7 @@ static int occupy(int core) {
   return status;
 }
 
-/* The closest two readings of the clock. */
+/* Returns the difference of the two closest readings of the clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
@@ -90,7 +90,7 @@ static struct soak soak_for(uint64_t duration_ns) {
   return soak;
 }
 
-/* Whether the core may be disturbed. */
+/* Checks whether the core may be disturbed. */
 static int check_core(int core, bool force) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;

@@ -1,4 +1,4 @@
-/* percore top: the rates of a region, live. */
+/* percore top: shows the rates of a region live. */
 #include "top.h"
 
 #include "live.h"
@@ -13,12 +13,12 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names it */
+#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names this limit */
 
 struct top_options {
   const char *table, *sort;
   double interval_s;
-  uint64_t count; /* 0: no end */
+  uint64_t count; /* 0: no limit */
   uint64_t rows;
   bool per_core, json;
 };
@@ -44,7 +44,7 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
-  const struct window *view; /* the order that the keys chose; NULL: none */
+  const struct window *view; /* the order chosen by the keys; NULL: none */
 };
 
 /* ---------------------------------------------------------------------------
@@ -113,7 +113,8 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* The number of columns of all tables; the keys count through all tables. */
+/* Returns the number of columns of all tables; the keys cycle through all
+ * tables. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;
@@ -146,8 +147,8 @@ static int read_tables(struct top *top) {
   return status;
 }
 
-/* 0 or -errno. Reads a producer that has ended once more, and starts over with
- * its successor. */
+/* Returns 0 or -errno. Reads a producer that has ended one last time, and
+ * starts over with its successor. */
 static int look(struct top *top) {
   struct top_figures *figures = &top->figures;
   struct timespec now;
@@ -160,7 +161,7 @@ static int look(struct top *top) {
   figures->why = region_reader_error(top->reader);
   if (!figures->alive)
     return 0;
-  /* A successor may lack the field that rows are sorted by. */
+  /* The successor may lack the field that rows are sorted by. */
   int status = event == REGION_CAME ? take_region(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }

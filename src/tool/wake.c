@@ -100,7 +100,7 @@ static int read_points(struct wake_points *points, const char *path,
              : say_failure(COMMAND, "%s", why);
 }
 
-/* has_histogram: the terminal shows it already. */
+/* has_histogram: the terminal already shows the histogram. */
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
@@ -173,7 +173,8 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for a while. False if the measurement is complete or was stopped. */
+/* Measures for a while. Returns false if the measurement is complete or was
+ * stopped. */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
   uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -219,7 +220,8 @@ static const struct live_face face = {
     .table = table,
 };
 
-/* A live histogram on a terminal, else nothing until the end. */
+/* Shows a live histogram on a terminal; otherwise shows nothing until the end.
+ */
 static int run_measurement(struct measurement *measurement, bool is_live) {
   char why[WAKE_WHY_SIZE];
   if (is_live) {
@@ -261,7 +263,7 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* The number of a core, or -1 after a message. */
+/* Returns the number of a core, or -1 after an error message. */
 static int choose_core(const char *word) {
   char *end;
   long core = strtol(word, &end, 10);
