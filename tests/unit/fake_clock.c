@@ -26,7 +26,7 @@ static int load(void *context, bool state0_polls, char *why, size_t why_size) {
   return 0;
 }
 
-/* A core that halts at all does so now. */
+/* If the core halts at all, it is halted at this moment. */
 static int64_t word_of(const struct fake_machine *fake, int core) {
   const struct fake_core *it = &fake->cores[core];
   if (!it->clock_ran)

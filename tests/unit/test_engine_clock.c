@@ -1,4 +1,4 @@
-/* Source bpf: the idle clock in the engine. */
+/* Tests the source bpf: the idle clock in the engine. */
 #include "unit.h"
 
 #include "play.h"
@@ -8,7 +8,8 @@
 
 #define ISOLATED "/sys/devices/system/cpu/isolated"
 
-/* A virtual machine without a PMU, with an idle clock that can be loaded. */
+/* Sets up a virtual machine without a PMU, with an idle clock that can be
+ * loaded. */
 static void start(struct play *play, int cores, double load) {
   play_start(play, cores);
   fake_machine_hypervisor(play->fake);
@@ -63,7 +64,7 @@ static void softirq_that_the_kernel_calls_idle_is_load(void **state) {
   play_end(&play);
 }
 
-/* The fake core's load does not contain steal; the clock's does. */
+/* The fake core's load does not include steal; the clock's load does. */
 static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
     void **state) {
   (void)state;

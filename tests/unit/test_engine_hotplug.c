@@ -1,4 +1,4 @@
-/* Cores that go offline and come back, even within a window. */
+/* Tests cores that go offline and come back, even within a window. */
 #include "unit.h"
 
 #include "play.h"
@@ -101,7 +101,7 @@ a_core_away_between_two_samples_loses_its_idle_window_too(void **state) {
   play_end(&play);
 }
 
-/* There was no message (a container may have no netlink socket), but the group
+/* There was no uevent (a container may have no netlink socket), but the group
  * has dissolved. */
 static void a_dissolved_group_reveals_a_core_that_was_away(void **state) {
   (void)state;
@@ -243,8 +243,7 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
   play_end(&play);
 }
 
-/* The core goes offline between the read of sysfs and the read of
- * /proc/stat. */
+/* The core goes offline after sysfs is read and before /proc/stat is read. */
 static bool goes_now;
 static ssize_t (*plain_read_file)(void *context, const char *path, char *buffer,
                                   size_t size);

@@ -1,4 +1,4 @@
-/* PMUs that cover only some cores, that guests of this host need, or that
+/* Tests PMUs that cover only some cores, that guests of this host need, or that
  * cannot be opened for a while. */
 #include "unit.h"
 
@@ -12,8 +12,7 @@
 #define DEVICES "/sys/bus/event_source/devices/"
 
 /* Proofs open their counter and end at once, because a fake machine gives them
- * nothing to measure.
- */
+ * nothing to measure. */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,
@@ -86,7 +85,7 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
   play_end(&play);
 }
 
-/* The next try would be at 303 s. */
+/* The next attempt would be at 303 s. */
 static void a_core_that_returns_has_its_instructions_at_once(void **state) {
   (void)state;
   struct play play;

@@ -1,5 +1,5 @@
-/* Times when the machine did not run (suspend, a paused VM), and times when
- * only the sample was late. */
+/* Tests times in which the machine did not run (suspend, a paused VM), and
+ * times in which only the sample was late. */
 #include "unit.h"
 
 #include "play.h"
@@ -186,7 +186,8 @@ static void a_pause_discards_windows_of_the_source_idle_too(void **state) {
   play_end(&play);
 }
 
-/* Kernels that count time stolen during a wake-up both as idle and as steal. */
+/* Tests kernels that count time stolen during a wake-up both as idle and as
+ * steal. */
 static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   (void)state;
   struct play play;

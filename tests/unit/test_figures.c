@@ -1,4 +1,4 @@
-/* Loads and load averages, computed from totals. */
+/* Tests loads and load averages, computed from totals. */
 #include "figures_play.h"
 
 #define WINDOW_S (60.0 / 13)
@@ -147,7 +147,8 @@ static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   figures_play_end(&it);
 }
 
-/* The average after T0 seconds at 0 and T seconds at 1, from the integral. */
+/* Returns the average after zero_s seconds at 0 and one_s seconds at 1, from
+ * the integral. */
 static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bare-metal machine without faults: two cores, collectd and the plugin. */
+/* Sets up a bare-metal machine without faults: two cores, collectd and the
+ * plugin. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -211,7 +212,8 @@ static void a_kernel_that_counts_softirq_as_idle_is_noted(void **state) {
   assert_non_null(find(&findings, "softirq")->advice);
 }
 
-/* mperf under a hypervisor, in a container whose /proc/stat is unusable. */
+/* Tests mperf under a hypervisor, in a container whose /proc/stat is unusable.
+ */
 static void a_source_that_must_be_named_is_reported_as_such(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
@@ -278,7 +280,8 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
       strstr(find(&findings, "running")->advice, "systemctl start collectd"));
 }
 
-/* The files in /proc of two processes, the second a child of the first. */
+/* Writes the files in /proc of two processes, the second a child of the first.
+ */
 static void the_running_collectd_is_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;

@@ -31,7 +31,7 @@ static struct core_figures busy_core(int number, double load) {
                                .counter_running = NAN};
 }
 
-/* A machine whose core n has a load of n / 1000. */
+/* Makes a machine whose core n has a load of n / 1000. */
 static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)

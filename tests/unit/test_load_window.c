@@ -1,11 +1,11 @@
-/* Which windows percore_load_update publishes, on a machine whose clock the
- * test advances. */
+/* Tests which windows percore_load_update publishes, on a machine whose clock
+ * the test advances. */
 #include "unit.h"
 
 #include "cycles/load.h"
 #include "play.h"
 
-/* Core 1 is isolated, so that it uses the source idle whatever core 0 uses. */
+/* Core 1 is isolated, so it uses the source idle whatever core 0 uses. */
 static struct percore_load *start(struct play *play, bool mperf,
                                   uint64_t shortest_ns) {
   struct percore_load *load = NULL;
@@ -16,9 +16,9 @@ static struct percore_load *start(struct play *play, bool mperf,
   fake_machine_load(play->fake, 0.02);
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
   play_open(play);
-  engine_prove(play->engine); /* so that no proof reads later */
+  engine_prove(play->engine); /* so that no proof reads counters later */
   assert_int_equal(load_open(&load, play->engine, shortest_ns), 0);
-  play->engine = NULL; /* load owns it now */
+  play->engine = NULL; /* the load owns it now */
   return load;
 }
 

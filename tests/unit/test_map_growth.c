@@ -1,4 +1,4 @@
-/* What an entry of a BPF map counted between two looks. */
+/* Tests what an entry of a BPF map counts between two readings. */
 #include "map/entries.h"
 #include "map/growth.h"
 

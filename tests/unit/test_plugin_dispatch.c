@@ -1,4 +1,4 @@
-/* Snapshots become value lists. */
+/* Tests how snapshots become value lists. */
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
@@ -62,7 +62,7 @@ static void fill_aggregate(struct aggregate_figures *aggregate,
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
 }
 
-/* A host of cores_len cores on two NUMA nodes, in its nth interval. */
+/* Makes the nth snapshot of a host with cores_len cores on two NUMA nodes. */
 static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   static const char *const names[] = {"all", "node0", "node1"};
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));
@@ -387,8 +387,8 @@ static struct cost measure(size_t cores, size_t nodes) {
   return cost;
 }
 
-/* The text with one blank for each run of white space and `#`, so that
- * sentences may be wrapped. */
+/* Returns the text of a document, with each run of white space and `#` replaced
+ * by one blank, so that wrapped sentences can be found. */
 static char *read_document(const char *name) {
   char path[PATH_MAX];
   snprintf(path, sizeof(path), "%s/%s", TEST_SOURCE, name);

@@ -1,4 +1,4 @@
-/* Names of rows, which are untrusted bytes. */
+/* Tests the names of rows, which are untrusted bytes. */
 #include "plugin/region_name.h"
 
 #include "unit.h"

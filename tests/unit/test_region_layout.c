@@ -1,4 +1,4 @@
-/* Names, shapes and places: src/region/rules.c, schema.c, layout.c. */
+/* Tests names, shapes and places: src/region/rules.c, schema.c, layout.c. */
 #include "percore_config.h"
 
 #include <errno.h>

@@ -384,7 +384,7 @@ static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
-  for (int core = 0; core < 4096; core++) { /* 8 MiB */
+  for (int core = 0; core < 4096; core++) { /* in total 8 MiB */
     fprintf(out, "processor\t: %d\nflags\t\t: hypervisor", core);
     for (int i = 0; i < 200; i++)
       fprintf(out, " flag_%d", i);
