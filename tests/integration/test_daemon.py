@@ -214,7 +214,7 @@ def end_daemon(collectd, pid):
 
 
 def daemonised():
-    """As a daemon in the background, collectd has values of percore, too, and SIGTERM
+    """As a daemon in the background, collectd also has values of percore, and SIGTERM
     ends it"""
     with Collectd(to_files=True) as collectd:
         pid_file = f"{collectd.directory}/pid"

@@ -2,19 +2,20 @@
 #ifndef TESTBED_CHAPTERS_H
 #define TESTBED_CHAPTERS_H
 
-/* arm64, where INSTRUCTIONS is an exact clock of unhalted time */
+/* Chapters for arm64, where INSTRUCTIONS is an exact clock of unhalted time. */
 void chapter_duty(void);
 void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
 void chapter_refusal(void);
 void chapter_sharing(void);
-void chapter_clock(void); /* with one core, so that it is its clock alone */
-/* arm64, also booted with isolcpus=1 */
+/* With one core, so that only that core advances the clock. */
+void chapter_clock(void);
+/* Chapter for arm64, also booted with isolcpus=1. */
 void chapter_isolated(void);
-/* either */
+/* Chapters for both machines. */
 void chapter_hotplug(void);
 void chapter_library(void);
-/* amd64 */
+/* Chapters for amd64. */
 void chapter_suspend(void);
 void chapter_tick(void);
 

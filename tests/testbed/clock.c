@@ -1,5 +1,5 @@
-/* Source bpf against an exact clock: on one core, with softirq of known length
- * and with tasks. */
+/* Compares source bpf with an exact clock: on one core, with softirqs of a
+ * known length and with tasks. */
 #include "burner.h"
 #include "chapters.h"
 #include "integration/softirq_timer.h"
@@ -14,7 +14,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define LENGTH_NS (3000 * MS)
-/* The way into and out of a halt that the clock takes for a part of it: 1000
+/* How much of entering and leaving a halt the clock counts as halted: 1000
  * instructions at 125 MHz. */
 #define MISSED_PER_HALT_S 8e-6
 /* The two engines are sampled one after the other. */
@@ -24,7 +24,7 @@ struct loads {
   double truth, clock, log, fires_per_s;
 };
 
-/* Samples, waits, samples again. timer NULL: no softirq. */
+/* Takes a sample, waits, and takes another. timer NULL: no softirqs. */
 static struct loads measure(struct watch *truth, struct watch *clock,
                             const struct softirq_timer_bpf *timer) {
   struct softirq_log from = {0}, to = {0};
@@ -103,7 +103,8 @@ void chapter_clock(void) {
   struct loads loads = measure(&truth, &clock, NULL);
   loads.log = (double)(burner_busy_ns(&burner) - busy_ns) / LENGTH_NS;
   burner_stop(&burner);
-  judge("tasks 3/10 ms", loads, 100 + 250); /* the burner's, and the tick's */
+  /* Wake-ups of the burner, and the tick's. */
+  judge("tasks 3/10 ms", loads, 100 + 250);
   watch_close(&clock);
   watch_close(&truth);
 }
