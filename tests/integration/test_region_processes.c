@@ -308,7 +308,8 @@ killed_at_any_point_a_producer_leaves_no_step_and_no_spike(void **state) {
   stop_watching(&watcher);
 }
 
-static void killed_while_it_starts_a_producer_harms_no_reader(void **state) {
+static void
+a_producer_that_is_killed_while_it_starts_harms_no_reader(void **state) {
   (void)state;
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 7;
@@ -781,7 +782,8 @@ int main(void) {
       cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
       cmocka_unit_test(
           killed_at_any_point_a_producer_leaves_no_step_and_no_spike),
-      cmocka_unit_test(killed_while_it_starts_a_producer_harms_no_reader),
+      cmocka_unit_test(
+          a_producer_that_is_killed_while_it_starts_harms_no_reader),
       cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
       cmocka_unit_test(two_readers_see_the_same),
       cmocka_unit_test(resets_by_two_at_once_never_show_more_than_was_counted),

@@ -155,7 +155,7 @@ a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
   play_end(&play);
 }
 
-static void auto_takes_a_pinned_clock_where_no_counter_serves(void **state) {
+static void auto_uses_a_pinned_clock_if_no_counter_serves(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 2, 0.3);
@@ -227,7 +227,7 @@ static void spends_time_in_softirq(struct play *play) {
 }
 
 static void
-auto_loads_the_clock_where_idle_misses_work_and_says_why(void **state) {
+auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
   (void)state;
   static const struct {
     void (*play)(struct play *play);
@@ -284,8 +284,7 @@ static void no_clock_is_loaded_where_cores_are_isolated(void **state) {
   }
 }
 
-static void
-isolated_cores_take_the_pinned_clock_where_that_is_wanted(void **state) {
+static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
   (void)state;
   static const struct {
     enum isolated_cores isolated_cores;
@@ -357,7 +356,7 @@ a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
   play_end(&play);
 }
 
-static void a_clock_that_stands_still_while_cores_halt_gives_way(void **state) {
+static void a_clock_that_stops_while_cores_halt_is_replaced(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 2, 0.5);
@@ -395,23 +394,21 @@ int main(void) {
       cmocka_unit_test(a_window_across_a_suspend_is_dropped),
       cmocka_unit_test(
           a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again),
-      cmocka_unit_test(auto_takes_a_pinned_clock_where_no_counter_serves),
+      cmocka_unit_test(auto_uses_a_pinned_clock_if_no_counter_serves),
       cmocka_unit_test(a_counter_is_taken_before_the_clock),
       cmocka_unit_test(another_source_by_name_leaves_the_clock_alone),
       cmocka_unit_test(the_clock_of_another_sysroot_is_not_ours),
       cmocka_unit_test(
           auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
-      cmocka_unit_test(
-          auto_loads_the_clock_where_idle_misses_work_and_says_why),
+      cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
       cmocka_unit_test(auto_loads_no_clock_beside_a_counter),
       cmocka_unit_test(no_clock_is_loaded_where_cores_are_isolated),
-      cmocka_unit_test(
-          isolated_cores_take_the_pinned_clock_where_that_is_wanted),
+      cmocka_unit_test(isolated_cores_use_the_pinned_clock_if_configured),
       cmocka_unit_test(
           a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),
       cmocka_unit_test(
           a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned),
-      cmocka_unit_test(a_clock_that_stands_still_while_cores_halt_gives_way),
+      cmocka_unit_test(a_clock_that_stops_while_cores_halt_is_replaced),
       cmocka_unit_test(closing_the_engine_closes_the_clock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

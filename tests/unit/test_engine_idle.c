@@ -213,7 +213,7 @@ static void assert_windows(const int *idle, const double *loads, int len) {
 }
 
 static void
-a_step_back_of_50_ms_is_held_and_a_larger_one_refused(void **state) {
+a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
   (void)state;
   static const int held[] = {1100, 1095, 1200};
   static const double held_loads[] = {0, 1, 0};
@@ -249,7 +249,7 @@ a_base_that_was_misread_is_given_up_after_three_windows(void **state) {
 }
 
 static void
-until_idle_time_has_passed_its_old_base_there_is_no_value(void **state) {
+there_is_no_value_until_idle_time_exceeds_its_old_base(void **state) {
   (void)state;
   static const int idle[] = {1100, 1010, 1060, 1140, 1190};
   static const double loads[] = {0, -1, -1, 1 - 0.4 / 3, 0.5};
@@ -567,12 +567,12 @@ int main(void) {
       cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_not_load),
       cmocka_unit_test(rounding_is_clamped),
       cmocka_unit_test(a_load_far_outside_0_to_1_is_counted_as_an_error),
-      cmocka_unit_test(a_step_back_of_50_ms_is_held_and_a_larger_one_refused),
+      cmocka_unit_test(
+          a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused),
       cmocka_unit_test(
           a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it),
       cmocka_unit_test(a_base_that_was_misread_is_given_up_after_three_windows),
-      cmocka_unit_test(
-          until_idle_time_has_passed_its_old_base_there_is_no_value),
+      cmocka_unit_test(there_is_no_value_until_idle_time_exceeds_its_old_base),
       cmocka_unit_test(columns_wrong_in_three_windows_are_taken_as_reset),
       cmocka_unit_test(windows_under_two_ticks_become_part_of_the_next),
       cmocka_unit_test(

@@ -8,7 +8,7 @@
  */
 
 static void
-an_interval_has_its_mean_and_the_extremes_of_its_windows(void **state) {
+an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0);
@@ -409,8 +409,7 @@ static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_core_knows_the_load_of_its_busiest_sibling),
-      cmocka_unit_test(
-          an_interval_has_its_mean_and_the_extremes_of_its_windows),
+      cmocka_unit_test(an_interval_has_a_mean_and_the_extremes_of_its_windows),
       cmocka_unit_test(the_load_of_the_first_interval_is_unknown),
       cmocka_unit_test(an_interval_with_a_discarded_window_has_no_load),
       cmocka_unit_test(an_offline_core_has_no_figures),

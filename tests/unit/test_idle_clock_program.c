@@ -145,7 +145,7 @@ static void polling_is_no_halt(void **state) {
   assert_int_equal(word, halted);
 }
 
-static void state_0_is_a_halt_where_it_does_not_poll(void **state) {
+static void state_0_is_a_halt_if_it_does_not_poll(void **state) {
   (void)state;
   arguments.state = 0;
   on_idle_without_poll(&arguments.tracepoint);
@@ -194,7 +194,7 @@ int main(void) {
           an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt,
           begin_again),
       cmocka_unit_test_setup(polling_is_no_halt, begin_again),
-      cmocka_unit_test_setup(state_0_is_a_halt_where_it_does_not_poll,
+      cmocka_unit_test_setup(state_0_is_a_halt_if_it_does_not_poll,
                              begin_again),
       cmocka_unit_test_setup(entering_twice_is_one_halt, begin_again),
       cmocka_unit_test_setup(

@@ -99,7 +99,7 @@ static void a_handle_may_have_another_shortest_window(void **state) {
   end(&play, load);
 }
 
-static void a_call_that_comes_too_early_reads_nothing(void **state) {
+static void a_call_that_is_too_early_reads_nothing(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, false, 0);
@@ -143,7 +143,8 @@ static void the_lower_bound_subtracts_all_steal(void **state) {
   end(&play, load);
 }
 
-static void a_core_that_goes_loses_its_load_at_the_next_update(void **state) {
+static void
+a_core_that_goes_offline_loses_its_load_at_the_next_update(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, true, 0);
@@ -166,10 +167,11 @@ int main(void) {
       cmocka_unit_test(
           windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle),
       cmocka_unit_test(a_handle_may_have_another_shortest_window),
-      cmocka_unit_test(a_call_that_comes_too_early_reads_nothing),
+      cmocka_unit_test(a_call_that_is_too_early_reads_nothing),
       cmocka_unit_test(a_window_has_an_age),
       cmocka_unit_test(the_lower_bound_subtracts_all_steal),
-      cmocka_unit_test(a_core_that_goes_loses_its_load_at_the_next_update),
+      cmocka_unit_test(
+          a_core_that_goes_offline_loses_its_load_at_the_next_update),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -85,7 +85,8 @@ static void a_narrow_counter_wraps(void **state) {
   assert_int_equal(grew(DROPS), 31);
 }
 
-static void an_entry_all_of_which_fell_was_created_again(void **state) {
+static void
+an_entry_whose_counters_all_decreased_was_created_again(void **state) {
   (void)state;
   now[0] = (struct value){.packets = 50, .bytes = 5000};
   now[1] = (struct value){.packets = 50, .bytes = 5000};
@@ -99,7 +100,8 @@ static void an_entry_all_of_which_fell_was_created_again(void **state) {
   assert_int_equal(last[PACKETS], 3);
 }
 
-static void a_field_that_falls_alone_in_an_array_is_no_counter(void **state) {
+static void
+a_field_that_decreases_alone_in_an_array_is_no_counter(void **state) {
   (void)state;
   is_array = true;
   now[0] = (struct value){.packets = 50, .bytes = 5000};
@@ -110,8 +112,8 @@ static void a_field_that_falls_alone_in_an_array_is_no_counter(void **state) {
   assert_int_equal(grew(BYTES), 0);
 }
 
-static void a_field_that_falls_alone_in_a_hash_is_no_counter_at_the_third_time(
-    void **state) {
+static void
+a_field_that_decreases_alone_in_a_hash_three_times_is_no_counter(void **state) {
   (void)state;
   now[0] = (struct value){.packets = 50, .bytes = 5000};
   look();
@@ -212,12 +214,12 @@ int main(void) {
       cmocka_unit_test_setup(counters_grow_in_each_copy, begin),
       cmocka_unit_test_setup(a_gauge_rises_and_falls, begin),
       cmocka_unit_test_setup(a_narrow_counter_wraps, begin),
-      cmocka_unit_test_setup(an_entry_all_of_which_fell_was_created_again,
-                             begin),
-      cmocka_unit_test_setup(a_field_that_falls_alone_in_an_array_is_no_counter,
-                             begin),
       cmocka_unit_test_setup(
-          a_field_that_falls_alone_in_a_hash_is_no_counter_at_the_third_time,
+          an_entry_whose_counters_all_decreased_was_created_again, begin),
+      cmocka_unit_test_setup(
+          a_field_that_decreases_alone_in_an_array_is_no_counter, begin),
+      cmocka_unit_test_setup(
+          a_field_that_decreases_alone_in_a_hash_three_times_is_no_counter,
           begin),
       cmocka_unit_test_setup(an_array_that_was_set_to_zero_counts_from_zero,
                              begin),

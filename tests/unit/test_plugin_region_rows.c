@@ -135,7 +135,7 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
 }
 
 /* All rows count about the same, and a different row leads in each round. */
-static void rows_that_count_alike_do_not_take_turns(void **state) {
+static void rows_with_equal_counts_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   struct percore_region *region = create_flows(0, NULL);
@@ -1626,7 +1626,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
       TEST(a_row_that_is_shown_again_continues_its_counts),
-      TEST(rows_that_count_alike_do_not_take_turns),
+      TEST(rows_with_equal_counts_do_not_take_turns),
       TEST(weights_that_overflow_rank_first),
       TEST(a_row_that_leads_once_does_not_replace_another),
       TEST(a_row_counts_for_itself_once_its_first_point_is_dispatched),

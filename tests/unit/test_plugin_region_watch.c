@@ -127,7 +127,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
 
 /* The round began before the producer started, but finds it. */
 static void
-one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
+all_counts_of_a_producer_that_began_in_this_round_arrive(void **state) {
   (void)state;
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   start_watch("");
@@ -785,7 +785,7 @@ int main(void) {
       TEST(a_further_instance_brings_nothing_that_it_counted_long_before),
       TEST(what_was_counted_before_the_watch_began_is_in_no_counter),
       TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
-      TEST(one_that_began_in_this_very_round_brings_all_it_counted),
+      TEST(all_counts_of_a_producer_that_began_in_this_round_arrive),
       TEST(a_producer_that_is_slow_to_answer_loses_no_counts),
       TEST(counts_from_a_silent_time_are_not_reported),
       TEST(counters_continue_when_a_producer_restarts),

@@ -84,7 +84,8 @@ static void idle_time_that_shows_the_hidden_work_is_proven(void **state) {
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.51), PROOF_PROVEN);
 }
 
-static void idle_time_that_does_not_show_it_is_tick_sampled(void **state) {
+static void
+idle_time_that_does_not_show_the_work_is_tick_sampled(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.01), PROOF_TICK_SAMPLED);
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.5), PROOF_TICK_SAMPLED);
@@ -147,7 +148,7 @@ int main(void) {
       cmocka_unit_test(the_load_must_fall_by_at_least_half_of_the_idle_share),
       cmocka_unit_test(two_passed_halves_prove_and_one_failed_half_refutes),
       cmocka_unit_test(idle_time_that_shows_the_hidden_work_is_proven),
-      cmocka_unit_test(idle_time_that_does_not_show_it_is_tick_sampled),
+      cmocka_unit_test(idle_time_that_does_not_show_the_work_is_tick_sampled),
       cmocka_unit_test(a_probe_that_the_tick_saw_proves_nothing),
       cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
       cmocka_unit_test(a_probe_without_figures_proves_nothing),

@@ -226,7 +226,7 @@ static void constant_removals_do_not_hold_up_reuse(void **state) {
 }
 
 static void
-a_worker_that_moves_on_twice_does_not_stand_in_for_another(void **s) {
+a_worker_that_moves_on_twice_does_not_count_for_another_worker(void **s) {
   (void)s;
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
@@ -246,7 +246,7 @@ int main(void) {
       cmocka_unit_test(a_waiting_row_does_not_hold_up_a_later_row),
       cmocka_unit_test(constant_removals_do_not_hold_up_reuse),
       cmocka_unit_test(
-          a_worker_that_moves_on_twice_does_not_stand_in_for_another),
+          a_worker_that_moves_on_twice_does_not_count_for_another_worker),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

@@ -926,7 +926,8 @@ static unsigned long free_huge_pages(void) {
   return pages;
 }
 
-static void huge_pages_are_all_there_or_enomem(void **state) {
+static void
+all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
   (void)state;
   struct percore_options options = {
       .size = sizeof(options), .cores = 2, .extra_slots = 1, .huge_pages = 1};
@@ -1125,7 +1126,8 @@ int main(void) {
       cmocka_unit_test(a_file_size_limit_sets_an_errno_and_sends_no_signal),
       cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
       cmocka_unit_test(reserved_rows_of_a_large_table_lie_in_huge_pages),
-      cmocka_unit_test(huge_pages_are_all_there_or_enomem),
+      cmocka_unit_test(
+          all_huge_pages_are_available_or_create_fails_with_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(a_user_with_many_connections_loses_its_own),
