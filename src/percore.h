@@ -282,8 +282,8 @@ struct percore_region_status {
   int error;   /* the errno that made the region a sink; otherwise 0 */
   uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;
-  uint64_t attaches_refused; /* because no slot was free */
-  uint64_t adds_refused;     /* because no row or no memory was free */
+  uint64_t attaches_refused; /* attach calls that found no free slot */
+  uint64_t adds_refused; /* row_add calls that found no free row or memory */
   char reason[256]; /* why the region is a sink, in one line; otherwise "" */
 };
 

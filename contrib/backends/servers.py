@@ -168,7 +168,7 @@ class Server:
         try:
             self.process.wait(self.patience_at_end)
         except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGKILL)  # a session of its own
+            os.killpg(self.pid, signal.SIGKILL)  # the process has its own session
             self.process.wait()
 
 

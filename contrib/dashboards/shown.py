@@ -206,7 +206,7 @@ HOST_ROWS = [
     ]),
     Row('Hidden and unaccounted work of each core (ReportHidden true)', [
         Panel('timeseries', 'Hidden', [Series('$core', 'gauge', 'hidden')], (8, 8),
-              'Load less the busy columns of /proc/stat, in points.', 'percent'),
+              'Load minus the busy columns of /proc/stat, in points.', 'percent'),
         Panel('timeseries', 'Unaccounted', [Series('$core', 'gauge', 'unaccounted')], (8, 8),
               'Time in no column of /proc/stat, in points.', 'percent'),
         Panel('timeseries', 'Steal', [percent('$core', 'steal')], (8, 8),

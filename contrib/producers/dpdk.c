@@ -124,7 +124,8 @@ static uint16_t allowed(const struct source *source, uint64_t now) {
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
 
-/* Forwards a burst from a port to the other port. Returns its size. */
+/* Forwards a burst from one port to the other. Returns the size of the burst.
+ */
 static uint16_t forward(uint16_t port, uint16_t queue, uint16_t max,
                         percore_slot_t slot) {
   struct rte_mbuf *packets[BURST];

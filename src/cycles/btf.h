@@ -14,7 +14,7 @@
 int btf_search(const char *btf, size_t size, const char *const *names,
                bool *found, size_t names_len);
 
-/* Searches the kernel's BTF file under the sysroot likewise. Returns 0 or
+/* Like btf_search, for the kernel's BTF file under the sysroot. Returns 0 or
  * -errno. */
 int btf_find(const struct machine *machine, const char *const *names,
              bool *found, size_t names_len);

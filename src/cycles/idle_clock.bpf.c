@@ -98,10 +98,10 @@ int on_interrupt(void *tracepoint) {
   return 0;
 }
 
-/* Never attached; run on a core by BPF_PROG_TEST_RUN after the other programs
- * are attached. At this moment the core is awake, so its word is correct from
- * then on, even if the core never halts. The value of one nanosecond marks the
- * word as started. */
+/* This program is never attached. BPF_PROG_TEST_RUN runs it on a core after the
+ * other programs are attached. At this moment the core is awake, so its word is
+ * correct from then on, even if the core never halts. The value of one
+ * nanosecond marks the word as started. */
 SEC("raw_tp/irq_handler_entry")
 int on_start(void *tracepoint) {
   (void)tracepoint;

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The directory of the pinned clock. A bpffs of its own is mounted there. */
+/* The directory of the pinned clock, where a separate bpffs is mounted. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
 #define IDLE_CLOCK_HOOKS_MAX 16

@@ -27,7 +27,7 @@ struct linux_machine {
   struct machine machine;
   char *sysroot; /* prepended to each path, which begins with a slash */
   int uevents;   /* netlink socket, -1 if unavailable */
-  bool crowded;  /* low descriptors are left to the rest of the process */
+  bool crowded;  /* leave low descriptors to the rest of the process */
   struct idle_clock_kernel idle_clock;
 };
 

@@ -37,8 +37,8 @@ void sampler_stop(struct sampler *sampler);
  * May be called from any thread. */
 struct snapshot *sampler_take(struct sampler *sampler);
 
-/* Returns the oldest snapshot likewise, but waits up to timeout_ns for it. May
- * be called from any thread. */
+/* Like sampler_take, but waits up to timeout_ns for a snapshot. May be called
+ * from any thread. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns);
 
 /* False while no selected core has a source. May be called from any thread. */

@@ -60,8 +60,8 @@ void *sampling_thread_put(struct sampling_thread *sampling, void *snapshot,
 /* Returns the oldest snapshot in the queue, or NULL. Any thread. */
 void *sampling_thread_take(struct sampling_thread *sampling);
 
-/* Returns the oldest snapshot likewise, but waits for it until a
- * CLOCK_MONOTONIC time. Any thread. */
+/* Like sampling_thread_take, but waits for a snapshot until a CLOCK_MONOTONIC
+ * time. Any thread. */
 void *sampling_thread_wait(struct sampling_thread *sampling, uint64_t until_ns);
 
 #endif

@@ -49,7 +49,7 @@ struct map_publisher_options {
   /* Receives a message when something goes wrong, unless it equals the previous
    * message. */
   void (*say)(void *context, const char *line);
-  /* If not NULL and true, ends a pass before its last entry. */
+  /* Returns true to end a pass before its last entry. May be NULL. */
   bool (*must_end)(void *context);
   void *context;
 };

@@ -10,7 +10,8 @@
 #define REST                                                                   \
   4 /* pause after reading a map, in multiples of the time it took             \
      */
-#define ROWS_OF_ZERO 1024 /* larger arrays get a row when an entry is not 0 */
+#define ROWS_OF_ZERO 1024 /* in larger arrays, entries that are 0 get no row   \
+                           */
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
 /* ---------------------------------------------------------------------------

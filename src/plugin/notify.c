@@ -18,7 +18,8 @@ static int severity_of(enum source from, enum source to) {
   return NOTIF_WARNING;
 }
 
-/* Returns what to append to the list if it does not fit. */
+/* Writes the list, cut if it does not fit. Returns what to append in that case.
+ */
 static const char *format_cores(const struct core_set *cores, char *list,
                                 size_t size) {
   struct core_set written;

@@ -31,7 +31,7 @@ bool region_packet_send(int socket, const void *bytes, size_t size,
 int region_message_receive(int socket, struct region_message *message,
                            struct region_passed *passed);
 
-/* Receives a message likewise, but waits until a time of region_now_ms. Tries
+/* Like region_message_receive, but waits until a time of region_now_ms. Tries
  * at least once. */
 int region_message_await(int socket, int64_t until_ms,
                          struct region_message *message,

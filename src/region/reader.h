@@ -234,8 +234,8 @@ void region_tile_read(struct region_reader *reader, struct region_tile *tile,
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 
-/* Reads one row likewise, from the shared block of a PER_CORE table or from the
- * single copy of any other table. */
+/* Like region_reader_slot_row, but reads the shared block of a PER_CORE table
+ * or the single copy of any other table. */
 int region_reader_single_row(struct region_reader *reader, uint32_t table,
                              uint32_t row, uint64_t *values);
 

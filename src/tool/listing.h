@@ -34,8 +34,8 @@ const char *listed_state(const struct listed *listed);
 #define LISTED_WHY_SIZE (REGION_FAULT_LINE + 128)
 int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed);
 
-/* Writes what is wrong with a region, or worth knowing, and what to do about
- * it; "" if nothing is. */
+/* Writes a problem of a region, or a remark on it, and what to do about it; ""
+ * if there is nothing to report. */
 void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed);
 
 #endif

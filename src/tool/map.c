@@ -208,8 +208,8 @@ static int publish(const char *word, const char *runtime_dir) {
 }
 
 /* Runs `percore top` or `percore dump` on a region of this process. The region
- * is in a directory of its own, so that its name cannot clash with a
- * producer's. */
+ * is in a separate directory, so that its name cannot clash with a producer's.
+ */
 static int show(const struct command *command, int argc, char **argv) {
   char runtime_dir[] = "/tmp/percore-map-XXXXXX";
   if (mkdtemp(runtime_dir) == NULL)

@@ -42,7 +42,7 @@ void messages_close(struct messages *messages) {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct messages *messages = context;
-  /* The output itself shows what the notices of sources say. */
+  /* Notices only repeat what the output shows about sources. */
   if (level >= JOURNAL_NOTICE)
     return;
   if (!messages->held) {

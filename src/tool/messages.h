@@ -1,5 +1,5 @@
-/* messages: warnings of cycles/. They go to stderr, or while a screen is open
- * to the page, and to stderr when it closes. */
+/* messages: warnings of cycles/, on stderr. While a screen is open they are
+ * shown on the page, and they go to stderr when the screen closes. */
 #ifndef PERCORE_MESSAGES_H
 #define PERCORE_MESSAGES_H
 

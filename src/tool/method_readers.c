@@ -150,7 +150,7 @@ void read_timer_list(struct methods *methods, struct row *row) {
     take(methods, row, list_ns, true);
 }
 
-/* Version 1 of cgroups is searched where distributions mount it. */
+/* Looks for version 1 of cgroups where distributions mount it. */
 int open_cpuacct(struct methods *methods, struct row *row) {
   static const char *const paths[] = {
       "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",

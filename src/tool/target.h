@@ -14,8 +14,8 @@
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 
-/* Connects likewise, but also succeeds if the region is absent; the caller may
- * then report the reason with target_say_why. */
+/* Like target_open, but also succeeds if the region is absent; the caller
+ * may then report the reason with target_say_why. */
 int target_connect(const char *command, const char *region,
                    struct region_reader **reader);
 

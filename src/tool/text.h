@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-/* A byte may become a replacement character of three bytes. */
+/* One byte may become a replacement character of three bytes. */
 #define TEXT_GROWTH 3
 
 /* Copies bytes as valid UTF-8 that can change neither a terminal's state nor

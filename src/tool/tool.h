@@ -36,7 +36,8 @@ extern const struct command load_command, regions_command, top_command,
 int say_failure(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Prints the line likewise, and then how to get help. Returns TOOL_USAGE. */
+/* Prints the line like say_failure, and then how to get help. Returns
+ * TOOL_USAGE. */
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -213,7 +213,7 @@ class Lateness:
     LEAST_S = 0.02  # Python's threads may wait this long for each other
 
     def __init__(self, cores=None):
-        """cores: where the thread may run, or None for anywhere."""
+        """cores: where the thread may run; None for all."""
         self.spans = []  # begin and end of each delay
         self.seen = 0.0
         self.ended = threading.Event()

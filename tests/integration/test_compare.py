@@ -14,7 +14,7 @@ from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
                      is_root, online_cores, run_tests, say, stolen_s)
 
 HOG = f"{BUILD}/contrib/loads/hog"
-HOG_S, LOAD_S = 12, 5  # how long the hog runs, and for how long it is measured
+HOG_S, LOAD_S = 12, 5  # duration of the hog, and of the measurement
 
 
 def compare_under_hog(core):

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Source bpf with the real kernel, percore(1) and collectd. Where a clock is to
-be pinned, /run is a tmpfs of a mount namespace of our own."""
+"""Source bpf with the real kernel, percore(1) and collectd. Tests that pin a
+clock mount a tmpfs on /run in their own mount namespace."""
 
 import json
 import os

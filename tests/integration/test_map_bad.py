@@ -13,7 +13,7 @@ TWO = f'{VALUE}\nFieldAt "bytes" 8 8'
 
 
 class Pins:
-    """A BPF file system of our own."""
+    """A separate BPF file system."""
 
     def __init__(self):
         need_tools("bpftool", "mount")

@@ -118,7 +118,7 @@ def flipped_bytes(region, chance):
 
 
 def one_array(region, _):
-    """Every table claims the rows of the first."""
+    """Makes every table claim the rows of the first table."""
     for number in range(2, region.get(128, "I")):
         region.set(region.table(number) + 80, region.get(region.table(1) + 80))
 

@@ -2,7 +2,7 @@
 that logs when it was busy, and with collectd's cpu plugin.
 
 Other tasks on the core are load, too. Their share is added to the truth where
-the kernel reports it (cpuacct: the CPU time of all tasks less the burner's). A
+the kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A
 try that fails while other tasks were busy is repeated, and so is a try in
 which a hypervisor stole time: the burner counts stolen time as busy, but it is
 not load. The cpu plugin divides by the sum of the columns of /proc/stat; while

@@ -1,4 +1,4 @@
-/* The source idle: wall time less the idle columns. */
+/* Tests the source idle: wall time minus the idle columns. */
 #include "unit.h"
 
 #include "play.h"

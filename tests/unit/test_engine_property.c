@@ -218,7 +218,7 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* While counters do not count or columns are missing, there is no value. */
+/* While counters do not count or columns are missing, loads have no value. */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
     fault_all(life);
