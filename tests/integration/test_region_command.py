@@ -119,7 +119,7 @@ def states_after_a_halt():
         begin = time.monotonic()
         with Child([PERCORE, "regions", "--json"], text=True,
                    stdout=subprocess.PIPE, env=place.environment) as regions:
-            time.sleep(0.2)  # of the half second that percore regions waits
+            time.sleep(0.2)  # less than half of what percore regions waits
             regions.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
             regions.send_signal(signal.SIGCONT)

@@ -44,10 +44,10 @@ struct core_totals watch_total(struct watch *watch, int core);
 
 /* The figures of a window, as shares of its wall time. */
 struct window {
-  double load;  /* according to the engine; NAN: no value */
-  double truth; /* according to the burner's record */
-  double edges; /* from the engine; NAN: no value */
-  double late;  /* from the burner's record */
+  double load;  /* from the engine; NAN: no value */
+  double truth; /* from the burner's record */
+  double edges; /* the time that the two samples took */
+  double late;  /* the uncertainty: burner_late_ns and the edges */
   double busy_columns, idle_columns, sum_columns; /* of /proc/stat */
 };
 
