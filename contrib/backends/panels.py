@@ -57,7 +57,7 @@ def build():
 
 class Server:
     """Serves the page, its configuration and the database on loopback. Without a host, the
-    dashboard is the one of all hosts."""
+    dashboard is that of all hosts."""
 
     def __init__(self, page, store, dashboard, host, minutes, interval_s=1):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,

@@ -192,8 +192,8 @@ enum region_want {
 /* The cells of rows first_row to first_row + rows - 1. Values are raw: since an
  * object was added, it has counted total - birth, and tools show total - reset
  * (region_row_shown). In tables without births, the births are 0; in tables
- * without resets, the resets equal the births. Arrays are indexed
- * [row][column], `cores` is indexed [core][row][column]. */
+ * without resets, the resets equal the births. `cores` is indexed
+ * [core][row][column], and all other arrays [row][column]. */
 struct region_tile {
   uint32_t table, want;
   uint32_t capacity, columns, core_count;

@@ -60,7 +60,7 @@ static bool in_foreground(void) {
   return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* Signals keep their keys (Ctrl-C, Ctrl-Z). */
+/* Leaves the keys that send signals enabled (Ctrl-C, Ctrl-Z). */
 static void begin_keys(struct screen *screen) {
   if (screen->reads_keys || !in_foreground() ||
       tcgetattr(STDIN_FILENO, &screen->cooked) != 0)

@@ -57,7 +57,7 @@ static void sleep_until(int64_t time_ns) {
     ;
 }
 
-/* Returns the period of the tick; ticks come at its multiples on
+/* Returns the period of the tick. Ticks come at its multiples on
  * CLOCK_MONOTONIC. */
 static int64_t tick_ns(void) {
   struct timespec resolution;

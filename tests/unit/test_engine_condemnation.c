@@ -307,10 +307,10 @@ under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.6, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "ref-cycles", "60.0 %",
-                                      "90.0 %", "steal", NULL),
+                                      "90.0 %", "stolen", NULL),
                    1);
-  assert_non_null(
-      strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES), "no steal"));
+  assert_non_null(strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES),
+                         "no stolen time"));
   assert_true(engine_steal_is_unknown(play.engine));
   play_end(&play);
 }

@@ -165,7 +165,7 @@ static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
   play_end(&play);
@@ -199,7 +199,7 @@ static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   fake_machine_pause(play.fake, FAKE_SECOND * 13 / 10);
   play_sample_late(&play, FAKE_SECOND);
   assert_nan(play_load(&play, 0));
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
   play_end(&play);
 }
 
@@ -228,7 +228,7 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
   play_seconds(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_loads(&play, 0.9, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
   play_end(&play);
 }
 
@@ -245,7 +245,7 @@ one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
   play.fake->cores[3].frozen = false;
   play_sample_late(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
   play_end(&play);
 }
 
