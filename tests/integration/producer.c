@@ -3,8 +3,8 @@
  *   producer REGION[@INSTANCE] SCHEMA [polled]
  *
  * Commands are read from standard input, one per line; each is answered by a
- * line. Tables have the numbers of the schema, and rows those that `row`
- * answered. Core -1 means a table with a single copy.
+ * line. Tables are numbered as in the schema, and a row has the number that
+ * `row` answered. Core -1 means a table with a single copy.
  *
  *   core CORE                          attach a slot for the core
  *   row TABLE HEX                      add the row with this name
