@@ -1,6 +1,5 @@
-# shellcheck shell=bash
-# Code shared by contrib/demo, contrib/check and contrib/debian: packages, and a
-# build that leaves the checkout as it was. Source it under `set -euo pipefail`.
+# shellcheck shell=bash Code shared by contrib/demo, contrib/check and contrib/debian: installs
+# packages, and builds without changing the checkout. Source it under `set -euo pipefail`.
 
 # Everything that ./configure looks for, and what builds it.
 # shellcheck disable=SC2034
@@ -35,8 +34,8 @@ apt_get() {
     apt-get -q -y -o DPkg::Lock::Timeout=900 "$@"
 }
 
-# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the
-# lists, which Debian's own timer sometimes holds: waits up to 5 minutes.
+# Updates the package lists. apt-get waits for dpkg's lock, but not for the lock of the lists, which
+# Debian's own timer sometimes holds, so this waits up to 5 minutes.
 update_lists() {
   local log=$1 output status tries=3 waits=30
   while true; do
@@ -74,21 +73,21 @@ install_missing() {
   printf 'Installing with apt-get: %s\n' "${missing[*]}"
   update_lists "$log" || die "apt-get cannot update the package lists"
   quietly "$log" apt_get install --no-install-recommends "${missing[@]}" || {
-    # The mirror may have newer packages than the lists.
+    # The mirror may have newer packages than the lists name.
     printf 'Trying again with new package lists\n'
     update_lists "$log" &&
       quietly "$log" apt_get install --no-install-recommends "${missing[@]}"
   } || die "cannot install: ${missing[*]}"
 }
 
-# Copies what belongs to the project from one folder to another, with the times
-# of its files, so that make rebuilds only what has changed.
+# Copies the files of the project from one folder to another, with their times, so that make
+# rebuilds only what has changed.
 copy_source() {
   local from=$1 to=$2
   mkdir -p "$to"
   # A tarball may have been unpacked inside a checkout, even a checkout of percore.
   if git -C "$from" ls-files --error-unmatch configure.ac >/dev/null 2>&1; then
-    # Tracked files and new files that are not ignored, but no deleted files.
+    # Copies tracked files and new files that are not ignored, but no deleted files.
     (cd "$from" && git ls-files -z --cached --others --exclude-standard |
       while IFS= read -r -d '' file; do
         [[ ! -e $file && ! -L $file ]] || printf '%s\0' "$file"
@@ -106,7 +105,7 @@ configure_tree() {
   shift 3
   [[ -x $source/configure && -f $source/Makefile.in ]] ||
     quietly "$log" autoreconf -fi "$source" || return
-  # The last build had other options: none of its files can be used.
+  # The last build had other options, so none of its files can be used.
   [[ $(cat "$build/configured-with" 2>/dev/null) == "$*" ]] || rm -rf "$build"
   mkdir -p "$build"
   if [[ ! -f $build/Makefile ]]; then

@@ -1,9 +1,9 @@
 /* percore.h: the public interface of libpercore.
  *
- * Core loads, for schedulers that want to know which core has room; regions,
- * for fast paths that publish per-core counters, and for programs that read
- * them. C99, C++98 and later; percore.hpp adds classes for C++17. Link with
- * -lpercore (pkg-config percore). percore(3) is the manual.
+ * It provides core loads, for schedulers that need to know which core has room,
+ * and regions, through which fast paths publish per-core counters and other
+ * programs read them. C99, C++98 and later; percore.hpp adds classes for C++17.
+ * Link with -lpercore (pkg-config percore). percore(3) is the manual.
  */
 #ifndef PERCORE_H
 #define PERCORE_H
@@ -21,94 +21,99 @@ extern "C" {
  * Loads
  *
  * The load of a core is unhalted time / wall time between two updates, from 0
- * to 1, whatever ran there: tasks, interrupts, softirqs. It is per hardware
- * thread: if the sibling of a core is fully loaded, the core can do about half
- * as much work as its own load suggests; see percore_load_get_sibling.
+ * to 1, whether tasks, interrupts or softirqs ran. It is the load of one
+ * hardware thread: if the sibling of a core is fully loaded, the core can do
+ * about half as much work as its own load suggests; see
+ * percore_load_get_sibling.
  *
  * Hardware counters leave out time that a hypervisor stole. The source "bpf",
  * and on older kernels the source "idle", count time stolen from a running core
- * as load: the core had no room in that time. They do not count time stolen
- * while the core wakes.
+ * as load, because the core had no room then. They do not count time stolen
+ * while the core wakes up.
  *
  *   call                            concurrently on the same handle
  *   percore_load_update             any thread; updates serialise on a mutex
  *   percore_load_get and the like   any thread, lock-free, never blocks; two
- *                                   calls may return loads of two windows
+ *                                   loads may be of different windows
  *   percore_load_close              no other call at the same time
  */
 
-/* Zero selects the default of every member; set size to sizeof. */
+/* Zero selects the default of every member. Set size to sizeof(struct
+ * percore_load_options). */
 struct percore_load_options {
   size_t size;
   const char *source;       /* "auto" (default), "mperf", "ref-cycles", "event",
                                "bpf", "idle" */
   const char *event;        /* for the source "event": "pmu/name/" or "r1a8" */
-  double base_frequency_hz; /* of the event; default: measured */
+  double base_frequency_hz; /* of the event; default: measure it */
   const char *cores;        /* such as "0-15,32"; default: all */
-  const char *isolated_cores; /* how to read them: "idle" (default) or "bpf" (a
-                                 pinned clock), which do not disturb them,
-                                 "hardware" or "skip" */
-  const char *also_isolated;  /* a list of further cores that must not be
-                                 disturbed */
+  /* How to read isolated cores: "idle" (default), "bpf" (a pinned clock),
+   * "hardware" or "skip". "idle" and "bpf" do not disturb the cores. */
+  const char *isolated_cores;
+  const char *also_isolated; /* list of more cores that must not be disturbed */
   int frequency; /* 1: enables percore_load_frequency, which takes a third
                     descriptor per core */
-  double shortest_window; /* seconds, up to 3600; default: by the source */
+  /* In seconds, up to 3600; the default depends on the source. */
+  double shortest_window;
 };
 
 struct percore_load;
 
-/* Opens counters on cores of this machine. Chooses a source for each core and
- * tests it, which takes up to a second in a separate thread; the affinity of
- * the caller never changes. options may be NULL. Returns 0, or -1 with errno:
- * EINVAL (an option), ENOMEM, ENOENT (no cores found), ENOTSUP (no source of
- * loads works here). Counters take two descriptors a core. At least 256
- * descriptors stay free for the program, and the limit on open files is never
- * changed; cores for which no descriptor is left use the source "idle". */
+/* Opens counters on the cores of this machine. Chooses a source for each core
+ * and tests the sources in separate threads, which takes up to a second. The
+ * affinity of the caller never changes. options may be NULL. Returns 0, or -1
+ * with errno: EINVAL (an invalid option), ENOMEM, ENOENT (no cores found),
+ * ENOTSUP (no source of loads works here). Counters take two descriptors per
+ * core. At least 256 descriptors stay free for the program, and the limit on
+ * open files is never changed; cores for which no descriptor is left use the
+ * source "idle". */
 int percore_load_open(struct percore_load **load,
                       const struct percore_load_options *options);
 
-/* Samples all cores: the loads are then those of the time since the previous
+/* Samples all cores. The loads are then those of the time since the previous
  * update, or since percore_load_open. A window takes at least 10 ms with
- * hardware counters and 200 ms with the source "idle" (whose error is 2.3
- * points rms at 200 ms and 0.45 at 1 s): an earlier call, from any thread,
- * returns 0 and does not change the loads. Returns 0, or -1 with errno and the
- * loads unchanged. */
+ * hardware counters, and 200 ms with the source "idle" (whose error is 2.3
+ * points rms at 200 ms and 0.45 at 1 s). An update before that, from any
+ * thread, returns 0 and leaves the loads unchanged. Returns 0, or -1 with
+ * errno, which also leaves the loads unchanged. */
 int percore_load_update(struct percore_load *load);
 
-/* The load of a core, 0 to 1, at the last update; -1 for a core without a
- * value: offline, nonexistent, or in its first window. */
+/* Returns the load of a core, 0 to 1, at the last update; -1 if the core has no
+ * value because it is offline, does not exist, or is in its first window. */
 double percore_load_get(const struct percore_load *load, int core);
 
-/* The lower bound of that load, or -1. It is less than the load only with the
- * source "bpf", and with "idle" on older kernels, where it excludes all stolen
- * time; the true load is between the two. */
+/* Returns the lower bound of that load, or -1. The bound is less than the load
+ * only with the source "bpf", and with "idle" on older kernels, because it
+ * excludes all stolen time. The true load is between the two. */
 double percore_load_get_low(const struct percore_load *load, int core);
 
-/* The length in seconds of the window of that load, or -1 without a value. If
- * age is not NULL, *age gets the seconds since the end of the window. */
+/* Returns the length in seconds of that load's window, or -1 if the core has no
+ * value. Unless age is NULL, *age receives the time in seconds since the window
+ * ended. */
 double percore_load_get_window(const struct percore_load *load, int core,
                                double *age);
 
-/* The load of the busiest other hardware thread on the same physical core. -1 if
- * the core has no other thread, or if the thread has no value. */
+/* Returns the load of the busiest other hardware thread on the same physical
+ * core; -1 if the core has no other thread or no other thread has a value. */
 double percore_load_get_sibling(const struct percore_load *load, int core);
 
-/* The source of a core's load: "mperf", "ref-cycles", "event", "bpf", "idle",
- * or "none". A static string. */
+/* Returns the source of a core's load: "mperf", "ref-cycles", "event", "bpf",
+ * "idle", or "none". The string is static. */
 const char *percore_load_source(const struct percore_load *load, int core);
 
-/* How far that source can be trusted: "proven", "unproven" (it could not be
- * tested), "pending" (its test has not ended), or "tick-sampled" (the tick of
- * this kernel is not dynamic, so "idle" misses work between two ticks). Updates
- * repeat tests that could not be run, in a separate thread. A static string. */
+/* Returns how far that source can be trusted: "proven", "unproven" (it could
+ * not be tested), "pending" (its test has not ended), or "tick-sampled" (the
+ * tick of this kernel is not dynamic, so "idle" misses work between two ticks).
+ * Updates repeat tests that could not be run, in a separate thread. The string
+ * is static. */
 const char *percore_load_proof(const struct percore_load *load, int core);
 
-/* The frequency, in Hz, at which a core ran while it was not halted; -1 if it
- * is unknown. Needs the option `frequency` and the source "mperf". */
+/* Returns the mean frequency, in Hz, of a core while it was not halted; -1 if
+ * unknown. Needs the option `frequency` and the source "mperf". */
 double percore_load_frequency(const struct percore_load *load, int core);
 
-/* The number of cores, some of which may be offline; they are numbered from 0.
- */
+/* Returns the number of cores, including offline ones. Cores are numbered from
+ * 0. */
 int percore_load_count(const struct percore_load *load);
 
 void percore_load_close(struct percore_load *load);
@@ -116,13 +121,14 @@ void percore_load_close(struct percore_load *load);
 /* ---------------------------------------------------------------------------
  * Regions: a fast path publishes counters
  *
- * A region is shared memory of one process: tables of rows, rows of 64-bit
- * cells. It is described once, at percore_create, and never changes its shape.
- * percore(3) has a tutorial; percore-region(7) specifies the bytes.
+ * A region is shared memory that one process writes. It consists of tables,
+ * tables of rows, and rows of 64-bit cells. Its description is passed to
+ * percore_create, and its shape never changes. percore(3) has a tutorial;
+ * percore-region(7) specifies the bytes.
  *
  * A call that fails still hands out a usable handle, to private memory that
  * nobody reads (a sink), so that the update paths need no test and the
- * application never stops for its statistics. The return value and errno say
+ * application never stops for its statistics. The return value and errno tell
  * what happened; an application may ignore them.
  *
  *   call                                  concurrently on the same region
@@ -142,21 +148,23 @@ void percore_load_close(struct percore_load *load);
 
 /* How a table is stored, and which threads may update it. */
 enum percore_storage {
-  PERCORE_PER_CORE = 0, /* one copy per slot, one for threads without a slot */
-  PERCORE_OWNED = 1,    /* one copy; one writer at a time per row */
-  PERCORE_SHARED = 2    /* one copy; any number of writers */
+  /* One copy per slot, and one for threads without a slot. */
+  PERCORE_PER_CORE = 0,
+  PERCORE_OWNED = 1, /* one copy; one writer at a time per row */
+  PERCORE_SHARED = 2 /* one copy; any number of writers */
 };
 
 enum percore_kind {
-  PERCORE_COUNTER = 0,  /* only grows; readers compute its rate */
+  PERCORE_COUNTER = 0,  /* only grows; readers show its rate */
   PERCORE_GAUGE = 1,    /* grows and shrinks by percore_gauge_add */
   PERCORE_LEVEL = 2,    /* set by percore_set */
   PERCORE_STATE = 3,    /* set to the number of a named state */
   PERCORE_HISTOGRAM = 4 /* counts values by size; after all other fields */
 };
 
-/* How the slots' values of a level in a PER_CORE table are combined. Counters,
- * gauges and histograms are always summed, states never. */
+/* How to combine the values of a level that the slots of a PER_CORE table hold.
+ * Counters, gauges and histograms are always summed, and states are never
+ * combined. */
 enum percore_aggregation {
   PERCORE_SUM = 0,
   PERCORE_MIN = 1,
@@ -164,7 +172,7 @@ enum percore_aggregation {
   PERCORE_NONE = 3
 };
 
-/* How readers write the keys of rows without names. */
+/* How readers print the keys of rows without names. */
 enum percore_key {
   PERCORE_KEY_DECIMAL = 0,
   PERCORE_KEY_HEX = 1,  /* 16 digits */
@@ -173,43 +181,45 @@ enum percore_key {
 };
 
 enum percore_table_flags {
-  /* OWNED: each row has a sequence counter for percore_row_begin and _end. */
+  /* OWNED tables: each row has a sequence counter for percore_row_begin and
+   * percore_row_end. */
   PERCORE_CONSISTENT = 1,
-  /* Saves a word per row and column; percore_reset fails with ENOTSUP. */
+  /* Saves a word per row and column, but percore_reset fails with ENOTSUP. */
   PERCORE_NO_RESET = 2
 };
 
-/* Removed in 0.2.0; the compiler error names the successor. */
+/* Removed in 0.2.0. The compiler error names the replacement. */
 #define PERCORE_NO_BASES PERCORE_NO_BASES_is_gone_use_PERCORE_NO_RESET
 
-#define PERCORE_MAX_COLUMNS 4096 /* of a row, histogram buckets included */
+#define PERCORE_MAX_COLUMNS 4096 /* per row, histogram buckets included */
 
-/* A field is one column, or a run of columns for a histogram. The column of any
- * other field is its index in the array. */
+/* A field is one column or, for a histogram, several consecutive columns. The
+ * column of any other field is its index in the array. */
 struct percore_field {
   const char *name; /* [a-z][a-z0-9_]* */
   const char *unit; /* packets, bytes, errors, operations, cycles, ns, 1, .. */
   const char *help; /* one line; may be NULL */
   enum percore_kind kind;
   enum percore_aggregation aggregation;
-  /* Histograms: each value below 2^sub_bits has its own bucket, each further
-   * power of two has 2^sub_bits buckets; values from 2^max_bits on share the
-   * last bucket. */
+  /* Histograms: each value below 2^sub_bits has its own bucket, and each
+   * further power of two has 2^sub_bits buckets. Values of 2^max_bits and more
+   * share the last bucket. */
   uint32_t sub_bits; /* 0 to 8 */
   uint32_t max_bits; /* sub_bits + 1 to 64 */
-  /* States: the names of 0, 1, ... */
+  /* States: the names of the values 0, 1, ... */
   const char *const *states;
   uint32_t state_count;
 };
 
 struct percore_table {
-  const char *name; /* [a-z][a-z0-9]*, neither `host` nor `core` */
+  const char *name; /* [a-z][a-z0-9]*, but not `host` or `core` */
   const char *help; /* one line; may be NULL */
   enum percore_storage storage;
   const struct percore_field *fields;
   uint32_t field_count;
-  uint32_t max_rows;      /* 0: one row, which needs no percore_row_add */
-  uint32_t row_name_size; /* 24, 56 or 120 with the final NUL; 0: a key */
+  uint32_t max_rows; /* 0: one row, which needs no percore_row_add */
+  /* 24, 56 or 120, including the final NUL; 0: rows have keys. */
+  uint32_t row_name_size;
   enum percore_key key;
   uint32_t row_align; /* 64, 128, ... keeps rows of different owners apart */
   uint32_t flags;     /* enum percore_table_flags */
@@ -220,87 +230,92 @@ enum percore_serving {
   PERCORE_SERVE_POLLED = 1  /* by the application: percore_fd, _serve */
 };
 
-/* Zero selects the default of every member; set size to sizeof. */
+/* Zero selects the default of every member. Set size to sizeof(struct
+ * percore_options). */
 struct percore_options {
   size_t size;
-  const char *instance;    /* tells processes with the same region apart */
-  const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, /run/percore */
+  const char *instance; /* distinguishes processes that serve the same region */
+  const char *runtime_dir; /* default: $PERCORE_RUNTIME_DIR, or /run/percore */
   enum percore_serving serving;
   const int *serve_cpus; /* default: the process's CPUs without a slot */
   uint32_t serve_cpu_count;
   uint32_t extra_slots; /* in addition to one per possible core; default 8 */
-  uint32_t
-      cores;      /* default: the possible cores of this machine; otherwise core
-                     numbers are your own and are not checked against affinity */
-  int huge_pages; /* 1: the whole region in huge pages, allocated at once */
-  int quiet;      /* 1: no messages on stderr; percore_status has the reason */
+  /* Default: the possible cores of this machine. Otherwise core numbers are
+   * the application's own and are not checked against affinity. */
+  uint32_t cores;
+  int huge_pages; /* 1: put the whole region in huge pages, allocated at once */
+  int quiet; /* 1: print nothing on stderr; percore_status has the reason */
 };
 
 struct percore_region;
 
 /* Creates a region and serves it. *region is always usable: on failure it is a
- * sink, and a line on stderr gives the reason unless the options say quiet. The
- * reason is in percore_status, too; for EINVAL it names the table, the field
- * and the rule that the description breaks. Returns 0, or -1 with errno:
+ * sink, and unless the option `quiet` is set, a line on stderr gives the
+ * reason. percore_status has the reason, too; for EINVAL the reason names the
+ * table, the field and the rule that the description breaks. Returns 0, or -1
+ * with errno:
  *   EINVAL        a name, a table, a field or an option breaks a rule
  *   ENOENT        the runtime directory does not exist
  *   EACCES        this user may not create files in the runtime directory
  *   EADDRINUSE    another process serves this name and instance
- *   ENAMETOOLONG  the socket's path, or region, table and field name together
- *   ENOMEM        it does not fit into the memory limit or the free memory
+ *   ENAMETOOLONG  the socket's path is too long, or the names of region, table
+ *                 and field together are too long
+ *   ENOMEM        the region exceeds a memory limit or the free memory
  *   EFBIG         RLIMIT_FSIZE is less than the size of the region
  *   EPERM         another user's producer died and left its socket in a sticky
  *                 directory; that user or root must remove the socket
- *   and those of memfd_create(2), mmap(2), open(2), bind(2), pthread_create(3)
- */
+ * or an errno of memfd_create(2), mmap(2), open(2), bind(2) or
+ * pthread_create(3). */
 int percore_create(struct percore_region **region, const char *name,
                    const struct percore_table *tables, uint32_t table_count,
                    const struct percore_options *options);
 
 /* Tells readers that the region has ended cleanly, so that collectd does not
- * report a failure; removes the socket and the lock file, and unmaps the
+ * report a failure. Removes the socket and the lock file, and unmaps the
  * region. No handle may be used afterwards. Returns 0, or -1 with EBUSY while
- * living threads are attached. */
+ * threads that are still running are attached. */
 int percore_destroy(struct percore_region *region);
 
 struct percore_region_status {
-  size_t size;      /* set to sizeof */
-  int served;       /* 1: readers find it; 0: a sink, also after fork(2) */
-  int error;        /* the errno that made it a sink; else 0 */
-  uint32_t readers; /* connected now */
+  size_t size; /* set to sizeof */
+  int served;  /* 1: readers can find it; 0: it is a sink, as after fork(2) */
+  int error;   /* the errno that made the region a sink; otherwise 0 */
+  uint32_t readers; /* how many readers are connected */
   uint32_t slots, slots_attached;
-  uint64_t attaches_refused; /* no slot was free */
-  uint64_t adds_refused;     /* no row or memory was free */
-  char reason[256];          /* why it is a sink, in one line; else "" */
+  uint64_t attaches_refused; /* attach calls that found no free slot */
+  uint64_t adds_refused; /* row_add calls that found no free row or memory */
+  char reason[256]; /* why the region is a sink, in one line; otherwise "" */
 };
 
 /* Reports the state of a region. Returns 0, or -1 with EINVAL (size). */
 int percore_status(struct percore_region *region,
                    struct percore_region_status *status);
 
-/* PERCORE_SERVE_POLLED: returns a descriptor that is readable (poll(2),
- * epoll(7)) when percore_serve has work; -1 with ENODEV if the region is a sink
- * or a thread serves it. */
+/* For PERCORE_SERVE_POLLED: returns a descriptor that is readable (poll(2),
+ * epoll(7)) when percore_serve has work to do. Returns -1 with ENODEV if the
+ * region is a sink or a thread serves it. */
 int percore_fd(const struct percore_region *region);
 
-/* Answers readers that have connected or asked since the last call, and at most
- * every two seconds recreates the socket if it was removed. Never blocks.
- * Returns 0, or -1 with ENODEV like percore_fd. */
+/* Answers readers that have connected or sent a request since the last call. At
+ * most every two seconds, also checks that the socket exists, and recreates it
+ * if it was removed. Never blocks. Returns 0, or -1 with ENODEV like
+ * percore_fd. */
 int percore_serve(struct percore_region *region);
 
-/* Provides memory for rows 0 to rows - 1 of a table, in every attached slot and
- * in those attached later; percore_row_add then makes no system call for them.
- * Puts large parts into huge pages, which takes some ms for each 2 MiB and
- * interrupts all cores: call it before the workers begin. Returns 0, or -1 with
- * EINVAL, ENODEV or ENOMEM (nothing changes). */
+/* Allocates memory for rows 0 to rows - 1 of a table, in every slot that is
+ * attached now or later, so that percore_row_add makes no system call for these
+ * rows. Puts large parts into huge pages, which takes some milliseconds per 2
+ * MiB and interrupts all cores, so call this before the workers start. Returns
+ * 0, or -1 with EINVAL, ENODEV or ENOMEM; on failure nothing changes. */
 int percore_reserve(struct percore_region *region, uint32_t table,
                     uint32_t rows);
 
-/* Make handles of tables, by the table's index in the array given to
+/* Make handles of tables, given by their index in the array passed to
  * percore_create. Return 0, or -1 with EINVAL (no such table, or a table of
- * another storage) or ENODEV (a sink); the handle is usable either way.
- * percore_shared_table takes SHARED tables, and PER_CORE tables for the shared
- * block that threads without a slot update. */
+ * another storage) or ENODEV (the region is a sink). The handle is usable even
+ * on failure. percore_shared_table accepts SHARED tables. It also accepts
+ * PER_CORE tables: the handle is then for the shared block, which threads
+ * without a slot update. */
 int percore_core_table(struct percore_region *region, uint32_t table,
                        percore_core_table_t *handle);
 int percore_owned_table(struct percore_region *region, uint32_t table,
@@ -308,17 +323,17 @@ int percore_owned_table(struct percore_region *region, uint32_t table,
 int percore_shared_table(struct percore_region *region, uint32_t table,
                          percore_shared_table_t *handle);
 
-/* Makes a handle of a histogram by the indices of its table and field. Returns
- * the same. */
+/* Makes a handle of a histogram, given by the indices of its table and field.
+ * Returns 0 or -1 like percore_core_table. */
 int percore_histogram(struct percore_region *region, uint32_t table,
                       uint32_t field, percore_histogram_t *handle);
 
 /* Adds a row by name, or by key in tables without names. *row is always usable.
- * A new row counts from 0. Returns 0, or -1 with
+ * The counts of a new row begin at 0. Returns 0, or -1 with
  *   EEXIST        a live row has that name; *row is that row
  *   ENOSPC        max_rows rows are live
  *   EAGAIN        attached threads may still update the oldest removed row:
- *                 call again after each of them has passed a quiescent point,
+ *                 try again when each of them has passed a quiescent point,
  *                 sleeps, or has ended
  *   ENOMEM        no memory for another 2 MiB of rows
  *   EINVAL        no such table, an empty or too long name, or a single-row
@@ -330,58 +345,61 @@ int percore_row_add(struct percore_region *region, uint32_t table,
 int percore_row_add_key(struct percore_region *region, uint32_t table,
                         uint64_t key, uint32_t *row);
 
-/* The same for callers that choose row numbers themselves. The name is not
- * compared with those of other rows. EEXIST: that row is live. EAGAIN: that row
- * was removed, and threads may still update it. In tables without names, name
- * must be NULL and key is the row's key. */
+/* Adds a row with a number that the caller chooses. The name is not compared
+ * with those of other rows. In tables without names, name must be NULL and key
+ * is the row's key. Returns 0, or -1 like percore_row_add, but EEXIST means
+ * that the row is live, and EAGAIN that it was removed and threads may still
+ * update it. */
 int percore_row_add_at(struct percore_region *region, uint32_t table,
                        uint32_t row, const char *name, uint64_t key);
 
 enum percore_remove_flags {
-  /* The caller knows that no thread will update this row any more. */
+  /* The caller guarantees that no thread will update this row any more. */
   PERCORE_NO_UPDATE_IN_FLIGHT = 1
 };
 
-/* Removes a row. First make it unreachable for the workers; threads that are
- * not attached must have made their last update. The row stays readable until
- * it is reused, the oldest first, after every attached thread has passed a
- * quiescent point (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1
- * with EINVAL, ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with levels
- * or states, or a single-row table). */
+/* Removes a row. Before the call, make the row unreachable for attached
+ * threads, and make sure that threads that are not attached no longer update
+ * it. The row stays readable until it is reused. Removed rows are reused oldest
+ * first, each after every attached thread has passed a quiescent point
+ * (percore_quiescent, _poll, _sleep, _detach). Returns 0, or -1 with EINVAL,
+ * ENOENT (not live), ENODEV, ENOTSUP (a PER_CORE table with levels or states,
+ * or a single-row table). */
 int percore_row_remove(struct percore_region *region, uint32_t table,
                        uint32_t row, uint32_t flags);
 
 #define PERCORE_ALL_TABLES UINT32_MAX
 #define PERCORE_ALL_ROWS UINT32_MAX
 
-/* Makes counters and histograms show 0. No cell is written and no rate changes;
- * gauges, levels and states stay as they are. Waits for workers inside a
- * section, at most 0.1 s a row. Returns 0, or -1 with EINVAL, ENOENT (not
- * live), ENODEV, ENOTSUP (PERCORE_NO_RESET), EAGAIN (a worker stayed inside a
- * section; this row and those after it were not reset). */
+/* Makes counters and histograms show 0. Writes no cell and changes no rate;
+ * gauges, levels and states keep their values. Accepts PERCORE_ALL_TABLES and
+ * PERCORE_ALL_ROWS. Waits for workers inside a section, at most 0.1 s per row.
+ * Returns 0, or -1 with EINVAL, ENOENT (not live), ENODEV, ENOTSUP
+ * (PERCORE_NO_RESET), or EAGAIN (a worker stayed inside a section; this row and
+ * those after it were not reset). */
 int percore_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* Gives the calling thread a slot that counts for a core: the core's own slot
- * if it is free or its owner has ended, otherwise an extra slot. core -1 is the
- * core that the thread runs on. With DPDK pass -1, because rte_lcore_to_cpu_id
- * returns the number of a core within its socket, not that of a logical CPU. A
- * thread whose affinity excludes the core gets an extra slot if one is free,
- * and one line on stderr says so. Tools show name, cut to 39 bytes; it may be
- * NULL. *slot is always usable, by this thread only. A slot never changes its
- * core: after moving to another core, detach and attach again. Returns 0, or -1
- * with EINVAL (no such core), ENOSPC (no slot left), ENOMEM, ENODEV; then *slot
- * is a sink. */
+ * if it is free or its owner has ended, otherwise an extra slot. core -1 means
+ * the core on which the thread is running. With DPDK pass -1, because
+ * rte_lcore_to_cpu_id returns the number of a core within its socket, not that
+ * of a logical CPU. A thread whose affinity excludes the core gets an extra
+ * slot if one is free, and a line on stderr reports this. Tools show the name,
+ * cut to 39 bytes; name may be NULL. *slot is always usable, but only by this
+ * thread. The core of a slot never changes: after moving to another core,
+ * detach and attach again. Returns 0, or -1 with EINVAL (no such core), ENOSPC
+ * (no slot left), ENOMEM or ENODEV; *slot is then a sink. */
 int percore_attach(struct percore_region *region, const char *name, int core,
                    percore_slot_t *slot);
 
-/* Returns the slot that the calling thread attached last and still holds, for
- * callbacks that do not get the slot as an argument; a sink if it holds none.
- * Takes about 2 ns, more if the thread alternates between regions, and a system
- * call if it has no slot. */
+/* Returns the slot that the calling thread attached last and still holds, or a
+ * sink if the thread holds no slot. For callbacks that do not receive the slot
+ * as an argument. Takes about 2 ns; more if the thread alternates between
+ * regions, and a system call if it has no slot. */
 percore_slot_t percore_this_slot(const struct percore_region *region);
 
-/* Gives back a slot of the calling thread; its counts stay. Returns 0, or -1
- * with EINVAL (a sink, or not a slot of this thread). */
+/* Gives back a slot of the calling thread. The counts in the slot are kept.
+ * Returns 0, or -1 with EINVAL (a sink, or not a slot of this thread). */
 int percore_detach(struct percore_region *region, percore_slot_t slot);
 
 /* ---------------------------------------------------------------------------
@@ -394,24 +412,26 @@ int percore_detach(struct percore_region *region, percore_slot_t slot);
 struct percore_reader;
 
 enum percore_reader_state {
-  PERCORE_ABSENT = 0, /* no process serves it, or it was refused */
+  PERCORE_ABSENT = 0, /* no process serves the region, or it was refused */
   PERCORE_ALIVE = 1,
-  PERCORE_GONE = 2 /* its last values can still be read */
+  /* The producer has ended; its last values can still be read. */
+  PERCORE_GONE = 2
 };
 
 /* Creates a reader of a region, which need not exist yet; instance may be NULL.
- * If the region belongs to this process, its name and instance suffice whatever
- * its runtime directory, and it is read without its socket: no call waits, and
- * no thread has to serve. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG,
- * ENOMEM; then *reader is NULL. */
+ * A region of this process is found by name and instance, whatever its runtime
+ * directory, and is read without its socket: no call waits, and no thread has
+ * to serve it. Returns 0, or -1 with errno: EINVAL, ENAMETOOLONG or ENOMEM;
+ * *reader is then NULL. */
 int percore_open(struct percore_reader **reader, const char *region,
                  const char *instance);
 
-/* Connects if there is no connection, and checks whether the producer lives.
- * Blocks for at most one second (if the producer is stopped). While there is no
- * region, forks a process that receives it; the process has ended when this
- * returns 0 or 1. Returns 1 if the producer has changed since the last call, 0
- * if it is the same, or -1 with errno; percore_reader_error has the reason:
+/* Connects if the reader is not connected, and checks whether the producer is
+ * alive. Blocks for at most one second, if the producer is stopped. While the
+ * reader has no region, forks a process that receives the region; that process
+ * has ended when this returns 0 or 1. Returns 1 if the producer has changed
+ * since the last call, 0 if it is the same, or -1 with errno;
+ * percore_reader_error has the reason:
  *   ENOENT, ECONNREFUSED, EACCES, ETIMEDOUT, ...   no process serves the region
  *   EPROTO   the region breaks a rule of percore-region(7)
  *   EFBIG    the region is larger than 4 GiB */
@@ -420,37 +440,40 @@ int percore_refresh(struct percore_reader *reader);
 enum percore_reader_state
 percore_reader_state(const struct percore_reader *reader);
 
-/* The last failure in one line; "" if there was none. */
+/* Returns the last failure in one line, or "". */
 const char *percore_reader_error(const struct percore_reader *reader);
 
-/* The description of a table, `core` first; NULL beyond the last table or
- * without a region. max_rows is 0 for single-row tables. */
+/* Returns the description of a table, where table 0 is `core`. Returns NULL
+ * after the last table or if the reader has no region. max_rows is 0 for
+ * single-row tables. */
 const struct percore_table *percore_reader_table(struct percore_reader *reader,
                                                  uint32_t table);
 
-/* The number of rows ever used, from row 0 on; some may be free again. */
+/* Returns how many rows have ever been used, counted from row 0. Some of them
+ * may be free again. */
 uint32_t percore_reader_rows(struct percore_reader *reader, uint32_t table);
 
-/* The number of columns of a table; the first column of a field. */
+/* Return the number of columns of a table, and the first column of a field. */
 uint32_t percore_reader_columns(struct percore_reader *reader, uint32_t table);
 uint32_t percore_reader_column(struct percore_reader *reader, uint32_t table,
                                uint32_t field);
 
-/* The number of slots; the core that a slot counts for, or -1 if the slot was
- * never used. */
+/* Return the number of slots, and the core that a slot counts for (-1 if the
+ * slot was never used). */
 uint32_t percore_reader_slots(struct percore_reader *reader);
 int percore_reader_slot_core(struct percore_reader *reader, uint32_t slot);
 
-#define PERCORE_TOTAL (-1)        /* all slots and the shared block */
-#define PERCORE_SHARED_BLOCK (-2) /* of a PER_CORE table */
+#define PERCORE_TOTAL (-1) /* the sum over all slots and the shared block */
+#define PERCORE_SHARED_BLOCK (-2) /* the shared block of a PER_CORE table */
 
 /* Reads a row: the total (PERCORE_TOTAL), the shared block
  * (PERCORE_SHARED_BLOCK) or one slot. Copies the row's name, cut to name_size
  * bytes, unless name is NULL, and at most count values, one per column. A total
  * counts from when the row was added or last reset; values of one slot or of
- * the shared block count from when the region was created. Returns 0, 1 if
- * values may be of different moments (the writer was inside a section at every
- * try), or -1 with errno: ENOENT (no such row), EINVAL, ENODEV (no region). */
+ * the shared block count from when the region was created. Returns 0; 1 if the
+ * values may be of different moments, because the writer was inside a section
+ * at every attempt; or -1 with errno ENOENT (no such row), EINVAL, ENODEV (no
+ * region). */
 int percore_read_row(struct percore_reader *reader, uint32_t table,
                      uint32_t row, int slot, char *name, size_t name_size,
                      uint64_t *values, uint32_t count);

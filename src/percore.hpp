@@ -1,9 +1,9 @@
-/* percore.hpp: percore.h for C++17: constexpr descriptions, regions and slots
- * that end with their scope, columns that may be enumerators of an enum class.
- * Header only; updates compile to the same instructions as those of percore.h.
- * percore(3) has an example.
+/* percore.hpp: percore.h for C++17. Adds constexpr descriptions, regions and
+ * slots that are released at the end of their scope, and columns named by the
+ * enumerators of an enum class. Header only; updates compile to the same
+ * instructions as those of percore.h. percore(3) has an example.
  *
- * Nothing here throws: as in percore.h, an object that could not be created is
+ * Nothing here throws. As in percore.h, an object that could not be created is
  * a sink, and error() returns the errno (0 if nothing failed). All calls of
  * percore.h work with these classes: region.get() is the percore_region *, and
  * a slot converts to a percore_slot_t.
@@ -62,8 +62,7 @@ constexpr percore_field histogram(const char *name, std::uint32_t sub_bits,
           max_bits, nullptr, 0};
 }
 
-/* A PER_CORE table of one row. The member functions return a table that differs
- * from it:
+/* A PER_CORE table of one row. Each member function returns a changed copy of the table:
  *   constexpr percore_table tables[] = {
  *       percore::table("port", port_fields).rows(16).named(24)}; */
 class table {
@@ -94,7 +93,7 @@ public:
     other.made_.max_rows = max;
     return other;
   }
-  /* size: bytes of a name with its final NUL: 24, 56 or 120. */
+  /* size: bytes for a name and its final NUL: 24, 56 or 120. */
   constexpr table named(std::uint32_t size) const noexcept {
     table other = *this;
     other.made_.row_name_size = size;
@@ -110,7 +109,7 @@ public:
     other.made_.row_align = bytes;
     return other;
   }
-  /* more: enum percore_table_flags. */
+  /* more: values of enum percore_table_flags. */
   constexpr table flags(std::uint32_t more) const noexcept {
     table other = *this;
     other.made_.flags |= more;
@@ -127,7 +126,7 @@ private:
   percore_table made_;
 };
 
-/* Default options; size is set. */
+/* Default options, with size set. */
 constexpr percore_options options() noexcept {
   percore_options made{};
   made.size = sizeof(made);
@@ -138,8 +137,8 @@ constexpr percore_options options() noexcept {
  * Regions and slots
  */
 
-/* Destroyed at the end of its scope. Its slots must end first, or the region
- * stays (percore_destroy fails with EBUSY). */
+/* Destroyed at the end of its scope. Its slots must end first; otherwise
+ * percore_destroy fails with EBUSY and the region stays. */
 class region {
 public:
   template <std::size_t N>
@@ -164,8 +163,8 @@ public:
   int error() const noexcept { return error_; }
   percore_region *get() const noexcept { return made_; }
 
-  /* Returns the row of this name or key and adds it if it does not exist; a
-   * sink if there is no room. */
+  /* Returns the row with this name or key, and adds the row if it does not
+   * exist. Returns a sink if the row cannot be added. */
   template <class Table>
   std::uint32_t row(Table table, const char *name) const noexcept {
     std::uint32_t found;
@@ -218,7 +217,7 @@ private:
   int error_;
 };
 
-/* A slot of the calling thread, given back at the end of its scope. */
+/* A slot of the calling thread, which is given back at the end of its scope. */
 class slot {
 public:
   /* core -1: the core that the calling thread runs on. */
@@ -246,7 +245,7 @@ private:
   int error_;
 };
 
-/* percore_begin to percore_end, for the rest of a scope. */
+/* Calls percore_begin now, and percore_end at the end of the scope. */
 class section {
 public:
   explicit section(percore_slot_t of) noexcept : slot_(of) {
@@ -260,7 +259,7 @@ private:
   percore_slot_t slot_;
 };
 
-/* percore_sleep to percore_wake, for the rest of a scope. */
+/* Calls percore_sleep now, and percore_wake at the end of the scope. */
 class asleep {
 public:
   explicit asleep(percore_slot_t of) noexcept : slot_(of) {

@@ -1,9 +1,9 @@
 /* percore_update.h: the inline update paths of percore.h, which includes it.
  *
  * Updates do not allocate, lock, check for errors or make system calls: a
- * handle is usable whether or not the call that made it succeeded. The one
- * exception: after a round of more than 100 us, percore_poll asks the kernel
- * for the thread's CPU time.
+ * handle is usable whether or not the call that made it succeeded. The only
+ * exception is percore_poll, which asks the kernel for the thread's CPU time
+ * after a round of more than 100 us.
  *
  * Cells of PER_CORE and OWNED tables have one writer at a time, so an add is a
  * relaxed load, an add and a relaxed store, without a lock prefix: no count is
@@ -37,9 +37,9 @@ extern "C" {
 #define PERCORE_CAST_(type, value) ((type)(value))
 #endif
 
-/* A library whose slot blocks, handles or update rules differ does not define
- * this symbol, so a header that does not match the library is a link error. The
- * percore sources themselves are built with PERCORE_BUILDING. */
+/* A library with other slot blocks, handles or update rules does not define
+ * this symbol, so that linking fails if the header does not match the library.
+ * The percore sources themselves are compiled with PERCORE_BUILDING. */
 extern const char percore_abi_2;
 #ifndef PERCORE_BUILDING
 __attribute__((used)) static const char *const percore_abi_check_ =
@@ -50,13 +50,13 @@ __attribute__((used)) static const char *const percore_abi_check_ =
 struct percore_slot_head {
   uint64_t sequence;  /* odd inside begin/end */
   uint64_t quiescent; /* number of quiescent points passed */
-  uint64_t last_tsc;  /* of the last poll, sleep or wake */
+  uint64_t last_tsc;  /* TSC at the last poll, sleep or wake */
   uint64_t asleep;    /* 1 between sleep and wake */
-  /* The last check of the thread's CPU time; poll.c. */
-  uint64_t long_round; /* in ticks; longer rounds are checked */
+  /* The last check of the thread's CPU time; see poll.c. */
+  uint64_t long_round; /* in ticks; only longer rounds are checked */
   uint64_t checked_tsc;
   uint64_t checked_cpu_ns;
-  uint64_t checked_sleep; /* sleep_cycles at the check */
+  uint64_t checked_sleep; /* the value of sleep_cycles at the check */
   /* The row of the built-in table `core`. */
   uint64_t total_cycles;
   uint64_t busy_cycles;
@@ -73,15 +73,16 @@ typedef struct {
 } percore_slot_t;
 
 typedef struct {
-  size_t offset; /* of row 0 in a slot block */
-  size_t stride; /* bytes from row to row */
+  size_t offset; /* from the start of a slot block to row 0 */
+  size_t stride; /* distance from row to row, in bytes */
 } percore_core_table_t;
 
 typedef struct {
   unsigned char *rows;
   size_t stride;
-  unsigned char *sequences; /* row 0; a scratch word if not CONSISTENT */
-  size_t sequence_stride;   /* 0 if not CONSISTENT */
+  /* Of row 0; a scratch word if the table is not CONSISTENT. */
+  unsigned char *sequences;
+  size_t sequence_stride; /* 0 if the table is not CONSISTENT */
 } percore_owned_table_t;
 
 typedef struct {
@@ -121,8 +122,8 @@ static inline uint64_t *percore_words_(void *memory) {
   return PERCORE_CAST_(uint64_t *, memory);
 }
 
-/* A row of a PER_CORE table in this slot. The row number must come from
- * percore_row_add or have been passed to percore_row_add_at; it is not checked.
+/* A row of a PER_CORE table in this slot. The row number is not checked: it
+ * must have been returned by percore_row_add or passed to percore_row_add_at.
  */
 static inline percore_core_row_t percore_core_row(percore_slot_t slot,
                                                   percore_core_table_t table,
@@ -165,8 +166,8 @@ static inline void percore_cell_set_(uint64_t *cells, uint32_t column,
   __atomic_store_n(&cells[column], value, __ATOMIC_RELAXED);
 }
 
-/* Each value below 2^sub_bits has its own bucket; every further power of two
- * has 2^sub_bits buckets of equal width. Larger values count in the last
+/* Each value below 2^sub_bits has its own bucket, and every further power of
+ * two has 2^sub_bits buckets of equal width. Larger values count in the last
  * bucket. */
 static inline uint32_t
 percore_histogram_bucket(uint32_t sub_bits, uint32_t buckets, uint64_t value) {
@@ -191,8 +192,8 @@ static inline void percore_cell_hist_add_(uint64_t *cells,
 }
 
 /* percore_add, percore_gauge_add, percore_set, percore_hist_add and
- * percore_prefetch take a percore_core_row_t or a percore_owned_row_t; with a
- * percore_shared_row_t they do not compile. */
+ * percore_prefetch accept a percore_core_row_t or a percore_owned_row_t, and do
+ * not compile with a percore_shared_row_t. */
 #ifdef __cplusplus
 } /* extern "C": overloads have C++ linkage */
 static inline uint64_t *percore_cells_(percore_core_row_t row) {
@@ -234,15 +235,15 @@ static inline uint64_t *percore_owned_cells_(percore_owned_row_t row) {
 #define percore_hist_add(row, histogram, value)                                \
   percore_cell_hist_add_(percore_cells_(row), (histogram), (value))
 
-/* Brings a row into the cache for writing. In large tables that are updated in
- * random order, call it one batch ahead of the updates. */
+/* Prefetches a row for writing. In large tables with updates in random order,
+ * call this one batch ahead of the updates. */
 #define percore_prefetch(row) __builtin_prefetch(percore_cells_(row), 1, 3)
 
 /* ---------------------------------------------------------------------------
  * Cells with many writers
  */
 
-/* For any thread, and for signal handlers. */
+/* May be called by any thread and by signal handlers. */
 static inline void percore_shared_add(percore_shared_row_t row, uint32_t column,
                                       uint64_t n) {
   __atomic_fetch_add(&row.shared_cells[column], n, __ATOMIC_RELAXED);
@@ -288,9 +289,9 @@ static inline void percore_end(percore_slot_t slot) {
   percore_sequence_end_(&slot.head->sequence);
 }
 
-/* Begin and end a section of updates of one row of an OWNED table with
- * PERCORE_CONSISTENT. Without that flag they update a scratch word and nothing
- * is consistent. */
+/* Begin and end a section of updates of one row of an OWNED table that has
+ * PERCORE_CONSISTENT. In other tables they update a scratch word and have no
+ * effect. */
 static inline void percore_row_begin(percore_owned_row_t row) {
   percore_sequence_begin_(row.sequence);
 }
@@ -304,7 +305,7 @@ static inline void percore_row_end(percore_owned_row_t row) {
  */
 
 /* A clock that is the same on all cores, in ticks of the region's tsc_hz: the
- * TSC, the generic timer of arm64, or nanoseconds elsewhere. */
+ * TSC on x86, the generic timer on arm64, nanoseconds elsewhere. */
 static inline uint64_t percore_tsc(void) {
 #if defined(__x86_64__)
   return __builtin_ia32_rdtsc();
@@ -325,7 +326,7 @@ static inline void percore_own_add_(uint64_t *cell, uint64_t n) {
 }
 
 /* A quiescent point: this thread no longer uses any row that it looked up
- * before this call, so rows removed until now can be reused. Release, paired
+ * before this call, so rows removed so far can be reused. A release, paired
  * with the acquire in percore_row_add. The full barrier before the thread looks
  * up its next row is issued by percore_row_remove or percore_row_add on behalf
  * of all threads (membarrier). */
@@ -334,18 +335,18 @@ static inline void percore_quiescent(percore_slot_t slot) {
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
-/* poll.c: accounts for a long round, in which the thread may have been off the
- * CPU; checks the CPU time after a sleep. */
+/* Implemented in poll.c. Accounts for a long round, in which the thread may
+ * have been off the CPU, and checks the CPU time after a sleep. */
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
     __attribute__((cold));
 void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));
 
-/* Ends a round of a busy-polling loop that handled n items. The time since the
- * previous call was busy if n > 0. In a round of more than 100 us, time in
- * which other threads had the CPU does not count as busy. tsc is the time at
- * which the round ended, as percore_tsc returns it (on x86 also DPDK's
- * rte_rdtsc): a loop that reads the clock at its top calls this there, with the
- * items of the previous round. Is a quiescent point. */
+/* Ends a round of a busy-polling loop that handled n items. If n > 0, the time
+ * since the previous call was busy. In a round of more than 100 us, time in
+ * which other threads had the CPU does not count as busy. tsc is when the round
+ * ended, as returned by percore_tsc (on x86 also by DPDK's rte_rdtsc). A loop
+ * that reads the clock at its top calls this right there, with the items of the
+ * previous round. This is a quiescent point. */
 static inline __attribute__((always_inline)) void
 percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   struct percore_slot_head *head = slot.head;
@@ -363,16 +364,16 @@ percore_poll_at(percore_slot_t slot, uint64_t tsc, uint64_t n) {
   percore_quiescent(slot);
 }
 
-/* The same, but reads the clock itself. */
+/* Reads the clock and calls percore_poll_at. */
 static inline __attribute__((always_inline)) void
 percore_poll(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, percore_tsc(), n);
 }
 
 /* Call these before and after anything that may block. The time between them
- * counts in total_cycles and sleep_cycles; it is not busy, and the worker does
- * not appear stuck. It is one long quiescent point: use no row that was looked
- * up before it. */
+ * counts in total_cycles and sleep_cycles but not as busy, and the worker does
+ * not appear stuck. The whole time is a quiescent point: after percore_wake,
+ * use no row that was looked up before percore_sleep. */
 static inline void percore_sleep(percore_slot_t slot) {
   struct percore_slot_head *head = slot.head;
   uint64_t now = percore_tsc();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""percore on this machine, with a real Graphite, InfluxDB or Prometheus and its
-dashboard, until Ctrl-C. contrib/demo --graphite, --influxdb and --prometheus build what
-is needed and call this program:
+"""Shows percore on this machine with a real Graphite, InfluxDB or Prometheus and its dashboard,
+until Ctrl-C. contrib/demo --graphite, --influxdb and --prometheus build what is needed and call
+this program:
 
     demo.py --plugin-dir DIR [--hog PROGRAM] [--producer PROGRAM] [--graphite] [--influxdb]
             [--prometheus] [--simulate CORES] [--fleet HOSTS] [--seconds N] [--pictures DIR]
@@ -62,8 +62,8 @@ def collectd_folder():
 
 
 def wave(core, cores):
-    """Keeps a core busy for a share of the time that rises and falls every two minutes;
-    the waves of the cores follow each other with a small delay."""
+    """Keeps a core busy for a share of the time that rises and falls every two minutes; the wave
+    of each core lags a little behind that of the previous core."""
     os.sched_setaffinity(0, [core])
     os.nice(19)
     slice_s = 0.05
@@ -76,8 +76,8 @@ def wave(core, cores):
 
 
 def start_loads(hog, producer_cores):
-    """Starts a wave on each core without a fast path, and on the last core every
-    40 s a load that the timer tick never sees."""
+    """Starts a wave on each core without a fast path, and on the last core, every 40 s, a load
+    that the timer tick never sees."""
     cores = sorted(os.sched_getaffinity(0))
     waves = [multiprocessing.Process(target=wave, args=(core, len(cores)), daemon=True)
              for core in cores if core not in producer_cores]
@@ -147,7 +147,7 @@ class Demo:
             stack.program('producer', producer, env)
 
     def with_exporter(self, number):
-        """The outputs; each collectd needs a port of its own for Prometheus."""
+        """Returns the outputs. Each collectd needs its own port for Prometheus."""
         if not self.prometheus:
             return self.outputs
         return self.outputs + sample('write_prometheus.conf', {
@@ -172,7 +172,7 @@ class Demo:
         return graphite_dashboard.save(self.graphite.url, f'percore-{HOST}', state)
 
     def has_values(self):
-        """Returns whether each store has received a load."""
+        """Returns whether each database has received a load."""
         if self.graphite:
             with urllib.request.urlopen(f'{self.graphite.url}/metrics/expand?query='
                                         f'collectd.{HOST}.percore.*.percent.busy') as answer:

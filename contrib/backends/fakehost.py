@@ -109,8 +109,8 @@ class FakeHost:
                 self._write(f'{folder}/usage', f'{self.usage if share else 0}\n')
 
     def _drive(self):
-        """Runs in a process of its own, with priority: a late update of /proc/stat
-        makes loads wrong. C-states have many files, which may be slightly late."""
+        """Runs in a separate process with priority, because a late update of /proc/stat makes
+        loads wrong. C-states have many files, which may be slightly late."""
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
         try:
@@ -132,10 +132,10 @@ def pollers(cores):
 
 
 def example(cores=16):
-    """The cores of a packet gateway: two for housekeeping, workers whose load
-    rises and falls, a quarter of all cores that poll and so are always busy, one
-    that is overloaded, one that is busy now and then, one that is idle, and one
-    with a load that the timer tick does not see."""
+    """Returns the cores of a packet gateway: two for housekeeping; workers whose load rises and
+    falls; a quarter of all cores, which poll and are therefore always busy; an overloaded
+    core; a core that is busy now and then; an idle core; and a core with a load that the
+    timer tick does not see."""
 
     def wave(middle, swing, period_s, phase):
         return lambda t: middle + swing * math.sin(2 * math.pi * (t / period_s + phase))

@@ -1,11 +1,11 @@
-"""Many simulated hosts: invented values, such as percore would dispatch for each host,
-for a real collectd that accepts them through its plugin unixsock."""
+"""Many simulated hosts, with invented values like those that percore would dispatch on each
+host, for a real collectd that receives them through its plugin unixsock."""
 import math
 import random
 import statistics
 
-# The kind of a host, and how many of ten hosts are of this kind: gateways poll on a
-# quarter of their cores, batch hosts are nearly full.
+# The kinds of hosts, and how many of ten hosts are of each kind. Gateways poll on a quarter of
+# their cores; batch hosts are nearly full.
 KINDS = (('web', 6), ('gateway', 3), ('batch', 1))
 
 
@@ -40,7 +40,7 @@ class Host:
         return 100 * min(0.99, max(0.01, self.middle + 0.3 * self._wave(core, t, 180)))
 
     def of_cores(self, t):
-        """(identifier, value) of each value of a single core."""
+        """Returns (identifier, value) for each value of a single core."""
         for core in range(self.cores):
             load = self.load(core, t)
             yield f'percore-{core}/percent-busy', load

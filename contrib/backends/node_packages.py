@@ -7,8 +7,8 @@ import subprocess
 
 
 def missing(source=None, name=None):
-    """Returns the reason why npm packages are unavailable, or None. Installs the
-    packages of `source`, if given, to find out."""
+    """Returns why npm packages are unavailable, or None. To find out, installs the packages
+    of `source`, if given."""
     for program in ('node', 'npm'):
         if not shutil.which(program):
             return f'{program} is not installed'

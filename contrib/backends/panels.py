@@ -1,6 +1,6 @@
-"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn by
-Grafana's own components without a Grafana server, for the demo and for the pictures of
-the README. The page is contrib/dashboards/panels."""
+"""The panels of a Grafana dashboard (InfluxDB or Prometheus) in a browser, drawn by Grafana's
+own components without a Grafana server, for the demo and for the pictures in the README. The
+page is contrib/dashboards/panels."""
 import hashlib
 import http.server
 import json
@@ -56,7 +56,7 @@ def build():
 
 
 class Server:
-    """Serves the page, its configuration and the store on loopback. Without a host, the
+    """Serves the page, its configuration and the database on loopback. Without a host, the
     dashboard is that of all hosts."""
 
     def __init__(self, page, store, dashboard, host, minutes, interval_s=1):

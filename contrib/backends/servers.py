@@ -5,7 +5,7 @@ below one directory. No service is started, and /var and /etc are not used.
     with Stack(directory) as stack:
         carbon = stack.carbon()
         ...
-    # here all have ended, in reverse order
+    # here all servers have ended, in reverse order
 """
 import ctypes
 import glob
@@ -38,15 +38,15 @@ PROGRAMS = {
 
 
 def missing_package(program):
-    """The package to install for a program, or None if it is installed."""
+    """Returns the package to install for a program, or None if the program is installed."""
     path, package = PROGRAMS[program]
     return None if os.access(path, os.X_OK) else package
 
 
 def sample(name, changes=None):
-    """The text of a file of contrib/collectd, with each key of `changes`
-    replaced by its value. The text must contain each key exactly once, so that
-    the tests use the sample that is shipped."""
+    """Returns the text of a file of contrib/collectd, with each key of `changes` replaced by its
+    value. The text must contain each key exactly once, so that the tests use the sample as
+    shipped."""
     with open(os.path.join(COLLECTD_SAMPLES, name)) as file:
         text = file.read()
     for old, new in (changes or {}).items():
@@ -60,7 +60,7 @@ _handed_out = set()
 
 
 def free_port():
-    """A loopback port that nobody listens on, for TCP and UDP alike."""
+    """Returns a loopback port on which nobody listens, by TCP or UDP."""
     while True:
         with socket.socket() as tcp, socket.socket(type=socket.SOCK_DGRAM) as udp:
             tcp.bind(('127.0.0.1', 0))
@@ -134,7 +134,7 @@ class Server:
             return ''.join(log.readlines()[-lines:])
 
     def cpu_seconds(self):
-        """CPU time of all processes of its session."""
+        """Returns the CPU time of all processes of its session."""
         ticks = 0
         for path in glob.glob('/proc/[0-9]*/stat'):
             try:
@@ -162,13 +162,13 @@ class Server:
         self.stop()
 
     def stop(self):
-        """Ends the process. After `patience_at_end` seconds kills it and its
-        children: its data are no longer needed."""
+        """Ends the process. After `patience_at_end` seconds, kills it and its children, because
+        their data are no longer needed."""
         self.terminate()
         try:
             self.process.wait(self.patience_at_end)
         except subprocess.TimeoutExpired:
-            os.killpg(self.pid, signal.SIGKILL)  # a session of its own
+            os.killpg(self.pid, signal.SIGKILL)  # the process has its own session
             self.process.wait()
 
 
@@ -206,8 +206,8 @@ class Stack:
     # -- Graphite ---------------------------------------------------------
 
     def carbon(self, schemas, aggregation):
-        """carbon-cache with these rules. .port accepts lines; on .link_port
-        graphite-web fetches values that are not on disk yet."""
+        """Runs carbon-cache with these rules. .port accepts lines; graphite-web fetches values that
+        are not on disk yet from .link_port."""
         folder = self._folder('carbon')
         port, pickle_port, link_port = free_port(), free_port(), free_port()
         self._write(folder, 'storage-schemas.conf', schemas)
@@ -251,8 +251,8 @@ class Stack:
     # -- InfluxDB ---------------------------------------------------------
 
     def influxdb(self):
-        """InfluxDB with the shipped collectd listener on .collectd_port and a
-        line protocol listener on .udp_port (database `udp`)."""
+        """Runs InfluxDB with the shipped collectd listener on .collectd_port and a line protocol
+        listener on .udp_port (database `udp`)."""
         folder = self._folder('influxdb')
         port, rpc_port, collectd_port, udp_port = (free_port() for _ in range(4))
         config = self._write(folder, 'influxdb.conf', INFLUXDB_CONF.format(
@@ -265,7 +265,7 @@ class Stack:
         server.collectd_port, server.udp_port = collectd_port, udp_port
         # The HTTP port may open first, and earlier datagrams would be lost.
         server.udp_ports = collectd_port, udp_port
-        # Closing the collectd listener hangs in 1.6.7.
+        # In 1.6.7, closing the collectd listener hangs.
         server.patience_at_end = 1
         return server
 
@@ -278,7 +278,7 @@ class Stack:
             'scrape_configs:': 'global:\n  evaluation_interval: 1s\n\nscrape_configs:'}))
 
     def prometheus(self, *exporter_ports, name='prometheus', rules=None):
-        """Prometheus with the shipped rules, or with `rules`."""
+        """Runs Prometheus with the shipped rules, or with `rules`."""
         folder, port = self._folder(name), free_port()
         config = self._scrape_config(folder, exporter_ports)
         self._write(folder, 'prometheus-rules.yml', rules or sample('prometheus-rules.yml'))
@@ -288,7 +288,8 @@ class Stack:
             f'--web.listen-address=127.0.0.1:{port}'], port=port)
 
     def victoria_metrics(self, *exporter_ports):
-        """Scrapes as Prometheus does; .graphite_port accepts Graphite lines."""
+        """Runs VictoriaMetrics, which scrapes as Prometheus does; .graphite_port accepts Graphite
+        lines."""
         folder, port, graphite_port = self._folder('victoria-metrics'), free_port(), free_port()
         config = self._scrape_config(folder, exporter_ports)
         server = self._start('victoria-metrics', [
@@ -303,8 +304,8 @@ class Stack:
     # -- Kafka ------------------------------------------------------------
 
     def kafka(self):
-        """librdkafka's mock of a Kafka broker, which runs inside an idle producer.
-        .brokers is its address."""
+        """Runs librdkafka's mock of a Kafka broker, which is part of an idle producer. .brokers is
+        its address."""
         server = self._start('kafka', [
             PROGRAMS['kcat'][0], '-P', '-b', 'unused', '-t', 'unused', '-d', 'mock',
             '-X', 'test.mock.num.brokers=1'], stdin=subprocess.PIPE)
@@ -322,8 +323,8 @@ class Stack:
     # -- collectd ---------------------------------------------------------
 
     def collectd(self, body, host='percore-test', interval=1, name='collectd', env=None):
-        """collectd with a common configuration and `body`. .socket is the path of
-        its unixsock."""
+        """Runs collectd with a common configuration and `body`. .socket is the path of its
+        unixsock."""
         folder = self._folder(name)
         config = self._write(folder, 'collectd.conf', COLLECTD_CONF.format(
             folder=folder, host=host, interval=interval, types=TYPES_DB) + body)
@@ -334,7 +335,7 @@ class Stack:
     # -- fast paths -------------------------------------------------------
 
     def runtime_folder(self, name='regions'):
-        """A directory for regions, for PERCORE_RUNTIME_DIR."""
+        """Returns a directory for regions, for PERCORE_RUNTIME_DIR."""
         return self._folder(name)
 
     def program(self, name, argv, env):

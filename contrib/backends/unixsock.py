@@ -1,10 +1,10 @@
-"""Puts values into a collectd through its plugin unixsock."""
+"""Sends values to a collectd through its plugin unixsock."""
 import socket
 import time
 
 
 class Unixsock:
-    # Lines that are sent before collectd's answers are read.
+    # How many lines to send before reading collectd's answers.
     AHEAD = 200
 
     def __init__(self, collectd, patience_s=60):

@@ -1,5 +1,5 @@
-"""The same Series in the language of each store. A target shows one Series; with
-`fleet`, $host is several hosts."""
+"""Expresses the same Series in the query language of each database. A target shows one Series;
+with `fleet`, $host is several hosts."""
 
 
 def variable(name, label, query, source, **more):
@@ -20,7 +20,7 @@ def several(all_value=None):
 
 
 def words_of(series, panel):
-    """Words of the legend, with the word 'core' before an instance that is a core, if
+    """Returns the words of the legend, with the word 'core' before an instance that is a core if
     there is room for it. Tables have the word in their header; gauges have no room."""
     says_core = series.instance == '$core' and panel.kind in ('timeseries', 'heatmap')
     return ['core' if word == 'instance' and says_core else word for word in series.words]
@@ -150,7 +150,7 @@ class Graphite:
 
     @classmethod
     def _named(cls, text, words):
-        """`text`, whose names are these words joined by dots, with readable names."""
+        """Gives readable names to `text`, whose names are these words joined by dots."""
         if not set(words) & set(cls.PARTS):
             # Names of rows and hosts contain no dots.
             return f"aliasSub({text}, '\\.', ' ')" if len(words) > 1 else text
@@ -187,7 +187,7 @@ class Graphite:
 
 
 class Prometheus:
-    """Prometheus and other stores that understand its queries, with the labels of
+    """Prometheus and other databases that understand its queries, with the labels of
     prometheus.yml."""
     name, type = 'Prometheus', 'prometheus'
 
@@ -224,7 +224,7 @@ class Prometheus:
 
     @classmethod
     def _labels(cls, series):
-        """The label for each word of a legend."""
+        """Returns the label for each word of a legend."""
         where = 'set' if series.plugin.startswith('percore_host') else 'core'
         return {'host': 'host', 'instance': where, 'core': where, 'field': 'field',
                 'type_instance': 'row' if series.is_region else 'type'}
@@ -255,8 +255,8 @@ class Prometheus:
     def target(cls, series, panel, fleet):
         labels, words = cls._labels(series), words_of(series, panel)
         selector = cls._selector(series, fleet)
-        # A function over an interval instead of the newest value, which Prometheus
-        # would repeat for 5 minutes.
+        # A function over an interval, because Prometheus would repeat the newest value for 5
+        # minutes.
         text = f'{cls.THIN[series.thin]}({selector}[$__interval])'
         if series.rate:
             text = f'rate({selector}[$__rate_interval])'

@@ -1,5 +1,5 @@
-"""What the dashboards show, described once for all stores. To add a row, add a Row with
-Panels of Series."""
+"""Describes what the dashboards show, once for all databases. To add a row, add a Row with Panels
+of Series."""
 
 
 class Series:
@@ -23,7 +23,7 @@ class Series:
 
     @property
     def words(self):
-        """The words of the legend; empty if the legend is text."""
+        """Returns the words of the legend; an empty list if the legend is text."""
         words = self.legend.split()
         return words if all(word in self.WORDS for word in words) else []
 
@@ -58,7 +58,7 @@ def percent(instance, name, **more):
 
 
 def own(names, **more):
-    """percore's own figures: one gauge or several."""
+    """Returns a Series of percore's own figures: one gauge or several."""
     return Series('self', 'gauge', names, **more)
 
 
@@ -68,9 +68,8 @@ def averages(instance, type_instance=''):
                                   ('longterm', '15 min'))]
 
 
-# A store gets names and numbers but no units, so a field's unit is derived from its
-# name: (pattern, unit of a value, unit of its rate). The last pattern that matches
-# wins.
+# A database gets names and numbers but no units, so a field's unit is derived from its name:
+# (pattern, unit of a value, unit of its rate). The last pattern that matches applies.
 FIELD_UNITS = (
     ('time|delay|latency|_ns', 'ns', 'ns'),
     ('_us', 'µs', 'µs'),
@@ -94,7 +93,7 @@ REGION_EVENTS = ('attaches_refused', 'row_adds_refused', 'rows_torn', 'cells_bac
 
 
 def region(fields, type, names, **more):
-    """Fields of regions, over all cores."""
+    """Returns a Series of fields of regions, over all cores."""
     return Series('all', type, names, plugin=f'percore_host_{fields}', **more)
 
 
@@ -210,7 +209,7 @@ HOST_ROWS = [
     ]),
     Row('Hidden and unaccounted work of each core (ReportHidden true)', [
         Panel('timeseries', 'Hidden', [Series('$core', 'gauge', 'hidden')], (8, 8),
-              'Load less the busy columns of /proc/stat, in points.', 'percent'),
+              'Load minus the busy columns of /proc/stat, in points.', 'percent'),
         Panel('timeseries', 'Unaccounted', [Series('$core', 'gauge', 'unaccounted')], (8, 8),
               'Time in no column of /proc/stat, in points.', 'percent'),
         Panel('timeseries', 'Steal', [percent('$core', 'steal')], (8, 8),

@@ -52,8 +52,8 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* Busy time since the last line. */
 struct report {
-  int64_t every_ns; /* 0: none */
-  int64_t due_ns;   /* of the next line, CLOCK_REALTIME */
+  int64_t every_ns; /* 0: print no lines */
+  int64_t due_ns;   /* when the next line is due, CLOCK_REALTIME */
   int64_t since_ns; /* CLOCK_MONOTONIC */
   int64_t busy_ns;
 };
@@ -89,14 +89,14 @@ static bool pin(int core) {
     return false;
   }
   prctl(PR_SET_TIMERSLACK, 1);
-  /* This may fail. If it is permitted, no other task runs while hog is busy. */
+  /* This may fail. If it succeeds, no other task runs while hog is busy. */
   struct sched_param priority = {.sched_priority = 1};
   sched_setscheduler(0, SCHED_FIFO, &priority);
   return true;
 }
 
 /* Runs from shortly after each tick until well before the next tick. Waking up
- * takes tens of microseconds; if the program ran too early or too late, the
+ * takes tens of microseconds. If the program ran too early or too late, the
  * tick would see it. */
 static double burn(int64_t duration_ns, int64_t every_ns) {
   int64_t tick_ns = tick_period_ns();

@@ -1,8 +1,8 @@
 /* dpdk: forwards packets between two DPDK ports and counts them with percore.
  *
- * Runs without huge pages, PCI devices and networks: net_null supplies packets,
- * of which this program takes --rate packets per second, net_ring queues and
- * returns them, and net_null discards them:
+ * Needs no huge pages, PCI devices or networks: net_null supplies packets, of
+ * which this program takes --rate packets per second; net_ring queues and
+ * returns them; net_null discards them:
  *
  *   cc dpdk.c $(pkg-config --cflags --libs libdpdk percore) -o dpdk
  *   ./dpdk -l 0-2 --no-huge -m 64 --no-pci --vdev net_null0 --vdev net_ring0 \
@@ -85,8 +85,7 @@ static percore_histogram_t rx_burst;
 static uint32_t port_row[PORTS], queue_row[PORTS][RTE_MAX_LCORE];
 
 /* If a call fails, its handle is a sink, and packets are forwarded all the
- * same.
- */
+ * same. */
 static void make_region(uint16_t queues) {
   /* On failure this prints the reason. */
   percore_create(&region, "dpdk", tables, TABLES, NULL);
@@ -125,7 +124,8 @@ static uint16_t allowed(const struct source *source, uint64_t now) {
   return due < 1 ? 0 : due < BURST ? (uint16_t)due : BURST;
 }
 
-/* Forwards a burst from a port to the other port. Returns its size. */
+/* Forwards a burst from one port to the other. Returns the size of the burst.
+ */
 static uint16_t forward(uint16_t port, uint16_t queue, uint16_t max,
                         percore_slot_t slot) {
   struct rte_mbuf *packets[BURST];
@@ -158,9 +158,9 @@ static int work(void *argument) {
   char name[40];
   percore_slot_t slot;
   snprintf(name, sizeof(name), "lcore %u", rte_lcore_id());
-  /* -1 is the core that this thread runs on. rte_lcore_to_cpu_id() returns the
+  /* -1 is the core on which this thread runs. rte_lcore_to_cpu_id() returns the
    * number of a core within its socket, and the number of an lcore may differ
-   * from its CPU's (--lcores 0@1). */
+   * from its CPU's number (--lcores 0@1). */
   if (percore_attach(region, name, -1, &slot) != 0)
     perror("percore_attach");
   struct source source = {.start_tsc = rte_rdtsc(),

@@ -66,7 +66,7 @@ static const struct percore_table tables[TABLES] = {
 
 enum { PORTS = 2, QUEUE = 4096, MAX_WORKERS = 64 };
 #define SECOND_NS 1000000000.0
-#define PACKET_NS 4000 /* of work per packet */
+#define PACKET_NS 4000 /* work per packet */
 #define DOWN UINT32_MAX
 
 static struct percore_region *region;
@@ -143,8 +143,8 @@ static percore_core_row_t port_row(const struct worker *worker, int port) {
   return percore_core_row(worker->slot, worker->ports, port_rows[port]);
 }
 
-/* Queues packets that have arrived since the last poll; drops those for which a
- * queue has no room. */
+/* Queues packets that have arrived since the last poll, and drops packets for
+ * which a queue has no room. */
 static void receive(struct worker *worker, double arrived) {
   for (int port = 0; port < PORTS; port++) {
     double *queued = &worker->queued[port];
@@ -201,8 +201,8 @@ static unsigned handle(struct worker *worker, int port, double rate) {
   return n;
 }
 
-/* A nap counts as work: percore leaves time off the CPU out of rounds of more
- * than 100 us, so a nap ends as many short rounds. */
+/* Counts a nap as work. percore leaves time off the CPU out of rounds of more
+ * than 100 us, so a nap is reported as many short rounds. */
 static void end_naps(struct worker *worker, int64_t began_ns,
                      uint64_t began_tsc) {
   uint64_t rounds = (uint64_t)(now_ns() - began_ns) / 50000;
@@ -219,7 +219,7 @@ static void *work(void *argument) {
   CPU_SET((size_t)worker->core, &cpus);
   if (mode == &spinning)
     pthread_setaffinity_np(pthread_self(), sizeof(cpus), &cpus);
-  else /* if permitted: the thread rarely runs, but should run on time */
+  else /* if permitted: the thread rarely runs, but should then run on time */
     pthread_setschedparam(pthread_self(), SCHED_FIFO, &first);
   prctl(PR_SET_TIMERSLACK, 1);
   if (percore_attach(region, "gateway", worker->core, &worker->slot) != 0)

@@ -114,7 +114,7 @@ static void on_signal(int number) {
 
 struct receiver {
   int socket;
-  uint64_t packets, bytes; /* to print at the end */
+  uint64_t packets, bytes; /* printed at the end */
   struct mmsghdr messages[BATCH];
   struct iovec parts[BATCH];
   unsigned char frames[BATCH][FRAME];

@@ -1,4 +1,4 @@
-/* bpf: the system call bpf(2), for rooms that use no BPF library. */
+/* bpf: the system call bpf(2), for code that uses no BPF library. */
 #ifndef PERCORE_BASE_BPF_H
 #define PERCORE_BASE_BPF_H
 
@@ -7,7 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the kernel returns, or a negative errno. */
+/* Returns the kernel's result, or a negative errno. */
 static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
   long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
   return result < 0 ? -errno : (int)result;

@@ -9,9 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* The entries of /proc/self/fd, without the descriptor of the directory itself.
- * If the directory cannot be opened, no descriptor is left or there is no
- * /proc: then all descriptors count as used. */
+/* Counts the entries of /proc/self/fd, without the descriptor of the directory
+ * itself. If the directory cannot be opened, descriptors are exhausted or /proc
+ * is missing, so all descriptors count as used. */
 static long count_used(void) {
   long count = -1;
   DIR *directory = opendir("/proc/self/fd");

@@ -7,8 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The spread of the figure at this offset in struct core_figures over a set of
- * cores (NULL: all). Returns how many cores have the figure. */
+/* Computes the spread of one member of struct core_figures, given by its
+ * offset, over a set of cores (NULL: all). Returns how many cores have a value.
+ */
 static int spread(struct spread_figures *figures,
                   const struct snapshot *snapshot, const struct core_set *set,
                   size_t offset) {
@@ -20,7 +21,7 @@ static int spread(struct spread_figures *figures,
     if (!core->online || isnan(value) ||
         (set != NULL && !core_set_has(set, core->core)))
       continue;
-    /* Welford: no difference of large squares. */
+    /* Welford's method avoids the difference of large squares. */
     double off = value - mean;
     mean += off / ++len;
     squares += off * (value - mean);
@@ -81,7 +82,7 @@ static int add_numbered(struct snapshot *snapshot, const char *kind, int number,
   return add(snapshot, name, set);
 }
 
-/* The cores that have this number in a map of the topology. */
+/* Finds the cores that have this number in a map of the topology. */
 static void members(struct core_set *set, const struct topology *topology,
                     const int *number_of, int number) {
   core_set_clear(set);
@@ -90,7 +91,7 @@ static void members(struct core_set *set, const struct topology *topology,
       core_set_add(set, core);
 }
 
-/* The smallest number in the map above `after`, or -1. */
+/* Returns the smallest number in the map above `after`, or -1. */
 static int next_number(const struct topology *topology, const int *number_of,
                        int after) {
   int next = -1;

@@ -7,14 +7,15 @@
 
 #define BTF_MAGIC 0xeb9f
 
-/* As in linux/btf.h, which older headers lack. */
+/* As in linux/btf.h, which is missing from older systems. */
 struct header {
   uint16_t magic;
   uint8_t version;
   uint8_t flags;
   uint32_t header_len;
-  uint32_t type_offset, type_len;     /* after the header */
-  uint32_t string_offset, string_len; /* likewise */
+  /* Offset counted from the end of the header. */
+  uint32_t type_offset, type_len;
+  uint32_t string_offset, string_len; /* the same */
 };
 
 /* Strings are NUL-terminated, and the first string is empty. */

@@ -1,5 +1,5 @@
-/* btf: finds out which members the running kernel's structures have, from the
- * type information in /sys/kernel/btf/vmlinux. */
+/* btf: finds out, from the type information in /sys/kernel/btf/vmlinux, which
+ * members the structures of the running kernel have. */
 #ifndef PERCORE_BTF_H
 #define PERCORE_BTF_H
 
@@ -8,13 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Searches the string section of BTF, in the byte order of this machine, for
- * names. found[] receives one answer per name, all false on failure. Returns 0,
- * or -EINVAL if this is not BTF. */
+/* Searches the string section of BTF, in this machine's byte order, for names.
+ * Sets found[i] for each name; all are false on failure. Returns 0, or -EINVAL
+ * if the data is not BTF. */
 int btf_search(const char *btf, size_t size, const char *const *names,
                bool *found, size_t names_len);
 
-/* Does the same with the BTF file under the sysroot. Returns 0 or -errno. */
+/* Like btf_search, for the kernel's BTF file under the sysroot. Returns 0 or
+ * -errno. */
 int btf_find(const struct machine *machine, const char *const *names,
              bool *found, size_t names_len);
 

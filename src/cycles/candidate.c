@@ -12,7 +12,7 @@ int candidate_open(const struct candidate *candidate, struct perf_group *group,
                          candidate->events_len, pinned);
 }
 
-/* Unsigned difference: right across a wrap of the counter. */
+/* An unsigned difference is right even if the counter wrapped. */
 static double counted(const struct perf_reading *from,
                       const struct perf_reading *to, int event) {
   return event < 0 ? 0 : (double)(to->value[event] - from->value[event]);
@@ -30,8 +30,8 @@ int candidate_window(const struct candidate *candidate,
   double running_ns = (double)(to->time_running_ns - from->time_running_ns);
   double unhalted = counted(from, to, 0);
   double tsc = counted(from, to, candidate->tsc);
-  /* The TSC is a member of the group and stood still whenever the counter did,
-   * so its count is not scaled. */
+  /* The TSC is a member of the group and stopped whenever the counter did, so
+   * its count is not scaled. */
   double base = candidate->denominator == DENOMINATOR_TSC
                     ? tsc
                     : candidate->base_frequency_hz * running_ns / 1e9;

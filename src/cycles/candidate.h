@@ -1,7 +1,6 @@
-/* candidate: a source as this machine offers it: the events that it reads, how
- * unhalted time is computed from them, and whether it may be used. On a hybrid
- * processor each kind of core has candidates of its own.
- */
+/* candidate: a source as this machine provides it. Holds the events to read,
+ * how to compute unhalted time from them, and whether the source may be used.
+ * On a hybrid processor, each kind of core has its own candidates. */
 #ifndef PERCORE_CANDIDATE_H
 #define PERCORE_CANDIDATE_H
 
@@ -19,40 +18,42 @@ struct topology;
 
 struct candidate {
   enum source source;
-  bool available;                     /* false: reason says why */
-  char reason[CANDIDATE_REASON_MAX];  /* "": in good order */
-  char trouble[CANDIDATE_REASON_MAX]; /* of the last core that failed */
+  bool available;                     /* if false, reason says why */
+  char reason[CANDIDATE_REASON_MAX];  /* "" if nothing is wrong */
+  char trouble[CANDIDATE_REASON_MAX]; /* why it last failed on a core */
   enum proof proof;
-  bool must_be_proven; /* pending and unproven are not enough */
+  bool must_be_proven; /* not usable while pending or unproven */
   struct backoff proof_backoff;
-  int proof_tries;       /* each try uses another core */
-  bool doubt_reported;   /* the journal says that the kernel sees more work */
+  int proof_tries; /* number of proofs tried, each on another core */
+  /* the journal has reported that the kernel sees more work */
+  bool doubt_reported;
   bool yields_to_guests; /* unavailable while this host runs guests */
   bool yielded;
   bool needs_tsc_rate; /* unavailable until the rate of msr/tsc is measured */
-  char pmu[CANDIDATE_PMU_MAX]; /* in sysfs; "": of no particular cores */
-  uint64_t pmu_type;           /* of a hybrid processor, else 0 */
+  /* name in sysfs; "" if the PMU is not tied to certain cores */
+  char pmu[CANDIDATE_PMU_MAX];
+  uint64_t pmu_type; /* type of the hybrid PMU, otherwise 0 */
   bool any_core;
-  struct core_set cores; /* that it can serve, unless any_core */
+  struct core_set cores; /* the cores it can serve, unless any_core */
 
-  /* Hardware only. The unhalted counter is events[0]. */
+  /* For hardware sources only. events[0] counts unhalted time. */
   int events_len;
   struct perf_event events[PERF_GROUP_EVENTS_MAX];
-  int tsc;   /* index in events, -1: not in the group */
-  int aperf; /* likewise */
-  int smi;   /* likewise */
+  int tsc;   /* index in events, or -1 if not in the group */
+  int aperf; /* the same for aperf */
+  int smi;   /* the same for smi */
   bool pinned;
-  enum denominator denominator; /* never DENOMINATOR_AUTO */
-  double base_frequency_hz;     /* 0: not needed */
-  double tsc_per_ns;            /* as first measured; 0: not yet */
+  enum denominator denominator; /* resolved, never DENOMINATOR_AUTO */
+  double base_frequency_hz;     /* 0 if not needed */
+  double tsc_per_ns;            /* as first measured; 0 before */
 };
 
-/* The time between two readings of a group, as the group measured it. */
+/* What a group counted between two readings. */
 struct candidate_window {
-  double wall_ns;     /* on the clock of the group: d(time_enabled) */
+  double wall_ns;     /* growth of time_enabled */
   double unhalted_ns; /* not clamped to wall_ns */
-  double running;     /* d(time_running) / d(time_enabled) */
-  double base_cycles; /* cycles of the base frequency in wall_ns, 0 unknown */
+  double running;     /* growth of time_running / growth of time_enabled */
+  double base_cycles; /* base-frequency cycles in wall_ns; 0 if unknown */
   double mperf, aperf, smi; /* 0 if not in the group */
 };
 
@@ -60,26 +61,26 @@ struct candidate_window {
  * candidates.c
  */
 
-/* Fills candidates[] in the order in which they are tried, and returns their
- * number. Unavailable candidates are included, with their reason. */
+/* Fills candidates[] in the order in which they are tried, including
+ * unavailable candidates with their reason. Returns their number. */
 int candidates_find(struct candidate candidates[CANDIDATES_MAX],
                     const struct engine_options *options,
                     const struct topology *topology);
 
-/* Reads which cores each PMU serves. Call it when cores have come or gone, and
- * before the first core is served. */
+/* Finds out which cores each PMU serves. Call this before the first core is
+ * served, and whenever cores have come or gone. */
 void candidates_find_cores(struct candidate candidates[], int len,
                            const struct machine *machine);
 
-/* Counters that also count in guests can keep guests from starting. Gives them
- * up when the first guest has appeared, and takes them back when the last guest
- * has gone. */
+/* Counters that also count inside guests can keep guests from starting. This
+ * gives up such candidates when the first guest appears, and allows them again
+ * when the last guest is gone. */
 void candidates_yield_to_guests(struct candidate candidates[], int len,
                                 const struct machine *machine);
 
 /* Measures the rate of msr/tsc for the candidates that still need it, on the
- * first core that allows it. Takes 20 ms, or no time if no candidate needs the
- * rate. Returns 0 or -errno; the candidates then remain unavailable. */
+ * first core that allows it. Takes 20 ms, or no time if no candidate needs it.
+ * Returns 0 or -errno; on failure these candidates remain unavailable. */
 int candidates_measure_tsc(struct candidate candidates[], int len,
                            const struct machine *machine,
                            const struct topology *topology);
@@ -93,8 +94,9 @@ bool candidate_serves(const struct candidate *candidate, int core);
 int candidate_open(const struct candidate *candidate, struct perf_group *group,
                    const struct machine *machine, int core, bool pinned);
 
-/* Returns 0; -ESTALE if time_enabled did not move (the core has been away);
- * -EAGAIN if the group was never scheduled in (nothing is known). */
+/* Computes the window between two readings. Returns 0; -ESTALE if time_enabled
+ * did not advance, because the core was away; -EAGAIN if the group never ran in
+ * the window, so that nothing is known. */
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
                      const struct perf_reading *to,

@@ -1,4 +1,4 @@
-/* Which candidates this machine has, and whether they are available. */
+/* Finds the candidates of this machine, and whether they are available. */
 #include "candidate.h"
 
 #include "engine.h"
@@ -8,12 +8,13 @@
 #include <string.h>
 #include <time.h>
 
-/* How long the TSC is watched to measure its rate. */
+/* How long to watch the TSC to measure its rate. */
 #define MEASUREMENT_NS 20000000
 
 #define CNT_CYCLES "cnt_cycles"
 
-/* One kind of core of a hybrid processor; "" and 0 on any other processor. */
+/* One kind of core of a hybrid processor. On other processors, the name is ""
+ * and the type 0. */
 struct core_kind {
   char pmu[CANDIDATE_PMU_MAX];
   uint64_t pmu_type;
@@ -38,8 +39,8 @@ static void set_unavailable(struct candidate *candidate, const char *reason) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s", reason);
 }
 
-/* Sources that may not be used are not searched for either, because the search
- * opens counters. */
+/* Sources that may not be used are not searched for, because the search opens
+ * counters. */
 static void rule_out(struct candidate *candidate,
                      const struct engine_options *options) {
   if (options->source != SOURCE_AUTO && options->source != candidate->source)
@@ -49,7 +50,8 @@ static void rule_out(struct candidate *candidate,
                                "SysRoot (set HostPerf true if they do)");
 }
 
-/* The next place in candidates[]. The caller leaves room for all sources. */
+/* Returns the next place in candidates[]. The caller leaves room for all
+ * sources. */
 static struct candidate *add_candidate(struct finder *finder,
                                        enum source source) {
   struct candidate *candidate = &finder->candidates[finder->len++];
@@ -64,7 +66,7 @@ static struct candidate *add_candidate(struct finder *finder,
   return candidate;
 }
 
-/* The PMU is set even if the source is ruled out, because IPC uses it. */
+/* Sets the PMU even if the source is ruled out, because IPC uses it. */
 static struct candidate *add_candidate_of_kind(struct finder *finder,
                                                enum source source,
                                                const struct core_kind *kind) {
@@ -80,7 +82,7 @@ static int add_event(struct candidate *candidate,
   return candidate->events_len++;
 }
 
-/* Adds the event that is to measure the load. */
+/* Adds the event that will measure the load. */
 static bool add_named_event(struct candidate *candidate,
                             const struct finder *finder, const char *text) {
   struct perf_event event;
@@ -92,8 +94,8 @@ static bool add_named_event(struct candidate *candidate,
   return candidate->available;
 }
 
-/* Adds an event that is counted beside the load. Returns its place in the
- * group, or -1 if the event does not exist. */
+/* Adds an event to count beside the load. Returns its index in the group, or -1
+ * if the event does not exist. */
 static int add_extra_event(struct candidate *candidate,
                            const struct finder *finder, const char *text) {
   struct perf_event event;
@@ -108,8 +110,8 @@ static int add_extra_event(struct candidate *candidate,
  * Denominators
  */
 
-/* The cores on which a counter may be opened for a moment: isolated cores only
- * if there are no others. */
+/* Returns the cores on which a counter may be opened for a moment. Includes
+ * isolated cores only if there are no others. */
 static struct core_set cores_to_disturb(const struct topology *topology,
                                         const struct candidate *candidate) {
   struct core_set cores = topology->online;
@@ -120,7 +122,7 @@ static struct core_set cores_to_disturb(const struct topology *topology,
   return core_set_next(&housekeeping, -1) >= 0 ? housekeeping : cores;
 }
 
-/* An event that does not exist needs no frequency. */
+/* An event that does not exist needs no reason about its frequency. */
 static void explain_no_frequency(struct candidate *candidate,
                                  const struct finder *finder) {
   const struct machine *machine = finder->options->machine;
@@ -139,7 +141,7 @@ static void explain_no_frequency(struct candidate *candidate,
     perf_group_close(&group, machine);
 }
 
-/* Chooses one of the two denominators and finds what it needs. Call it when
+/* Chooses one of the two denominators and finds what it needs. Call this when
  * events[0] is known. */
 static void choose_denominator(struct candidate *candidate,
                                const struct finder *finder) {
@@ -244,9 +246,9 @@ static void ignore_name(const char *name, void *argument) {
 }
 
 /* Does this host run guests? A core PMU event that does not exclude guests can
- * keep guests with a mediated PMU from starting. As a module KVM counts its
- * users. Built in, KVM has parameters but no count, and may have any number of
- * users. */
+ * keep guests with a mediated PMU from starting. If KVM is a module, its use
+ * count tells. If KVM is built in, there is no use count, so assume that guests
+ * run. */
 static bool runs_guests(const struct machine *machine) {
   static const char *const modules[] = {"kvm_intel", "kvm_amd"};
   for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++) {
@@ -372,23 +374,24 @@ static struct candidate *find_event(struct finder *finder, const char *text) {
   return candidate;
 }
 
-/* arm64 has a PMU for each kind of core. PMUs that have this event count it at
- * the rate of the system counter, and only while the core is not halted. Both
- * are proven before use. */
+/* arm64 has a PMU for each kind of core. PMUs that have the event cnt_cycles
+ * count it at the rate of the system counter, and only while the core is not
+ * halted. Both properties are proven before the event is used. */
 static void find_cnt_cycles(const char *pmu, void *argument) {
   struct finder *finder = argument;
   const struct machine *machine = finder->options->machine;
   char path[320], event[320], text[64];
   snprintf(path, sizeof(path), PMU_FOLDER "/%s/events/" CNT_CYCLES, pmu);
-  if (finder->len == CANDIDATES_MAX - 2 || /* the last are bpf and idle */
+  /* The last two are for bpf and idle. */
+  if (finder->len == CANDIDATES_MAX - 2 ||
       machine->read_file(machine->context, path, text, sizeof(text)) < 0)
     return;
   snprintf(event, sizeof(event), "%s/" CNT_CYCLES "/", pmu);
   find_event(finder, event)->must_be_proven = true;
 }
 
-/* The configured event, or the events that this kind of machine is known to
- * have. */
+/* Finds the configured event, or the events that this kind of machine is known
+ * to have. */
 static void find_events(struct finder *finder) {
   const struct engine_options *options = finder->options;
   const struct machine *machine = options->machine;
@@ -401,7 +404,7 @@ static void find_events(struct finder *finder) {
     find_event(finder, options->event);
 }
 
-/* The engine makes it available when the clock is open. */
+/* The engine makes this candidate available when the clock is open. */
 static void find_clock(struct finder *finder) {
   struct candidate *candidate = add_candidate(finder, SOURCE_BPF);
   if (candidate->available)

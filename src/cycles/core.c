@@ -74,7 +74,7 @@ static void compute_room(struct engine *engine) {
   room->missing = room->left < room->wanted ? room->wanted - room->left : 0;
 }
 
-/* Reserves descriptors for a group of this many counters. */
+/* Reserves descriptors for a group with this many counters. */
 static int take_room(struct engine *engine, int counters) {
   compute_room(engine);
   if (engine->room.left < counters)
@@ -83,7 +83,7 @@ static int take_room(struct engine *engine, int counters) {
   return 0;
 }
 
-/* On a hybrid processor the plain event counts on one kind of core only. */
+/* On a hybrid processor, the plain event counts on one kind of core only. */
 static uint64_t pmu_type_of(const struct engine *engine, int core) {
   for (int i = 0; i < engine->candidates_len; i++)
     if (engine->candidates[i].pmu_type != 0 &&
@@ -101,7 +101,8 @@ static void open_ipc_group(struct engine *engine, struct core *core,
       core->ipc_group.events_len > 0 ||
       core->ipc_backoff.until_ns > engine->time_ns)
     return;
-  /* Loads come first: if there are too few descriptors, these counters wait. */
+  /* Loads come first: if there are too few descriptors, the IPC counters must
+   * wait. */
   compute_room(engine);
   if (engine->room.missing > 0 || take_room(engine, 2) != 0)
     return;
@@ -128,9 +129,9 @@ static void open_ipc_group(struct engine *engine, struct core *core,
                core->number, why);
 }
 
-/* Opens the group and reads it once. A group that opens but cannot be read
- * would be taken, announced, and given up again at every try. A pinned group
- * without its counter is left to the first reading. */
+/* Opens the group and reads it once. Otherwise a group that can be opened but
+ * not read would be chosen, announced, and given up again at every attempt. A
+ * pinned group that did not get its counter is left to the first reading. */
 static int open_and_try(const struct candidate *candidate,
                         struct perf_group *group, const struct machine *machine,
                         int core) {
@@ -153,7 +154,7 @@ static void explain_clock(struct candidate *candidate,
            core->number);
 }
 
-/* The clock must have run on the core. */
+/* The clock must have run on the core already. */
 static int try_clock(const struct engine *engine, const struct core *core) {
   struct idle_clock_reading reading;
   return engine->clock_read
@@ -161,8 +162,8 @@ static int try_clock(const struct engine *engine, const struct core *core) {
              : -EAGAIN;
 }
 
-/* Returns whether the candidate serves the core now. If not, the core keeps the
- * source that it has. */
+/* Returns true if the candidate now serves the core. If not, the core keeps its
+ * source. */
 static bool take_candidate(struct engine *engine, struct core *core,
                            int index) {
   const struct machine *machine = engine->options.machine;
@@ -189,7 +190,8 @@ static bool take_candidate(struct engine *engine, struct core *core,
   core->low_windows = 0;
   begin_epoch(core);
   if (candidate->source != SOURCE_IDLE && candidate->proof == PROOF_PROVEN)
-    candidate->reason[0] = '\0'; /* it was condemned and has rested since */
+    /* The reason for an earlier condemnation no longer applies. */
+    candidate->reason[0] = '\0';
   return true;
 }
 
@@ -224,7 +226,7 @@ void core_choose(struct engine *engine, struct core *core, unsigned allowed) {
 
 static void read_counter(struct engine *engine, struct core *core);
 
-/* Until the next sample chooses again, the core has no source. */
+/* Leaves the core without a source until the next sample chooses again. */
 static void give_up(struct engine *engine, struct core *core) {
   perf_group_close(&core->group, engine->options.machine);
   begin_epoch(core);
@@ -233,8 +235,8 @@ static void give_up(struct engine *engine, struct core *core) {
   core->source = SOURCE_NONE;
 }
 
-/* The group is useless now. Another is opened and read at once, so that the
- * next sample has a value again. */
+/* Closes the group, which no longer works. Opens and reads another at once, so
+ * that the next sample has a value again. */
 static void reopen(struct engine *engine, struct core *core, bool pinned) {
   const struct candidate *candidate = &engine->candidates[core->candidate];
   perf_group_close(&core->group, engine->options.machine);
@@ -248,8 +250,9 @@ static void reopen(struct engine *engine, struct core *core, bool pinned) {
     give_up(engine, core);
 }
 
-/* A pinned group whose counter was taken by another user of the PMU reads end
- * of file. Unpinned, the group shares counters, and its readings are scaled. */
+/* If another user of the PMU has taken a pinned group's counter, reading the
+ * group returns end of file. A group that is not pinned shares counters, and
+ * its readings are scaled. */
 static void read_failed(struct engine *engine, struct core *core, int status) {
   struct candidate *candidate = &engine->candidates[core->candidate];
   if (status == -EBUSY && core->group.pinned) {
@@ -315,7 +318,8 @@ static void read_counter(struct engine *engine, struct core *core) {
   core->backoff[core->candidate].wait_ns = 0;
 }
 
-/* A sample in which the clock could not be read is part of the next. */
+/* If the clock could not be read in a sample, the next sample covers the time.
+ */
 static void read_clock(struct engine *engine, struct core *core) {
   struct core_sample *sample = &core->sample;
   struct idle_clock_reading reading;
@@ -404,7 +408,7 @@ static void add_load(struct core_totals *total,
   total->base_cycles += growth->base_cycles;
 }
 
-/* Windows of the source idle were checked with their columns. */
+/* Windows of the source idle have already been checked with their columns. */
 static bool is_plausible(const struct core *core) {
   const struct core_totals *growth = &core->sample.growth;
   double off_ns = COUNTER_RESOLUTION * growth->wall +

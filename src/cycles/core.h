@@ -1,6 +1,5 @@
-/* core: one core of the machine: what the engine knows about it, and how it is
- * sampled. A failure of one core does not affect another.
- */
+/* core: the state of one core of the machine, and how it is sampled. A failure
+ * of one core does not affect the others. */
 #ifndef PERCORE_CORE_H
 #define PERCORE_CORE_H
 
@@ -14,18 +13,18 @@
 
 struct engine;
 
-/* Running totals of one core since it was first seen. The difference between
- * two totals of the same epoch is a window. A new epoch begins when a window
- * becomes worthless: the core went away, the machine slept, or the source
- * changed. An impossible sample is dropped; the rest of its window still
- * counts. All in nanoseconds unless stated otherwise: a double holds 2^53 ns =
- * 104 days exactly, and any longer time to 1e-16. */
+/* Running totals of one core since it was first seen. Subtracting two totals of
+ * the same epoch gives a window. A new epoch begins when no window can span a
+ * change: the core went away, the machine slept, or the source changed. An
+ * impossible sample is dropped; the rest of its window still counts. Times are
+ * in nanoseconds unless stated otherwise. A double holds up to 2^53 ns (104
+ * days) exactly, and longer times to a relative error of 1e-16. */
 struct core_totals {
   uint64_t epoch;
   double wall;         /* time covered by `unhalted` */
-  double unhalted;     /* as the core's source measures it */
-  double stolen;       /* at most this much of `unhalted` was stolen */
-  uint64_t stat_epoch; /* the same for the columns of /proc/stat */
+  double unhalted;     /* measured by the core's source */
+  double stolen;       /* upper bound of stolen time within `unhalted` */
+  uint64_t stat_epoch; /* like epoch, for /proc/stat */
   double stat_wall;
   double stat_busy; /* user + nice + system + irq + softirq */
   double stat_idle; /* idle + iowait, held where it steps back */
@@ -35,7 +34,7 @@ struct core_totals {
   double smi;                       /* system management interrupts */
   double base_cycles;               /* of the base frequency during `wall` */
   uint64_t ipc_epoch;
-  double cycles, instructions; /* while the IPC group ran */
+  double cycles, instructions; /* while the IPC group was running */
   double ipc_enabled, ipc_running;
 };
 
@@ -62,62 +61,65 @@ struct core {
   int number;
   bool online;
   bool isolated;
-  enum source source; /* in use; SOURCE_NONE: the core has no value now */
-  enum proof proof;   /* of that source */
-  bool counts_smi;    /* that source's group */
+  enum source source; /* the source in use; SOURCE_NONE: no value now */
+  enum proof proof;   /* how far that source is proven */
+  bool counts_smi;    /* the source's group includes an SMI counter */
   double multiplexed; /* time_running / time_enabled of the last window */
   struct core_totals total;
 
-  /* The members below belong to the engine. */
-  int candidate; /* index of the source in use, -1: none */
-  int announced; /* the candidate that the journal last named */
-  struct backoff backoff[CANDIDATES_MAX]; /* of candidates that failed here */
+  /* The members below are private to the engine. */
+  int candidate; /* index of the candidate in use, or -1 */
+  int announced; /* the candidate last named in the journal */
+  /* per candidate, after it failed on this core */
+  struct backoff backoff[CANDIDATES_MAX];
   struct perf_group group;
-  bool has_reading; /* of that group */
+  bool has_reading; /* `reading` holds the group's last reading */
   struct perf_reading reading;
   uint64_t reading_time_ns;
 
-  uint64_t halted_ns; /* at reading_time_ns, if the source is bpf */
+  uint64_t halted_ns; /* halted time at reading_time_ns, for the source bpf */
 
   struct backoff ipc_backoff;
   struct perf_group ipc_group;
   bool has_ipc_reading;
   struct perf_reading ipc_reading;
 
-  bool has_row; /* where the next window of /proc/stat begins */
+  bool has_row; /* `row` is where the next /proc/stat window begins */
   struct procstat_row row;
   uint64_t row_time_ns;
-  uint64_t idle_ns; /* the highest idle + iowait seen, as it may step back */
-  int refusals;     /* consecutive windows that cannot be right */
+  /* highest idle + iowait so far, as the kernel's may decrease */
+  uint64_t idle_ns;
+  int refusals; /* consecutive impossible windows */
 
   struct core_sample sample;
-  struct core_totals judged; /* totals when the source was last judged */
-  int low_windows;           /* consecutive windows that speak against it */
+  struct core_totals judged; /* the totals when the source was last judged */
+  int low_windows; /* consecutive windows that contradict the source */
 };
 
-/* Chooses the best candidate that is available now, and opens it. `allowed` is
- * a bit mask of sources. */
+/* Opens the best available candidate among the sources in the bit mask
+ * `allowed`. */
 void core_choose(struct engine *engine, struct core *core, unsigned allowed);
 
-/* Closes everything. The next window begins at the next reading. */
+/* Closes the core's counters. Its next window begins at its next reading. */
 void core_close(struct engine *engine, struct core *core);
 
-/* Closes everything and forgets failures, because the core was away. */
+/* Closes the core's counters and forgets their failures, because the core was
+ * offline. */
 void core_restart(struct engine *engine, struct core *core);
 
-/* Reads counters and columns into core->sample. */
+/* Reads the counters and the /proc/stat columns into core->sample. */
 void core_read(struct engine *engine, struct core *core);
 
 /* Adds core->sample to the totals. */
 void core_commit(struct engine *engine, struct core *core);
 
-/* The two parts of a sample that need /proc/stat: the columns, and the load
- * outside the idle columns. A window that cannot be right is refused and its
- * base is kept, so that the next window covers it. */
+/* Read the two parts of a sample that need /proc/stat: the columns, and the
+ * load outside the idle columns. An impossible window is refused and its start
+ * is kept, so that the next window covers it too. */
 void core_read_columns(struct engine *engine, struct core *core);
 void core_read_idle(const struct engine *engine, struct core *core);
 
-/* The next window of /proc/stat begins at the next reading. */
+/* Makes the next window of /proc/stat begin at the next reading. */
 void core_forget_columns(struct core *core);
 
 #endif

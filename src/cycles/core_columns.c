@@ -1,21 +1,22 @@
-/* What the columns of /proc/stat say about one core between two samples. */
+/* Computes what one core did between two samples from the columns of
+ * /proc/stat. */
 #include "engine_private.h"
 
 #include <math.h>
 
-/* How far a column of /proc/stat may be wrong: it is truncated to a tick at
- * both ends of a window. */
+/* The error of a column of /proc/stat: both ends of a window are truncated to a
+ * tick. */
 #define COLUMN_RESOLUTION_NS 10e6
 
-/* A shorter window is mostly rounding and becomes part of the next. */
+/* A shorter window is mostly rounding error, so the next window includes it. */
 #define WINDOW_MIN_NS UINT64_C(20000000) /* two ticks of the columns */
 
 /* The kernel reads idle and iowait one after the other. If a task starts or
- * stops waiting in between, the sum of this read is wrong by up to a whole
- * period of idleness. On some kernels the sum also steps back by some ticks. */
+ * stops waiting in between, the sum is wrong by up to a whole idle period. On
+ * some kernels, the sum can also decrease by some ticks. */
 #define STEP_BACK_MAX_NS UINT64_C(50000000)
 
-/* Columns that are wrong in this many consecutive windows have been reset. */
+/* If columns are wrong in this many consecutive windows, they were reset. */
 #define REFUSALS_MAX 3
 
 void core_forget_columns(struct core *core) {
@@ -23,8 +24,8 @@ void core_forget_columns(struct core *core) {
   core->has_row = false;
 }
 
-/* Columns other than idle and iowait never fall. If one does, the difference
- * counts as 0. */
+/* Columns other than idle and iowait should never decrease. If a column does,
+ * the difference counts as 0. */
 static double risen(uint64_t from, uint64_t to) {
   return to > from ? (double)(to - from) : 0;
 }
@@ -38,12 +39,12 @@ static void set_base(struct core *core, const struct procstat_row *row,
   core->refusals = 0;
 }
 
-/* True if no idle column includes steal. See engine_load_low. */
+/* True if the idle columns do not include steal. See engine_load_low. */
 static bool steal_is_apart(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_STEALTIME];
 }
 
-/* The time in which the core certainly did not run. */
+/* Returns the time in which the core certainly did not run. */
 static double not_run_ns(const struct engine *engine,
                          const struct core_totals *growth) {
   return growth->stat_idle + (steal_is_apart(engine) ? growth->stat_steal : 0);
@@ -58,7 +59,7 @@ static bool is_plausible(const struct engine *engine, const struct core *core,
              growth->stat_wall + columns * COLUMN_RESOLUTION_NS;
 }
 
-/* What the columns of a row say about the time since the base. */
+/* Computes the change of each column since the start of the window. */
 static void subtract_columns(struct core *core, const struct procstat_row *row,
                              uint64_t idle_ns, double wall_ns) {
   const struct procstat_row *from = &core->row;
@@ -91,7 +92,8 @@ void core_read_columns(struct engine *engine, struct core *core) {
   if (!is_plausible(engine, core, idle_ns)) {
     engine->counts.errors++;
     engine->counts.windows_discarded++;
-    /* As long as the base stays, the next window covers this one, too. */
+    /* As long as the start of the window is kept, the next window covers this
+     * one, too. */
     if (++core->refusals == REFUSALS_MAX)
       set_base(core, row, idle_ns, stat->time_ns);
     return;
@@ -101,8 +103,8 @@ void core_read_columns(struct engine *engine, struct core *core) {
            stat->time_ns);
 }
 
-/* The least time that the columns account for. If steal is not apart from idle,
- * the smaller of the two may be contained in the larger. */
+/* Returns the least time that the columns account for. If idle time may include
+ * steal, the smaller of the two may be part of the larger. */
 static double progress_ns(const struct engine *engine,
                           const struct core_totals *growth) {
   if (steal_is_apart(engine))

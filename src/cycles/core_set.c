@@ -17,8 +17,8 @@ static const char *skip_blanks(const char *text) {
   return text;
 }
 
-/* Reads a decimal number and moves *text past it and the blanks around it. A
- * number that is too large, however long, becomes CORES_MAX. */
+/* Reads a decimal number, and moves *text past the number and the blanks around
+ * it. A number that is too large becomes CORES_MAX, however long it is. */
 static int parse_number(const char **text, int *number) {
   uint64_t value;
   *text = skip_blanks(*text);

@@ -1,4 +1,4 @@
-/* core_set: a set of core numbers, as Linux writes them ("0-15,32"). */
+/* core_set: a set of core numbers, written as Linux does ("0-15,32"). */
 #ifndef PERCORE_CORE_SET_H
 #define PERCORE_CORE_SET_H
 
@@ -6,23 +6,24 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest number of logical CPUs a Linux kernel can be built for (8192,
- * CONFIG_MAXSMP); cores are numbered 0 to CORES_MAX - 1. */
+/* The largest number of logical CPUs that a Linux kernel can be built for
+ * (CONFIG_MAXSMP). Cores are numbered 0 to CORES_MAX - 1. */
 #define CORES_MAX 8192
 
 struct core_set {
   uint64_t word[CORES_MAX / 64];
 };
 
-/* Parses a list such as "0-3,8,10-11". Blanks around the numbers are allowed,
- * and so is a stride, "0-14:2/4", as in the kernel's cpulist_parse. An empty
- * list is the empty set. Returns 0, -EINVAL if the text is not a list or a
- * range runs backwards, or -ERANGE for a core of CORES_MAX or more. *set is
- * undefined on error. */
+/* Parses a list such as "0-3,8,10-11". Like the kernel's cpulist_parse, allows
+ * blanks around numbers, and strides such as "0-14:2/4". An empty list is the
+ * empty set. Returns 0; -EINVAL if the text is not a list or a range runs
+ * backwards; -ERANGE if a core is CORES_MAX or more. *set is undefined on
+ * error. */
 int core_set_parse(struct core_set *set, const char *list);
 
-/* Writes the set as the shortest such list, always NUL-terminated. If it does
- * not fit, it is cut after a whole range. Returns its length without NUL. */
+/* Writes the shortest list that denotes the set, always terminated with a NUL.
+ * If the list does not fit, it is cut after a whole range. Returns its length
+ * without the NUL. */
 size_t core_set_format(const struct core_set *set, char *buffer, size_t size);
 
 void core_set_clear(struct core_set *set);
@@ -34,8 +35,8 @@ void core_set_union(struct core_set *into, const struct core_set *from);
 void core_set_intersect(struct core_set *into, const struct core_set *from);
 void core_set_subtract(struct core_set *into, const struct core_set *from);
 
-/* The smallest member greater than `after` (-1 to begin); -1 if there is none.
- */
+/* Returns the smallest member greater than `after` (-1 for the first), or -1
+ * after the last member. */
 int core_set_next(const struct core_set *set, int after);
 
 #define core_set_for_each(core, set)                                           \

@@ -11,22 +11,22 @@
 
 struct cpuidle_state {
   char name[32];
-  bool poll;        /* spins instead of halting */
+  bool poll;        /* busy-waits instead of halting */
   uint64_t time_ns; /* since boot */
   uint64_t entries; /* since boot */
 };
 
 struct cpuidle {
-  int states_len; /* 0: the core has no idle driver */
+  int states_len; /* 0 if the core has no idle driver */
   struct cpuidle_state state[CPUIDLE_STATES_MAX];
 };
 
-/* Reads the states of one core, up to the first state whose files cannot be
- * read. Returns the number of states. */
+/* Reads the idle states of one core, stopping at the first state that cannot be
+ * read. Returns the number of states read. */
 int cpuidle_read(struct cpuidle *cpuidle, const struct machine *machine,
                  int core);
 
-/* The time since boot in all states that halt the core. */
+/* Returns the time since boot that the core spent in states that halt it. */
 uint64_t cpuidle_halted_ns(const struct cpuidle *cpuidle);
 
 #endif

@@ -13,7 +13,8 @@
 
 static const struct pmu {
   const char *name;
-  const char *prefix, *suffix; /* of its events, not part of the names */
+  /* Around the names of its events; not part of the figures' names. */
+  const char *prefix, *suffix;
 } pmus[] = {
     [DOMAIN_CORE_RESIDENCY] = {"cstate_core", "", "-residency"},
     [DOMAIN_PACKAGE_RESIDENCY] = {"cstate_pkg", "", "-residency"},
@@ -25,7 +26,7 @@ static const struct pmu {
 struct counter {
   struct perf_event event;
   struct perf_group group;
-  double joules; /* of one count */
+  double joules; /* energy per count, in joules */
   bool has_reading;
   struct perf_reading reading;
 };
@@ -34,14 +35,14 @@ struct domains {
   const struct engine *engine;
   const struct machine *machine;
   bool wanted[KINDS];
-  bool reported; /* that something cannot be opened */
+  bool reported; /* already reported that something cannot be opened */
   /* The cores through which counters may be read. If the set changes, counters
    * are reopened. */
   struct core_set cores;
-  struct counter tsc; /* residencies are counted in its cycles */
+  struct counter tsc; /* residencies are counted in cycles of the TSC */
   size_t len;
   struct counter *counters;
-  struct domain_figure *figures; /* beside it */
+  struct domain_figure *figures; /* one figure per counter */
 };
 
 /* ---------------------------------------------------------------------------
@@ -54,7 +55,8 @@ struct scan {
   struct core_set cores; /* through which the PMU is read */
 };
 
-/* "c6-residency" -> "c6". Returns false if the file is not an event. */
+/* Shortens "c6-residency" to "c6". Returns false if the file is not an event.
+ */
 static bool short_name(char *name, size_t size, const struct pmu *pmu,
                        const char *event) {
   size_t length = strlen(event), prefix = strlen(pmu->prefix),
@@ -213,7 +215,7 @@ void domains_close(struct domains *domains) {
  * Reading
  */
 
-/* Counts per nanosecond since the last reading; NAN if unknown. */
+/* Returns counts per nanosecond since the last reading; NAN if unknown. */
 static double rate(struct counter *counter, const struct machine *machine) {
   struct perf_reading now;
   if (counter->group.events_len == 0)
@@ -230,9 +232,10 @@ static double rate(struct counter *counter, const struct machine *machine) {
   return rate;
 }
 
-/* Joins a figure with an earlier figure of the same package, because a package
+/* Merges a figure into an earlier figure of the same package, because a package
  * with several dies has a figure for each die. Energies are added; of
- * residencies the smallest counts. Returns whether there was an earlier one. */
+ * residencies, the smallest is kept. Returns true if there was an earlier
+ * figure. */
 static bool join(struct domain_figure *figures, size_t at) {
   struct domain_figure *figure = &figures[at];
   for (size_t i = 0; i < at; i++) {
@@ -269,7 +272,8 @@ const struct domain_figure *domains_read(struct domains *domains, size_t *len) {
                                     ? 1e9 * count * counter->joules
                                     : count / tsc;
     if (join(domains->figures, i))
-      domains->figures[i].value = NAN; /* part of an earlier figure now */
+      /* It was merged into an earlier figure. */
+      domains->figures[i].value = NAN;
   }
   *len = domains->len;
   return domains->figures;

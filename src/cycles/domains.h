@@ -1,8 +1,7 @@
-/* domains: what the hardware counts for a whole package or physical core: the
- * residency of its idle states and its energy, from the PMUs cstate_core,
+/* domains: figures that the hardware counts per package or physical core: the
+ * residency of idle states, and energy. They come from the PMUs cstate_core,
  * cstate_pkg and power. Each counter is read through the core that the PMU's
- * cpumask names. If that core is isolated, the counter is not read.
- */
+ * cpumask names, unless that core is isolated. */
 #ifndef PERCORE_DOMAINS_H
 #define PERCORE_DOMAINS_H
 
@@ -16,22 +15,22 @@ enum domain_kind {
 
 struct domain_figure {
   enum domain_kind kind;
-  char name[32]; /* "c6"; for power "pkg", "cores", "ram", ... */
-  int core;      /* through which the counter is read */
-  int package;   /* of that core, -1 unknown */
-  double value;  /* share of the interval, 0 to 1; or watts; NAN unknown */
+  char name[32]; /* "c6", or for the PMU power "pkg", "cores", "ram", ... */
+  int core;      /* the core through which the counter is read */
+  int package;   /* the package of that core; -1 if unknown */
+  double value;  /* share of the interval, 0 to 1, or watts; NAN if unknown */
 };
 
 struct domains;
 
-/* NULL if neither kind is wanted, or if out of memory. All calls below accept
- * NULL. */
+/* Returns NULL if neither kind of figure is wanted or memory is short. All
+ * functions below accept NULL. */
 struct domains *domains_open(const struct engine *engine, bool residency,
                              bool power);
 void domains_close(struct domains *domains);
 
-/* Returns an array of *len figures of the time since the last call, valid until
- * the next call. */
+/* Returns the figures for the time since the previous call, and their number in
+ * *len. The array is valid until the next call. */
 const struct domain_figure *domains_read(struct domains *domains, size_t *len);
 
 #endif

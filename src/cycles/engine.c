@@ -7,12 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended. Less than
- * this is the scatter of reading three clocks. */
+/* CLOCK_BOOTTIME - CLOCK_MONOTONIC grows by the time spent suspended. Smaller
+ * changes come from reading three clocks at slightly different times. */
 #define SUSPEND_MIN_NS INT64_C(10000000)
 
-/* In a window that comes late, a core whose own clock moved by less than this
- * share of the window was not running. */
+/* If the window is late and a core's own clock advanced by less than this share
+ * of it, the core was not running. */
 #define PAUSE_PROGRESS 0.5
 
 /* ---------------------------------------------------------------------------
@@ -37,7 +37,7 @@ static void warn_of_absent_cores(const struct engine *engine) {
       list);
 }
 
-/* Reports a source that was requested by name and is unavailable. */
+/* Reports a source that the user named but that is unavailable. */
 static void warn_of_named_source(const struct engine *engine) {
   for (int i = 0; i < engine->candidates_len; i++) {
     const struct candidate *candidate = &engine->candidates[i];
@@ -115,7 +115,7 @@ int engine_open(struct engine **result, const struct engine_options *options) {
   engine_read_clock(engine);
   warn_of_absent_cores(engine);
   warn_of_named_source(engine);
-  /* The first sample finds out now what cannot be read. */
+  /* The first sample shows at once what cannot be read. */
   status = engine_sample(engine, false);
   if (status == -ENOMEM)
     goto failed;
@@ -173,9 +173,8 @@ static void reopen_all(struct engine *engine) {
   }
 }
 
-/* In a late window, were the clocks of all cores slower than CLOCK_MONOTONIC?
- * Then this machine stood still (a virtual machine was paused), and the window
- * says nothing. */
+/* Were the clocks of all cores slower than CLOCK_MONOTONIC in a late window?
+ * Then this virtual machine was paused, and the window is worthless. */
 static bool was_paused(const struct engine *engine) {
   bool any = false;
   for (size_t i = 0; i < engine->cores_len; i++) {
@@ -189,7 +188,7 @@ static bool was_paused(const struct engine *engine) {
   return any;
 }
 
-/* The readings themselves are a sound new base. */
+/* The readings themselves are a valid start of the next window. */
 static void drop_window(struct engine *engine) {
   for (size_t i = 0; i < engine->cores_len; i++) {
     if (!engine->cores[i].online)
@@ -225,7 +224,7 @@ int engine_sample(struct engine *engine, bool late) {
   for_each_online(engine, core_read);
   if (late && was_paused(engine)) {
     engine_say(engine, JOURNAL_INFO,
-               "this machine stood still for a while; the window is dropped");
+               "this machine was paused for a while; the window is dropped");
     drop_window(engine);
     return 0;
   }

@@ -8,17 +8,17 @@
 #define CLOCK_RETRY_FIRST_NS (10 * NS_PER_S)
 #define CLOCK_RETRY_MAX_NS (600 * NS_PER_S)
 
-/* A core that spends this share of its time in softirq may spend more there
- * that the source idle misses. The column is sampled at the tick, so a few
- * ticks of softirq are chance. */
+/* If a core spends at least this share of its time in softirqs, the source idle
+ * may miss part of them. The column is sampled at the tick, so a few ticks of
+ * softirq may be chance. */
 #define SOFTIRQ_SHARE_MIN 0.05
 
 /* ---------------------------------------------------------------------------
  * Whether to load the clock
  */
 
-/* A core with so much softirq that the source idle may miss some of it, or -1.
- */
+/* Returns a core with so many softirqs that the source idle may miss some, or
+ * -1. */
 static int core_with_softirq(const struct engine *engine) {
   for (size_t i = 0; i < engine->cores_len; i++) {
     const struct core *core = &engine->cores[i];
@@ -33,18 +33,19 @@ static int core_with_softirq(const struct engine *engine) {
   return -1;
 }
 
-/* Why the source idle is known to miss work here; "" if it is not. */
+/* Writes why the source idle is known to miss work here; "" if it is not. */
 static void find_misses(const struct engine *engine, char *text, size_t size) {
   int core = core_with_softirq(engine);
   text[0] = '\0';
   if (engine_tick_sampled(engine))
-    snprintf(text, size, "the source idle is sampled at the tick here");
+    snprintf(text, size,
+             "on this kernel the source idle is sampled at the tick");
   else if (engine_softirq_is_idle(engine))
-    snprintf(text, size, "this kernel counts softirq on an idle core as idle");
+    snprintf(text, size, "this kernel counts softirqs on an idle core as idle");
   else if (core >= 0)
     snprintf(text, size,
-             "core %d spends much time in softirq, and the source idle may "
-             "miss some of it",
+             "core %d spends a lot of time in softirqs, and the source idle "
+             "may miss part of it",
              core);
 }
 
@@ -55,8 +56,8 @@ static bool counter_serves(const struct engine *engine) {
   return false;
 }
 
-/* Loads the clock only where it is needed: loading interrupts every core of the
- * machine, and every interrupt runs the clock from then on. */
+/* Loads the clock only if it is needed, because loading interrupts every core
+ * of the machine, and afterwards the clock runs in every interrupt. */
 void engine_consider_clock(struct engine *engine) {
   const struct candidate *candidate = engine_candidate(engine, SOURCE_BPF);
   if (engine->options.source != SOURCE_AUTO || engine->load_clock ||
@@ -79,7 +80,7 @@ static bool any_isolated(const struct engine *engine) {
  * Opening and reading
  */
 
-/* Writes why a clock that could be loaded is not loaded. */
+/* Writes why a clock is not loaded although loading would be possible. */
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
@@ -107,7 +108,7 @@ static void read_clock(struct engine *engine, struct candidate *candidate) {
                  CLOCK_RETRY_MAX_NS);
 }
 
-/* Asking for a core starts the clock there, so that all cores have values from
+/* Reading a core's value starts the clock there, so all cores have values from
  * the first sample on. */
 static void start_cores(struct engine *engine) {
   struct idle_clock_reading reading;
@@ -132,7 +133,7 @@ static void open_clock(struct engine *engine, struct candidate *candidate) {
   start_cores(engine);
   engine->clock_backoff.wait_ns = 0;
   candidate->available = true;
-  candidate->proof = PROOF_PROVEN; /* per core, once the core's word is not 0 */
+  candidate->proof = PROOF_PROVEN; /* each core counts once its word is not 0 */
   candidate->reason[0] = '\0';
   if (engine->load_clock && !idle_clock_is_pinned(engine->clock))
     engine_say(engine, JOURNAL_INFO,

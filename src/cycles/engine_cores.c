@@ -1,4 +1,5 @@
-/* Cores that come and go, and the cores that must not be disturbed. */
+/* Handles cores that come and go, and finds the cores that must not be
+ * disturbed. */
 #include "engine_private.h"
 
 #include "base/array.h"
@@ -14,7 +15,7 @@ static bool is_wanted(const struct engine *engine, int core) {
   return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
 }
 
-/* Adds a core unless it was seen before. */
+/* Adds a core unless it is known already. */
 static int add_core(struct engine *engine, int number) {
   size_t len = engine->cores_len, at = 0;
   while (at < len && engine->cores[at].number < number)
@@ -33,7 +34,7 @@ static int add_core(struct engine *engine, int number) {
   return 0;
 }
 
-/* Partitions may be created and dissolved at any time. */
+/* Partitions can be created and dissolved at any time. */
 void engine_find_isolated(struct engine *engine) {
   topology_read_isolated(&engine->topology, engine->options.machine);
   core_set_union(&engine->topology.isolated, &engine->options.also_isolated);
@@ -44,7 +45,7 @@ void engine_find_isolated(struct engine *engine) {
 }
 
 /* Adds new cores, closes cores that have gone, and restarts cores that were
- * away in between. */
+ * offline in between. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed) {
   const struct core_set *online = &engine->topology.online;
   candidates_find_cores(engine->candidates, engine->candidates_len,
@@ -84,6 +85,6 @@ int engine_find_hotplug(struct engine *engine) {
   int status = topology_refresh(&engine->topology, machine);
   if (status == 0)
     return engine_apply_online(engine, &changed);
-  /* If the list of cores cannot be read in any way, all stays as it was. */
+  /* If the list of cores cannot be read in any way, keep the previous list. */
   return known ? status : 0;
 }

@@ -6,8 +6,9 @@
 #include <math.h>
 #include <stdio.h>
 
-/* The rate is measured against time_enabled, which the kernel computes from the
- * same TSC. A larger difference means that this machine has migrated. */
+/* The rate of the TSC is measured against time_enabled, which the kernel
+ * computes from the same TSC. A larger difference means that this machine was
+ * migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
 /* A TSC whose rate could not be measured is tried again after this long, and
@@ -15,7 +16,8 @@
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 
-/* Windows with more steal, or a slower read of /proc/stat, prove nothing. */
+/* Windows with more steal, or with a slower read of /proc/stat, prove nothing.
+ */
 #define CONDEMN_STEAL_MAX 0.02
 #define CONDEMN_BRACKET_MAX_NS UINT64_C(5000000)
 
@@ -39,9 +41,9 @@ static void say_softirq_is_idle(struct engine *engine) {
   if (any && engine_softirq_is_idle(engine) &&
       engine_begins(engine, CONDITION_SOFTIRQ_IS_IDLE, true))
     engine_say(engine, JOURNAL_WARNING,
-               "this kernel counts softirq on an idle core as idle: loads of "
-               "the source idle lack it (a hardware source, or a kernel with "
-               "CONFIG_IRQ_TIME_ACCOUNTING, includes it)");
+               "this kernel counts softirqs on an idle core as idle, so loads "
+               "of the source idle miss them; use a hardware source, or a "
+               "kernel with CONFIG_IRQ_TIME_ACCOUNTING");
 }
 
 /* ---------------------------------------------------------------------------
@@ -60,8 +62,8 @@ static double share(double from, double to, double wall_ns) {
   return wall_ns > 0 ? (to - from) / wall_ns : NAN;
 }
 
-/* If the TSC runs at another rate than before, this virtual machine has moved
- * to another host, and what was proven there must be proven here. */
+/* If the rate of the TSC has changed, this virtual machine was moved to another
+ * host, so its sources must be proven again. */
 static void watch_tsc(struct engine *engine, const struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->candidate < 0 || from->epoch != to->epoch)
@@ -99,12 +101,13 @@ bool engine_condemns(int *low_windows, double hardware, double kernel,
   return true;
 }
 
-/* Under a hypervisor that reports no steal, the kernel may be wrong instead. */
+/* Under a hypervisor that reports no steal, the kernel's figure may be the
+ * wrong one. */
 static void doubt(struct engine *engine, const struct core *core,
                   struct candidate *candidate, double hardware, double kernel) {
   snprintf(candidate->trouble, sizeof(candidate->trouble),
            "it read %.1f %% on core %d while the kernel was not idle for %.1f "
-           "%%; as this hypervisor reports no steal, either may be right",
+           "%%; this hypervisor reports no stolen time, so either may be right",
            100 * hardware, core->number, 100 * kernel);
   if (!candidate->doubt_reported)
     engine_say(engine, JOURNAL_WARNING, "source %s: %s",
@@ -112,7 +115,7 @@ static void doubt(struct engine *engine, const struct core *core,
   candidate->doubt_reported = true;
 }
 
-/* Condemns the source of a core if it has seen too little for too long. */
+/* Condemns the source of a core if it has missed work for too long. */
 static void judge_source(struct engine *engine, struct core *core) {
   const struct core_totals *from = &core->judged, *to = &core->total;
   if (core->source < 0 || core->source == SOURCE_IDLE ||

@@ -1,5 +1,5 @@
-/* engine_private: the engine itself, for the files that make it up. Each calls
- * only those below it:
+/* engine_private: the engine object, shared by the files that implement it.
+ * Each file calls only files listed below it:
  *
  *   engine.c          open, sample, close
  *   engine_prove.c    when and where sources are proven
@@ -21,69 +21,69 @@
 #include "engine.h"
 #include "idle_clock.h"
 
-/* Members of the kernel's structures that tell how it accounts for time, found
- * in its BTF. Without BTF the kernel is taken for an old one. */
+/* Members of kernel structures that show how the kernel accounts for time,
+ * found in its BTF. Without BTF, the kernel is assumed to be old. */
 enum kernel_member {
-  KERNEL_IDLE_STEALTIME, /* idle does not contain time stolen while idle */
-  KERNEL_IDLE_DYNTICK,   /* idle is counted from tick stop to tick restart */
-  KERNEL_PREV_IRQ_TIME,  /* interrupts may be timed; idle then excludes them */
+  KERNEL_IDLE_STEALTIME, /* idle time excludes time stolen while idle */
+  KERNEL_IDLE_DYNTICK,   /* idle time runs from tick stop to tick restart */
+  KERNEL_PREV_IRQ_TIME,  /* idle time excludes interrupts, if these are timed */
   KERNEL_MEMBERS,
 };
 
-/* Conditions that the journal reports when they begin. */
+/* Conditions that the journal reports once when they begin. */
 enum condition {
   CONDITION_STAT_FAILED,
   CONDITION_STAT_WITHHELD,
-  CONDITION_STAT_UNREADABLE, /* rows of some cores */
+  CONDITION_STAT_UNREADABLE, /* for some cores */
   CONDITION_NO_SOURCE,
   CONDITION_SHORT_OF_DESCRIPTORS,
-  CONDITION_ISOLATED_ON_IDLE, /* though a counter could measure them */
-  /* These never end. */
+  CONDITION_ISOLATED_ON_IDLE, /* although a counter could measure these cores */
+  /* The conditions below never end. */
   CONDITION_SOFTIRQ_IS_IDLE,
   CONDITION_COUNTERS_SHARED,
   CONDITION_NO_IPC,
   CONDITIONS,
 };
 
-/* How many counters may be opened in this sample. Computed when the first
- * counter is about to be opened. */
+/* How many counters this sample may still open. Computed when the sample opens
+ * its first counter. */
 struct perf_room {
-  long wanted; /* by all cores together */
+  long wanted; /* counters wanted by all cores together */
   bool computed;
   long left;
-  long missing; /* of those wanted */
+  long missing; /* wanted counters for which no descriptor is left */
 };
 
 struct engine {
   struct engine_options options;
-  struct core_set wanted; /* options.cores, copied */
-  char *event;            /* options.event, copied */
+  struct core_set wanted; /* copy of options.cores */
+  char *event;            /* copy of options.event */
   struct topology topology;
   bool kernel_has[KERNEL_MEMBERS];
   struct candidate candidates[CANDIDATES_MAX];
   int candidates_len;
-  struct backoff tsc_backoff; /* of measuring its rate */
-  struct idle_clock *clock;   /* of the source bpf, or NULL */
-  bool clock_read;            /* in this sample */
-  bool load_clock;            /* although it is not named */
-  char clock_purpose[128];    /* why */
+  struct backoff tsc_backoff; /* delays measuring the TSC's rate */
+  struct idle_clock *clock;   /* the clock that the source bpf reads, or NULL */
+  bool clock_read;            /* true if this sample has read the clock */
+  bool load_clock; /* load the clock although no option names the source */
+  char clock_purpose[128]; /* why the clock is loaded */
   struct backoff clock_backoff;
-  struct proof_run *proof_run; /* under way, or NULL */
-  atomic_bool closing;         /* a proof under way must end soon */
+  struct proof_run *proof_run; /* the running proof, or NULL */
+  atomic_bool closing;         /* tells a running proof to end soon */
 
   size_t cores_len;
-  struct core *cores; /* in rising numbers */
+  struct core *cores; /* in ascending order of their numbers */
 
   struct procstat stat;
   bool stat_valid;
-  bool lxcfs; /* LXCFS provides /proc/stat and the list of cores */
+  bool lxcfs; /* LXCFS provides /proc/stat and the core list */
   bool conditions[CONDITIONS];
   uint64_t time_ns; /* CLOCK_MONOTONIC of the last sample */
   bool has_offset;
   int64_t offset_ns; /* BOOTTIME - MONOTONIC */
   int64_t bracket_ns;
   uint64_t judge_at_ns;
-  uint64_t isolated_at_ns; /* when to read isolated cores again */
+  uint64_t isolated_at_ns; /* when to read the list of isolated cores again */
   struct perf_event ipc_events[2];
   struct perf_room room;
   struct engine_counts counts;
@@ -119,14 +119,13 @@ static inline bool engine_begins(struct engine *engine,
  * engine_cores.c
  */
 
-/* Handles the cores that came and went since the last call. Returns 0 or
- * -errno. */
+/* Handles cores that came or went since the last call. Returns 0 or -errno. */
 int engine_find_hotplug(struct engine *engine);
 
-/* Handles the present list of online cores. Returns 0 or -ENOMEM. */
+/* Applies the current list of online cores. Returns 0 or -ENOMEM. */
 int engine_apply_online(struct engine *engine, const struct core_set *changed);
 
-/* Reads which cores are isolated. */
+/* Reads which cores are isolated from the scheduler or the tick. */
 void engine_find_isolated(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
@@ -141,19 +140,19 @@ int engine_read_stat(struct engine *engine);
  * engine_clock.c
  */
 
-/* Opens the idle clock if it is wanted and a try is due, and reads it. A clock
- * that no longer runs is closed, and its source is given up. */
+/* Opens the idle clock if it is wanted and an attempt is due, and reads it. If
+ * the clock no longer runs, closes it and gives up its source. */
 void engine_read_clock(struct engine *engine);
 
-/* Decides whether `auto` loads the clock: no counter serves, and the source
- * idle is known to miss work. */
+/* Decides whether `auto` loads the clock: it does so if no counter can serve
+ * and the source idle is known to miss work. */
 void engine_consider_clock(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
  * engine_sources.c
  */
 
-/* Gives every online core the best source that is available now. */
+/* Gives every online core its best available source. */
 void engine_choose_sources(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
@@ -161,41 +160,43 @@ void engine_choose_sources(struct engine *engine);
  */
 
 /* A source is condemned after this many consecutive windows, each
- * LOADAVG_INTERVAL_NS long, ... */
+ * LOADAVG_INTERVAL_NS long, in which ... */
 #define CONDEMN_WINDOWS 3
-/* ... in which the counter saw this much less work than the idle clock of the
- * kernel, which runs from entering idle to leaving it and so misses nothing. */
+/* ... its counter saw less work than the kernel's idle clock by at least this
+ * share. That clock runs from entering idle to leaving idle, so it misses no
+ * work. */
 #define CONDEMN_POINTS 0.05
 /* How long a condemned source is not used. */
 #define CONDEMN_REST_NS (900 * NS_PER_S)
 
-/* Judges one window of a core on a hardware source: its load, the kernel's
- * lower bound 1 - (idle + iowait + steal + guest) / wall and steal / wall over
- * the same time, how long the read of /proc/stat took, and whether the kernel's
- * idle time is tick-sampled (it then proves nothing). Guest time is subtracted
- * because the kernel counts a guest that halts by itself as running. Windows
- * that prove nothing neither count nor interrupt the sequence. A counter that
- * reads more than the kernel saw is never condemned for it: a core that does
- * XDP in softirq looks like that. Returns true when the source is condemned;
- * *low_windows is then 0 again. */
+/* Judges one window of a core with a hardware source. `hardware` is the load;
+ * `kernel` is the kernel's lower bound, 1 - (idle + iowait + steal + guest) /
+ * wall; `steal` is steal / wall; all are of the same window. `bracket_ns` is
+ * how long reading /proc/stat took. `tick_sampled`: the kernel samples idle
+ * time at the tick, so it proves nothing. Guest time is subtracted because the
+ * kernel counts a guest that halts by itself as running. Windows that prove
+ * nothing neither count nor interrupt a sequence. A counter is never condemned
+ * for reading more than the kernel saw, because XDP in softirq looks like that.
+ * Returns true when the source is condemned, and then resets *low_windows to 0.
+ */
 bool engine_condemns(int *low_windows, double hardware, double kernel,
                      double steal, uint64_t bracket_ns, bool tick_sampled);
 
-/* Every LOADAVG_INTERVAL_NS: condemns sources that read wrong, and has sources
- * proven again if the TSC has changed its rate. */
+/* Every LOADAVG_INTERVAL_NS, condemns sources that read too low, and has all
+ * sources proven again if the rate of the TSC has changed. */
 void engine_judge(struct engine *engine);
 
-/* Measures the rate of the TSC if a source needs it and a try is due. */
+/* Measures the rate of the TSC if a source needs it and an attempt is due. */
 void engine_measure_tsc(struct engine *engine);
 
-/* Finds out how the kernel accounts for time. Without BTF this is unknown. */
+/* Finds out from BTF how the kernel accounts for time. */
 void engine_find_accounting(struct engine *engine);
 
 /* ---------------------------------------------------------------------------
  * engine_prove.c
  */
 
-/* Waits for the proof under way, if any. */
+/* Waits for a running proof to end. */
 void engine_prove_end(struct engine *engine);
 
 #endif

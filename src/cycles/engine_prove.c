@@ -12,8 +12,8 @@
 #define PROOF_RETRY_FIRST_NS (60 * NS_PER_S)
 #define PROOF_RETRY_MAX_NS (900 * NS_PER_S)
 
-/* A core on which a thread of ours may run for a moment: online, allowed to
- * this process, and not isolated. -1: no such core. */
+/* Returns a core on which a test thread may run for a moment: online, allowed
+ * to this process, and not isolated. Returns -1 if there is no such core. */
 static int proof_core(const struct engine *engine,
                       const struct candidate *candidate, int tries) {
   cpu_set_t *mask = CPU_ALLOC(CORES_MAX);
@@ -38,8 +38,8 @@ static int proof_core(const struct engine *engine,
   return core;
 }
 
-/* A proof under way. It has a copy of the candidate, because the engine goes on
- * sampling meanwhile. */
+/* A running proof. It has a copy of the candidate, because the engine continues
+ * to sample meanwhile. */
 struct proof_run {
   struct candidate *proven;
   struct candidate candidate;
@@ -98,7 +98,7 @@ static void conclude(struct engine *engine, struct candidate *candidate,
                proof_name(proof), why);
 }
 
-/* Postpones the next try, in case this one does not prove the source. */
+/* Delays the next attempt, in case this proof is inconclusive. */
 static void set_next_try(const struct engine *engine,
                          struct candidate *candidate) {
   backoff_extend(&candidate->proof_backoff,
@@ -128,8 +128,8 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
            : candidate_open(candidate, &run->group, run->machine, core, false);
   if (status != 0) {
     perf_explain(why, why_size, status);
-    /* Rights may be granted, cores return and guests end, but a counter that
-     * does not exist will not appear. */
+    /* Rights may be granted, cores may return and guests may end, but an event
+     * that does not exist will not appear. */
     candidate->available = status != -ENOENT && status != -EINVAL;
     return false;
   }
@@ -145,7 +145,7 @@ static bool start_probe(struct engine *engine, struct candidate *candidate,
   return false;
 }
 
-/* Begins a proof. A source whose proof cannot begin is unproven at once. */
+/* Begins a proof. If it cannot begin, the source is unproven at once. */
 static void begin(struct engine *engine, struct candidate *candidate) {
   char why[PROOF_WHY_MAX] = "out of memory";
   struct proof_run *run = calloc(1, sizeof(*run));
@@ -163,8 +163,8 @@ static void begin(struct engine *engine, struct candidate *candidate) {
   set_next_try(engine, candidate);
 }
 
-/* Waits for the proof under way. If the source was judged again or its TSC
- * changed its rate meanwhile, the proof is out of date and is ignored. */
+/* Waits for the running proof. The result is out of date and ignored if the
+ * source was judged again or the rate of its TSC changed meanwhile. */
 static void end(struct engine *engine) {
   struct proof_run *run = engine->proof_run;
   struct candidate *candidate = run->proven;

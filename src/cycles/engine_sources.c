@@ -1,7 +1,7 @@
 #include "engine_private.h"
 
-/* Which sources may serve a core, as a bit mask: isolated cores may only be
- * read without disturbing them, or not at all. */
+/* Returns which sources may serve a core, as a bit mask. Isolated cores may
+ * only be read without disturbing them, or not at all. */
 static unsigned allowed_sources(const struct engine *engine,
                                 const struct core *core) {
   if (!core->isolated)
@@ -20,13 +20,14 @@ static unsigned allowed_sources(const struct engine *engine,
 }
 
 /* ---------------------------------------------------------------------------
- * Changes: one line for all cores that change from and to the same source
+ * Changes: one journal line for all cores that change from and to the same
+ * source
  */
 
 #define CHANGES_MAX 4
 
 struct change {
-  int from, to; /* candidates, -1: none */
+  int from, to; /* indices of candidates, or -1 */
   struct core_set cores;
 };
 
@@ -42,7 +43,7 @@ static void note_change(struct changes *changes, int core, int from, int to) {
       return;
     }
   if (changes->len == CHANGES_MAX)
-    return; /* the change is counted; the journal need not list each */
+    return; /* the change is counted, but not listed in the journal */
   struct change *change = &changes->change[changes->len++];
   *change = (struct change){.from = from, .to = to};
   core_set_add(&change->cores, core);
@@ -79,7 +80,7 @@ static void say_change(const struct engine *engine,
                reason_to_leave(engine, change->from, change->to));
 }
 
-/* Says what is wrong with each source. */
+/* Reports what is wrong with each source. */
 static void say_no_source(struct engine *engine) {
   if (!engine_begins(engine, CONDITION_NO_SOURCE, !engine_has_source(engine)))
     return;
@@ -102,7 +103,8 @@ static const struct candidate *proven_counter(const struct engine *engine) {
   return NULL;
 }
 
-/* Isolated cores often run many softirqs, which the source idle may miss. */
+/* Isolated cores often run many softirqs, some of which the source idle may
+ * miss. */
 static void say_isolated(struct engine *engine) {
   const struct candidate *better = proven_counter(engine);
   struct core_set isolated = engine->topology.isolated;
@@ -127,8 +129,8 @@ static void say_isolated(struct engine *engine) {
  * Descriptors
  */
 
-/* How many counters are still missing if every core gets the best source of
- * this machine. */
+/* Returns how many more counters are needed to give every core the best source
+ * of this machine. */
 static long counters_wanted(const struct engine *engine) {
   int most = 0;
   for (int i = 0; i < engine->candidates_len; i++)

@@ -43,10 +43,10 @@ static void say_withheld(const struct engine *engine) {
                rows, cores);
 }
 
-/* In a container LXCFS may renumber the rows of /proc/stat, so that they do not
- * belong to the cores of sysfs, and there is no way to find out which cores
- * they belong to. If LXCFS also provides the list of cores, both may agree and
- * be wrong. */
+/* In a container, LXCFS may renumber the rows of /proc/stat so that they do not
+ * belong to the cores of sysfs, and nothing tells which cores they belong to.
+ * If LXCFS also provides the list of cores, rows and list may agree and both be
+ * wrong. */
 static bool stat_describes_these_cores(struct engine *engine) {
   bool same = !engine->lxcfs && same_cores(engine);
   if (engine_begins(engine, CONDITION_STAT_WITHHELD, !same))
@@ -63,7 +63,7 @@ static int read_stat(struct engine *engine) {
   if (status != 0)
     return status;
   if (!same_cores(engine)) {
-    /* A core may have come or gone just now. */
+    /* A core may just have come or gone. */
     status = engine_find_hotplug(engine);
     if (status != 0)
       return status;
@@ -73,7 +73,7 @@ static int read_stat(struct engine *engine) {
   return 0;
 }
 
-/* The source idle has nothing to read in a sample without /proc/stat. */
+/* In a sample without /proc/stat, the source idle is unavailable. */
 static void update_idle_source(struct engine *engine) {
   struct candidate *candidate = engine_candidate(engine, SOURCE_IDLE);
   bool was_available = candidate->available;

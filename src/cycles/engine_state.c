@@ -1,4 +1,4 @@
-/* What callers can ask the engine after a sample. */
+/* Answers callers' questions about the engine after a sample. */
 #include "engine_private.h"
 
 #include <math.h>
@@ -38,7 +38,7 @@ bool engine_tick_sampled(const struct engine *engine) {
   return false;
 }
 
-/* Has any core had time in this column since boot? */
+/* Has any core spent time in this column since boot? */
 static bool is_used(const struct engine *engine, enum procstat_column column) {
   core_set_for_each(core, &engine->stat.cores) {
     if (engine->stat.rows[core].ns[column] > 0)
@@ -47,8 +47,8 @@ static bool is_used(const struct engine *engine, enum procstat_column column) {
   return false;
 }
 
-/* A kernel that samples interrupts at the tick never finds one in the column
- * irq, because the tick does not come within another interrupt. */
+/* A kernel that samples interrupts at the tick never adds to the column irq,
+ * because the tick cannot interrupt another interrupt. */
 bool engine_softirq_is_idle(const struct engine *engine) {
   return engine->kernel_has[KERNEL_IDLE_DYNTICK] && engine->stat_valid &&
          !(engine->kernel_has[KERNEL_PREV_IRQ_TIME] &&
@@ -90,7 +90,7 @@ const char *engine_source_reason(const struct engine *engine,
  * Windows
  */
 
-/* Unhalted time less off_ns as a share of wall time. */
+/* Returns unhalted time minus off_ns, as a share of wall time. */
 static double share_of_wall(const struct core_totals *from,
                             const struct core_totals *to, double off_ns) {
   double wall_ns = to->wall - from->wall;

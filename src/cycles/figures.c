@@ -14,7 +14,7 @@ static const double first_periods[] = {60, 300, 900};
  * Open and close
  */
 
-/* Starts from the kernel's own averages. */
+/* Starts from the kernel's own load averages. */
 static void start_run_queue(struct figures *figures) {
   const struct machine *machine = engine_machine(figures->engine);
   char text[128];
@@ -71,12 +71,13 @@ void figures_close(struct figures *figures) {
   free(figures);
 }
 
-/* The windows of a core that is new here have an epoch that no core has, so
- * that they begin at its present totals. NULL if out of memory. */
+/* The windows of a new core have an epoch that no core has, so they begin at
+ * its present totals. Returns NULL if out of memory. */
 static struct core_windows *windows_of(struct figures *figures,
                                        const struct core *state) {
   if (state->number >= figures->windows_len) {
-    /* Doubled, so that thousands of cores are not copied thousands of times. */
+    /* Doubles the array, so that thousands of cores are not copied thousands of
+     * times. */
     int twice = 2 * figures->windows_len;
     int len = state->number >= twice ? state->number + 1 : twice;
     struct core_windows *windows =
@@ -188,7 +189,7 @@ static void times_interval(struct core_figures *core,
 }
 
 /* The true load is between `low` and `load`. Hidden work is how far the busy
- * columns are below the lower bound, or (negative) above the upper bound. */
+ * columns are below `low` or, as a negative number, above `load`. */
 static double hidden_work(double low, double load, double columns) {
   if (isnan(low) || isnan(load))
     return NAN;
@@ -240,8 +241,8 @@ static void core_interval(struct figures *figures, struct core_windows *windows,
   core->busy = state->online ? engine_load(from, to) : NAN;
   columns_interval(core, from, to);
   counters_interval(core, from, to);
-  /* The interval itself is a window, too, and the only window if it is short.
-   * An interval without a value has no extremes. */
+  /* The interval itself counts as a window, too; if it is short, it is the only
+   * window. An interval without a value has no minimum and maximum. */
   core->busy_min = fmin(windows->min, core->busy);
   core->busy_max = fmax(windows->max, core->busy);
   if (isnan(core->busy))
@@ -288,10 +289,10 @@ static double sum_of_averages(const struct snapshot *snapshot, size_t period) {
       sum += snapshot->cores[i].load_average[period];
       online++;
     }
-  return online > 0 ? sum : NAN; /* NAN if any average is */
+  return online > 0 ? sum : NAN; /* NAN if any average is NAN */
 }
 
-#define FULL 0.9 /* a core with this load or more has no room */
+#define FULL 0.9 /* a core with at least this load has no room */
 
 static double cores_without_room(const struct snapshot *snapshot) {
   int known = 0, full = 0;

@@ -15,20 +15,21 @@
 #define FIGURES_CSTATES_MAX 10
 #define FIGURES_NAME_MAX 64
 
-/* A set of cores that has aggregates of its own. */
+/* A named set of cores that has its own aggregates. */
 struct figures_group {
   char name[FIGURES_NAME_MAX];
   struct core_set cores;
 };
 
 struct figures_options {
-  /* Load averages, seconds; the first three are always 60, 300 and 900. */
+  /* Periods of the load averages in seconds; the first three are always 60, 300
+   * and 900. */
   double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   bool run_queue;
-  bool count_blocked; /* add procs_blocked to the run queue */
+  bool count_blocked; /* add procs_blocked to the length of the run queue */
   bool cstates;
-  bool residency; /* of physical cores and packages */
+  bool residency; /* idle states of physical cores and packages */
   bool power;
   bool throttles;
   bool schedstat;
@@ -41,14 +42,14 @@ struct cstate_figures {
   char name[32];    /* only letters, digits, '-', '_' and '.' */
   double residency; /* share of the interval, 0 to 1; NAN unknown */
   uint64_t entries; /* since boot */
-  bool poll;        /* the core spins in it instead of halting */
+  bool poll;        /* the core busy-waits in this state instead of halting */
 };
 
 /* What a core did according to the tick: the columns of /proc/stat except idle
- * and steal, without overlap. */
+ * and steal, arranged so that no time counts twice. */
 enum figures_time {
   TIME_USER, /* without guest */
-  TIME_NICE, /* likewise */
+  TIME_NICE, /* without guest_nice */
   TIME_SYSTEM,
   TIME_IRQ,
   TIME_SOFTIRQ,
@@ -57,25 +58,28 @@ enum figures_time {
   TIMES,
 };
 
-/* One core over one interval. NAN means unknown, and is never dispatched. */
+/* One core over one interval. A figure that is NAN is unknown and is not
+ * dispatched. */
 struct core_figures {
   int core;
   bool online;
   bool isolated;
   enum source source;
   enum proof proof;
-  double busy;               /* load over the interval, 0 to 1 */
-  double busy_min, busy_max; /* of the sample windows that ended in it */
-  double sibling_busy; /* of the busiest other thread of its physical core */
+  double busy; /* load over the interval, 0 to 1 */
+  /* Over the sample windows that ended in the interval. */
+  double busy_min, busy_max;
+  /* Load of the busiest other thread of its physical core. */
+  double sibling_busy;
   double load_average[FIGURES_PERIODS_MAX];
-  double hidden;       /* share of wall time that the tick did not see */
+  double hidden;       /* busy share of wall time that the tick did not see */
   double unaccounted;  /* 1 - sum of columns / wall */
   double steal;        /* share of wall time */
-  double time[TIMES];  /* likewise */
+  double time[TIMES];  /* shares of wall time */
   double frequency_hz; /* while unhalted */
-  double waiting;      /* tasks that waited for the core, on average */
-  double switches;     /* tasks that began to run, since boot */
-  double throttles;    /* of the core for heat, since boot */
+  double waiting;      /* mean number of tasks that waited for the core */
+  double switches;     /* how many times a task began to run, since boot */
+  double throttles; /* how often the core was throttled for heat, since boot */
   double package_throttles;
   double smi; /* system management interrupts, since the first reading */
   double ipc; /* instructions per cycle */
@@ -86,29 +90,30 @@ struct core_figures {
   struct cstate_figures cstate[FIGURES_CSTATES_MAX];
 };
 
-/* Over the cores of a set that have the figure; NAN if no core has it. */
+/* Over the cores of a set that have the figure; NAN if none of them has it. */
 struct spread_figures {
   double mean, min, max, stddev; /* population standard deviation */
 };
 
-/* The busy share of a set of cores, each 0 to 1. Cores without a value count
- * only in cores_without_value. */
+/* The busy shares of a set of cores, each 0 to 1. Cores without a value are
+ * counted in cores_without_value and nowhere else. */
 struct aggregate_figures {
   char name[FIGURES_NAME_MAX]; /* all, isolated, housekeeping, node0, ... */
-  int cores_len;               /* with a value */
+  int cores_len;               /* how many cores have a value */
   int cores_without_value;
-  double mean, min, max, stddev;     /* of busy, as spread_figures */
-  struct spread_figures time[TIMES]; /* of what the tick saw */
+  double mean, min, max, stddev; /* of busy; see spread_figures */
+  /* Of each kind of time that the tick saw. */
+  struct spread_figures time[TIMES];
 };
 
 struct host_figures {
-  /* The sum of the cores' averages: how many cores are busy. NAN unless every
-   * selected online core has an average. */
+  /* The sum of the cores' load averages: how many cores are busy. NAN unless
+   * every selected online core has a load average. */
   double load_average[FIGURES_PERIODS_MAX];
   double run_queue_average[FIGURES_PERIODS_MAX];
-  double hidden, unaccounted, steal; /* mean over cores, share of wall time */
-  double
-      cores_without_room; /* with a load of 0.9 or more; NAN: no core has one */
+  double hidden, unaccounted, steal; /* mean shares of wall time */
+  /* Cores with a load of at least 0.9; NAN if no core has a load. */
+  double cores_without_room;
 };
 
 struct self_figures {
@@ -121,18 +126,18 @@ struct self_figures {
   double lateness_s;    /* largest delay of a sample in the interval */
   double sample_cost_s; /* longest wall time of a sample in the interval */
   double sampler_cpu;   /* CPU time of the sampling thread / wall, 0 to 1 */
-  uint64_t snapshots_dropped; /* not taken in time */
+  /* How many were dropped because nobody took them in time. */
+  uint64_t snapshots_dropped;
 };
 
 struct snapshot {
   uint64_t time_ns;     /* CLOCK_REALTIME */
-  uint64_t interval_ns; /* nominal; 0: none */
-  uint64_t covered_ns;  /* as measured: the time that the figures cover */
+  uint64_t interval_ns; /* as configured; 0 if there is no interval */
+  uint64_t covered_ns;  /* the measured time that the figures cover */
   double period_s[FIGURES_PERIODS_MAX];
   size_t periods_len;
   size_t cores_len;
-  struct core_figures
-      *cores; /* in rising core numbers, including offline ones */
+  struct core_figures *cores; /* in ascending order, including offline cores */
   size_t aggregates_len;
   struct aggregate_figures *aggregates;
   size_t domains_len;
@@ -146,18 +151,19 @@ void snapshot_free(struct snapshot *snapshot);
 
 struct figures;
 
-/* Copies the options. NULL if out of memory. */
+/* Copies the options. Returns NULL if out of memory. */
 struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
-/* Call these after engine_sample for each that is due: a sample window (minimum
- * and maximum), a window of the load averages, an interval. Return 0 or
- * -ENOMEM. */
+/* After engine_sample, call each of these that is due: figures_sample at the
+ * end of a sample window (for minimum and maximum), figures_load_average at the
+ * end of a load average window, figures_interval at the end of an interval. The
+ * first two return 0 or -ENOMEM. */
 int figures_sample(struct figures *figures);
 int figures_load_average(struct figures *figures);
-/* The caller fills in the snapshot's time, its interval and the sampler's own
- * figures. NULL if out of memory. */
+/* Returns a snapshot in which the caller fills in the time, the interval and
+ * the sampler's own figures; NULL if out of memory. */
 struct snapshot *figures_interval(struct figures *figures);
 
 #endif

@@ -22,8 +22,8 @@ static void cstates_interval(const struct figures *figures,
     snprintf(figure->name, sizeof(figure->name), "%s", to->name);
     figure->poll = to->poll;
     figure->entries = to->entries;
-    /* The time of a state is added when the core leaves it, so a long stay may
-     * exceed the interval in which it ended. */
+    /* The kernel adds the time of a state when the core leaves it, so a long
+     * stay may exceed the interval in which it ends. */
     figure->residency =
         comparable && to->time_ns >= from->time_ns
             ? between_0_and_1((double)(to->time_ns - from->time_ns) / wall_ns)

@@ -16,14 +16,15 @@
 /* The totals at which a core's current windows began. */
 struct core_windows {
   struct core_totals sample, average, interval;
-  double min, max; /* NAN: no sample window has ended in this interval yet */
+  double min, max; /* NAN until the interval's first sample window has ended */
   struct loadavg load_average[FIGURES_PERIODS_MAX];
-  uint64_t averaged_ns; /* CLOCK_MONOTONIC of the last update; 0: none yet */
+  /* CLOCK_MONOTONIC of the last update; 0 before the first. */
+  uint64_t averaged_ns;
   bool has_cpuidle;
   uint64_t cpuidle_ns;
   struct cpuidle cpuidle;
   bool has_wait;
-  uint64_t wait_time_ns, wait_ns; /* of schedstat */
+  uint64_t wait_time_ns, wait_ns; /* last values from /proc/schedstat */
 };
 
 struct figures {
@@ -34,7 +35,7 @@ struct figures {
   int windows_len;
   struct loadavg run_queue[FIGURES_PERIODS_MAX];
   uint64_t run_queue_ns;
-  struct domains *domains; /* NULL: not wanted, or unavailable */
+  struct domains *domains; /* NULL if not wanted or unavailable */
   struct schedstat schedstat;
   bool has_schedstat;            /* schedstat was read in this interval */
   struct softirq_clock *softirq; /* NULL: not wanted, or no memory */

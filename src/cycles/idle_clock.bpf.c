@@ -10,14 +10,14 @@
  * every interrupt ends HLT: the handler and the softirq after it run while the
  * kernel still calls the core idle.
  *
- * Each change is one store of one word, so there is nothing to lock and no
- * depth to count. A core changes its own word only. on_interrupt may interrupt
- * on_idle between any two instructions; the kernel skips a program that
- * interrupts itself. So that no time is lost in either order, end_halt takes
- * the time first and then reads the word again. If an interrupt has ended the
- * halt meanwhile, end_halt stores nothing. If an interrupt ends the halt after
- * that read, the store of end_halt replaces the interrupt's store with the
- * earlier end.
+ * Each change is one store of one word, so no lock and no nesting counter are
+ * needed. A core changes only its own word. on_interrupt may interrupt on_idle
+ * between any two instructions; the kernel skips a program that interrupts
+ * itself. So that no time is lost in either order, end_halt takes the time
+ * first and then reads the word again. If an interrupt has ended the halt
+ * meanwhile, end_halt stores nothing. If an interrupt ends the halt after that
+ * read, the store of end_halt replaces the interrupt's store with the earlier
+ * end.
  *
  * tests/unit/test_idle_clock_program.c compiles this file for the host and
  * interrupts it at every instruction that touches the word.
@@ -39,7 +39,8 @@ struct {
   __type(value, __s64);
 } idle_clock SEC(".maps");
 
-/* The state with which the tracepoint cpu_idle ends an idle period. */
+/* The state number that the tracepoint cpu_idle reports at the end of an idle
+ * period. */
 #define IDLE_EXIT ((__u32)-1)
 
 static __always_inline __s64 *word_of_this_core(void) {
@@ -97,10 +98,10 @@ int on_interrupt(void *tracepoint) {
   return 0;
 }
 
-/* Never attached: BPF_PROG_TEST_RUN runs it on a core after the other programs
- * are attached. The core is awake then, so its word is correct from here on,
- * even if the core never halts. The value of one nanosecond marks the word as
- * started. */
+/* This program is never attached. BPF_PROG_TEST_RUN runs it on a core after the
+ * other programs are attached. At this moment the core is awake, so its word is
+ * correct from then on, even if the core never halts. The value of one
+ * nanosecond marks the word as started. */
 SEC("raw_tp/irq_handler_entry")
 int on_start(void *tracepoint) {
   (void)tracepoint;

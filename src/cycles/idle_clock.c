@@ -10,10 +10,10 @@
 
 #define CORES_POSSIBLE "/sys/devices/system/cpu/possible"
 
-/* How often a read is tried until its bracket is narrow enough. */
+/* How often to try to read the words within a narrow enough bracket. */
 #define READ_TRIES 5
 
-/* How often to check whether a core halted although its word did not move. */
+/* How often to check whether a core halted without advancing its word. */
 #define WATCH_INTERVAL_NS UINT64_C(5000000000)
 
 /* The driver counts a halt at its end, so the first counted halt may have begun
@@ -34,7 +34,7 @@ struct idle_clock {
   const struct machine *machine;
   bool pinned;
   int possible_len;
-  int16_t places[CORES_MAX]; /* of possible cores in words[] */
+  int16_t places[CORES_MAX]; /* index of each possible core in words[] */
   struct core_set possible;
   int64_t offset_ns;        /* of this time namespace */
   uint64_t time_ns;         /* of the last read; 0: none */
@@ -174,7 +174,7 @@ static uint64_t now(const struct idle_clock *clock) {
   return clock->machine->clock_ns(clock->machine->context, CLOCK_MONOTONIC);
 }
 
-/* Reads all words, and the time after them. */
+/* Reads all words, and then the time. */
 static int read_words(struct idle_clock *clock) {
   const struct machine *machine = clock->machine;
   for (int i = 0; i < READ_TRIES; i++) {
@@ -183,8 +183,8 @@ static int read_words(struct idle_clock *clock) {
     uint64_t after_ns = now(clock);
     if (len < 0)
       return len;
-    /* With a different number of words, it is unknown which core a word belongs
-     * to. */
+    /* If the number of words has changed, it is unknown which core a word
+     * belongs to. */
     if (len != clock->possible_len)
       return -EINVAL;
     clock->time_ns = after_ns;
@@ -255,12 +255,12 @@ int idle_clock_read(struct idle_clock *clock) {
   return status;
 }
 
-/* Time halted at clock->time_ns. */
+/* Computes the halted time at clock->time_ns. */
 static int halted_at(const struct idle_clock *clock, int64_t word,
                      uint64_t *halted_ns) {
   int64_t now_ns = (int64_t)clock->time_ns - clock->offset_ns;
   int64_t halted = word;
-  /* Wraps for impossible words, which are out of range afterwards. */
+  /* Impossible words may wrap here, and are then out of range. */
   if (word < 0)
     halted = (int64_t)((uint64_t)word + (uint64_t)now_ns);
   if (halted < -(int64_t)IDLE_CLOCK_BRACKET_NS || halted > now_ns)
@@ -283,8 +283,8 @@ int idle_clock_core(struct idle_clock *clock, int core,
   uint64_t halted_ns;
   int status = halted_at(clock, *word, &halted_ns);
   if (status == 0 && state->known && halted_ns < state->halted_ns) {
-    /* A core that woke while the words were read seemed halted until after the
-     * read. */
+    /* A core that woke while the words were being read seemed halted until
+     * after the read. */
     if (state->halted_ns - halted_ns > 2 * IDLE_CLOCK_BRACKET_NS)
       status = -ERANGE;
     halted_ns = state->halted_ns;

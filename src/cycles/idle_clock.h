@@ -1,11 +1,11 @@
-/* idle_clock: how long each core has been halted, according to the clock in the
- * kernel (idle_clock.bpf.c). One system call reads all cores without disturbing
- * any.
+/* idle_clock: how long each core has been halted, according to a clock that
+ * runs in the kernel (idle_clock.bpf.c). One system call reads all cores
+ * without disturbing any of them.
  *
- * For the clock a halt ends with the first interrupt; the entry into that
- * interrupt, up to its tracepoint, still counts as halted. The clock does not
- * see stolen time: a core that runs but was taken off its processor is not
- * halted. Polling in an idle state is not a halt.
+ * For the clock, a halt ends with the first interrupt, at its tracepoint; the
+ * time to enter the interrupt still counts as halted. The clock does not see
+ * stolen time: a core whose virtual CPU was descheduled while it ran is not
+ * halted. Polling in an idle state is not a halt either.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_H
 #define PERCORE_CYCLES_IDLE_CLOCK_H
@@ -17,20 +17,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The largest error of a value: the time between the clock readings before and
- * after the words. */
+/* The largest allowed error of a value: the time between the readings of
+ * CLOCK_MONOTONIC before and after the clock's words are read. */
 #define IDLE_CLOCK_BRACKET_NS UINT64_C(1000000)
 
 struct idle_clock;
 
 struct idle_clock_reading {
   uint64_t time_ns;   /* CLOCK_MONOTONIC */
-  uint64_t halted_ns; /* never steps back, nor beyond time_ns */
+  uint64_t halted_ns; /* never decreases, and never exceeds time_ns */
 };
 
-/* Opens the clock that root has pinned. If none is pinned and `load` is true,
- * loads a clock, which runs until it is closed. A machine has one clock at a
- * time. Returns 0, or -errno with `why`. */
+/* Opens the clock that root has pinned. If no clock is pinned and `load` is
+ * true, loads a clock, which runs until it is closed. Only one clock can run on
+ * a machine. Returns 0, or -errno with the reason in `why`. */
 int idle_clock_open(struct idle_clock **clock, const struct machine *machine,
                     bool load, char *why, size_t why_size);
 void idle_clock_close(struct idle_clock *clock);
@@ -42,10 +42,10 @@ bool idle_clock_is_pinned(const struct idle_clock *clock);
  * because a core halted, or was woken, while its word did not move. */
 int idle_clock_read(struct idle_clock *clock);
 
-/* The last reading of one core. If the clock has not run on the core yet and
- * this process loaded the clock, interrupts the core to start its clock.
- * Returns 0; -ENODATA if the last read failed or the clock has not run on this
- * core; -ERANGE if its word is impossible. */
+/* Returns the last reading of one core. If the clock has not yet run on the
+ * core and this process loaded the clock, interrupts the core to start its
+ * clock. Returns 0; -ENODATA if the last read failed or the clock has not yet
+ * run on this core; -ERANGE if the core's word is impossible. */
 int idle_clock_core(struct idle_clock *clock, int core,
                     struct idle_clock_reading *reading);
 

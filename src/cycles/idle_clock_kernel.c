@@ -159,8 +159,8 @@ static bool only_root_writes(const struct stat *file) {
   return file->st_uid == 0 && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* Anyone can make a directory and a map, but only root can mount a bpffs that
- * belongs to root. */
+/* Any user can create a directory and a map, but only root can mount a bpffs
+ * that belongs to root. */
 static int check_folder(const char *folder, char *why, size_t why_size) {
   struct statfs kind;
   struct stat file;
@@ -246,7 +246,7 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
   return 0;
 }
 
-/* The directory must belong to root, because its owner could replace it. */
+/* The directory must belong to root, because another owner could replace it. */
 static int mount_pins(const char *folder, char *why, size_t why_size) {
   struct stat file;
   if (mkdir(folder, 0755) != 0 && errno != EEXIST)
@@ -291,8 +291,8 @@ int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
   return status;
 }
 
-/* Removes the pin that begins halts first, so that no reader trusts a clock
- * that no longer sees interrupts. */
+/* First removes the pin of the program that begins halts, so that no reader
+ * trusts a clock that no longer sees interrupts. */
 int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
   char path[PATH_MAX];
   int status = check_folder(folder, why, why_size);
@@ -334,7 +334,7 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
  * Reading
  */
 
-/* True if the clock's own link is still pinned, so its programs still run.
+/* True if the clock's own link is still pinned, so that its programs still run.
  * Another clock may have been pinned in its place. */
 static bool is_attached(const struct idle_clock_kernel *clock) {
   char path[PATH_MAX];
@@ -354,8 +354,8 @@ int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
   union bpf_attr attr = {0};
   if (!is_attached(clock))
     return -ENOLINK;
-  /* The kernel copies the words of all possible cores without telling their
-   * number; an impossible value marks the end of the copied words. */
+  /* The kernel copies the words of all possible cores without reporting how
+   * many it copied. An impossible value marks the end of the copied words. */
   for (int i = 0; i < CORES_MAX; i++)
     words[i] = INT64_MIN;
   attr.map_fd = (uint32_t)clock->map;

@@ -1,9 +1,10 @@
-/* idle_clock_kernel: the idle clock's part in the kernel. Loads the programs of
- * idle_clock.bpf.c, pins them, and reads their words, all by bpf(2): the
- * programs are compiled in when percore is built, and no library is needed to
- * run them.
+/* idle_clock_kernel: the part of the idle clock that runs in the kernel. Loads
+ * the programs of idle_clock.bpf.c, pins them, and reads their words, all
+ * through bpf(2). The programs are compiled when percore is built, so running
+ * them needs no library.
  *
- * Functions return 0 or -errno. Functions with `why` explain a failure there.
+ * Functions return 0 or -errno. Those with the parameter `why` describe a
+ * failure there.
  */
 #ifndef PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
 #define PERCORE_CYCLES_IDLE_CLOCK_KERNEL_H
@@ -13,7 +14,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-/* The directory of the pinned clock, a bpffs of its own. */
+/* The directory of the pinned clock, where a separate bpffs is mounted. */
 #define IDLE_CLOCK_PINS "/run/percore/bpf"
 
 #define IDLE_CLOCK_HOOKS_MAX 16
@@ -26,13 +27,15 @@ struct idle_clock_traits {
 
 struct idle_clock_kernel {
   int map;
-  int start; /* program on_start; -1 for a pinned clock */
+  int start; /* the program on_start; -1 for a pinned clock */
   int links[IDLE_CLOCK_HOOKS_MAX];
-  const char *folder; /* directory of the pins; NULL: loaded by this process */
-  struct stat pin;    /* the pin of the link that begins halts */
+  /* Directory of the pins; NULL if this process loaded the clock. */
+  const char *folder;
+  struct stat pin; /* the pin of the link that sees halts begin */
 };
 
-/* A clock that is not open. Closing it is allowed. */
+/* Initialises a closed clock, which may be passed to idle_clock_kernel_close.
+ */
 void idle_clock_kernel_init(struct idle_clock_kernel *clock);
 void idle_clock_kernel_close(struct idle_clock_kernel *clock);
 
@@ -43,15 +46,16 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock,
                            struct idle_clock_traits traits, char *why,
                            size_t why_size);
 
-/* Pins a loaded clock in `folder`, so that it keeps running, and mounts a bpffs
- * there. Needs root. -EEXIST: a clock is already pinned there. */
+/* Mounts a bpffs at `folder` and pins a loaded clock there, so that it keeps
+ * running. Needs root. Fails with -EEXIST if a clock is already pinned there.
+ */
 int idle_clock_kernel_pin(struct idle_clock_kernel *clock, const char *folder,
                           char *why, size_t why_size);
 int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size);
 
-/* Opens a pinned clock for reading, if only root can have pinned it. Needs no
- * capability (CAP_BPF before Linux 5.19). `folder` must outlive the clock.
- * -ENOENT: no clock is pinned there. */
+/* Opens a pinned clock for reading, after checking that only root can have
+ * pinned it. Needs no capability (before Linux 5.19, CAP_BPF). `folder` must
+ * outlive the clock. Fails with -ENOENT if no clock is pinned there. */
 int idle_clock_kernel_open(struct idle_clock_kernel *clock, const char *folder,
                            char *why, size_t why_size);
 
@@ -66,9 +70,9 @@ void idle_clock_kernel_missing(const struct idle_clock_kernel *clock,
 int idle_clock_kernel_read(const struct idle_clock_kernel *clock,
                            int64_t *words);
 
-/* Starts the word of an online core, which might not halt for a long time, by
- * an interrupt on that core. -EOPNOTSUPP for a pinned clock, which started its
- * cores when it was pinned. */
+/* Interrupts an online core, which might not halt for a long time, to start its
+ * word. Fails with -EOPNOTSUPP for a pinned clock, whose words were started
+ * when it was pinned. */
 int idle_clock_kernel_start(const struct idle_clock_kernel *clock, int core);
 
 #endif

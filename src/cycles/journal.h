@@ -1,5 +1,5 @@
-/* journal: messages of cycles/ for the operator. The user of this folder (the
- * plugin, the command) decides where they go. */
+/* journal: the messages of cycles/ for the operator. The caller (the plugin or
+ * the command) decides where they go. */
 #ifndef PERCORE_JOURNAL_H
 #define PERCORE_JOURNAL_H
 
@@ -11,8 +11,8 @@ enum journal_level {
 };
 
 struct journal {
-  /* Takes one line without newline, in the thread that samples. NULL drops all
-   * lines. */
+  /* Receives one line, without a newline, in the sampling thread. If NULL, all
+   * lines are dropped. */
   void (*write)(void *context, enum journal_level level, const char *line);
   void *context;
 };

@@ -9,20 +9,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Shorter windows are mostly error, from the time between the reads of two
- * counters or from columns that are truncated to ticks of 10 ms. */
+/* Shorter windows are dominated by errors: the time between the reads of two
+ * counters, or columns that are truncated to ticks of 10 ms. */
 #define SHORTEST_COUNTER_NS UINT64_C(10000000)
 #define SHORTEST_IDLE_NS UINT64_C(200000000)
 #define SHORTEST_WINDOW_MAX_S 3600
 
-/* The figures of one core as the getters see them. They are written under the
- * mutex, and read with relaxed loads by any thread. */
+/* The figures of one core as the percore_load_get functions return them.
+ * Written under the mutex, and read by any thread with relaxed loads. */
 struct published {
   _Atomic double load, low;    /* -1: no value */
   _Atomic double sibling_load; /* of the busiest sibling, likewise */
   _Atomic double frequency_hz; /* -1: unknown */
-  _Atomic double length_s;     /* of their window */
-  _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC */
+  _Atomic double length_s;     /* length of the window */
+  _Atomic uint64_t ended_ns;   /* CLOCK_MONOTONIC at the end of the window */
   _Atomic int source;
   _Atomic int proof;
 };
@@ -43,11 +43,11 @@ struct window_start {
 
 struct percore_load {
   pthread_mutex_t mutex;   /* serialises updates */
-  struct machine *machine; /* to be closed with the engine; or NULL */
+  struct machine *machine; /* closed with the engine; may be NULL */
   struct engine *engine;
-  uint64_t shortest_ns; /* window; 0: depends on the source */
-  uint64_t due_ns;      /* earliest time at which a window is long enough */
-  struct window_start *starts; /* by core number */
+  uint64_t shortest_ns;        /* shortest window; 0: the source decides */
+  uint64_t due_ns;             /* when the window will be long enough */
+  struct window_start *starts; /* indexed by core number */
   struct published *cores;
   int cores_len;
 };
@@ -154,7 +154,7 @@ int load_open(struct percore_load **result, struct engine *engine,
   return 0;
 }
 
-/* Returns 0 or -EINVAL. A list that is NULL leaves the set empty. */
+/* Parses a list; NULL is the empty set. Returns 0 or -EINVAL. */
 static int parse_list(struct core_set *set, const char *list) {
   core_set_clear(set);
   if (list == NULL)
@@ -163,7 +163,7 @@ static int parse_list(struct core_set *set, const char *list) {
   return status == 0 && core_set_next(set, -1) >= 0 ? 0 : -EINVAL;
 }
 
-/* Returns 0 or -EINVAL. *cores must live as long as *options. */
+/* Returns 0 or -EINVAL. *cores must outlive *options. */
 static int translate(struct engine_options *options, struct core_set *cores,
                      const struct percore_load_options *given) {
   *options = (struct engine_options){

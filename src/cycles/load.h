@@ -1,13 +1,13 @@
-/* load: the loads of percore.h on an engine that is already open, so that a
- * test can supply its own. */
+/* load: implements the loads of percore.h on an engine that is already open, so
+ * that tests can supply their own engine. */
 #ifndef PERCORE_LOAD_H
 #define PERCORE_LOAD_H
 
 #include "engine.h"
 #include "percore.h"
 
-/* The result owns the engine. On failure the engine is closed. No window is
- * shorter than shortest_ns; 0: the source decides. Returns 0 or -errno. */
+/* Takes over the engine, and closes it on failure. No window is shorter than
+ * shortest_ns; if that is 0, the source decides. Returns 0 or -errno. */
 int load_open(struct percore_load **result, struct engine *engine,
               uint64_t shortest_ns);
 

@@ -26,9 +26,9 @@
 
 struct linux_machine {
   struct machine machine;
-  char *sysroot; /* before each path, which begins with a slash */
+  char *sysroot; /* prepended to each path, which begins with a slash */
   int uevents;   /* netlink socket, -1 if unavailable */
-  bool crowded;  /* low descriptors are left to the rest of this process */
+  bool crowded;  /* leave low descriptors to the rest of the process */
   struct idle_clock_kernel idle_clock;
   struct softirq_clock_kernel softirq_clock;
 };
@@ -151,14 +151,14 @@ static void linux_perf_close(void *context, int fd) {
 /* ---------------------------------------------------------------------------
  * Cores that come and go
  *
- * The kernel announces them as uevents, such as
+ * The kernel announces this in uevents, such as
  * "offline@/devices/system/cpu/cpu1". A core may go and come back between two
- * reads of the list of online cores. Without the announcement its frozen
- * counters would go unnoticed.
+ * reads of the list of online cores. Without the uevent, nobody would notice
+ * that its counters had stopped.
  */
 
-/* Has the kernel drop all messages but those that begin with "onli" or "offl",
- * so that a thousand new network devices do not overflow the socket. */
+/* Makes the kernel drop all messages except those that begin with "onli" or
+ * "offl", so that a thousand new network devices do not overflow the socket. */
 static int filter_uevents(int fd) {
   struct sock_filter code[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
@@ -186,7 +186,8 @@ static int open_uevents(void) {
   return fd;
 }
 
-/* "online@/devices/system/cpu/cpu12" -> 12, anything else -> -1. */
+/* Returns 12 for "online@/devices/system/cpu/cpu12", and -1 for anything else.
+ */
 static int uevent_core(const char *message) {
   static const char folder[] = "/devices/system/cpu/cpu";
   const char *path = strchr(message, '@');
@@ -216,7 +217,7 @@ static int linux_changed_cores(void *context, struct core_set *changed) {
     if (length < 0)
       return errno == ENOBUFS ? -ENOBUFS : 0;
     if (sender.nl_pid != 0)
-      continue; /* from another sender than the kernel */
+      continue; /* the message is not from the kernel */
     message[length] = '\0';
     core_set_add(changed, uevent_core(message));
   }
@@ -341,7 +342,7 @@ void machine_linux_close(struct machine *machine) {
  */
 
 #define LONG_FIRST ((size_t)64 << 10)
-/* /proc/timer_list of 8192 cores takes 40 MiB. */
+/* For 8192 cores, /proc/timer_list takes 40 MiB. */
 #define LONG_MAX_SIZE ((size_t)64 << 20)
 
 ssize_t machine_read_long(const struct machine *machine, const char *path,
@@ -402,7 +403,7 @@ int64_t machine_time_offset_ns(const struct machine *machine) {
 
 int machine_read_core_set(const struct machine *machine, const char *path,
                           struct core_set *set) {
-  /* Room for the longest list: every second one of 8192 cores. */
+  /* Enough for the longest list, which has every second one of 8192 cores. */
   char text[CORES_MAX * 5 / 2 + 64];
   ssize_t length =
       machine->read_file(machine->context, path, text, sizeof(text));

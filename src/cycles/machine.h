@@ -1,9 +1,8 @@
-/* machine: what the engine needs from the computer it runs on. The real machine
- * is machine_linux(). A test puts its own clock, counters and files in its
- * place, so that wraps, suspends and vanishing cores can be played without
- * waiting. A new kind of measurement adds its calls here; a call that a machine
- * does not have is NULL.
- */
+/* machine: what the engine needs from the computer it runs on. machine_linux()
+ * is the real machine. A test supplies its own clock, counters and files, and
+ * can thus simulate counter wraps, suspends and vanishing cores without
+ * waiting. Add a function here for each new kind of measurement; it is NULL on
+ * machines that lack it. */
 #ifndef PERCORE_MACHINE_H
 #define PERCORE_MACHINE_H
 
@@ -20,8 +19,8 @@
 struct machine {
   void *context;
 
-  /* The rate of arm64's system counter, at which the event cnt_cycles also
-   * counts; 0 on any other kind of machine. */
+  /* The rate of arm64's system counter, which is also the rate of the event
+   * cnt_cycles; 0 on other architectures. */
   double system_counter_hz;
 
   /* Nanoseconds of CLOCK_MONOTONIC, _BOOTTIME or _REALTIME. */
@@ -50,20 +49,19 @@ struct machine {
   ssize_t (*perf_read)(void *context, int fd, void *buffer, size_t size);
   void (*perf_close)(void *context, int fd);
 
-  /* How many more counters perf_open() may open so that enough descriptors
-   * remain for the rest of this process. `wanted` is how many are still needed;
-   * with `raise_limit` the limit of open files is raised for them. NULL: any
-   * number. */
+  /* How many more counters perf_open() may open, leaving enough descriptors for
+   * the rest of the process. `wanted` is how many the caller still needs;
+   * `raise_limit` allows raising the limit on open files. NULL: no limit. */
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
-  /* Adds to *changed every core whose coming or going the kernel announced
-   * since the last call. Returns 0, or -ENOBUFS if announcements were lost, so
-   * that any core may have changed. NULL: the kernel announces nothing. */
+  /* Adds to *changed every core that the kernel reported as added or removed
+   * since the last call. Returns 0, or -ENOBUFS if reports were lost, so that
+   * any core may have changed. NULL: the kernel reports nothing. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
-  /* The idle clock of the kernel: idle_clock_kernel.h says what these do. Open
-   * opens the one that is pinned. A machine has one at a time. idle_clock_open
-   * may be NULL: it has none. */
+  /* The kernel's idle clock; idle_clock_kernel.h has the contracts.
+   * idle_clock_open opens the pinned clock, and is NULL on machines without
+   * such a clock. Only one clock can be open at a time. */
   int (*idle_clock_open)(void *context, char *why, size_t why_size);
   int (*idle_clock_load)(void *context, struct idle_clock_traits traits,
                          char *why, size_t why_size);
@@ -80,9 +78,10 @@ struct machine {
   void (*softirq_clock_close)(void *context);
 };
 
-/* This computer, with sysroot before every path ("/" or NULL: unchanged). Free
- * it with machine_linux_close. NULL if out of memory. Only one thread at a time
- * may use a machine, except for clock_ns and what a proof reads (proof.h). */
+/* Returns this computer, with sysroot prepended to every path ("/" or NULL:
+ * none), or NULL if out of memory. Free it with machine_linux_close. Only one
+ * thread at a time may use a machine, except for clock_ns and what a proof
+ * reads (proof.h). */
 struct machine *machine_linux(const char *sysroot);
 void machine_linux_close(struct machine *machine);
 
@@ -94,8 +93,9 @@ ssize_t machine_read_long(const struct machine *machine, const char *path,
 /* In a container, LXCFS may provide /proc/stat and the list of cores. */
 bool machine_has_lxcfs(const struct machine *machine);
 
-/* Reads a decimal number from a file; white space around it is allowed. Returns
- * 0, -errno of the read, or -EINVAL if the file contains anything else. */
+/* Reads a decimal number from a file; white space around the number is allowed.
+ * Returns 0, the -errno of the read, or -EINVAL if the file holds anything
+ * else. */
 int machine_read_u64(const struct machine *machine, const char *path,
                      uint64_t *value);
 

@@ -12,9 +12,10 @@
 /* ---------------------------------------------------------------------------
  * Events by name
  *
- * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. A term with a file in
- * the PMU's format folder is a bit field of the attribute; one with a file in
- * its events folder stands for the list of terms in that file.
+ * "cpu/event=0x3c,umask=1/" is a PMU and a list of terms. A term that has a
+ * file in the PMU's folder `format` is a bit field of the attribute. A term
+ * that has a file in the folder `events` stands for the list of terms in that
+ * file.
  */
 
 struct event_parser {
@@ -67,7 +68,8 @@ static int parse_u64(const char *text, int base, uint64_t *value) {
   return errno == 0 && *end == '\0' ? 0 : -EINVAL;
 }
 
-/* The word of the attribute with this name of `length` bytes, or NULL. */
+/* Returns the word of the attribute with this name of `length` bytes, or NULL.
+ */
 static uint64_t *config_word(struct perf_event *event, const char *name,
                              size_t length) {
   static const char *const names[] = {"config", "config1", "config2"};
@@ -78,7 +80,8 @@ static uint64_t *config_word(struct perf_event *event, const char *name,
   return NULL;
 }
 
-/* Spreads value over the bits of "config:0-7,32-35", lowest first. */
+/* Distributes the bits of value over those of "config:0-7,32-35", lowest first.
+ */
 static int set_bits(struct perf_event *event, const char *format,
                     uint64_t value) {
   size_t length = strcspn(format, ":");
@@ -119,8 +122,9 @@ static int parse_term(struct event_parser *parser, char *term, bool nested) {
       return fail(parser, status, "%s/%s=%#llx/ does not fit in %s",
                   parser->pmu, term, (unsigned long long)value, text);
     if (status != 0)
-      return fail(parser, status, "%s has an unknown format for %s: %s",
-                  parser->pmu, term, text);
+      return fail(parser, status,
+                  "%s has an unknown format for the term %s: %s", parser->pmu,
+                  term, text);
     return 0;
   }
   uint64_t *word = config_word(parser->event, term, strlen(term));
@@ -225,7 +229,8 @@ void perf_explain(char *text, size_t size, int status) {
   else if (status == -ENOENT)
     remedy = " (this processor, or the hypervisor, does not offer it)";
   else if (status == -EOPNOTSUPP)
-    remedy = " (not offered here, or not while a guest has a PMU)";
+    remedy =
+        " (this machine does not offer it, or not while a guest uses the PMU)";
   else if (status == -ENODEV)
     remedy = " (the core is offline)";
   else if (status == -EMFILE)
@@ -253,7 +258,7 @@ int perf_group_read(const struct perf_group *group,
   if (length < 0)
     return (int)length;
   if (length == 0)
-    return -EBUSY; /* end of file: a pinned group without its counters */
+    return -EBUSY; /* end of file: a pinned group that lost its counters */
   if ((size_t)length != size || raw.events_len != (uint64_t)group->events_len)
     return -ESTALE;
   reading->time_enabled_ns = raw.time_enabled_ns;

@@ -1,4 +1,4 @@
-/* perf_event: groups of hardware counters, one group for one core. */
+/* perf_event: groups of hardware counters, each on one core. */
 #ifndef PERCORE_PERF_EVENT_H
 #define PERCORE_PERF_EVENT_H
 
@@ -10,23 +10,23 @@
 #define PMU_FOLDER "/sys/bus/event_source/devices"
 #define PERF_GROUP_EVENTS_MAX 4
 
-/* What is counted: type and config of perf_event_attr. */
+/* An event to count: type and config of perf_event_attr. */
 struct perf_event {
   uint32_t type;
   uint64_t config;
   uint64_t config1;
   uint64_t config2;
-  bool exclude_guest; /* does not count while a guest of this host runs */
+  bool exclude_guest; /* do not count while a guest of this host runs */
 };
 
-/* Parses "pmu/name/" and "pmu/term=value,term/" with the PMU's events and
- * format folders in sysfs, and raw numbers "r1a8" and "0x1a8" (PERF_TYPE_RAW).
- * Returns 0, or -errno with the reason in why[]. */
+/* Parses "pmu/name/" and "pmu/term=value,term/", using the folders `events` and
+ * `format` of the PMU in sysfs, and the raw numbers "r1a8" and "0x1a8"
+ * (PERF_TYPE_RAW). Returns 0, or -errno with the reason in why[]. */
 int perf_event_parse(struct perf_event *event, const char *text,
                      const struct machine *machine, char *why, size_t why_size);
 
 struct perf_group {
-  int events_len; /* 0: not open */
+  int events_len; /* 0: the group is not open */
   int fd[PERF_GROUP_EVENTS_MAX];
   bool pinned;
 };
@@ -37,20 +37,21 @@ struct perf_reading {
   uint64_t value[PERF_GROUP_EVENTS_MAX];
 };
 
-/* Opens events[0] as the leader and the others as its members, for everything
- * that runs on `core`. A pinned group never shares its counters: it holds them
- * or fails. Returns 0, or -errno with nothing left open. */
+/* Opens events[0] as the leader and the others as its members, counting
+ * everything that runs on `core`. A pinned group never takes turns with other
+ * groups: it holds its counters or fails. Returns 0, or -errno with nothing
+ * left open. */
 int perf_group_open(struct perf_group *group, const struct machine *machine,
                     int core, const struct perf_event *events, int events_len,
                     bool pinned);
 void perf_group_close(struct perf_group *group, const struct machine *machine);
 
-/* What -errno of perf_group_open means, and what to do. */
+/* Writes what the -errno of perf_group_open means and what to do about it. */
 void perf_explain(char *text, size_t size, int status);
 
-/* Reads the whole group at once. Returns 0; -ESTALE if the group has dissolved
- * because its core went away, and must be opened again; -EBUSY if a pinned
- * group lost its counters; or another -errno. */
+/* Reads the whole group at once. Returns 0; -ESTALE if the group must be opened
+ * again because its core went away; -EBUSY if a pinned group lost its counters;
+ * or another -errno. */
 int perf_group_read(const struct perf_group *group,
                     const struct machine *machine,
                     struct perf_reading *reading);

@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A longer read may have been interrupted in the middle, so that its rows and
- * its time stamp do not belong together. One more try is cheap. */
+/* A read that took longer may have been interrupted, so that its rows and its
+ * time stamp do not belong together. One more attempt is cheap. */
 #define BRACKET_GOOD_NS UINT64_C(2000000)
 
 /* ---------------------------------------------------------------------------
@@ -28,8 +28,8 @@ static bool ends_well(const char *text, int column) {
   return text[strspn(text, " \t")] == '\n';
 }
 
-/* " user nice system idle ...": a row with fewer than the four columns that
- * every kernel has was cut off, and is not used. */
+/* Parses " user nice system idle ...". A row with fewer than the four columns
+ * that every kernel has was cut off and is not used. */
 static bool parse_columns(struct procstat_row *row, const char *text,
                           uint64_t ns_per_tick) {
   int column = 0;
@@ -74,8 +74,8 @@ int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick) {
   for (char *line = text; line != NULL;) {
     char *end = strchr(line, '\n');
     int status = 0;
-    /* If the file was cut off, digits of the last number may be missing, and
-     * a wrong figure is worse than no figure. */
+    /* If the file was cut off, the last number may lack digits, and a wrong
+     * figure is worse than no figure. */
     if (end == NULL)
       break;
     if (strncmp(line, "cpu", 3) == 0)

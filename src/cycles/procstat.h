@@ -1,4 +1,5 @@
-/* procstat: /proc/stat. Rows are identified by core number, never by line. */
+/* procstat: reads /proc/stat. Rows are identified by core number, never by
+ * line. */
 #ifndef PERCORE_PROCSTAT_H
 #define PERCORE_PROCSTAT_H
 
@@ -17,8 +18,8 @@ enum procstat_column {
   PROCSTAT_IRQ,
   PROCSTAT_SOFTIRQ,
   PROCSTAT_STEAL,
-  PROCSTAT_GUEST,      /* inside user */
-  PROCSTAT_GUEST_NICE, /* inside nice */
+  PROCSTAT_GUEST,      /* also contained in user */
+  PROCSTAT_GUEST_NICE, /* also contained in nice */
   PROCSTAT_COLUMNS,
 };
 
@@ -27,7 +28,7 @@ struct procstat_row {
 };
 
 struct procstat {
-  uint64_t time_ns;    /* CLOCK_MONOTONIC in the middle of the read */
+  uint64_t time_ns;    /* CLOCK_MONOTONIC halfway through the read */
   uint64_t bracket_ns; /* how long the read took */
   struct core_set cores;
   struct core_set unreadable; /* cores with a malformed row */
@@ -39,11 +40,11 @@ struct procstat {
   size_t buffer_size;
 };
 
-/* Parses text as proc(5) describes it. Columns that an old kernel does not have
- * are 0. Returns 0, -EINVAL if no line "cpuN" can be read, or -ENOMEM. */
+/* Parses text in the format of proc(5). Columns that an old kernel lacks are 0.
+ * Returns 0, -EINVAL if no "cpuN" line can be parsed, or -ENOMEM. */
 int procstat_parse(struct procstat *stat, char *text, uint64_t ns_per_tick);
 
-/* Reads the file, and reads it again if the first read took over 2 ms. *stat is
+/* Reads the file, a second time if the first read took over 2 ms. *stat must be
  * all zero at first; its buffers are reused. Returns 0 or -errno. */
 int procstat_read(struct procstat *stat, const struct machine *machine);
 void procstat_free(struct procstat *stat);

@@ -62,7 +62,7 @@ enum proof proof_judge_tick(double truth, double columns, double load) {
 struct probe {
   const struct machine *machine;
   int core;
-  struct proof_source source; /* counters only */
+  struct proof_source source; /* not set when proving idle time */
   const atomic_bool *cancel;
   bool was_away; /* the source could not be read, or the core went offline */
   pthread_t thread;
@@ -101,7 +101,8 @@ static bool read_source(const struct probe *probe, double *unhalted_ns,
   return probe->source.read(probe->source.context, unhalted_ns, wall_ns) == 0;
 }
 
-/* The load between two reads of the source; NAN if it cannot be read. */
+/* Returns the load between two reads of the source; NAN if it cannot be read.
+ */
 static double source_load(const struct probe *probe, double *unhalted_ns,
                           double *wall_ns) {
   double unhalted_before = *unhalted_ns, wall_before = *wall_ns;
@@ -139,8 +140,8 @@ static enum proof_half spin_half(struct probe *probe, double *load) {
   return half;
 }
 
-/* The idle time of the core, from its idle driver or, without a driver, from
- * /proc/stat; -1 if unknown. */
+/* Returns the idle time of the core, from its idle driver or, without a driver,
+ * from /proc/stat; -1 if unknown. */
 static double known_idle_ns(const struct probe *probe, struct procstat *stat) {
   struct cpuidle cpuidle;
   if (cpuidle_read(&cpuidle, probe->machine, probe->core) > 0)
@@ -220,10 +221,10 @@ static void prove_counter(struct probe *probe) {
  * The tick
  */
 
-/* Works between ticks and sleeps over them. The tick falls on multiples of its
- * period on CLOCK_MONOTONIC, unless the kernel shifts it from core to core
- * (skew_tick=1); phase_ns is the shift that this try assumes. Returns the share
- * of time in which the thread worked. */
+/* Works between ticks and sleeps across them. Ticks come at multiples of their
+ * period on CLOCK_MONOTONIC, unless the kernel shifts them from core to core
+ * (skew_tick=1); phase_ns is the shift that this attempt assumes. Returns the
+ * share of time in which the thread worked. */
 static double evade_ticks(const struct probe *probe, uint64_t tick_ns,
                           uint64_t phase_ns) {
   uint64_t length_ns = TICKS * tick_ns;
@@ -263,7 +264,7 @@ static int read_tick(const struct probe *probe, struct procstat *stat,
   return 0;
 }
 
-/* The result of one try, as shares of its time. */
+/* The result of one attempt, as shares of its time. */
 struct tick_try {
   double truth, load;
 };
@@ -289,7 +290,7 @@ static int try_tick(struct probe *probe, struct procstat *stat,
   return 0;
 }
 
-/* The coarse clock moves once per tick. */
+/* The coarse clock advances once per tick. */
 static int find_tick_period(uint64_t *tick_ns) {
   struct timespec resolution;
   if (clock_getres(CLOCK_MONOTONIC_COARSE, &resolution) != 0)

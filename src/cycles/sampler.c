@@ -14,11 +14,12 @@ struct sampler {
   struct sampling_thread sampling;
   atomic_bool has_source;
 
-  /* Used only by the thread. */
+  /* The members below are used only by the thread. */
   struct schedule schedule;
   uint64_t worst_late_ns, worst_cost_ns;
-  uint64_t cpu_ns, cpu_since_ns; /* at the last snapshot */
-  uint64_t interval_began_ns;    /* CLOCK_MONOTONIC of that snapshot's sample */
+  uint64_t cpu_ns, cpu_since_ns; /* CPU time and time at the last snapshot */
+  /* CLOCK_MONOTONIC of the sample for that snapshot. */
+  uint64_t interval_began_ns;
 };
 
 static uint64_t clock_now(const struct sampler *sampler, clockid_t clock) {
@@ -60,7 +61,7 @@ static void sample(struct sampler *sampler) {
     return;
   if (due.late_ns > sampler->worst_late_ns)
     sampler->worst_late_ns = due.late_ns;
-  /* A sample that fails does not change the totals, so that the windows below
+  /* A failed sample does not change the totals, so the windows that end with it
    * are empty and have no value. */
   engine_sample(sampler->engine, due.late);
   if (due.what & SCHEDULE_SAMPLE)
@@ -75,7 +76,7 @@ static void sample(struct sampler *sampler) {
     take_snapshot(sampler, due.stamp_ns);
 }
 
-/* Sleeps until something is due. Returns false once the sampler is stopped. */
+/* Sleeps until something is due. Returns false when the sampler is stopped. */
 static bool wait_until_due(struct sampler *sampler) {
   uint64_t now_ns = clock_now(sampler, CLOCK_MONOTONIC);
   uint64_t wait_ns = schedule_wait_ns(&sampler->schedule, now_ns,
@@ -90,7 +91,7 @@ static void *run(void *argument) {
   (options->from_start ? schedule_start_here : schedule_start)(
       &sampler->schedule, options->interval_ns, options->sample_interval_ns,
       clock_now(sampler, CLOCK_MONOTONIC), clock_now(sampler, CLOCK_REALTIME));
-  /* The windows begin here, not with the proofs. */
+  /* The windows begin here, after the proofs. */
   engine_sample(sampler->engine, false);
   figures_sample(sampler->figures);
   figures_load_average(sampler->figures);
@@ -161,8 +162,8 @@ struct snapshot *sampler_take(struct sampler *sampler) {
   return sampling_thread_take(&sampler->sampling);
 }
 
-/* On the real clock, because a consumer waits in real time whatever machine is
- * sampled. */
+/* Waits on the real clock, because a consumer waits in real time even if the
+ * machine is simulated. */
 struct snapshot *sampler_wait(struct sampler *sampler, uint64_t timeout_ns) {
   return sampling_thread_wait(&sampler->sampling,
                               clock_now_ns(CLOCK_MONOTONIC) + timeout_ns);

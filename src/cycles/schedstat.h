@@ -1,4 +1,4 @@
-/* schedstat: /proc/schedstat, if the kernel has it. */
+/* schedstat: reads /proc/schedstat, which not every kernel has. */
 #ifndef PERCORE_SCHEDSTAT_H
 #define PERCORE_SCHEDSTAT_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* One core, since boot. */
+/* One core. All members count since boot. */
 struct schedstat_row {
   uint64_t run_ns;   /* of all tasks */
   uint64_t wait_ns;  /* that tasks waited to run, summed over tasks */
@@ -28,7 +28,7 @@ struct schedstat {
  * -ENOMEM. */
 int schedstat_parse(struct schedstat *stat, const char *text);
 
-/* Reads the file. *stat is all zero at first. Returns 0 or -errno. */
+/* Reads the file. *stat must be all zero at first. Returns 0 or -errno. */
 int schedstat_read(struct schedstat *stat, const struct machine *machine);
 void schedstat_free(struct schedstat *stat);
 

@@ -2,8 +2,8 @@
 
 #include "loadavg.h"
 
-/* Deadlines closer together than this share one sample: the precision that a
- * second sample would add is not worth its cost. */
+/* Deadlines that differ by less than this share of the interval use the same
+ * sample: a second sample would add little precision. */
 #define COALESCE_NS UINT64_C(1000000)
 
 /* The windows of a snapshot are at least a tenth of an interval, because
@@ -56,8 +56,8 @@ uint64_t schedule_wait_ns(const struct schedule *schedule,
   return earlier(wait_ns, until(schedule->next_load_average_ns, monotonic_ns));
 }
 
-/* Moves a deadline of CLOCK_MONOTONIC past now, by whole periods to keep the
- * rhythm. Returns how late it was, or -1 if it was not due. */
+/* Advances a CLOCK_MONOTONIC deadline past now by whole periods, to keep the
+ * rhythm. Returns how late the deadline was, or -1 if it was not due. */
 static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
                              uint64_t now_ns) {
   if (now_ns + COALESCE_NS < *deadline_ns)
@@ -71,8 +71,9 @@ static int64_t take_deadline(uint64_t *deadline_ns, uint64_t period_ns,
 }
 
 /* Was the clock set back by more than an interval? It could then take hours to
- * reach the next multiple. After a smaller step that multiple is still right,
- * because the multiple before it has had its snapshot. */
+ * reach the next multiple. After a smaller step, the next multiple is still
+ * right, because the snapshot of the multiple before it has already been taken.
+ */
 static bool stepped_back(const struct schedule *schedule,
                          uint64_t realtime_ns) {
   return schedule->next_grid_ns > realtime_ns + 2 * schedule->interval_ns;
@@ -90,11 +91,12 @@ static void take_grid(struct schedule *schedule, uint64_t realtime_ns,
   due->what |= SCHEDULE_INTERVAL;
   due->stamp_ns =
       off_ns > schedule->interval_ns / 100 ? realtime_ns : multiple_ns;
-  /* If it is more than an interval late, either the clock was stepped, or the
-   * deadlines on CLOCK_MONOTONIC are as late. */
+  /* If the snapshot is more than an interval late, either the clock was
+   * stepped, or the deadlines on CLOCK_MONOTONIC are just as late. */
   if (late_ns > due->late_ns && late_ns < schedule->interval_ns)
     due->late_ns = late_ns;
-  /* A snapshot that is nearly an interval late also serves as the next. */
+  /* A snapshot that is nearly an interval late also serves as the next
+   * snapshot. */
   schedule->next_grid_ns = next_multiple(
       schedule, realtime_ns + LEAST_WINDOW(schedule->interval_ns) - 1);
 }

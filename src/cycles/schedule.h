@@ -2,7 +2,8 @@
  *
  * Windows are measured on CLOCK_MONOTONIC, which nobody sets. Snapshots are
  * taken at multiples of the interval on CLOCK_REALTIME, so that all hosts of a
- * fleet agree. If that clock is stepped, the next multiple is computed again.
+ * fleet agree. If that clock is stepped, the schedule computes the next
+ * multiple again.
  */
 #ifndef PERCORE_SCHEDULE_H
 #define PERCORE_SCHEDULE_H
@@ -15,8 +16,8 @@ struct schedule {
   uint64_t sample_interval_ns;
   uint64_t next_sample_ns;       /* CLOCK_MONOTONIC */
   uint64_t next_load_average_ns; /* CLOCK_MONOTONIC */
-  uint64_t next_grid_ns;         /* CLOCK_REALTIME, a multiple of interval */
-  uint64_t origin_ns;            /* what multiples are counted from; mostly 0 */
+  uint64_t next_grid_ns; /* CLOCK_REALTIME, a multiple of the interval */
+  uint64_t origin_ns;    /* where multiples are counted from; usually 0 */
 };
 
 enum {
@@ -26,24 +27,24 @@ enum {
 };
 
 struct schedule_due {
-  unsigned what;     /* the flags above, for all that is due */
-  uint64_t stamp_ns; /* with SCHEDULE_INTERVAL: the snapshot's time */
-  uint64_t late_ns;  /* after the earliest deadline that was due */
-  bool late;         /* by more than three sample intervals */
+  unsigned what;     /* the flags above, one for each thing that is due */
+  uint64_t stamp_ns; /* time stamp of the snapshot, with SCHEDULE_INTERVAL */
+  uint64_t late_ns;  /* time since the earliest deadline that was due */
+  bool late;         /* late_ns is more than three sample intervals */
 };
 
 void schedule_start(struct schedule *schedule, uint64_t interval_ns,
                     uint64_t sample_interval_ns, uint64_t monotonic_ns,
                     uint64_t realtime_ns);
 
-/* The same, but intervals begin now, so that the first snapshot covers a whole
- * interval. */
+/* Starts a schedule whose intervals begin now, so that the first snapshot
+ * covers a whole interval. */
 void schedule_start_here(struct schedule *schedule, uint64_t interval_ns,
                          uint64_t sample_interval_ns, uint64_t monotonic_ns,
                          uint64_t realtime_ns);
 
-/* How long to sleep. A step of CLOCK_REALTIME during the sleep is noticed at
- * the next sample. */
+/* Returns how long to sleep. A step of CLOCK_REALTIME during the sleep is
+ * noticed at the next sample. */
 uint64_t schedule_wait_ns(const struct schedule *schedule,
                           uint64_t monotonic_ns, uint64_t realtime_ns);
 

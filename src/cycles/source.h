@@ -1,55 +1,57 @@
-/* source: a way to learn a core's unhalted time. */
+/* source: the ways to measure a core's unhalted time. */
 #ifndef PERCORE_SOURCE_H
 #define PERCORE_SOURCE_H
 
 #include <stdbool.h>
 
-/* In the order in which SOURCE_AUTO tries them. */
+/* In the order in which SOURCE_AUTO tries the sources. */
 enum source {
   SOURCE_AUTO = -2,
   SOURCE_NONE = -1,
   SOURCE_MPERF,      /* msr/mperf: counts at the base frequency, stops in HLT */
   SOURCE_REF_CYCLES, /* PERF_COUNT_HW_REF_CPU_CYCLES */
   SOURCE_EVENT,      /* a configured perf event */
-  SOURCE_BPF,        /* 1 - halted time of an idle clock in the kernel / wall */
-  SOURCE_IDLE,       /* 1 - (idle + iowait of /proc/stat) / wall */
+  /* 1 - halted time / wall time, from an idle clock in the kernel. */
+  SOURCE_BPF,
+  SOURCE_IDLE, /* 1 - (idle + iowait) / wall time, from /proc/stat */
   SOURCES,
 };
 
 enum proof {
-  PROOF_PENDING,      /* not yet run */
-  PROOF_PROVEN,       /* full while spinning, falls while idle */
-  PROOF_UNPROVEN,     /* a half could not be run: used, and shown as unproven */
-  PROOF_TICK_SAMPLED, /* the source idle on a kernel without dynamic tick */
-  PROOF_REFUTED,      /* does not measure unhalted time: never used */
+  PROOF_PENDING,  /* not yet run */
+  PROOF_PROVEN,   /* reads full load while spinning and less while idle */
+  PROOF_UNPROVEN, /* could not be tested fully: used, but shown as unproven */
+  /* The source idle on a kernel whose tick is not dynamic. */
+  PROOF_TICK_SAMPLED,
+  PROOF_REFUTED, /* does not measure unhalted time: never used */
 };
 
 enum denominator {
   DENOMINATOR_AUTO,
-  DENOMINATOR_TSC,          /* msr/tsc of the same group */
-  DENOMINATOR_TIME_ENABLED, /* time_enabled x base frequency */
+  DENOMINATOR_TSC,          /* use msr/tsc of the same group */
+  DENOMINATOR_TIME_ENABLED, /* use time_enabled times the base frequency */
 };
 
-/* What to do with isolated cores, as a hardware read interrupts the core that
- * it reads. */
+/* How to measure isolated cores. Reading a hardware counter interrupts the
+ * core. */
 enum isolated_cores {
-  ISOLATED_CORES_IDLE,     /* the source idle */
-  ISOLATED_CORES_BPF,      /* the source bpf, else idle */
-  ISOLATED_CORES_HARDWARE, /* like any other core */
-  ISOLATED_CORES_SKIP,     /* no value */
+  ISOLATED_CORES_IDLE, /* use the source idle */
+  ISOLATED_CORES_BPF,  /* use the source bpf, or idle if bpf is unavailable */
+  ISOLATED_CORES_HARDWARE, /* treat them like any other core */
+  ISOLATED_CORES_SKIP,     /* do not measure them */
 };
 
-/* "mperf", "ref-cycles", "event", "bpf", "idle"; "none", "auto". */
+/* Returns "mperf", "ref-cycles", "event", "bpf", "idle", "none" or "auto". */
 const char *source_name(enum source source);
 const char *proof_name(enum proof proof);
 
-/* Sources whose reads interrupt the core, as a mask and one by one. */
+/* The sources whose reads interrupt the core, as a mask and as a predicate. */
 #define SOURCE_COUNTERS ((1U << SOURCE_BPF) - 1)
 static inline bool source_is_counter(enum source source) {
   return source >= 0 && source < SOURCE_BPF;
 }
 
-/* Parse the names used in the configuration. Return 0 or -EINVAL. */
+/* Parse the names that the configuration uses. Return 0 or -EINVAL. */
 int source_parse(enum source *source, const char *text);
 int denominator_parse(enum denominator *denominator, const char *text);
 int isolated_cores_parse(enum isolated_cores *isolated, const char *text);

@@ -22,8 +22,8 @@ static int highest(const struct core_set *set) {
   return last;
 }
 
-/* Without sysfs (in a container that has only /proc) /proc/stat still has a row
- * for every core that is online. */
+/* Without sysfs (in a container that has only /proc), /proc/stat still has a
+ * row for every online core. */
 static int online_from_procstat(struct topology *topology,
                                 const struct machine *machine) {
   struct procstat stat = {0};
@@ -163,12 +163,13 @@ static bool has_word(const char *line, const char *word) {
   return false;
 }
 
-/* Reads the first "flags" line of /proc/cpuinfo (x86). Other machines have no
- * such line and no TSC, and this file does not tell whether they are virtual.
- */
+/* Reads the first "flags" line of /proc/cpuinfo (x86). On other architectures
+ * there is no such line and no TSC, and the file does not tell whether the
+ * machine is virtual. */
 static void read_flags(struct topology *topology,
                        const struct machine *machine) {
-  /* The block of the first processor. All blocks can take megabytes. */
+  /* Room for the block of the first processor; all blocks together can take
+   * megabytes. */
   char text[16384], source[64];
   topology->hypervisor = topology->tsc_steady = false;
   ssize_t length =

@@ -1,4 +1,4 @@
-/* topology: the cores of the machine, and which of them share hardware. */
+/* topology: the cores of the machine, and which cores share hardware. */
 #ifndef PERCORE_TOPOLOGY_H
 #define PERCORE_TOPOLOGY_H
 
@@ -14,21 +14,23 @@ struct topology {
    * isolated partitions of cgroup v2. */
   struct core_set isolated;
   bool hypervisor; /* the CPU reports that it is virtual */
-  bool tsc_steady; /* clocksource tsc, constant_tsc and nonstop_tsc */
-  int cores_len;   /* highest possible core + 1 */
-  /* By core number, -1 where unknown. */
+  bool tsc_steady; /* clocksource is tsc, with constant_tsc and nonstop_tsc */
+  int cores_len;   /* the highest possible core number + 1 */
+  /* Indexed by core number; -1 where unknown. */
   int *node;
   int *package;
-  /* The next hardware thread of the same physical core, going round. */
+  /* The next hardware thread of the same physical core; the last is followed by
+   * the first. */
   int *sibling;
 };
 
-/* Reads everything. If a file is missing, its part stays unknown. Returns 0, or
- * -errno if the cores cannot be learned in any way. */
+/* Reads everything. Whatever a missing file would tell stays unknown. Returns
+ * 0, or -errno if the cores cannot be determined at all. */
 int topology_read(struct topology *topology, const struct machine *machine);
-/* Reads again what hotplug changes. Returns 0 or -errno. */
+/* Reads again what hotplug can change. Returns 0 or -errno. */
 int topology_refresh(struct topology *topology, const struct machine *machine);
-/* Reads isolated cores again, which partitions can change at any time. */
+/* Reads the isolated cores again, because cgroup partitions can change them at
+ * any time. */
 void topology_read_isolated(struct topology *topology,
                             const struct machine *machine);
 /* The largest value of the other hardware threads of a core's physical core.

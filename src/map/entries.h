@@ -1,4 +1,4 @@
-/* entries: the entries of a map as last read, and their values. */
+/* entries: the entries of a map at the last reading, with their values. */
 #ifndef PERCORE_MAP_ENTRIES_H
 #define PERCORE_MAP_ENTRIES_H
 
@@ -17,15 +17,17 @@ struct map_entry {
 
 /* Grows as needed; entries keep their numbers until they are removed. */
 struct map_entries {
-  size_t key_size, values_len; /* 64-bit values kept of each entry */
-  uint64_t seed;               /* random: keys may come from the network */
+  size_t key_size, values_len; /* values_len: 64-bit values kept per entry */
+  uint64_t seed; /* random, because keys may come from the network */
   struct map_entry *list;
   char *keys;
   uint64_t *values;
-  size_t len, capacity; /* entries in use or removed; allocated */
-  size_t live;          /* entries in use */
-  size_t removed;       /* first entry to reuse, plus 1; 0: none */
-  uint32_t *index;   /* entry number + 1, hashed with linear probing; 0: free */
+  /* Len: entries in use or removed; capacity: allocated. */
+  size_t len, capacity;
+  size_t live;    /* entries in use */
+  size_t removed; /* the first entry to reuse + 1; 0 if none */
+  /* Hash table with linear probing: entry number + 1; 0 if free. */
+  uint32_t *index;
   size_t index_size; /* a power of two */
 };
 
@@ -33,11 +35,11 @@ void map_entries_init(struct map_entries *entries, size_t key_size,
                       size_t values_len);
 void map_entries_free(struct map_entries *entries);
 
-/* The number of the entry with this key, or -1. */
+/* Returns the number of the entry with this key, or -1. */
 long map_entries_find(const struct map_entries *entries, const void *key);
 
-/* Adds an entry with values of 0 and MAP_NO_ROW. The key must be new. Returns
- * its number, or -1 if out of memory. */
+/* Adds an entry with values of 0 and MAP_NO_ROW. Its key must not be in the map
+ * yet. Returns its number, or -1 if out of memory. */
 long map_entries_add(struct map_entries *entries, const void *key);
 
 /* Removes every entry for which `is_gone` returns true. Their numbers are

@@ -18,7 +18,7 @@ struct walk {
   struct map_field list[MAP_FIELDS_MAX];
   size_t len;
   bool full;
-  int steps; /* bounds the cost of arrays of arrays */
+  int steps; /* limits the cost of arrays of arrays */
 };
 
 /* A place in the value's type: its name, its offset and its tags. */
@@ -109,7 +109,7 @@ static void walk_type(struct walk *walk, uint32_t id,
                       const struct place *place);
 
 /* Walks into a member, element or variable. Its tags are those of member
- * tag_member of type tag_id. */
+ * tag_member of the type tag_id. */
 static void walk_into(struct walk *walk, const struct place *outer,
                       uint32_t type, const char *name, uint64_t offset,
                       uint32_t tag_id, int tag_member) {
@@ -134,7 +134,7 @@ static void walk_into(struct walk *walk, const struct place *outer,
   walk_type(walk, type, &place);
 }
 
-/* Members for the kernel's or the compiler's use. */
+/* True for members that only the kernel or the compiler uses. */
 static bool is_private(const char *name) {
   return name[0] == '_' || strncmp(name, "pad", 3) == 0;
 }
@@ -150,7 +150,7 @@ static bool is_kernel_object(const char *name) {
   return false;
 }
 
-/* The members of a union share their memory: only the first is used. */
+/* The members of a union share their memory, so only the first is used. */
 static void walk_struct(struct walk *walk, uint32_t id,
                         const struct btf_type *type,
                         const struct place *place) {
@@ -188,7 +188,7 @@ static void walk_array(struct walk *walk, const struct btf_type *type,
   }
 }
 
-/* The global variables of a program: .bss or .data. */
+/* Walks the global variables of a program: .bss or .data. */
 static void walk_section(struct walk *walk, const struct btf_type *type,
                          const struct place *place) {
   const struct btf_var_secinfo *variables = btf_tail(type);
@@ -232,7 +232,7 @@ static void walk_type(struct walk *walk, uint32_t id,
  * All fields of a map
  */
 
-/* Keeps the fields whose names are unique. */
+/* Drops the fields whose names are not unique. */
 static void drop_equal_names(struct walk *walk, char why[MAP_WHY_SIZE]) {
   bool equal[MAP_FIELDS_MAX] = {false};
   for (size_t i = 0; i < walk->len; i++)
@@ -268,7 +268,8 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
   drop_equal_names(walk, why);
   int status = 0;
   if (walk->len == 0) {
-    snprintf(why, MAP_WHY_SIZE, "its values have no named integer");
+    snprintf(why, MAP_WHY_SIZE,
+             "its values have no integer member with a name");
     status = -ENOENT;
   } else {
     fields->list = calloc(walk->len, sizeof(*fields->list));

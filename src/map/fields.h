@@ -1,4 +1,4 @@
-/* fields: the columns of a map, named after the members of its values. */
+/* fields: the fields of a map's values, which become the columns of a table. */
 #ifndef PERCORE_MAP_FIELDS_H
 #define PERCORE_MAP_FIELDS_H
 
@@ -9,13 +9,13 @@
 
 struct map_field {
   char name[MAP_NAME_SIZE]; /* [a-z][a-z0-9_]* */
-  char help[128];           /* "": none */
-  uint32_t offset;          /* in the value */
+  char help[128];           /* may be "" */
+  uint32_t offset;          /* offset in the value, in bytes */
   uint8_t size;             /* 1, 2, 4 or 8 */
   bool is_signed;
   bool is_gauge; /* otherwise a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
-  bool is_withheld; /* decreased, so it is not a counter */
+  bool is_withheld; /* not shown, because it decreased and so is no counter */
 };
 
 struct map_fields {
@@ -38,11 +38,11 @@ int map_fields_read(struct map_fields *fields, const struct btf_types *types,
 
 void map_fields_free(struct map_fields *fields);
 
-/* The value of a field; signed fields are sign-extended to 64 bits. */
+/* Returns the value of a field; signed fields are sign-extended to 64 bits. */
 uint64_t map_field_value(const struct map_field *field, const void *value);
 
-/* Reduces text to [a-z][a-z0-9_]*, or without underscores to [a-z][a-z0-9]*, as
- * in names of regions and tables. Returns false if nothing is left. */
+/* Reduces text to [a-z][a-z0-9_]*, or without underscores to [a-z][a-z0-9]*,
+ * for use in a name. Returns false if nothing is left. */
 bool map_clean_name(char *name, size_t size, const char *text,
                     bool underscores);
 

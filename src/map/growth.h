@@ -1,4 +1,4 @@
-/* growth: what an entry counted between two readings. */
+/* growth: how much an entry counted between two readings. */
 #ifndef PERCORE_MAP_GROWTH_H
 #define PERCORE_MAP_GROWTH_H
 
@@ -11,9 +11,9 @@
 struct map_shape {
   const struct map_field *fields;
   size_t fields_len;
-  uint32_t copies; /* copies of the value, stride bytes apart */
+  uint32_t copies; /* number of copies of the value, stride bytes apart */
   size_t stride;
-  bool is_array; /* entries are never deleted and added again */
+  bool is_array; /* if true, entries are never deleted and added again */
 };
 
 /* How often values of a map fell. */

@@ -69,7 +69,8 @@ static void put_text(struct writer *writer, const unsigned char *at,
     writer->length = MAP_ROW_NAME_SIZE;
 }
 
-/* The typedef that tells the meaning of the bytes: __be16, __be32. */
+/* Returns the typedef that tells the meaning of the bytes, such as __be16 or
+ * __be32. */
 static const char *typedef_of(const struct btf *btf, uint32_t id) {
   for (int depth = 0; depth < DEPTH_MAX; depth++) {
     const struct btf_type *type = btf_type(btf, id);
@@ -182,7 +183,7 @@ static void put_struct(struct writer *writer, const struct btf_type *type,
   }
 }
 
-/* Writes nothing for members that BTF places outside the key. */
+/* Writes nothing for members that malformed BTF places outside the key. */
 static void put_type(struct writer *writer, uint32_t id, uint64_t offset,
                      int depth) {
   uint32_t resolved = id;

@@ -72,8 +72,8 @@ size_t map_possible_cores(int *cores, size_t size) {
  * Opening
  */
 
-/* The same call describes programs and links, so first find out whether this is
- * a map. */
+/* The same system call describes programs and links, so first find out whether
+ * the descriptor is a map. */
 static bool is_map(int fd) {
   char path[64], target[64];
   snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);

@@ -11,7 +11,7 @@
  * Creating the region
  */
 
-/* Most programs tell the units of their counters only by their names. */
+/* Most programs show the units of their counters only in the names. */
 static const char *unit_of(const char *name) {
   static const struct {
     const char *end, *unit;
@@ -99,7 +99,7 @@ static void enter_region(struct map_publisher *publisher) {
   }
 }
 
-/* Makes a region in which every known map is a table. */
+/* Makes a region that has every known map as a table. */
 static int make_region(struct map_publisher *publisher) {
   close_region(publisher);
   struct percore_table *tables = calloc(publisher->len, sizeof(*tables));
@@ -142,7 +142,7 @@ static int make_region(struct map_publisher *publisher) {
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * The publisher
  */
 
 int map_publisher_open(struct map_publisher **publisher_out,
@@ -160,7 +160,7 @@ int map_publisher_open(struct map_publisher **publisher_out,
     return -ENOMEM;
   }
   publisher->cores_len = map_possible_cores(publisher->cores, CORES_MAX);
-  if (publisher->cores_len == 0) /* /sys is not mounted: core 0 alone */
+  if (publisher->cores_len == 0) /* /sys is not mounted: assume core 0 alone */
     publisher->cores_len = 1;
   return 0;
 }

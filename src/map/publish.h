@@ -1,7 +1,7 @@
 /* publish: serves BPF maps as a region, so that all readers of regions
  * (collectd, percore top, percore dump) can read them. A map becomes a table,
- * its entries become rows, the members of its values fields. Uses percore.h
- * like any other producer.
+ * its entries become rows, and the members of its values become fields. Uses
+ * percore.h like any other producer.
  *
  * Only one thread at a time may call these functions.
  */
@@ -12,22 +12,24 @@
 
 #define MAP_ROWS_DEFAULT 100000
 
-/* A field given by its offset, for maps without type information. */
+/* A field given by its offset, for values without type information. */
 struct map_field_at {
   const char *name;
   uint32_t offset;
   uint32_t size;
 };
 
-/* How one map is read. Strings and lists belong to the caller and must outlive
- * the publisher. */
+/* How to read one map. The caller owns all strings and lists, which must
+ * outlive the publisher. */
 struct map_table {
-  const char *path; /* pin of the map; NULL: use id */
+  const char *path; /* pin of the map; NULL: open it by id */
   uint32_t id;
-  const char *name;   /* name of the table, [a-z][a-z0-9]* */
-  const char *object; /* ELF file with type information; NULL: ask the kernel */
-  const char *const *fields; /* fields to read; none: all. Global variables
-                                (.bss, .data) must be named here or tagged */
+  const char *name; /* name of the table, [a-z][a-z0-9]* */
+  /* ELF file that has the type information; NULL: ask the kernel. */
+  const char *object;
+  /* Fields to read; NULL: all. Fields of global variables (.bss, .data) must be
+   * named here or tagged. */
+  const char *const *fields;
   size_t fields_len;
   bool has_all_names; /* report names in fields and gauges that the map lacks */
   const char *const *gauges; /* fields to read as gauges, whatever their type */
@@ -42,12 +44,12 @@ struct map_table {
 struct map_publisher_options {
   const char *region;      /* [a-z][a-z0-9]* */
   const char *runtime_dir; /* as in percore_create; NULL: the default */
-  bool from_zero; /* count what entries held before the first reading, too */
-  bool polled;    /* only this process reads the region: start no thread */
-  /* Receives a line when something goes wrong, and not again while the line
-   * stays the same. */
+  bool from_zero; /* also count what entries held before the first reading */
+  bool polled;    /* only this process reads the region, so start no thread */
+  /* Receives a message when something goes wrong, unless it equals the previous
+   * message. */
   void (*say)(void *context, const char *line);
-  /* May be NULL. True ends a look before the last entry. */
+  /* Returns true to end a pass before its last entry. May be NULL. */
   bool (*must_end)(void *context);
   void *context;
 };
@@ -58,9 +60,9 @@ struct map_publisher;
 int map_publisher_open(struct map_publisher **publisher,
                        const struct map_publisher_options *options);
 
-/* Adds a map. fresh: the map appeared since the last update, so its present
- * values are counted. Returns 0, -EEXIST if a table has that name already, or
- * -ENOMEM. */
+/* Adds a map. fresh: the map was created since the last update, so that the
+ * values it has now are counted. Returns 0, -EEXIST if a table already has that
+ * name, or -ENOMEM. */
 int map_publisher_add(struct map_publisher *publisher,
                       const struct map_table *table, bool fresh);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Internal to the kernel: the map has no batch operations. */
+/* An errno used only inside the kernel: the map has no batch operations. */
 #define ENOTSUPP 524
 #define BATCH_BYTES                                                            \
   (1 << 20) /* size of a batch, unless one bucket needs more */
@@ -20,7 +20,7 @@ struct batch {
   const struct map *map;
   map_entry_fn *entry;
   void *context;
-  uint32_t capacity; /* entries */
+  uint32_t capacity; /* in entries */
   char *keys, *values;
 };
 
@@ -58,7 +58,8 @@ static bool deliver(struct batch *batch, uint32_t entries) {
  * In batches
  */
 
-/* The kernel's cursor is an index, a bucket or a key, whichever is longest. */
+/* The kernel's cursor is an index, a bucket or a key; reserve room for the
+ * longest. */
 static int read_batches(struct batch *batch) {
   const struct map_info *info = &batch->map->info;
   char cursor[2][512];
@@ -73,7 +74,8 @@ static int read_batches(struct batch *batch) {
                   .count = batch->capacity,
                   .map_fd = (uint32_t)batch->map->fd}};
     int status = bpf_call(BPF_MAP_LOOKUP_BATCH, &attr);
-    if (status == -ENOSPC) { /* a bucket has more entries than fit */
+    /* A bucket has more entries than the batch has room for. */
+    if (status == -ENOSPC) {
       if (batch->capacity * values_size(batch->map) > BATCH_BYTES_MAX)
         return -ENOSPC;
       if ((status = allocate(batch, 2 * batch->capacity)) != 0)
@@ -96,8 +98,8 @@ static int read_batches(struct batch *batch) {
  * One by one
  */
 
-/* If the current key is deleted, the kernel starts over at the first key; the
- * limit bounds how often. */
+/* If the current key is deleted, the kernel starts over at the first key. The
+ * limit bounds how often this can happen. */
 static int read_one_by_one(struct batch *batch) {
   const struct map *map = batch->map;
   char *next = malloc(map->info.key_size);

@@ -12,7 +12,7 @@
 #define ROW_REFUSED (MAP_NO_ROW - 1)
 
 /* ---------------------------------------------------------------------------
- * Telling
+ * Messages
  */
 
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
@@ -24,7 +24,7 @@ void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
     publisher->options.say(publisher->options.context, line);
 }
 
-/* NULL: nothing is wrong. */
+/* why NULL: nothing is wrong. */
 static void say_of(struct map_source *source, const char *why) {
   char line[MAP_SAID_SIZE] = "", id[32];
   snprintf(id, sizeof(id), "id %u", source->table.id);
@@ -61,13 +61,13 @@ static bool was_not_read(void *context, const struct map_entry *entry) {
   return true;
 }
 
-/* Another map has taken the place of this map. */
+/* Forgets everything, because another map has taken the place of this map. */
 static void forget_entries(struct map_source *source) {
   source->pass++;
   map_entries_sweep(&source->entries, was_not_read, source);
 }
 
-/* The map has gone, but may come back. */
+/* Removes all rows, because the map is gone; it may come back. */
 static void remove_rows(struct map_source *source) {
   for (size_t i = 0; i < source->entries.len; i++) {
     struct map_entry *entry = &source->entries.list[i];
@@ -109,7 +109,7 @@ static int meet(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return 0;
 }
 
-/* A map that appeared since the last reading is fresh. */
+/* A map that was created since the last reading is fresh. */
 static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   const struct map_table *table = &source->table;
   struct map map;

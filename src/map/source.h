@@ -1,5 +1,5 @@
-/* source: a published map: its fields, its entries and their rows. Private to
- * publish.c and source.c. */
+/* source: one published map, with its fields, its entries and their rows.
+ * Private to publish.c, rows.c and source.c. */
 #ifndef PERCORE_MAP_SOURCE_H
 #define PERCORE_MAP_SOURCE_H
 
@@ -15,7 +15,7 @@
 struct map_source {
   struct map_table table;
   struct map_publisher *publisher;
-  struct map map; /* open only while it is read; map.info stays */
+  struct map map; /* open only while it is being read; map.info stays valid */
   struct btf_types types;
   struct map_fields fields; /* the columns of the region's table */
   struct map_entries entries;
@@ -32,8 +32,8 @@ struct map_source {
   char said[MAP_SAID_SIZE];
 
   bool in_region;
-  uint32_t number; /* number of the table in the region */
-  uint32_t room;   /* rows of that table */
+  uint32_t number; /* number of its table in the region */
+  uint32_t room;   /* rows of its table */
   percore_core_table_t core;
   percore_owned_table_t owned;
 };
@@ -46,12 +46,12 @@ struct map_publisher {
   size_t cores_len;
   struct map_source *sources;
   size_t len;
-  bool outdated; /* the tables no longer match the maps */
+  bool outdated; /* the tables no longer match the maps: create a new region */
   char said[MAP_SAID_SIZE];
 };
 
-/* Says a line, unless it equals the last line; "" only forgets the last line.
- */
+/* Reports a line, unless it equals the last line. "" only forgets the last
+ * line. */
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
@@ -65,15 +65,14 @@ bool map_source_is_due(const struct map_source *source);
  * Returns 0, or a negative errno after saying why. */
 int map_source_open(struct map_source *source);
 
-/* False if all of its fields are withheld, so that it has no table. */
+/* False if all fields are withheld; the map then has no table. */
 bool map_source_has_fields(const struct map_source *source);
 
-/* The number of rows that its table should have. */
+/* Returns how many rows the map's table should have. */
 uint32_t map_source_max_rows(const struct map_source *source);
 
-/* Adds what the open map counted since the last reading to the rows of its
- * table.
- */
+/* Adds what the open map has counted since the last reading to the rows of its
+ * table. */
 void map_source_read(struct map_source *source);
 
 void map_source_free(struct map_source *source);

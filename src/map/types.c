@@ -54,7 +54,7 @@ static void load_library(void) {
     memcpy(functions[i].function, &symbol, sizeof(symbol));
   }
   libbpf.set_print(
-      NULL); /* by default libbpf writes to stderr, collectd's here */
+      NULL); /* by default libbpf writes to stderr, which here is collectd's */
   library_loaded = true;
 }
 
@@ -176,8 +176,8 @@ static bool is_called(const char *name, const struct map_info *info) {
          (name[length] == '\0' || length == sizeof(info->name) - 1);
 }
 
-/* In `struct { __type(key, struct flow); .. } flows SEC(".maps")` key is a
- * pointer to the type. */
+/* In `struct { __type(key, struct flow); .. } flows SEC(".maps")`, the member
+ * key is a pointer to the type. */
 static uint32_t pointed_to(const struct btf *btf, uint32_t map_type,
                            const char *member_name) {
   const struct btf_type *type = btf_resolve(btf, &map_type);

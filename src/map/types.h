@@ -1,5 +1,5 @@
-/* types: type information (BTF), read by libbpf, which is loaded on first use,
- * so that collectd can load the plugin on machines without libbpf. */
+/* types: reads type information (BTF) with libbpf. libbpf is loaded on first
+ * use, so that collectd can load the plugin on machines without libbpf. */
 #ifndef PERCORE_MAP_TYPES_H
 #define PERCORE_MAP_TYPES_H
 
@@ -7,9 +7,9 @@
 
 #include <linux/btf.h>
 
-struct btf; /* libbpf's */
+struct btf; /* defined by libbpf */
 
-/* The types of a map's key and value; 0: unknown. */
+/* The types of a map's key and value; 0 if unknown. */
 struct btf_types {
   struct btf *btf;
   uint32_t key, value;
@@ -17,26 +17,28 @@ struct btf_types {
   size_t tags_len;
 };
 
-/* Loads the type information of a map: from the kernel, which takes
- * CAP_SYS_ADMIN, or from the object file of its program if `file` is not NULL.
- * -ENOENT: the map has none, or the file does not have the map. */
+/* Loads the type information of a map: from the object file of its program if
+ * `file` is not NULL, otherwise from the kernel, which requires CAP_SYS_ADMIN.
+ * Fails with -ENOENT if the map has no type information or the file does not
+ * define the map. */
 int btf_open(struct btf_types *types, const struct map_info *info,
              const char *file, char why[MAP_WHY_SIZE]);
 void btf_close(struct btf_types *types);
 
 /* The functions below accept any id, even in malformed BTF. */
 
-/* NULL if there is no such type. */
+/* Returns NULL if no type has this id. */
 const struct btf_type *btf_type(const struct btf *btf, uint32_t id);
 
-/* "" if there is none. */
+/* Returns "" if the offset holds no name. */
 const char *btf_name(const struct btf *btf, uint32_t offset);
 
-/* The type behind typedefs, const, volatile and type tags. Sets *id to its
- * number. NULL if there is no such type, or the chain is too long. */
+/* Strips typedefs, const, volatile and type tags, and sets *id to the type
+ * below them. Returns NULL if the type does not exist or the chain is too long.
+ */
 const struct btf_type *btf_resolve(const struct btf *btf, uint32_t *id);
 
-/* The size of a type in bytes, or -1. */
+/* Returns the size of a type in bytes, or -1. */
 long btf_size(const struct btf *btf, uint32_t id);
 
 /* Finds the declaration tag of a type, or of one of its members (-1: the type
@@ -45,7 +47,7 @@ long btf_size(const struct btf *btf, uint32_t id);
 const char *btf_tag(const struct btf_types *types, uint32_t id, int member,
                     const char *word);
 
-/* The data after a type: its members, elements or variables. */
+/* Returns the data that follows a type: its members, elements or variables. */
 const void *btf_tail(const struct btf_type *type);
 
 #endif

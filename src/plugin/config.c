@@ -27,8 +27,8 @@ static int replace_string(char **member, const char *text) {
  * Options of the plugin
  */
 
-/* Adds the list in item->values[at] to *cores. A single core may be written as
- * a number. */
+/* Adds the list in item->values[at] to *cores. A single core may be given as a
+ * number. */
 static int add_cores(struct core_set *cores, const struct config_option *option,
                      const oconfig_item_t *item, int at) {
   const oconfig_value_t *value = &item->values[at];
@@ -64,7 +64,7 @@ static int read_cores(void *into, const struct config_option *option,
   return 0;
 }
 
-/* The name becomes the plugin instance of identifiers. */
+/* True if the name can be a plugin instance in identifiers. */
 static bool is_group_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length >= FIGURES_NAME_MAX ||
@@ -76,7 +76,7 @@ static bool is_group_name(const char *name) {
   return true;
 }
 
-/* The names of percore's own aggregates. */
+/* True for the names of percore's own aggregates. */
 static bool is_reserved_name(const char *name) {
   static const char *const whole[] = {"all", "isolated", "housekeeping",
                                       "self"};
@@ -93,7 +93,7 @@ static bool is_reserved_name(const char *name) {
   return false;
 }
 
-/* Finds or makes the group. NULL if out of memory. */
+/* Finds the group, or adds it. Returns NULL if out of memory. */
 static struct figures_group *find_group(struct config *config,
                                         const char *name) {
   for (size_t i = 0; i < config->groups_len; i++)
@@ -221,8 +221,8 @@ static int read_also_isolated(void *into, const struct config_option *option,
   return add_cores(&config->load.also_isolated, option, item, 0);
 }
 
-/* Checks only the syntax: one file serves many hosts, and not all of them need
- * to have this PMU. */
+/* Checks only the syntax, because one file serves many hosts, and not all of
+ * them need to have this PMU. */
 static bool is_event(const char *text) {
   const char *digits = NULL;
   if (text[0] == 'r')
@@ -397,7 +397,7 @@ static const struct config_option plugin_options[] = {
 };
 
 /* ---------------------------------------------------------------------------
- * The whole configuration
+ * All blocks
  */
 
 void config_init(struct config *config) {

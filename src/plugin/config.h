@@ -1,7 +1,7 @@
-/* plugin/ connects percore to collectd: options in, values and notifications
- * out. Only this folder includes collectd's headers, and no other folder knows
- * it. It does not measure: cycles/ and region/ supply figures, and plugin/
- * gives them names.
+/* plugin/ connects percore to collectd: it reads options, and dispatches values
+ * and notifications. Only this folder includes collectd's headers, and no other
+ * folder depends on it. It does not measure: cycles/ and region/ supply
+ * figures, and plugin/ gives them names.
  *
  *   config    the options of <Plugin percore>; config_option reads them by
  *             tables
@@ -15,9 +15,9 @@
  *             follow, part) into sums over instances (sum, rows, top, choice)
  *             and makes values of them (values, workers, snapshot)
  *
- * Errors: functions that read options and callbacks of collectd return 0, or -1
- * after they have logged the error; all others return 0 or -errno, or false or
- * NULL if the only possible reason is lack of memory.
+ * Errors: functions that read options, and callbacks of collectd, return 0, or
+ * -1 after logging the error. All others return 0 or -errno; those that can
+ * only fail for lack of memory may return false or NULL instead.
  */
 #ifndef PERCORE_PLUGIN_CONFIG_H
 #define PERCORE_PLUGIN_CONFIG_H
@@ -31,19 +31,19 @@
 #include "map_config.h"
 #include "region_config.h"
 
-/* Load averages are always kept over 60, 300 and 900 s (type `load`). */
+/* Load averages over 60, 300 and 900 s are always kept (type `load`). */
 #define CONFIG_PERIODS_STANDARD 3
 
 /* The options of <Plugin percore>; each block is a struct. */
 struct config {
-  bool cores_given; /* false: all cores, looked up at each sample */
+  bool cores_given; /* false: all cores, looked up again at each sample */
   struct core_set cores;
   struct figures_group *groups;
   size_t groups_len;
   char *sys_root; /* absolute, without a trailing slash; NULL: "/" */
   bool host_perf;
   int max_values;
-  double max_memory; /* bytes, of the regions */
+  double max_memory; /* for regions, in bytes */
   bool send_notifications;
 
   struct {
@@ -53,7 +53,7 @@ struct config {
     struct core_set also_isolated;
     double sample_interval_s; /* 0: the sampler's default */
     char *event;
-    double base_frequency_hz; /* 0: measured */
+    double base_frequency_hz; /* 0: measure it */
     bool report_per_core;
     bool report_host;
     bool report_minimum;
@@ -94,12 +94,12 @@ void config_init(struct config *config);
 void config_free(struct config *config);
 
 /* Reads one <Plugin percore> block; several blocks add up. Unknown options are
- * ignored with a warning. The error for a bad value names the option, the value
- * and what is allowed. */
+ * ignored with a warning. If a value is bad, the error names the option, the
+ * value and what is allowed. */
 int config_read(struct config *config, const oconfig_item_t *block);
 
-/* The options of the sampler but for interval_ns, machine and journal. *options
- * points into *config. */
+/* Fills in the options of the sampler except interval_ns, machine and journal.
+ * *options points into *config. */
 void config_sampler_options(const struct config *config,
                             struct sampler_options *options);
 

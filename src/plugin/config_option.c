@@ -11,7 +11,7 @@
  * Errors
  */
 
-/* Writes the values of an option as in the configuration file. */
+/* Writes the values of an option as they are in the configuration file. */
 static void format_values_of(const oconfig_item_t *item, char *text,
                              size_t size) {
   size_t used = 0;
@@ -81,7 +81,7 @@ bool config_has_strings(const oconfig_item_t *item) {
 }
 
 /* ---------------------------------------------------------------------------
- * Lists that grow
+ * Growing lists
  */
 
 void *config_append(void *list_pointer, size_t *len, size_t size) {

@@ -1,5 +1,5 @@
-/* config_option: options in tables. Each entry has the name of an option, the
- * function that reads it, and the values that are allowed, for the error. */
+/* config_option: tables of options. Each entry has the name of an option, the
+ * function that reads it, and the allowed values for the error message. */
 #ifndef PERCORE_PLUGIN_CONFIG_OPTION_H
 #define PERCORE_PLUGIN_CONFIG_OPTION_H
 
@@ -10,18 +10,18 @@
 struct config_option {
   const char *key;
   /* Stores the values of `item` in the struct that the table describes. Returns
-   * 0, or -1 after config_option_refuse. */
+   * 0, or -1 after calling config_option_refuse. */
   int (*read)(void *into, const struct config_option *option,
               const oconfig_item_t *item);
   const char *allowed; /* completes the sentence "must be ..." */
-  size_t offset;       /* of the member, for the readers below */
-  double min, max;     /* of a number */
+  size_t offset;       /* offset of the member; used by the readers below */
+  double min, max;     /* limits of a number */
   const struct config_option
-      *block; /* options of the block, for config_block */
+      *block; /* options inside the block, for config_block */
 };
 
-/* Reads a block by a table, which ends with an option without key. Unknown
- * options are ignored with a warning. */
+/* Reads a block according to a table, which ends with an option without a key.
+ * Unknown options are ignored with a warning. */
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block);
 
@@ -30,11 +30,11 @@ int config_options_read(void *into, const struct config_option *options,
  */
 
 int config_number(void *into, const struct config_option *option,
-                  const oconfig_item_t *item); /* a double */
+                  const oconfig_item_t *item); /* reads into a double */
 int config_integer(void *into, const struct config_option *option,
-                   const oconfig_item_t *item); /* an int */
-/* A bool: true, yes, on and so forth, quoted or not, as everywhere in collectd.
- */
+                   const oconfig_item_t *item); /* reads into an int */
+/* Reads a bool: true, yes, on and so forth, quoted or not, as everywhere in
+ * collectd. */
 int config_boolean(void *into, const struct config_option *option,
                    const oconfig_item_t *item);
 #define CONFIG_BOOLEAN(name, type, member)                                     \
@@ -49,22 +49,22 @@ int config_block(void *into, const struct config_option *option,
  * Helpers of readers
  */
 
-/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>." The reason may
- * be NULL. Returns -1. */
+/* Logs "percore: SampleInterval 0: <reason>; must be <allowed>.", without the
+ * reason if it is NULL. Returns -1. */
 int config_option_refuse(const struct config_option *option,
                          const oconfig_item_t *item, const char *reason);
 
-/* Exactly this many values, and no block. */
+/* True if the option has exactly this many values and no block. */
 bool config_has_values(const oconfig_item_t *item, int values);
 
-/* The value of an option with exactly one string, or NULL. */
+/* Returns the value of an option that has exactly one string, or NULL. */
 const char *config_one_string(const oconfig_item_t *item);
 
-/* A whole number between the option's min and max. */
+/* True if the value is a whole number between the option's min and max. */
 bool config_is_whole(const oconfig_value_t *value,
                      const struct config_option *option);
 
-/* One or more values, all of them strings, and no block. */
+/* True if the option has at least one value, only strings, and no block. */
 bool config_has_strings(const oconfig_item_t *item);
 
 /* Appends a zeroed element of `size` bytes to the array that *list_pointer

@@ -10,7 +10,7 @@
 #define CORE(member) offsetof(struct core_figures, member)
 
 /* The standard periods are one value with three data sources; each further
- * period is a value of its own. */
+ * period is a separate value. */
 static void put_load_averages(struct out *out, const struct snapshot *snapshot,
                               const double *average, const char *name,
                               double ceiling) {
@@ -70,8 +70,8 @@ static bool cstate_is_known(char (*names)[DATA_MAX_NAME_LEN], size_t names_len,
   return false;
 }
 
-/* The time in POLL, where the core spins, is called idle_poll. It is part of
- * the load. */
+/* The time in POLL, where the core spins, is reported as idle_poll. It is part
+ * of the load. */
 static void put_cstates(struct out *out, const struct core_figures *core) {
   char names[FIGURES_CSTATES_MAX][DATA_MAX_NAME_LEN];
   size_t names_len = 0;
@@ -278,7 +278,7 @@ static void put_domain(struct out *out, const struct config *config,
 }
 
 /* ---------------------------------------------------------------------------
- * percore's own
+ * percore's own figures
  */
 
 enum self_kind { SELF_INT, SELF_COUNT, SELF_DOUBLE, SELF_SHARE };
@@ -330,8 +330,8 @@ static void put_self_metric(struct out *out, const struct self_metric *metric,
   }
 }
 
-/* How many cores each source serves. Only sources that have served a core since
- * start are reported, to save series. */
+/* Reports how many cores each source serves. To save series, only sources that
+ * have served a core since start are reported. */
 static void put_sources(struct out *out, const struct dispatch *dispatch,
                         const struct self_figures *self) {
   for (int source = 0; source < SOURCES; source++) {
@@ -365,7 +365,8 @@ static void put_self(struct out *out, const struct dispatch *dispatch,
  * A whole snapshot
  */
 
-/* From the most to the least important: beyond MaxValues the end is cut. */
+/* Puts all values, the most important first, because those beyond MaxValues are
+ * cut off. */
 static size_t put_all(struct out *out, const struct dispatch *dispatch,
                       const struct snapshot *snapshot) {
   const struct config *config = dispatch->config;
@@ -382,7 +383,7 @@ static size_t put_all(struct out *out, const struct dispatch *dispatch,
   return out->values;
 }
 
-/* Counts what MaxValues leaves out before anything is dispatched, so that
+/* Counts what MaxValues will leave out before anything is dispatched, so that
  * `values_dropped` includes this interval. */
 static void count_dropped(struct dispatch *dispatch,
                           const struct snapshot *snapshot) {

@@ -7,7 +7,7 @@
 
 #include "utils_complain.h"
 
-/* Zeroed before the first snapshot, but for config and interval. */
+/* All zero before the first snapshot, except config and interval. */
 struct dispatch {
   const struct config *config;
   cdtime_t interval;           /* of every value */
@@ -21,12 +21,12 @@ struct dispatch {
   c_complain_t backwards;
 };
 
-/* Dispatches the values that are known and configured. A snapshot that is not
- * newer than the last one is withheld: collectd's cache would refuse its
- * values, but some writers would not.
+/* Dispatches the figures that are known and enabled. Withholds a snapshot that
+ * is not newer than the previous snapshot, because collectd's cache would
+ * refuse its values but some writers would not.
  *
- * Beyond MaxValues the least important values are left out; the loads of the
- * cores are the last to go. Returns how many more values may be dispatched in
+ * If there are more than MaxValues, leaves out the least important values; the
+ * loads of the cores go last. Returns how many more values may be dispatched in
  * this interval. */
 size_t dispatch_snapshot(struct dispatch *dispatch,
                          const struct snapshot *snapshot);

@@ -18,7 +18,8 @@ static int severity_of(enum source from, enum source to) {
   return NOTIF_WARNING;
 }
 
-/* Returns what to append if the list does not fit. */
+/* Writes the list, cut if it does not fit. Returns what to append in that case.
+ */
 static const char *format_cores(const struct core_set *cores, char *list,
                                 size_t size) {
   struct core_set written;
@@ -48,7 +49,8 @@ static void send_change(const struct core_set *cores, enum source from,
   plugin_dispatch_notification(&note);
 }
 
-/* One notification for all cores that went from one source to another. */
+/* Sends one notification for all cores that changed from one source to another.
+ */
 static void notify_change(const struct notify *notify,
                           const struct snapshot *snapshot, enum source from,
                           enum source to) {

@@ -1,19 +1,19 @@
-/* notify: sends notifications when cores change their source, one for each
- * change, however many cores it affects. */
+/* notify: sends notifications when cores change their source, one per change,
+ * however many cores it affects. */
 #ifndef PERCORE_PLUGIN_NOTIFY_H
 #define PERCORE_PLUGIN_NOTIFY_H
 
 #include "config.h"
 
-/* Zeroed before the first snapshot. */
+/* All zero before the first snapshot. */
 struct notify {
-  /* For each core: its last source less SOURCE_AUTO; 0: it never had one. */
+  /* Per core: its last source minus SOURCE_AUTO; 0 if it never had a source. */
   uint8_t last[CORES_MAX];
 };
 
-/* Notifies of each change of source since earlier snapshots. A core's first
- * source is not a change, nor is going offline. Without `send`, only remembers.
- */
+/* Sends a notification for each change of source since earlier snapshots.
+ * Neither a core's first source nor going offline is a change. If `send` is
+ * false, only remembers the sources. */
 void notify_snapshot(struct notify *notify, const struct snapshot *snapshot,
                      bool send);
 

@@ -1,5 +1,5 @@
-/* The life of the plugin in collectd. collectd forks after it has read the
- * options, so files are opened and threads are started in init, not before. */
+/* The life cycle of the plugin. collectd forks after it has read the options,
+ * so files are opened and threads are started in init and not before. */
 #include "config.h"
 #include "dispatch.h"
 #include "map_sampler.h"
@@ -15,21 +15,21 @@
 #define RETRY_FIRST TIME_T_TO_CDTIME_T_STATIC(1)
 #define RETRY_LAST TIME_T_TO_CDTIME_T_STATIC(60)
 
-/* The whole state. collectd's main thread calls config and init before any
- * read; reads never overlap; shutdown comes after the last read. */
+/* The state of the plugin. collectd's main thread calls config and init before
+ * any read; reads never overlap; shutdown comes after the last read. */
 static struct {
   struct config config;
   struct machine *machine;
   struct sampler *sampler; /* NULL: not started yet, will be tried again */
   struct dispatch dispatch;
   struct notify notify;
-  struct region_sampler *region_sampler; /* NULL: as above */
-  /* Not freed: that could take seconds, and the process ends here. */
+  struct region_sampler *region_sampler; /* NULL likewise */
+  /* Not freed, because that could take seconds and the process ends anyway. */
   struct region_sampler *ended_region_sampler;
   struct map_sampler *map_sampler;   /* NULL: no <Map> */
   struct wake_sampler *wake_sampler; /* NULL: no <WakeLatency> */
   struct region_dispatch region_dispatch;
-  size_t region_room; /* values that MaxValues left for regions last time */
+  size_t region_room; /* how many values MaxValues left for regions last time */
   c_complain_t regions_unread;
   bool has_read;
   cdtime_t retry_time;
@@ -51,8 +51,8 @@ static void write_journal(__attribute__((unused)) void *context,
   plugin_log(severity[level], "percore: %s", line);
 }
 
-/* collectd's unit of time is 2^-30 s, in which 0.1 s is not exact. Rounded to
- * microseconds it is a tenth of a second again. */
+/* collectd's unit of time is 2^-30 s, which cannot represent 0.1 s exactly.
+ * Rounded to microseconds, the interval is exact again. */
 static uint64_t interval_ns(cdtime_t interval) {
   return CDTIME_T_TO_US(interval) * 1000;
 }
@@ -106,7 +106,7 @@ static void try_to_start(void) {
  * Regions
  */
 
-/* Fails only where the host allows no more threads or processes. */
+/* Fails only if the host allows no more threads or processes. */
 static void start_region_sampler(void) {
   struct region_watch_options options = {
       .configs = &plugin.config.regions,
@@ -172,8 +172,8 @@ static void start_wake_sampler(void) {
  * Callbacks
  */
 
-/* Dispatches all new snapshots, the oldest first, so that a read that comes
- * early or late neither loses nor repeats an interval. */
+/* Dispatches all new snapshots, the oldest first, so that a late or early read
+ * neither loses nor repeats an interval. */
 static void dispatch_new(void) {
   struct snapshot *snapshot;
   while ((snapshot = sampler_take(plugin.sampler)) != NULL) {
@@ -188,9 +188,10 @@ static void dispatch_new(void) {
   }
 }
 
-/* Only the first read may fail, if no source of load works: `collectd -T` reads
- * once and reports the failure. Later failures would make collectd call the
- * plugin less and less often, so the plugin waits for a source instead. */
+/* Only the first read may fail, if no source of load works, because `collectd
+ * -T` reads once and reports the failure. Later failures would make collectd
+ * call the plugin less and less often, so the plugin then waits for a source
+ * instead. */
 static int percore_read(__attribute__((unused)) user_data_t *user_data) {
   bool first = !plugin.has_read;
   plugin.has_read = true;
@@ -211,7 +212,7 @@ static int percore_read(__attribute__((unused)) user_data_t *user_data) {
 }
 
 /* If init failed, collectd would unload the plugin for good. So init succeeds,
- * and each read tries again to start what did not start. */
+ * and each read tries again to start what could not be started. */
 static int percore_init(void) {
   plugin.dispatch = (struct dispatch){.config = &plugin.config,
                                       .interval = plugin_get_interval()};

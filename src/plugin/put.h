@@ -1,12 +1,12 @@
-/* put: turns one figure into one value of collectd. */
+/* put: dispatches one figure as one value. */
 #ifndef PERCORE_PLUGIN_PUT_H
 #define PERCORE_PLUGIN_PUT_H
 
 #include "config.h"
 
-/* Plugin and plugin instance of identifiers: values of single cores begin with
- * `percore`, values of the host with `percore_host`, so that no sum over a
- * wildcard counts anything twice. */
+/* Plugin and plugin instance of identifiers. Values of single cores begin with
+ * `percore` and those of the host with `percore_host`, so that sums over a
+ * wildcard count nothing twice. */
 #define PLUGIN_CORE "percore"
 #define PLUGIN_HOST "percore_host"
 #define INSTANCE_ALL "all"
@@ -15,25 +15,26 @@
 /* Larger than any meaningful figure, and far below the limit of derive_t. */
 #define GAUGE_MAX 1e18
 
-/* Where values go. If `dry`, they are only counted. */
+/* The destination of values. If `dry`, they are only counted. */
 struct out {
   value_list_t list;
-  size_t values; /* so far */
+  size_t values; /* how many so far */
   size_t values_max;
   bool dry;
 };
 
 /* How a figure is converted; NAN stays NAN. */
 enum scale {
-  PERCENT, /* a share of 0 to 1; clamped, because collectd does not enforce the
-              limits of 0 and 100 that types.db declares */
-  POINTS,  /* a difference of shares, in percentage points; may be negative */
-  PLAIN,   /* unchanged; negative figures become NAN */
-  COUNT,   /* a counter, dispatched as DERIVE */
+  /* A share of 0 to 1, shown in percent. It is clamped, because collectd does
+   * not enforce the limits of 0 and 100 that types.db declares. */
+  PERCENT,
+  POINTS, /* a difference of shares, in percentage points; may be negative */
+  PLAIN,  /* unchanged; negative figures become NAN */
+  COUNT,  /* a counter, dispatched as DERIVE */
 };
 
-/* `figure` is the offset of a double in struct core_figures; `when` that of the
- * bool in struct config that enables the metric. */
+/* `figure` is the offset of a double in struct core_figures. `when` is the
+ * offset of the bool in struct config that enables the metric. */
 struct metric {
   const char *type;
   const char *type_instance;

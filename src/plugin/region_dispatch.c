@@ -105,10 +105,10 @@ static bool put_all(struct region_dispatch *dispatch, value_list_t *list,
               dispatch->config->max_values);
   else
     c_complain_once(LOG_WARNING, &dispatch->too_many,
-                    "percore: values of regions are cut, those of single cores "
-                    "first: there are %zu in one interval, and MaxValues %d "
-                    "leaves room for %zu; raise MaxValues, or choose values "
-                    "with Field, Row and Top in <Table>.",
+                    "percore: some values of regions are left out, those of "
+                    "single cores first: one interval has %zu of them, and "
+                    "MaxValues %d leaves room for %zu; raise MaxValues, or "
+                    "choose values with Field, Row and Top in <Table>.",
                     wanted, dispatch->config->max_values, values_max);
   return complete;
 }

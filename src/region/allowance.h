@@ -1,5 +1,5 @@
-/* allowance.h: limits the memory taken for what producers claim. Allowances
- * nest: use beyond `own` is also charged to the parent (`whole`). Not
+/* allowance.h: limits the memory spent on what producers claim. Allowances
+ * nest: use beyond `own` is also charged to the parent, `whole`. Not
  * thread-safe. */
 #ifndef PERCORE_REGION_ALLOWANCE_H
 #define PERCORE_REGION_ALLOWANCE_H
@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 struct region_allowance {
-  struct region_allowance *whole; /* NULL: not a part */
+  struct region_allowance *whole; /* the parent; NULL if there is no parent */
   size_t own;
   size_t max, used;
 };
@@ -18,7 +18,8 @@ region_allowance_shared(const struct region_allowance *allowance, size_t used) {
   return used > allowance->own ? used - allowance->own : 0;
 }
 
-/* False if less is left; then nothing is taken. */
+/* Takes bytes from the allowance. Returns false and takes nothing if less is
+ * left. */
 static inline bool region_allowance_take(struct region_allowance *allowance,
                                          size_t bytes) {
   if (bytes > allowance->max - allowance->used)
@@ -34,7 +35,7 @@ static inline bool region_allowance_take(struct region_allowance *allowance,
   return true;
 }
 
-/* How many bytes more can be taken. */
+/* Returns how many more bytes can be taken. */
 static inline size_t
 region_allowance_left(const struct region_allowance *allowance) {
   size_t left = allowance->max - allowance->used;

@@ -8,7 +8,7 @@
 #include "base/utf8.h"
 #include "view.h"
 
-/* How often to wait, in total, for words in state 1 (changing). */
+/* How often, in total, to wait for words in state CHANGING. */
 enum { WAITS = 200, WAIT_NS = 1000000 };
 
 struct state {
@@ -17,20 +17,20 @@ struct state {
   struct region_view *view;
   const struct region_directory *directory;
   int waits_left;
-  /* Broken rules found since the last report: of the slots, or of one table. */
+  /* How often each rule was broken since the last report, among the slots or in
+   * one table. */
   uint64_t count[REGION_RULE_COUNT];
   struct region_fault first[REGION_RULE_COUNT];
 };
 
-/* Counts a broken rule, and describes the first case. */
+/* Counts a broken rule and describes the first case. */
 #define FOUND(state, rule, ...)                                                \
   do {                                                                         \
     if ((state)->count[rule]++ == 0)                                           \
       region_breaks(&(state)->first[rule], rule, __VA_ARGS__);                 \
   } while (0)
 
-/* Reports the rules found broken since the last call; t is -1 if they are not
- * those of a table. */
+/* Reports the rules found broken since the last call; t is the table, or -1. */
 static void report(struct state *state, int64_t t) {
   for (int rule = 0; rule < REGION_RULE_COUNT; rule++) {
     if (state->count[rule] == 0)
@@ -88,7 +88,7 @@ static void check_start(struct state *state) {
  * Slots
  */
 
-/* NULL if the record has no memory: the slot was never used. */
+/* Returns NULL if the record has no memory, because the slot was never used. */
 static const struct region_slot *slot_at(struct state *state, uint32_t s) {
   const struct region_header *header = &state->directory->header;
   uint64_t end = ((uint64_t)s + 1) * header->slot_size;
@@ -99,7 +99,8 @@ static const struct region_slot *slot_at(struct state *state, uint32_t s) {
                         header->slot_size);
 }
 
-/* Copies the record of one owner. False if it was changing at every try. */
+/* Copies the record of one owner. Returns false if it was changing at every
+ * attempt. */
 static bool copy_slot(const struct region_slot *slot,
                       struct region_slot *copy) {
   enum { WORDS = sizeof(*slot) / sizeof(uint64_t) };
@@ -120,7 +121,7 @@ static bool copy_slot(const struct region_slot *slot,
   return false;
 }
 
-/* Readers ignore counts in a slot that was never taken. */
+/* Readers ignore counts in a slot that was never used. */
 static void check_free_slot(struct state *state, uint32_t s) {
   enum { WORDS = sizeof(struct percore_slot_head) / sizeof(uint64_t) };
   uint64_t block = region_view_block(state->view, s), known = 0;
@@ -199,7 +200,8 @@ static bool is_single(const struct region_table *table) {
   return (table->flags & REGION_TABLE_SINGLE) != 0;
 }
 
-/* True if rows must not be removed: their levels would stay in the slots. */
+/* True if rows must not be removed, because their levels would stay in the
+ * slots. */
 static bool keeps_rows(const struct state *state,
                        const struct region_table *table) {
   if (table->storage != PERCORE_PER_CORE || is_single(table))
@@ -245,7 +247,7 @@ static void check_name(struct state *state, const struct region_table *table,
 static void check_label(struct state *state, uint32_t t, uint32_t row,
                         const uint64_t *generation, uint64_t before) {
   const struct region_table *table = &state->directory->tables[t];
-  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* like a hole */
+  uint64_t words[REGION_ROW_NAME_SIZE / 8] = {0}; /* zeros, like a hole */
   uint64_t end = ((uint64_t)row + 1) * table->label_stride;
   const uint64_t *label = region_view_words(
       state->view, table->labels_offset + end - table->label_stride);
@@ -309,7 +311,7 @@ static void check_row(struct state *state, uint32_t t, uint32_t row,
   }
 }
 
-/* The number of rows whose generation words have memory. */
+/* Returns how many rows have generation words that are not in a hole. */
 static uint32_t rows_with_generations(struct state *state, uint32_t t) {
   const struct region_table *table = &state->directory->tables[t];
   return (uint32_t)(region_view_data(state->view, table->generations_offset,
@@ -371,7 +373,7 @@ static void check_rows(struct state *state, uint32_t t) {
  * Values
  */
 
-/* Counters wrap at 2^64. */
+/* True if value is lower than base, where counters wrap at 2^64. */
 static bool is_behind(uint64_t value, uint64_t base) {
   return base != 0 && value - base > INT64_MAX;
 }
@@ -424,7 +426,7 @@ static void check_field(struct state *state, const struct region_tile *tile,
     }
     return;
   default:
-    return; /* any value of a gauge or level is allowed */
+    return; /* gauges and levels may have any value */
   }
 }
 

@@ -1,9 +1,10 @@
-/* audit.h: checks the rules of percore-region(7) for live words, for authors of
- * producers.
+/* audit.h: checks whether live words follow the rules of percore-region(7), as
+ * a service to authors of producers.
  *
  * Readers do not trust live words. If a live word breaks a rule, they neither
- * refuse the region nor report the word: they skip a row or slot, or show wrong
- * values. An audit checks every slot and row once and reports broken rules.
+ * refuse the region nor report the word: they skip the row or slot, or show
+ * wrong values. An audit checks every slot and row once and reports broken
+ * rules.
  */
 #ifndef PERCORE_REGION_AUDIT_H
 #define PERCORE_REGION_AUDIT_H
@@ -11,13 +12,14 @@
 #include "reader.h"
 
 struct region_audit {
-  /* Called once per table and rule that `count` slots, rows or cells break;
-   * `fault` describes the first of them. REGION_NO_RULE: there was no memory to
-   * check the table's values. */
+  /* Called once for each table and rule that `count` slots, rows or cells
+   * break; `fault` describes the first of them. REGION_NO_RULE means that
+   * memory was too short to check the table's values. */
   void (*report)(void *context, const struct region_fault *fault,
                  uint64_t count);
   void *context;
-  /* The producer may be running: wait for words in state 1 to change. */
+  /* The producer may be running, so wait for words in state CHANGING to change.
+   */
   bool running;
 };
 

@@ -18,8 +18,8 @@
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
 
-/* With these seals, nobody can truncate the file, punch holes or write through
- * a descriptor while it is mapped here. */
+/* With these seals, nobody can truncate the memory, punch holes in it, or write
+ * to it through a descriptor while it is mapped here. */
 enum {
   SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL
 };
@@ -36,7 +36,7 @@ void region_connection_close(struct region_connection *connection) {
   region_connection_init(connection);
 }
 
-/* The pid may belong to another process by now, but then this connection has
+/* The pid may have been reused by another process, but then this connection has
  * ended too, and callers check for that. */
 void region_connection_learn_peer(struct region_connection *connection) {
   struct ucred peer = {.uid = (uid_t)-1};
@@ -52,8 +52,9 @@ void region_connection_learn_peer(struct region_connection *connection) {
 }
 
 /* Opens the socket itself and does not follow a link: a user with write access
- * to the directory could lead root to a path whose lookup blocks, such as an
- * automounter. Nor does it ask a file system mounted there for anything. */
+ * to the directory could otherwise lead root to a path whose lookup blocks,
+ * such as an automounter. For the same reason, it asks nothing of a file
+ * system that is mounted there. */
 static int find_socket(const char *path) {
   struct statx status;
   int file = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -128,7 +129,7 @@ bool region_connection_lost_process(
 
 int region_offend(enum region_offence offence, struct region_fault *fault) {
   static const struct {
-    enum region_rule rule; /* REGION_NO_RULE: error says what failed */
+    enum region_rule rule; /* REGION_NO_RULE: `error` tells what failed */
     int error;
     const char *text;
   } faults[] = {

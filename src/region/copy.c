@@ -2,7 +2,7 @@
 
 #include "copy.h"
 
-/* Cells: of a cache line, and of 16 KiB. */
+/* In cells: a cache line, and 16 KiB. */
 enum { LINE = 8, AHEAD = 2048 };
 
 /* Prefetches cells 16 KiB ahead into the second-level cache, if they are before
@@ -44,8 +44,8 @@ void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
   load_cells(cells, count, end, values);
 }
 
-/* Loads cells that one section may update together. False if the writer was
- * inside a section at every try, so that the values may be torn. */
+/* Loads cells that one section may update together. Returns false if the writer
+ * was inside a section at every attempt, so that the values may be torn. */
 static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
                          uint32_t columns, const uint64_t *end,
                          uint64_t *values) {
@@ -86,7 +86,7 @@ struct region_copy region_copy_slot(struct region_view *view, uint32_t t,
   uint64_t block = region_view_block(view, s);
   uint64_t length = ((uint64_t)first + count) * table->row_stride;
   uint64_t *known = &view->slot_known[s * view->directory.table_count + t];
-  /* The row of `core` lies in the head of the block, which has memory. */
+  /* The row of `core` is in the head of the block, which has memory. */
   uint64_t rows = t == 0 ? 1
                          : region_view_data(view, block + table->slot_offset,
                                             length, known) /
@@ -122,7 +122,7 @@ bool region_copy_load_row(const struct region_view *view, uint32_t t,
   return whole;
 }
 
-/* Loads rows without regard to sections. */
+/* Loads rows without checking for sections. */
 static void load_rows(const struct region_table *table,
                       const struct region_copy *copy, uint32_t i,
                       uint32_t count, uint64_t *values) {
@@ -150,8 +150,8 @@ void region_copy_load_single(const struct region_view *view, uint32_t t,
       torn[i] = 1;
 }
 
-/* Loads all rows at once, because they share the slot's sequence counter; row
- * by row if the writer was inside a section meanwhile. */
+/* Loads all rows at once, because they share the slot's sequence counter. If
+ * the writer was inside a section meanwhile, loads them row by row. */
 void region_copy_load_slot(const struct region_view *view, uint32_t t,
                            const struct region_copy *copy, uint32_t i,
                            uint32_t count, uint64_t *values, uint8_t *torn) {

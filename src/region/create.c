@@ -38,16 +38,16 @@ static void after_fork_in_parent(void) {
   pthread_mutex_unlock(&regions_mutex);
 }
 
-/* Makes only system calls: other threads of the parent may have held any lock.
- */
+/* Makes only system calls, because other threads of the parent may have held
+ * any lock. */
 static void after_fork_in_child(void) {
   for (struct percore_region *r = regions; r != NULL; r = r->next) {
     pthread_mutex_init(&r->mutex, NULL);
     if (r->forked)
       continue;
     r->forked = true;
-    /* If the mapping cannot be replaced, the child must not continue: it would
-     * count in its parent's region. */
+    /* If the mapping cannot be replaced, the child must not continue, because
+     * it would count in its parent's region. */
     if (region_memory_sink(r->map, r->size) == NULL)
       _exit(127);
     region_server_abandon(r);
@@ -235,7 +235,7 @@ static int make_and_serve(struct percore_region **region, const char *name,
     return -1;
   made->quiet = options->quiet != 0;
   made->numbers_cores = options->cores != 0;
-  link_region(made); /* before it is served, so that a fork finds it */
+  link_region(made); /* before it is served, so that a fork finds the region */
   if (region_server_start(made, name, options) != 0) {
     unlink_region(made);
     free_region(made);
@@ -245,8 +245,8 @@ static int make_and_serve(struct percore_region **region, const char *name,
   return 0;
 }
 
-/* Copies the options that the application's version of percore.h knows; later
- * ones get their defaults. */
+/* Copies the options that the application's version of percore.h has; newer
+ * options get their defaults. */
 static bool take_options(struct percore_options *options,
                          const struct percore_options *given,
                          struct region_fault *fault) {
@@ -312,7 +312,7 @@ int region_own_memory(const char *name, const char *instance,
 
 static bool has_attached(struct percore_region *region) {
   if (!region_lock(region))
-    return false; /* in a forked child, no thread is attached */
+    return false; /* no thread is attached in a forked child */
   bool attached = false;
   for (uint32_t s = 0; s < region->header->slot_count; s++)
     attached |=
@@ -327,7 +327,7 @@ int percore_destroy(struct percore_region *region) {
   if (has_attached(region))
     return region_failed(EBUSY);
   unlink_region(region);
-  /* Set before the connections end, which makes readers look. */
+  /* Set before the connections end, because readers check it then. */
   __atomic_store_n(&region->header->ended, 1, __ATOMIC_RELEASE);
   region_server_stop(region);
   free_region(region);

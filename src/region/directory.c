@@ -6,7 +6,8 @@
 
 #include "directory.h"
 
-/* In bytes. Records of later minor versions may be larger than ours. */
+/* In bytes. Records of later minor versions may be larger than those of this
+ * version. */
 enum { MAX_RECORD_SIZE = 512, MAX_DIRECTORY = 16 << 20 };
 
 /* ---------------------------------------------------------------------------
@@ -95,13 +96,13 @@ static bool counts_are_valid(const struct region_header *header,
 }
 
 /* ---------------------------------------------------------------------------
- * Records: converted back to the application's description, whose kinds and
- * storages the rules of schema.c check afterwards
+ * Records are converted back to the application's description; afterwards the
+ * rules of schema.c check its kinds and storages
  */
 
 /* A producer writes a string once per use, so all uses together are no longer
- * than a pool may be. If many uses shared a string, a small pool could keep a
- * reader busy for minutes. */
+ * than the largest allowed pool. If many uses could share a string, a small
+ * pool could keep a reader busy for minutes. */
 static bool take_string(struct region_directory *directory, uint32_t offset,
                         const char **string, struct region_fault *fault) {
   if (offset >= directory->header.strings_size)
@@ -238,7 +239,8 @@ static bool take_tables(struct region_directory *directory,
 }
 
 /* ---------------------------------------------------------------------------
- * The table `core`, which every region has and the rules for tables leave out
+ * The table `core`, which every region has and which the rules for tables do
+ * not cover
  */
 
 static bool core_field_is_valid(const struct percore_field *field,
@@ -278,7 +280,7 @@ static bool core_is_valid(const struct region_directory *directory,
  * The whole directory
  */
 
-/* Copies records of any valid size to records of our version. */
+/* Converts records of any valid size to records of this version. */
 static void *copy_records(const unsigned char *copy, uint64_t offset,
                           uint32_t count, uint32_t stride, size_t size) {
   unsigned char *records = calloc(count, size);

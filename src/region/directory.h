@@ -1,10 +1,10 @@
 /* directory.h: parses and checks the immutable part of a region.
  *
- * A producer may be hostile, so a private copy of the directory is checked
- * once. In a directory that passes, every part lies inside the region and
- * overlaps no other part, every string is terminated, and every name and shape
- * is valid. Live words (rows in use, generations, labels) can change at any
- * time, so readers check them at each use.
+ * A producer may be hostile, so the reader checks a private copy of the
+ * directory once. In a directory that passes the check, every part lies inside
+ * the region and overlaps no other part, every string is terminated, and every
+ * name and shape is valid. Live words (rows in use, generations, labels) can
+ * change at any time, so readers check them at each use.
  */
 #ifndef PERCORE_REGION_DIRECTORY_H
 #define PERCORE_REGION_DIRECTORY_H
@@ -15,29 +15,29 @@
 struct region_directory {
   struct region_header header;
   const char *name;
-  const char *instance; /* NULL if there is none */
-  uint32_t table_count; /* including `core`, which is the first */
+  const char *instance; /* NULL if the region has no instance */
+  uint32_t table_count; /* includes `core`, the first table */
   uint32_t field_count;
   struct region_table *tables;
   struct region_field *fields;
-  /* The same as the application described them. */
+  /* The tables as the application described them. */
   struct percore_table *described;
   struct percore_field *described_fields;
   const char **states; /* of all fields */
   char *strings;
-  size_t strings_left; /* bytes of strings that parsing may still use */
+  size_t strings_left; /* how many bytes of strings parsing may still use */
 };
 
-/* Returns how many bytes region_directory_parse needs, from a copy of the
- * header; 0 with a fault if the header is invalid. region_size is that of the
- * descriptor. */
+/* Returns how many bytes region_directory_parse needs, given a copy of the
+ * header; 0 with a fault if the header is invalid. region_size is the size of
+ * the region's memory. */
 size_t region_directory_size(const struct region_header *header,
                              uint64_t region_size, uint64_t max_size,
                              struct region_fault *fault);
 
-/* Parses a private copy of `size` bytes. 0, or -1 with a fault: EPROTO and the
- * rule that the region breaks, EFBIG (larger than max_size) or ENOMEM; then
- * nothing needs to be freed. */
+/* Parses a private copy of `size` bytes. Returns 0, or -1 with a fault and
+ * nothing to free: EPROTO with the rule that the region breaks, EFBIG (larger
+ * than max_size) or ENOMEM. */
 int region_directory_parse(struct region_directory *directory,
                            const unsigned char *copy, size_t size,
                            uint64_t region_size, uint64_t max_size,
@@ -49,13 +49,13 @@ void region_directory_free(struct region_directory *directory);
  * geometry.c, for directory.c
  */
 
-/* Checks that header, records and strings lie in the directory, and slot
- * records and slot blocks after it. */
+/* Checks that the header, records and strings lie in the directory, and that
+ * the slot records and slot blocks come after it. */
 bool region_header_places_are_valid(const struct region_header *header,
                                     struct region_fault *fault);
 
-/* Checks columns, strides and places of all tables. No two parts of the region
- * may overlap, so all parts together are no larger than the region. */
+/* Checks the columns, strides and places of all tables. No two parts of the
+ * region may overlap, so together they are no larger than the region. */
 bool region_geometry_is_valid(const struct region_directory *directory,
                               struct region_fault *fault);
 

@@ -1,6 +1,6 @@
-/* fault.h: why a region cannot be read or created, as data: an errno, the rule
- * of percore-region(7) that it breaks, the table and field that break the rule,
- * and the reason in words. */
+/* fault.h: describes why a region cannot be read or created: an errno, the rule
+ * of percore-region(7) that the region breaks, the table and field that break
+ * the rule, and the reason in words. */
 #ifndef PERCORE_REGION_FAULT_H
 #define PERCORE_REGION_FAULT_H
 
@@ -19,8 +19,8 @@ enum region_rules {
   REGION_RULES_TABLES,
   REGION_RULES_FIELDS,
   REGION_RULES_PLACES,
-  /* Readers do not refuse a region that breaks one of the following rules: they
-   * skip or misread the part that breaks it. */
+  /* Readers accept a region that breaks one of the following rules, but skip or
+   * misread the part that breaks it. */
   REGION_RULES_START,
   REGION_RULES_SLOTS,
   REGION_RULES_ROWS,
@@ -28,8 +28,8 @@ enum region_rules {
   REGION_RULES_GROUPS
 };
 
-/* The rules: the end of the enumerator, the name in percore-region(7), and the
- * group. */
+/* All rules. For each: the suffix of the enumerator, the name in
+ * percore-region(7), and the group. */
 /* clang-format off */
 #define REGION_RULE_LIST(RULE) \
   RULE(HELLO, "hello", HANDOVER) \
@@ -93,43 +93,46 @@ enum region_rules {
 
 #define REGION_RULE_ENUMERATOR(rule, name, group) REGION_RULE_##rule,
 enum region_rule {
-  REGION_NO_RULE, /* no rule is broken: something else failed */
+  REGION_NO_RULE, /* something failed without breaking a rule */
   REGION_RULE_LIST(REGION_RULE_ENUMERATOR) REGION_RULE_COUNT
 };
 #undef REGION_RULE_ENUMERATOR
 
-/* Such as "overlap"; "" for REGION_NO_RULE. */
+/* Returns a name such as "overlap"; "" for REGION_NO_RULE. */
 const char *region_rule_name(enum region_rule rule);
 enum region_rules region_rule_group(enum region_rule rule);
 
-/* Such as "places", and the subject of its rules in words. */
+/* Returns the name of a group, such as "places", and a description of its
+ * rules. */
 const char *region_rules_name(enum region_rules group);
 const char *region_rules_about(enum region_rules group);
 
 #define REGION_SUBJECT_SIZE (REGION_MAX_PLUGIN_NAME + 1)
 
 struct region_fault {
-  int error; /* 0: no fault; EPROTO: a rule is broken; any other errno */
+  int error; /* 0: no fault; EPROTO: a rule is broken; otherwise an errno */
   enum region_rule rule;
   /* The name of the table and field that break the rule, or a number such as
-   * "#3" if the name is invalid; "" if it is not a table or field. */
+   * "#3" if the name is invalid. "" if the fault concerns no table or field. */
   char table[REGION_SUBJECT_SIZE];
   char field[REGION_SUBJECT_SIZE];
-  char text[320]; /* the reason in words; "": strerror(error) says it */
+  char text[320]; /* the reason in words; "" if strerror(error) is the reason */
 };
 
-/* Both replace the whole fault, set errno and return false, the result of a
- * check that failed. The text must not contain foreign bytes. */
+/* Both overwrite the whole fault, set errno and return false, so that a failed
+ * check can return their result. The text must not contain foreign bytes. */
 bool region_breaks(struct region_fault *fault, enum region_rule rule,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 bool region_fails(struct region_fault *fault, int error, const char *text);
 
-/* The same for a limit: "it has 8192 bytes, and at most 4096 are allowed". */
+/* Reports a broken limit, such as "it has 8192 bytes, and at most 4096 are
+ * allowed". */
 bool region_exceeds(struct region_fault *fault, int error, const char *what,
                     uint64_t bytes, uint64_t most);
 
-/* Both name the culprit and return false; name may be NULL. */
+/* Add the name of the table or field at fault, and return false. name may be
+ * NULL. */
 bool region_blame_table(struct region_fault *fault, const char *name,
                         uint32_t number);
 bool region_blame_field(struct region_fault *fault, const char *name,

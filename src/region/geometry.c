@@ -14,14 +14,15 @@ enum { NO_TABLE = UINT16_MAX, PARTS_OF_TABLE = 6, SLOT_PARTS = 2 };
 struct part {
   uint64_t start, end;
   const char *name;
-  uint16_t table; /* NO_TABLE: a part of the region itself */
+  uint16_t table; /* NO_TABLE: part of the region itself */
 };
 
-/* The parts of one space: the directory, the region, or a slot block. */
+/* The parts that share a space: the directory, the region, or a slot block. */
 struct parts {
-  const struct region_directory *directory; /* NULL: no parts of tables */
-  uint64_t start, end;                      /* of the space */
-  struct part *part;                        /* room for all parts */
+  /* NULL: the parts belong to no table. */
+  const struct region_directory *directory;
+  uint64_t start, end; /* the bounds of the space */
+  struct part *part;   /* array with room for all parts */
   size_t count;
 };
 
@@ -82,7 +83,8 @@ static bool overlap(const struct parts *parts, enum region_rule rule,
   return false;
 }
 
-/* No part is empty, so if any two parts overlap, two neighbours do. */
+/* No part is empty, so if any two parts overlap, two neighbouring parts
+ * overlap. */
 static bool parts_are_apart(struct parts *parts, enum region_rule rule,
                             struct region_fault *fault) {
   qsort(parts->part, parts->count, sizeof(*parts->part), by_start);
@@ -241,7 +243,7 @@ static bool table_is_valid(struct parts *parts, uint32_t t,
   return add_table_parts(parts, t, fault);
 }
 
-/* room: for all parts of the region. */
+/* room: an array for all parts of the region. */
 static bool region_parts_are_valid(const struct region_directory *directory,
                                    struct part *room,
                                    struct region_fault *fault) {

@@ -45,15 +45,15 @@ int region_grace_init(struct percore_region *region) {
 static void barrier_everywhere(void) {
   if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0)
     return;
-  /* The kernel or a seccomp filter refuses: after a millisecond, every store is
-   * visible anyway. */
+  /* The kernel or a seccomp filter refuses membarrier. After a millisecond,
+   * every store is visible anyway. */
   struct timespec pause = {.tv_nsec = 1000000};
   nanosleep(&pause, NULL);
 }
 
 enum { MIN_PERIOD_NS = 1000000 };
 
-/* Slot blocks that were never attached have no memory. */
+/* Slot blocks to which no thread ever attached have no memory. */
 static uint64_t quiescent_points(const struct percore_region *region,
                                  uint32_t s) {
   if (region->slots[s].tid == 0)
@@ -75,7 +75,7 @@ static void begin_period(struct percore_region *region) {
   grace->begun_ns = region_now_ns(CLOCK_MONOTONIC);
 }
 
-/* True if no thread uses rows through this slot now. */
+/* True if no thread uses rows through this slot at present. */
 static bool is_idle(const struct percore_region *region, uint32_t s) {
   const struct region_slot *slot = &region->slots[s];
   return slot->tid == 0 ||
@@ -84,8 +84,8 @@ static bool is_idle(const struct percore_region *region, uint32_t s) {
 }
 
 /* Finds the last period that is over. The acquires pair with the releases of
- * percore_quiescent and percore_sleep: everything that a worker added for the
- * old object is in the sum that becomes the birth of the new object. */
+ * percore_quiescent and percore_sleep, so everything that a worker added for
+ * the old object is in the sum that becomes the birth of the new object. */
 static void update_over(struct percore_region *region) {
   struct grace *grace = &region->grace;
   uint64_t over = grace->begun;
@@ -119,7 +119,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   struct table_state *state = &region->state[table];
   struct removed_row *removed = &state->removed[row];
   *removed = (struct removed_row){.grace = region->grace.begun + 1};
-  if (safe_now) { /* at the front, so that it does not wait for older rows */
+  if (safe_now) { /* put it first, so that it does not wait for older rows */
     removed->grace = 0;
     removed->newer = state->oldest;
     if (state->oldest != 0)

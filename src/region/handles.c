@@ -1,6 +1,7 @@
-/* handles.c: makes the handles of the update paths. A handle that cannot be
- * made points to cells that nobody reads: the spare space of slot blocks, or
- * memory that all failures share. Its stride of 0 makes all rows the same. */
+/* handles.c: makes the handles of the update paths. If a handle cannot be made,
+ * it points to cells that nobody reads: the spare space of slot blocks, or
+ * memory that all failed handles share. Its stride is 0, so all its rows are
+ * the same. */
 #include "percore_config.h"
 
 #include "writer.h"
@@ -25,8 +26,9 @@ struct percore_region region_sink = {
     .sink_block = (unsigned char *)&sink,
 };
 
-/* A table by the application's number; NULL with errno if it does not exist.
- * The pointer stays valid, because tables never change. */
+/* Finds a table by the application's number. Returns NULL with errno if the
+ * table does not exist. The pointer stays valid, because tables never change.
+ */
 static const struct region_table *find_table(struct percore_region *region,
                                              uint32_t table) {
   if (!region_lock(region))

@@ -1,4 +1,4 @@
-/* histogram.c: converts buckets back to values; the inverse of
+/* histogram.c: converts buckets back to values, as the inverse of
  * percore_histogram_bucket. */
 #include "percore_config.h"
 
@@ -13,7 +13,8 @@ uint64_t region_bucket_least(uint32_t sub_bits, uint32_t bucket) {
   return shift < 64 ? mantissa << shift : UINT64_MAX;
 }
 
-/* The middle of a bucket; a bucket for one value is that value. */
+/* Returns the middle of a bucket; if the bucket counts a single value, returns
+ * that value. */
 static double middle(uint32_t sub_bits, uint32_t bucket) {
   double least = (double)region_bucket_least(sub_bits, bucket);
   uint32_t power = bucket >> sub_bits;

@@ -1,5 +1,5 @@
-/* layout.c: lays out a region: computes the place of every part from the
- * description of the tables. */
+/* layout.c: computes the place of every part of a region from the description
+ * of its tables. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ static const struct percore_table core_table = {
     .field_count = REGION_CORE_COLUMNS,
 };
 
-/* Allocates offsets from the front, one part after another. Remembers overflow,
- * so that callers need to check it only once, at the end. */
+/* Allocates offsets one after another, from the front. Remembers overflow, so
+ * that callers need to check for it only once, at the end. */
 struct places {
   uint64_t next;
   bool overflow;
@@ -60,7 +60,7 @@ static uint64_t place(struct places *places, uint64_t count, uint64_t size,
   return start;
 }
 
-/* NULL becomes the empty string, with which the string pool begins. */
+/* NULL becomes the empty string at the start of the string pool. */
 static uint32_t add_string(struct region_plan *plan, const char *string) {
   if (string == NULL || string[0] == '\0')
     return 0;
@@ -138,8 +138,8 @@ static void describe_table(struct region_plan *plan,
  * Places
  */
 
-/* Parts of a large table begin on a page boundary, so that memory provided for
- * one part is not shared with another; parts that fill several huge pages begin
+/* Parts of a large table begin on a page boundary, so that memory allocated for
+ * one part is not shared with another. Parts that fill several huge pages begin
  * on a huge page. */
 static uint64_t place_part(struct places *places,
                            const struct region_table *table, uint64_t count,
@@ -272,8 +272,8 @@ static bool make(struct region_plan *plan, const char *name,
   return place_all(plan, tables, page_size, fault);
 }
 
-/* A reader calls a broken rule EPROTO. An application that breaks it passed a
- * wrong argument. */
+/* For a reader, a broken rule is EPROTO. For an application that breaks it, the
+ * error is a wrong argument. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,

@@ -3,17 +3,16 @@
  * The folder region/ lets one process count and other processes read the
  * counts. layout.h defines the format; writer.h is the producer's side;
  * directory.h, connection.h and reader.h are the reader's side. The folder must
- * know neither where loads come from (cycles/) nor what shows the values
- * (plugin/, tool/).
+ * not depend on cycles/, plugin/ or tool/.
  *
  * Errors in this folder: a function that can fail returns 0, or -1 (NULL if it
  * returns a pointer) with errno. A function that takes a struct region_fault
- * also stores the errno and the reason there (fault.h); such checks return a
- * bool, false for a fault. Other functions whose names have "is_" or "has_" ask
- * a question: false is no error.
+ * also stores the errno and the reason there (fault.h); those that only check
+ * something return a bool, which is false on a fault. In other functions whose
+ * names contain "is_" or "has_", false is an answer, not an error.
  *
  * percore-region(7) specifies the same bytes; change both together. All numbers
- * are in the producer's byte order, all offsets count from the start of the
+ * are in the producer's byte order, and all offsets count from the start of the
  * region. Records may grow at their end in later minor versions, so readers
  * step by the sizes in the header.
  */
@@ -40,13 +39,14 @@ static inline int region_failed(int error) {
 
 /* Limits for producers and readers. */
 #define REGION_MAX_TABLES 256u
-#define REGION_MAX_FIELDS 16384u /* of all tables */
+#define REGION_MAX_FIELDS 16384u /* over all tables */
 #define REGION_MAX_TABLE_FIELDS 1024u
 #define REGION_MAX_STRINGS (4u << 20) /* bytes of the string pool */
-#define REGION_MAX_ROWS (1u << 31)    /* of one table */
+#define REGION_MAX_ROWS (1u << 31)    /* per table */
 #define REGION_MAX_SLOTS 16384u
-#define REGION_MAX_STATES 256u /* of one field */
-/* The length of collectd's name: percore_host_<region>_<table>_<field>. */
+#define REGION_MAX_STATES 256u /* per field */
+/* The maximum length of collectd's name: percore_host_<region>_<table>_<field>.
+ */
 #define REGION_MAX_PLUGIN_NAME 120u
 #define REGION_MAX_INSTANCE 63u
 
@@ -60,16 +60,17 @@ struct region_header {
   uint32_t field_size;
   uint32_t slot_size;
   uint64_t region_size;
-  uint64_t directory_size; /* header, tables, fields and strings: immutable */
-  uint8_t region_id[16];   /* random, new in every percore_create */
-  int32_t pid;             /* in the producer's pid namespace */
-  uint32_t word_size;      /* 8 */
-  uint64_t page_size;      /* of the region's memory */
+  /* Size of header, tables, fields and strings, which are immutable. */
+  uint64_t directory_size;
+  uint8_t region_id[16]; /* random, set by percore_create */
+  int32_t pid;           /* in the producer's pid namespace */
+  uint32_t word_size;    /* 8 */
+  uint64_t page_size;    /* page size of the region's memory */
   uint64_t start_realtime_ns;
   uint64_t start_boottime_ns;
   uint64_t tsc_hz;
-  uint64_t attach_refused; /* live: attach calls that found no slot */
-  uint32_t name;           /* in the string pool, like all names */
+  uint64_t attach_refused; /* live: how many attach calls found no slot */
+  uint32_t name;           /* offset in the string pool, like all names */
   uint32_t instance;
   uint64_t tables_offset;
   uint32_t table_count;
@@ -99,20 +100,22 @@ struct region_table {
   uint32_t flags;
   uint32_t first_field;
   uint32_t field_count;
-  uint32_t columns;    /* cells of a row */
-  uint32_t row_stride; /* bytes from row to row */
+  uint32_t columns;    /* number of cells in a row */
+  uint32_t row_stride; /* distance from row to row, in bytes */
   uint32_t max_rows;
   uint32_t row_name_size;
   uint32_t key;                /* enum percore_key */
-  uint32_t label_stride;       /* bytes from label to label */
+  uint32_t label_stride;       /* distance from label to label, in bytes */
   uint64_t live_offset;        /* struct region_table_live */
   uint64_t generations_offset; /* a word per row */
-  uint64_t birth_offset;       /* a word per row and column; 0: births are 0 and
-                                  no row is reused */
-  uint64_t reset_offset;       /* likewise; 0: the resets are the births */
-  uint64_t single_offset;      /* rows of OWNED and SHARED, the shared block */
-  uint64_t slot_offset;        /* PER_CORE: the rows in each slot block */
-  uint64_t labels_offset;      /* the name or key of each row */
+  /* One word per row and column; 0: all births are 0 and no row is reused. */
+  uint64_t birth_offset;
+  /* The same for resets; 0: the resets equal the births. */
+  uint64_t reset_offset;
+  /* Rows of OWNED and SHARED tables; the shared block of PER_CORE tables. */
+  uint64_t single_offset;
+  uint64_t slot_offset;   /* PER_CORE: offset of the rows in each slot block */
+  uint64_t labels_offset; /* the name or key of each row */
   uint64_t reserved[3];
 };
 _Static_assert(sizeof(struct region_table) == 128, "");
@@ -127,13 +130,14 @@ struct region_field {
   uint32_t cells; /* 1, or the buckets of a histogram */
   uint32_t sub_bits;
   uint32_t max_bits;
-  uint32_t states; /* in the string pool: state_count consecutive strings */
+  /* Offset in the string pool of state_count consecutive strings. */
+  uint32_t states;
   uint32_t state_count;
   uint32_t reserved[5];
 };
 _Static_assert(sizeof(struct region_field) == 64, "");
 
-/* Has a cache line of its own, so that adding rows does not slow updates. */
+/* Has its own cache line, so that adding rows does not slow updates down. */
 struct region_table_live {
   uint64_t rows_in_use; /* rows from this number on were never used */
   uint64_t adds_refused;
@@ -141,10 +145,11 @@ struct region_table_live {
 };
 _Static_assert(sizeof(struct region_table_live) == 64, "");
 
-/* The generation word of a row or slot: its state, a revision that every change
- * increments, and its incarnation. A reader loads the word first (acquire) and
- * last (after an acquire fence). If it differs or its state is CHANGING, what
- * was read in between does not belong to one object. */
+/* The generation word of a row or slot holds its state, a revision that every
+ * change increments, and its incarnation. A reader loads the word first
+ * (acquire) and again at the end (after an acquire fence). If the two differ or
+ * the state is CHANGING, what was read in between does not belong to a single
+ * object. */
 enum region_state {
   REGION_FREE = 0,     /* never used */
   REGION_CHANGING = 1, /* being written */
@@ -156,27 +161,27 @@ static inline enum region_state region_state(uint64_t generation) {
   return (enum region_state)(generation & 3);
 }
 
-/* Counts the objects that have had this place, from 1. */
+/* Returns how many objects have had this place, including the present one. */
 static inline uint32_t region_incarnation(uint64_t generation) {
   return (uint32_t)(generation >> 32);
 }
 
-/* The word after a change of the state; same object. */
+/* Returns the generation word after a change of state of the same object. */
 static inline uint64_t region_changed(uint64_t generation,
                                       enum region_state state) {
   uint64_t revision = ((generation & 0xffffffffu) + 4) & 0xfffffffcu;
   return (generation & 0xffffffff00000000u) | revision | (uint64_t)state;
 }
 
-/* The word for the next object in this place. */
+/* Returns the generation word of the next object in this place. */
 static inline uint64_t region_succeeded(uint64_t generation,
                                         enum region_state state) {
   return region_changed(generation, state) + ((uint64_t)1 << 32);
 }
 
 /* Generations and labels are separate arrays, because a reader of values loads
- * each generation twice and each label once. A label is a name of row_name_size
- * bytes, padded with NULs, or a key if row_name_size is 0. */
+ * each generation twice but each label only once. A label is a name of
+ * row_name_size bytes, padded with NULs, or a key if row_name_size is 0. */
 static inline uint32_t region_label_size(const struct region_table *table) {
   return table->row_name_size != 0 ? table->row_name_size : 8;
 }
@@ -185,19 +190,21 @@ static inline uint32_t region_label_size(const struct region_table *table) {
 
 struct region_slot {
   uint64_t generation;
-  int32_t tid;  /* of the owner, in the producer's pid namespace; 0: none */
-  int32_t core; /* that it counts for; -1 if never used */
+  /* Tid of the owner in the producer's pid namespace; 0: no owner. */
+  int32_t tid;
+  int32_t core; /* the core it counts for; -1 if never used */
   uint64_t since_boottime_ns;
   uint64_t name[REGION_SLOT_NAME_WORDS];
 };
 _Static_assert(sizeof(struct region_slot) == 64, "");
 
-/* A slot block is a struct percore_slot_head, the rows of the PER_CORE tables
- * (each with one more row than max_rows, for updates of failed row additions),
- * and space for updates through failed table handles. */
+/* A slot block consists of a struct percore_slot_head, the rows of the PER_CORE
+ * tables (each table has one row more than max_rows, which takes updates after
+ * a failed percore_row_add), and space for updates through handles of failed
+ * calls. */
 #define REGION_CORE_ROW_OFFSET offsetof(struct percore_slot_head, total_cycles)
 #define REGION_CORE_COLUMNS 6
-#define REGION_CORE_MAX_COLUMNS 8 /* in later minor versions */
+#define REGION_CORE_MAX_COLUMNS 8 /* limit for later minor versions */
 #define REGION_SPARE_SIZE (PERCORE_MAX_COLUMNS * 8u)
 _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 
@@ -209,9 +216,9 @@ _Static_assert(sizeof(struct percore_slot_head) == 128, "");
 #define REGION_MESSAGE_VERSION 1
 
 enum region_message_type {
-  /* To the reader, with the descriptor of the region; argument: its size. */
+  /* To the reader, with the descriptor of the region; argument: the size. */
   REGION_HELLO = 1,
-  /* To the producer: table and row. The answer is the same message. */
+  /* To the producer: resets a table and row. Answered with the same message. */
   REGION_RESET = 2,
   /* To the reader; argument: an errno. */
   REGION_ERROR = 3
@@ -222,9 +229,9 @@ struct region_message {
   uint16_t version;
   uint16_t type;
   uint32_t length;  /* 32 */
-  uint32_t request; /* chosen by the reader, repeated in the answer */
+  uint32_t request; /* chosen by the reader and repeated in the answer */
   uint64_t argument;
-  uint32_t table; /* by the directory's numbers; UINT32_MAX: all */
+  uint32_t table; /* number in the directory; UINT32_MAX: all */
   uint32_t row;   /* UINT32_MAX: all */
 };
 _Static_assert(sizeof(struct region_message) == 32, "");
@@ -233,39 +240,41 @@ _Static_assert(sizeof(struct region_message) == 32, "");
  * Rules for producers and readers: rules.c, schema.c
  */
 
-/* [a-z][a-z0-9]*, with `underscores` also '_'; at most 120 bytes. */
+/* Checks for [a-z][a-z0-9]*, with `underscores` also '_'; at most 120 bytes. */
 bool region_name_is_valid(const char *name, bool underscores);
 
-/* 1 to 63 letters, digits, '-', '_' and '.', without a leading dot. */
+/* Checks for 1 to 63 letters, digits, '-', '_' and '.', without a leading dot.
+ */
 bool region_instance_is_valid(const char *instance);
 
-/* UTF-8 without control characters; NULL is valid. */
+/* Checks for UTF-8 without control characters; NULL is valid. */
 bool region_text_is_valid(const char *text);
 
-struct region_fault; /* fault.h */
+struct region_fault; /* see fault.h */
 
-/* Checks the description of a region; tables are those of the application,
- * without `core`. */
+/* Checks the description of a region. The tables are the application's, without
+ * `core`. */
 bool region_schema_is_valid(const char *name,
                             const struct percore_table *tables,
                             uint32_t table_count, struct region_fault *fault);
 
-/* region_instance_is_valid with a fault; NULL is valid. */
+/* Like region_instance_is_valid, but with a fault; NULL is valid. */
 bool region_instance_check(const char *instance, struct region_fault *fault);
 
 /* Checks the name, the unit and the help of a field. */
 bool region_field_texts_are_valid(const struct percore_field *field,
                                   struct region_fault *fault);
 
-/* The number of buckets of a histogram; 0 if its shape is invalid. */
+/* Returns the number of buckets of a histogram; 0 if its shape is invalid. */
 uint32_t region_histogram_buckets(uint32_t sub_bits, uint32_t max_bits);
 
-/* Bytes from row to row for rows of this many columns: a row of up to 64 bytes
- * never crosses a cache line. 0 if align is invalid. */
+/* Returns the distance in bytes between rows of this many columns; a row of up
+ * to 64 bytes never crosses a cache line. Returns 0 if align is invalid. */
 uint32_t region_row_stride(uint32_t columns, bool consistent, uint32_t align);
 
 /* Writes the path of a region's socket (suffix "sock") or lock file ("lock").
- * dir NULL: region_runtime_dir(). 0, or -1 with EINVAL or ENAMETOOLONG. */
+ * If dir is NULL, uses region_runtime_dir(). Returns 0, or -1 with EINVAL or
+ * ENAMETOOLONG. */
 int region_path(char *path, size_t size, const char *dir, const char *name,
                 const char *instance, const char *suffix);
 
@@ -285,7 +294,7 @@ bool region_label_split(struct region_label *label, const char *text,
  * if the file is not called like a socket. */
 size_t region_label_length(const char *file);
 
-/* $PERCORE_RUNTIME_DIR, or /run/percore. */
+/* Returns $PERCORE_RUNTIME_DIR, or /run/percore if that is not set. */
 const char *region_runtime_dir(void);
 
 /* ---------------------------------------------------------------------------
@@ -299,16 +308,17 @@ struct region_plan {
   char *strings;
 };
 
-/* Checks the description and gives every part its place; page_size is that of
- * the memory. tables and fields get `core` first. Returns 0, or -1 with a fault
- * (EINVAL, ENAMETOOLONG, ENOMEM). Call region_plan_free in either case. */
+/* Checks the description and assigns a place to every part. page_size is that
+ * of the memory. Inserts `core` before the application's tables and fields.
+ * Returns 0, or -1 with a fault (EINVAL, ENAMETOOLONG, ENOMEM). Call
+ * region_plan_free in either case. */
 int region_plan_make(struct region_plan *plan, const char *name,
                      const struct percore_table *tables, uint32_t table_count,
                      const struct percore_options *options, uint32_t cores,
                      uint64_t page_size, struct region_fault *fault);
 void region_plan_free(struct region_plan *plan);
 
-/* Writes the immutable part to the start of a region. */
+/* Writes the immutable part at the start of a region. */
 void region_plan_write(const struct region_plan *plan, void *region);
 
 #endif

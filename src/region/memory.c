@@ -21,7 +21,7 @@
 
 const char *region_memory_root = "";
 
-/* False if the file cannot be read. */
+/* Returns false if the file cannot be read. */
 static bool read_file(const char *path, char *text, size_t size) {
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0)
@@ -34,7 +34,7 @@ static bool read_file(const char *path, char *text, size_t size) {
   return true;
 }
 
-/* Finds the number after a key at the start of a line. */
+/* Finds the number after a key that begins a line. */
 static bool number_of(const char *text, const char *key, uint64_t *number) {
   size_t length = strlen(key);
   for (const char *line = text; line != NULL && *line != '\0';) {
@@ -86,7 +86,7 @@ static uint64_t room_in_cgroup(const struct cgroup_files *files,
   return limit > used ? limit - used : 0;
 }
 
-/* The minimum over a group and all of its ancestors. */
+/* Returns the minimum over a group and all of its ancestors. */
 static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
   uint64_t room = UINT64_MAX;
   for (;;) {
@@ -99,7 +99,7 @@ static uint64_t room_on_path(const struct cgroup_files *files, char *group) {
   }
 }
 
-/* A line of /proc/self/cgroup is "number:controllers:path". */
+/* Parses a line of /proc/self/cgroup: "number:controllers:path". */
 static uint64_t room_of_line(char *line) {
   char *controllers = strchr(line, ':');
   char *group = controllers ? strchr(controllers + 1, ':') : NULL;
@@ -139,8 +139,9 @@ uint64_t region_memory_room(void) {
  * Mapping and providing
  */
 
-/* Finds unused addresses that begin on a huge page. NULL if there are none or
- * the process may not lock this much memory; the kernel then chooses. */
+/* Finds unused addresses that begin on a huge page. Returns NULL if there are
+ * none or the process may not lock this much memory; the kernel then chooses.
+ */
 static void *free_addresses(uint64_t size) {
   unsigned char *found =
       mmap(NULL, size + REGION_HUGE_PAGE, PROT_NONE,
@@ -151,8 +152,8 @@ static void *free_addresses(uint64_t size) {
   return found + -(uintptr_t)found % REGION_HUGE_PAGE;
 }
 
-/* Unlocks a mapping without access, and then allows access. NULL with errno if
- * that fails, or if there is no mapping. */
+/* Unlocks a mapping without access, and then allows access. Returns NULL with
+ * errno if that fails or the mapping failed. */
 static void *open_mapping(void *map, uint64_t size, int protection) {
   if (map == MAP_FAILED)
     return NULL;
@@ -164,7 +165,7 @@ static void *open_mapping(void *map, uint64_t size, int protection) {
   return NULL;
 }
 
-/* The address is only a hint: another thread may have taken it meanwhile. */
+/* The address is only a hint, because another thread may take it meanwhile. */
 void *region_memory_map(int fd, uint64_t size, int protection) {
   void *hint = size >= REGION_HUGE_PAGE ? free_addresses(size) : NULL;
   return open_mapping(mmap(hint, size, PROT_NONE, MAP_SHARED, fd, 0), size,
@@ -178,11 +179,11 @@ void *region_memory_sink(void *at, uint64_t size) {
                       PROT_READ | PROT_WRITE);
 }
 
-/* Memory that was only allocated is a hole for SEEK_DATA until its first
- * access, and readers skip holes. The access also fills the page tables, so
- * that no worker takes a page fault. MADV_POPULATE_WRITE would save a
- * quarter of the time, but Linux before 5.14 does not know it. A load, because
- * workers may already update the first and the last page. */
+/* Memory that was allocated but never accessed is a hole for SEEK_DATA, and
+ * readers skip holes. The access also fills the page tables, so that no worker
+ * takes a page fault. MADV_POPULATE_WRITE would save a quarter of the time, but
+ * Linux before 5.14 does not have it. The access is a load, because workers may
+ * already update the first and the last page. */
 static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                         uint64_t page_size) {
   for (uint64_t at = start; at < end; at += page_size)
@@ -190,8 +191,9 @@ static void touch_pages(const unsigned char *map, uint64_t start, uint64_t end,
                           __ATOMIC_RELAXED);
 }
 
-/* Checks the room first: fallocate(2) fails only if hugetlb pages are missing.
- * Over the limit of a control group, the kernel kills the process instead. */
+/* Checks the room first, because fallocate(2) fails only if hugetlb pages are
+ * missing. If a control group exceeds its limit, the kernel kills the process
+ * instead. */
 int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
                           uint64_t length, uint64_t page_size) {
   uint64_t start = offset / page_size * page_size;
@@ -209,8 +211,8 @@ int region_memory_provide(int fd, unsigned char *map, uint64_t offset,
   return 0;
 }
 
-/* The small pages must be mapped already, or Linux 6.1 does not map the huge
- * page. Huge pages have another size where pages are not 4 KiB. */
+/* The small pages must be mapped first; otherwise Linux 6.1 does not map the
+ * huge page. If pages are not 4 KiB, huge pages have another size. */
 void region_memory_make_huge(unsigned char *map, uint64_t offset,
                              uint64_t length) {
   uint64_t start =
@@ -253,7 +255,7 @@ uint32_t region_possible_cores(void) {
   snprintf(path, sizeof(path), "%s/sys/devices/system/cpu/possible",
            region_memory_root);
   if (read_file(path, text, sizeof(text))) {
-    /* "0", "0-7", "0-3,8-11": finds the last number. */
+    /* Finds the last number in "0", "0-7" or "0-3,8-11". */
     size_t end = strcspn(text, "\n"), start = end;
     while (start > 0 && text[start - 1] >= '0' && text[start - 1] <= '9')
       start--;

@@ -1,9 +1,10 @@
-/* name.c: ownership of a name, and the socket at which readers find the region.
+/* name.c: claims a name, and manages the socket at which readers find the
+ * region.
  *
  * A name belongs to the process that holds an exclusive flock on its lock file,
- * as long as that file is the one at its path. A process that takes the lock
- * may replace a socket that is there. The owner removes both files when it
- * ends; after a crash they stay. flock does not need write permission, so every
+ * as long as the path still leads to that file. A process that takes the lock
+ * may replace an existing socket. The owner removes both files when it ends;
+ * after a crash they stay. flock does not need write permission, so every
  * member of the directory's group, who can read the lock file, can take it
  * over. A process can replace a leftover socket if it may remove it. In a
  * directory with the sticky bit, only the owner of the socket, the owner of the
@@ -38,9 +39,9 @@ static bool is_ours(const struct region_name *name) {
          is_at(name->lock_path, file.st_dev, file.st_ino);
 }
 
-/* Opens without O_CREAT first: in a sticky directory the kernel refuses O_CREAT
- * for a file of another user (fs.protected_regular). Sets the mode only of a
- * file that this call created. */
+/* Opens without O_CREAT first, because in a sticky directory the kernel refuses
+ * O_CREAT for another user's file (fs.protected_regular). Sets the mode only if
+ * this call created the file. */
 static int open_lock(const char *path) {
   enum { FLAGS = O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK };
   int fd = open(path, FLAGS);
@@ -52,8 +53,8 @@ static int open_lock(const char *path) {
   return fd;
 }
 
-/* A process that gives the name back removes the lock file, so the lock may be
- * on a file that is no longer at the path: try again. */
+/* A process that gives up the name removes the lock file, so the lock may be on
+ * a file that is no longer at the path: then try again. */
 static int take_lock(struct region_name *name) {
   for (int i = 0; i < TRIES; i++) {
     name->lock = open_lock(name->lock_path);
@@ -72,7 +73,8 @@ static int take_lock(struct region_name *name) {
   return region_failed(EADDRINUSE);
 }
 
-/* Sets the mode before listen(2): the directory's group may connect. */
+/* Sets the mode before listen(2), because the directory's group may connect
+ * from then on. */
 static int bind_and_listen(struct region_name *name, int fd) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   struct stat file;

@@ -10,12 +10,12 @@
 #include "writer.h"
 
 struct percore_reader {
-  char *name, *instance;            /* NULL: none */
+  char *name, *instance;            /* NULL if not given */
   bool own;                         /* the region belongs to this process */
-  struct region_receiver *receiver; /* at rest once there is a region */
+  struct region_receiver *receiver; /* idle while the reader has a region */
   struct region_reader *reader;
-  struct region_tile tile; /* holds one row of the table that was read last */
-  uint64_t producer;       /* of the tile */
+  struct region_tile tile; /* one row of the table that was read last */
+  uint64_t producer;       /* the producer that the tile belongs to */
 };
 
 enum { HELLO_WAIT_MS = 1000 };
@@ -54,8 +54,8 @@ void percore_close(struct percore_reader *reader) {
   free(reader);
 }
 
-/* Reads a region of this process without its socket, because this thread may be
- * the one that serves it. */
+/* Reads a region of this process without its socket, because the calling thread
+ * may be the thread that serves it. */
 static enum region_event refresh(struct percore_reader *reader) {
   static const unsigned char no_id[16];
   const struct region_directory *directory =

@@ -1,8 +1,8 @@
 /* poll.c: accounts for long rounds of a polling loop. A round normally takes
  * microseconds. While a thread is off its CPU, packets wait for it, so the
- * round in which that happened handles some and would count as busy. After a
- * long round the library asks the kernel how much CPU time the thread got since
- * the last check; the rest of the time was not work.
+ * current round will handle some of them and would count as busy. After a long
+ * round the library asks the kernel how much CPU time the thread got since the
+ * last check; the rest of the time was not work.
  *
  * A check is a system call (about 0.5 us), so it costs less than 1 % even if
  * all rounds are long. Shorter absences are not detected, but the time slices
@@ -13,8 +13,8 @@
 
 #include "writer.h"
 
-/* A tsc may precede last_tsc by this many long rounds (1 s) without being taken
- * for a clock that began anew. */
+/* A tsc may precede last_tsc by this many long rounds (1 s) before the clock
+ * counts as restarted. */
 enum { LONG_ROUND_NS = 100000, MAX_ROUNDS_BACK = 10000 };
 
 static void add(uint64_t *cell, uint64_t n) {
@@ -38,7 +38,7 @@ static uint64_t advance_to(struct percore_slot_head *head, uint64_t tsc) {
   if ((int64_t)elapsed < 0 && back <= MAX_ROUNDS_BACK * head->long_round)
     return 0; /* the caller read the clock before it slept */
   __atomic_store_n(&head->last_tsc, tsc, __ATOMIC_RELAXED);
-  return (int64_t)elapsed < 0 ? 0 : elapsed; /* after a suspend */
+  return (int64_t)elapsed < 0 ? 0 : elapsed; /* negative after a suspend */
 }
 
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
@@ -54,11 +54,11 @@ void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
 }
 
 /* Returns how long the thread was awake but off its CPU between the last check
- * and tsc. An absence between tsc and this call counts in the next check,
- * because CPU time does not grow during an absence. */
+ * and tsc. If the thread was off its CPU between tsc and this call, that time
+ * counts in the next check, because CPU time did not grow meanwhile. */
 static uint64_t check_cpu(struct percore_slot_head *head, uint64_t tsc) {
   struct timespec cpu;
-  /* The slot is a sink, or a system call filter refuses. */
+  /* The slot is a sink, or a seccomp filter refuses the call. */
   if (head->long_round == 0 ||
       clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu) != 0) {
     head->long_round = UINT64_MAX;

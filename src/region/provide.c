@@ -1,4 +1,4 @@
-/* provide.c: provides memory for rows, in steps. */
+/* provide.c: allocates memory for rows, in steps. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -6,10 +6,10 @@
 #include "memory.h"
 #include "writer.h"
 
-/* A part of a region with an element per row. */
+/* A part of a region with one element per row. */
 struct array {
   uint64_t offset;
-  uint64_t stride; /* bytes */
+  uint64_t stride; /* in bytes */
 };
 
 static int provide(struct percore_region *region, uint64_t offset,
@@ -27,7 +27,7 @@ static int provide_elements(struct percore_region *region,
                  (to - from) * array->stride);
 }
 
-/* True if all memory was provided when the region was created. */
+/* True if all memory was allocated when the region was created. */
 static bool is_huge(const struct percore_region *region) {
   return region->page_size > 65536;
 }
@@ -48,7 +48,7 @@ static bool has_rows_in_slot(const struct percore_region *region, uint32_t slot,
 
 enum { SHARED_ARRAYS = 5 };
 
-/* The arrays outside the slot blocks. Returns their number. */
+/* Lists the arrays outside the slot blocks. Returns their number. */
 static size_t shared_arrays(const struct region_table *table,
                             struct array *arrays) {
   uint64_t bases = 8ull * table->columns;

@@ -40,7 +40,7 @@ int region_reader_open(struct region_reader **opened, const char *name,
     free(reader);
     return -1;
   }
-  reader->options.runtime_dir = NULL; /* belongs to the caller */
+  reader->options.runtime_dir = NULL; /* it belongs to the caller */
   *opened = reader;
   return 0;
 }
@@ -101,8 +101,8 @@ static bool has_view(const struct region_reader *reader) {
   return reader->view.map != NULL;
 }
 
-/* Refuses a region whose name differs from its socket's: its values would pass
- * for those of another region. */
+/* Refuses a region whose name differs from its socket's, because its values
+ * would be taken for those of another region. */
 static bool name_is_valid(const struct region_reader *reader,
                           const struct region_directory *directory,
                           struct region_fault *fault) {
@@ -114,8 +114,8 @@ static bool name_is_valid(const struct region_reader *reader,
                        "the region's name differs from its socket's");
 }
 
-/* Opens the region that was handed over. False with the reader's fault if it is
- * refused. */
+/* Opens the region that was received. Returns false with the reader's fault if
+ * the region is refused. */
 static bool open_handed(struct region_reader *reader,
                         struct region_view *view) {
   struct region_connection *coming = &reader->coming;
@@ -142,8 +142,8 @@ static void take_connection(struct region_reader *reader) {
   reader->text[0] = '\0';
 }
 
-/* Replaces the region that is gone, whose share of the allowance is given back
- * first because there may be no room for both. */
+/* Replaces the region that is gone. First gives back its share of the
+ * allowance, because there may be no room for both regions. */
 static enum region_event take_region(struct region_reader *reader) {
   struct region_view view;
   size_t held = region_view_lend(&reader->view);
@@ -201,7 +201,7 @@ uid_t region_reader_listener(const struct region_reader *reader) {
   return reader->listener;
 }
 
-/* False with the reader's fault if HELLO has not come. */
+/* Returns false with the reader's fault if HELLO has not arrived. */
 static bool await_hello(struct region_reader *reader) {
   struct region_connection *coming = &reader->coming;
   struct region_receiver *receiver = reader->options.receiver;
@@ -216,7 +216,8 @@ static bool await_hello(struct region_reader *reader) {
                                            wait_ms, &reader->fault);
   if (status == 0)
     return true;
-  if (reader->fault.error == EAGAIN) /* the connection stays, HELLO may come */
+  /* Keep the connection, as HELLO may still come. */
+  if (reader->fault.error == EAGAIN)
     region_fails(&reader->fault, ETIMEDOUT, "");
   else
     region_connection_close(coming);
@@ -224,8 +225,8 @@ static bool await_hello(struct region_reader *reader) {
   return false;
 }
 
-/* True if the reader has reconnected to the region that it had: its counts must
- * not be counted again. */
+/* True if the reader has reconnected to the same region, whose counts must not
+ * be counted again. */
 static bool is_same_region(const struct region_reader *reader) {
   const struct region_header *header = &reader->view.directory.header;
   uint8_t id[sizeof(header->region_id)];
@@ -348,7 +349,7 @@ uint64_t region_reader_attach_refused(const struct region_reader *reader) {
       &reader->view, offsetof(struct region_header, attach_refused)));
 }
 
-/* The live words of a table; NULL if they have no memory. */
+/* Returns the live words of a table; NULL if they have no memory. */
 static const struct region_table_live *live_of(struct region_reader *reader,
                                                uint32_t t) {
   struct region_view *view = &reader->view;

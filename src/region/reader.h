@@ -3,7 +3,7 @@
  *   region_reader    one producer's region: connection, directory, liveness
  *   region_tile      cells of some rows of a table, read together
  *
- * One round of a caller that must not lose any count:
+ * A caller that must not lose any count does this in each round:
  *
  *   event = region_reader_refresh(reader);
  *   read the tables if there is a region (after REGION_WENT for the last time);
@@ -26,16 +26,16 @@ struct region_reader;
 struct region_receiver;
 
 struct region_reader_options {
-  const char *runtime_dir;  /* NULL: region_runtime_dir() */
+  const char *runtime_dir;  /* NULL: use region_runtime_dir() */
   uint64_t max_region_size; /* 0: 4 GiB */
   int hello_wait_ms;        /* how long refresh may wait for a new producer */
-  /* Receives what producers send; must outlive the reader. NULL: the reader
-   * receives itself, and a hostile producer can block it forever (receiver.h).
-   */
+  /* Receives what producers send, and must outlive the reader. If NULL, the
+   * reader receives directly, and a hostile producer can block it forever
+   * (receiver.h). */
   struct region_receiver *receiver;
   /* Children forked later do not inherit the mapping. */
   bool keep_from_children;
-  /* False if regions of this user must not be read; NULL: all may be read. */
+  /* Returns false if regions of this user must not be read. NULL: read all. */
   bool (*may_read)(uid_t uid, void *argument);
   void *argument;
 };
@@ -47,86 +47,92 @@ enum region_event {
 };
 
 enum region_presence {
-  REGION_ABSENT, /* no process serves it, or it was refused */
+  REGION_ABSENT, /* no process serves the region, or it was refused */
   REGION_SILENT, /* a process listens but does not answer */
   REGION_ALIVE,
-  REGION_LEFT /* gone; its last values can still be read */
+  REGION_LEFT /* the producer is gone; its last values can still be read */
 };
 
-/* Creates a reader without a connection. 0, or -1 with EINVAL, ENAMETOOLONG,
- * ENOMEM. */
+/* Creates a reader, which is not connected yet. Returns 0, or -1 with EINVAL,
+ * ENAMETOOLONG or ENOMEM. */
 int region_reader_open(struct region_reader **reader, const char *name,
                        const char *instance,
                        const struct region_reader_options *options);
 void region_reader_close(struct region_reader *reader);
 
-/* Opens the region in a file or memfd, for tools; takes over the descriptor. It
- * has no producer: do not call region_reader_refresh. 0, or -1 with a fault. */
+/* For tools: opens the region in a file or memfd, and takes over the
+ * descriptor. The reader has no producer, so do not call region_reader_refresh.
+ * Returns 0, or -1 with a fault. */
 int region_reader_open_file(struct region_reader **reader, int fd,
                             struct region_fault *fault);
 
-/* Refuses regions whose directory and claims take more memory than the
- * allowance has left. The allowance must outlive the reader. */
+/* Makes the reader refuse regions whose directory and claims need more memory
+ * than the allowance has left. The allowance must outlive the reader. */
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
 /* Connects, unless the reader is connecting already; the next refresh
- * continues. 0, or -1 with errno: no process serves it (ENOENT, ECONNREFUSED,
- * ENOTSOCK),
- * ... */
+ * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
+ * ENOTSOCK if no process serves the region. */
 int region_reader_connect(struct region_reader *reader);
 
-/* The user who listened at the last attempt to connect; -1 if it failed. */
+/* Returns the user who listened at the last attempt to connect, or -1 if that
+ * attempt failed. */
 uid_t region_reader_listener(const struct region_reader *reader);
 
-/* Checks whether the producer lives, and connects if not connected. A producer
- * with too many connections closes some, so the end of the connection does not
- * mean that the producer is gone. It is gone if its process has ended, nobody
- * listens, or another region answers. Until one of these is known, the producer
- * counts as alive, and region_reader_errno is the error of reconnecting. */
+/* Checks whether the producer is alive, and connects if the reader is not
+ * connected. A producer with too many connections closes some of them, so the
+ * end of a connection does not mean that the producer is gone. The producer is
+ * gone if its process has ended, nobody listens, or another region answers.
+ * Until one of these is known, it counts as alive, and region_reader_errno is
+ * the error of reconnecting. */
 enum region_event region_reader_refresh(struct region_reader *reader);
 
-/* For a region of this process, which needs no connection: adopt takes over the
- * descriptor of its memory (false if the region is refused), leave tells the
- * reader that the region is gone. Do not call region_reader_refresh in between.
- */
+/* For a region of this process, which needs no connection. adopt takes over the
+ * descriptor of the region's memory, and returns false if the region is
+ * refused; leave tells the reader that the region is gone. Do not call
+ * region_reader_refresh in between. */
 bool region_reader_adopt(struct region_reader *reader, int memfd,
                          uint64_t size);
 void region_reader_leave(struct region_reader *reader);
 
 enum region_presence region_reader_presence(const struct region_reader *reader);
 
-/* Why there is no region or no connection: the fault, its errno (0 if there is
- * none), and one line with the path of the socket. */
+/* Return why the reader has no region or no connection: as a fault, as an errno
+ * (0 if nothing is wrong), and as one line with the path of the socket. */
 const struct region_fault *
 region_reader_fault(const struct region_reader *reader);
 int region_reader_errno(const struct region_reader *reader);
 const char *region_reader_error(const struct region_reader *reader);
 
-/* The path of the socket. */
+/* Returns the path of the socket. */
 const char *region_reader_path(const struct region_reader *reader);
 
-/* NULL without a region; otherwise valid until refresh returns REGION_CAME. */
+/* Returns NULL if the reader has no region. Otherwise the pointer is valid
+ * until refresh returns REGION_CAME. */
 const struct region_directory *
 region_reader_directory(const struct region_reader *reader);
 
-/* The number of the producer, counted from 1; 0 without a region. */
+/* Returns the number of the producer, counted from 1; 0 if the reader has no
+ * region. */
 uint64_t region_reader_producer(const struct region_reader *reader);
 
-/* The producer's pid in this pid namespace (0: not visible), and its user. */
+/* Return the producer's pid in this pid namespace (0 if not visible), and its
+ * user. */
 pid_t region_reader_pid(const struct region_reader *reader);
 uid_t region_reader_uid(const struct region_reader *reader);
 
 /* True if the last producer that left called percore_destroy. */
 bool region_reader_ended(const struct region_reader *reader);
 
-/* Asks the producer to reset a table and row (UINT32_MAX: all). Starts a
- * receiver if the reader has none. 0, or -1 with errno: EPERM, ETIMEDOUT,
- * ENODEV, ... */
+/* Asks the producer to reset a row of a table (UINT32_MAX: all rows, all
+ * tables). Starts a receiver if the reader has none. Returns 0, or -1 with
+ * errno, such as EPERM, ETIMEDOUT or ENODEV. */
 int region_reader_reset(struct region_reader *reader, uint32_t table,
                         uint32_t row, int wait_ms);
 
-/* Attach calls that found no slot; row_add calls that found no room. */
+/* Return how many attach calls found no slot, and how many row_add calls found
+ * no room. */
 uint64_t region_reader_attach_refused(const struct region_reader *reader);
 uint64_t region_reader_adds_refused(struct region_reader *reader,
                                     uint32_t table);
@@ -148,8 +154,8 @@ struct region_slot_view {
 
 uint32_t region_reader_slots(const struct region_reader *reader);
 
-/* True if a slot was ever used. Then *core is the core that it counts for, or
- * -1 if that is not a core of the region. */
+/* True if a slot was ever used. *core is then the core that the slot counts
+ * for, or -1 if the region has no such core. */
 bool region_reader_slot_is_used(struct region_reader *reader, uint32_t slot,
                                 int *core);
 void region_reader_slot(struct region_reader *reader, uint32_t slot,
@@ -159,80 +165,83 @@ void region_reader_slot(struct region_reader *reader, uint32_t slot,
  * Rows
  */
 
-/* The number of rows in use: rows from this number on were never used. */
+/* Returns the number of rows in use. Rows from this number on were never used.
+ */
 uint32_t region_reader_rows(struct region_reader *reader, uint32_t table);
 
-/* The number of live rows: rows in use without removed rows. Reads the
+/* Returns the number of live rows: rows in use that were not removed. Reads the
  * generation word of every row. */
 uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
 
 #define REGION_ROW_NAME_SIZE 128
 
-/* Copies the name of the row that had this generation word: foreign bytes,
- * NUL-terminated, "" for the row of a single-row table. False if the row now
- * belongs to another object. */
+/* Copies the name of the row that had this generation word. The name is foreign
+ * bytes, NUL-terminated, and "" in a single-row table. Returns false if the row
+ * now belongs to another object. */
 bool region_reader_row_name(struct region_reader *reader, uint32_t table,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]);
 
-/* What a tile holds in addition to totals. */
+/* What a tile holds in addition to the totals. */
 enum region_want {
   REGION_WANT_BIRTHS = 1,
   REGION_WANT_RESETS = 2,
   REGION_WANT_CORES = 4
 };
 
-/* Cells of rows first_row to first_row + rows - 1. Values are raw: an object
- * has counted total - birth, and tools show total - reset (region_row_shown).
- * In tables without births the births are 0; in tables without resets the
- * resets are the births. Arrays are indexed [row][column], cores
- * [core][row][column].
- */
+/* The cells of rows first_row to first_row + rows - 1. Values are raw: since an
+ * object was added, it has counted total - birth, and tools show total - reset
+ * (region_row_shown). In tables without births, the births are 0; in tables
+ * without resets, the resets equal the births. `cores` is indexed
+ * [core][row][column], and all other arrays [row][column]. */
 struct region_tile {
   uint32_t table, want;
   uint32_t capacity, columns, core_count;
   uint32_t first_row, rows;
-  uint32_t in_use; /* rows in use when the tile was read */
-  /* 0: the row was never used, or its cells belong to no single object. Totals
-   * still hold the raw cells as loaded last; births and resets are meaningless.
-   */
+  uint32_t in_use; /* number of rows in use when the tile was read */
+  /* 0 if the row was never used or if its cells belong to no single object. The
+   * totals then hold the cells as last loaded, and births and resets are
+   * meaningless. */
   uint64_t *generations;
   uint8_t *torn; /* 1: the cells may be of different moments */
   uint64_t *totals, *births, *resets;
-  uint64_t *cores;    /* without the shared block and slots of no core */
-  uint8_t *core_used; /* [core]: a slot of the core was used */
+  /* Without the shared block, and without slots that count for no core. */
+  uint64_t *cores;
+  uint8_t *core_used; /* [core]: 1 if a slot of the core was used */
 };
 
-/* The number of cells of a tile that stays in the first-level cache: 8 KiB, or
- * 32 KiB if slots are read. With these sizes a cell takes 0.7 ns (rows of 4),
- * 0.5 (of 16) and 0.5 (16 slots); with tiles of 1 MiB it takes 1.3, 0.8 and 0.7
- * (tests/bench/region_reads). */
+/* How many cells to put in a tile so that it stays in the first-level cache: 8
+ * KiB, or 32 KiB if slots are read. With these sizes, reading a cell takes 0.7
+ * ns (4 columns per row), 0.5 ns (16 columns) and 0.5 ns (16 slots). With tiles
+ * of 1 MiB it takes 1.3, 0.8 and 0.7 ns (tests/bench/region_reads). */
 enum { REGION_TILE_CELLS = 1024, REGION_TILE_CELLS_PER_CORE = 4096 };
 
-/* Allocates a tile, perhaps with a smaller capacity. 0, or -1 with ENODEV,
- * ENOMEM, or EFBIG (cores are wanted and one row of all cores takes more than
- * 16 MiB). A tile is for one directory: free it when a new producer comes. */
+/* Allocates a tile, if necessary with a smaller capacity. Returns 0, or -1 with
+ * ENODEV, ENOMEM, or EFBIG (cores are wanted, and one row of all cores takes
+ * more than 16 MiB). A tile fits one directory: free it when a new producer
+ * comes. */
 int region_tile_init(struct region_tile *tile,
                      const struct region_reader *reader, uint32_t table,
                      uint32_t capacity, uint32_t want);
 void region_tile_free(struct region_tile *tile);
 
-/* Reads as many rows from first_row on as exist and fit. */
+/* Reads rows from first_row on, as many as exist and fit. */
 void region_tile_read(struct region_reader *reader, struct region_tile *tile,
                       uint32_t first_row);
 
-/* Reads one row of one slot: a value per column. 0, 1 if torn, or -1 with
- * ENOENT (the slot was never used) or EINVAL. */
+/* Reads one row of one slot, one value per column. Returns 0, 1 if the row is
+ * torn, or -1 with ENOENT (the slot was never used) or EINVAL. */
 int region_reader_slot_row(struct region_reader *reader, uint32_t table,
                            uint32_t row, uint32_t slot, uint64_t *values);
 
-/* The same for the shared block of a PER_CORE table or the single copy. */
+/* Like region_reader_slot_row, but reads the shared block of a PER_CORE table
+ * or the single copy of any other table. */
 int region_reader_single_row(struct region_reader *reader, uint32_t table,
                              uint32_t row, uint64_t *values);
 
-/* The value that tools show: counts since the last reset, gauges since the row
- * was added, levels and states as they are. The tile must have births and
- * resets. */
+/* Returns the value that tools show: counters since the last reset, gauges
+ * since the row was added, levels and states unchanged. The tile must have
+ * births and resets. */
 uint64_t region_row_shown(const struct region_directory *directory,
                           const struct region_tile *tile, uint32_t row,
                           uint32_t column);
@@ -256,11 +265,11 @@ static inline uint64_t region_combine_levels(uint32_t aggregation, uint64_t a,
  * Histograms
  */
 
-/* The smallest value that is counted in a bucket. */
+/* Returns the smallest value that is counted in a bucket. */
 uint64_t region_bucket_least(uint32_t sub_bits, uint32_t bucket);
 
-/* The quantile q (0 to 1) of the counted values, as the middle of its bucket;
- * -1 if nothing was counted. */
+/* Returns the quantile q (0 to 1) of the counted values, as the middle of its
+ * bucket; -1 if nothing was counted. */
 double region_histogram_quantile(uint32_t sub_bits, const uint64_t *counts,
                                  uint32_t buckets, double q);
 

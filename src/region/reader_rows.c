@@ -19,8 +19,8 @@ uint32_t region_reader_slots(const struct region_reader *reader) {
 static void copy_slot(const struct region_slot *slot,
                       struct region_slot_view *view) {
   for (int i = 0; i < REGION_TRIES; i++) {
-    /* Pairs with the store-release that ends a change, then with the release
-     * fence that begins one. */
+    /* Pairs with the store-release that ends a change; the fence pairs with the
+     * release fence that begins a change. */
     uint64_t generation = region_load_acquire(&slot->generation);
     view->state = region_state(generation);
     view->core = __atomic_load_n(&slot->core, __ATOMIC_RELAXED);
@@ -38,8 +38,8 @@ static void copy_slot(const struct region_slot *slot,
   view->name[sizeof(view->name) - 1] = '\0';
 }
 
-/* NULL if no thread ever attached: the record and the head of the block may
- * have no memory. */
+/* Returns NULL if no thread ever attached, because the record and the head of
+ * the block may have no memory. */
 static const struct region_slot *find_slot(struct region_reader *reader,
                                            uint32_t s) {
   struct region_view *view = &reader->view;
@@ -61,8 +61,9 @@ static const struct region_slot *find_slot(struct region_reader *reader,
   return slot;
 }
 
-/* The slot of a core counts for the core of its own number. The label of an
- * extra slot is a foreign number: it counts only if there is such a core. */
+/* The slot of a core counts for the core with the slot's number. The label of
+ * an extra slot is foreign data: it counts only if the region has such a core.
+ */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;

@@ -20,7 +20,7 @@
 
 enum {
   MAX_PROCESSES = 256,
-  MAX_OF_SOCKET = 2, /* the previous one may still be about to exit */
+  MAX_OF_SOCKET = 2, /* the previous process may still be exiting */
   MAX_OFFENDERS = 64,
   MAX_FD = 65536,
   REAP_MS = 1000,
@@ -28,16 +28,16 @@ enum {
 };
 
 /* Like fork(2), but the host gets no SIGCHLD, its waitpid(-1) does not see the
- * child, and the call waits for no lock that another thread holds. The child
- * may only call async-signal-safe functions. All arguments are zero, so their
- * order, which depends on the architecture, does not matter. */
+ * child, and the call waits for no lock that another thread may hold. The child
+ * may only call async-signal-safe functions. The order of clone's arguments
+ * depends on the architecture, but does not matter because all are zero. */
 static pid_t fork_unseen(void) {
   return (pid_t)syscall(SYS_clone, 0L, 0L, 0L, 0L, 0L);
 }
 
-/* Closes all other descriptors: a process that never exits must not keep a
- * port, pipe, lock or connection of the host open. Returns the descriptor's new
- * number. */
+/* Closes all other descriptors, because a process that can never exit must not
+ * keep a port, pipe, lock or connection of the host open. Returns the new
+ * number of the kept descriptor. */
 static int keep_only(int fd) {
   if (fd != 0 && dup2(fd, 0) < 0)
     _exit(1);
@@ -47,7 +47,7 @@ static int keep_only(int fd) {
 #endif
   for (int i = 1; i < MAX_FD && !closed; i++)
     close(i);
-  /* libc's messages must not go to a socket that gets number 1 or 2 later. */
+  /* Messages of libc must not go to a socket that later gets number 1 or 2. */
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   (void)open("/dev/null", O_RDWR | O_CLOEXEC);
   return 0;
@@ -58,15 +58,15 @@ static int keep_only(int fd) {
  */
 
 struct process {
-  pid_t pid;                     /* 0: none */
-  struct region_request request; /* the shared reception: of no user */
+  pid_t pid;                     /* 0: unused */
+  struct region_request request; /* the shared reception has no user */
 };
 
 struct receiver {
-  int control;            /* to the reader */
+  int control;            /* socket to the reader */
   bool may_share;         /* users without an offence share a reception */
-  struct process *shared; /* NULL: none; it may have been reaped */
-  int shared_socket;      /* -1: none */
+  struct process *shared; /* NULL if there is none; it may have been reaped */
+  int shared_socket;      /* -1 if there is none */
   size_t offences;
   uid_t offenders[MAX_OFFENDERS];
   struct process processes[MAX_PROCESSES];
@@ -79,7 +79,7 @@ static bool is_offender(const struct receiver *receiver, uid_t uid) {
   return false;
 }
 
-/* Returns whether processes other than the shared reception are left. */
+/* Returns true if processes other than the shared reception are left. */
 static bool reap(struct receiver *receiver) {
   bool any = false;
   pid_t pid;
@@ -93,8 +93,8 @@ static bool reap(struct receiver *receiver) {
   return any;
 }
 
-/* A place to note another process. NULL with an offence if there are too many:
- * a user may not take more places than are left for others. */
+/* Returns a place for another process, or NULL with an offence if there are too
+ * many. No user may take more places than are left for the others. */
 static struct process *find_place(struct receiver *receiver,
                                   const struct region_request *request,
                                   enum region_offence *offence) {
@@ -114,7 +114,7 @@ static struct process *find_place(struct receiver *receiver,
   return of_socket < MAX_OF_SOCKET && of_user < unused ? place : NULL;
 }
 
-/* Starts a reception. NULL with an offence if that fails. */
+/* Starts a reception. Returns NULL with an offence on failure. */
 static struct process *start_reception(struct receiver *receiver,
                                        const struct region_request *request,
                                        int *socket,
@@ -139,7 +139,7 @@ static struct process *start_reception(struct receiver *receiver,
   return place;
 }
 
-/* Serves a request by a reception of its own. */
+/* Serves a request with its own reception. */
 static void isolate(struct receiver *receiver,
                     const struct region_request *request, int reader) {
   enum region_offence offence;
@@ -152,8 +152,8 @@ static void isolate(struct receiver *receiver,
   close(socket);
 }
 
-/* If the reception does not get the request, because it has just exited or its
- * queue is full, the reader sees the end of its socket and asks again. */
+/* The reception does not get the request if it has just exited or its queue is
+ * full. The reader then sees the end of its socket and asks again. */
 static void share(struct receiver *receiver,
                   const struct region_request *request, int reader) {
   static const struct region_request of_no_user = {.uid = (uid_t)-1};
@@ -168,8 +168,8 @@ static void share(struct receiver *receiver,
     region_answer_offence(reader, offence);
 }
 
-/* The shared reception has ended. It sent back the request whose producer it
- * refused, unless somebody killed it. */
+/* Handles the end of the shared reception. Unless somebody killed it, it has
+ * sent back the request whose producer it refused. */
 static void note_end_of_shared(struct receiver *receiver) {
   struct region_request refused;
   struct region_passed passed;
@@ -202,9 +202,9 @@ static void serve_one(struct receiver *receiver) {
   region_passed_close(&passed);
 }
 
-/* Raises the limit of descriptors to what a shared reception needs. Where a
- * message's descriptors do not fit, the kernel closes them in recvmsg(2), and
- * that might block (SO_LINGER). */
+/* Raises the limit on descriptors to what a shared reception needs. If a
+ * message has more descriptors than fit, the kernel closes them in recvmsg(2),
+ * which might block (SO_LINGER). */
 static bool has_descriptors(void) {
   struct rlimit limit;
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -213,7 +213,7 @@ static bool has_descriptors(void) {
     return true;
   limit.rlim_cur = REGION_RECEPTION_FDS;
   if (limit.rlim_max < limit.rlim_cur)
-    limit.rlim_max = limit.rlim_cur; /* for root only */
+    limit.rlim_max = limit.rlim_cur; /* succeeds only for root */
   return setrlimit(RLIMIT_NOFILE, &limit) == 0;
 }
 
@@ -238,9 +238,9 @@ static _Noreturn void serve(int control) {
  */
 
 struct region_receiver {
-  pid_t pid;   /* 0: none */
+  pid_t pid;   /* 0: not running */
   int pidfd;   /* -1 before Linux 5.3 */
-  int control; /* to the receiver */
+  int control; /* socket to the receiver */
 };
 
 struct region_receiver *region_receiver_new(void) {
@@ -271,8 +271,8 @@ int region_receiver_start(struct region_receiver *receiver) {
   return 0;
 }
 
-/* Waits by the pidfd if there is one: if the host itself waits with __WALL, the
- * pid may belong to another process by now. */
+/* Waits by the pidfd if possible: if the host itself waits with __WALL, the pid
+ * may already belong to another process. */
 void region_receiver_rest(struct region_receiver *receiver) {
   struct pollfd end = {.fd = receiver->pidfd, .events = POLLIN};
   siginfo_t info;
@@ -297,7 +297,7 @@ void region_receiver_free(struct region_receiver *receiver) {
   free(receiver);
 }
 
-/* Sends a request and starts the process if it is not running. Returns the
+/* Sends a request, and starts the process if it is not running. Returns the
  * socket for the answer, or -1 with a fault. */
 static int ask(struct region_receiver *receiver,
                const struct region_request *request,
@@ -320,7 +320,7 @@ static int ask(struct region_receiver *receiver,
     region_fails(fault, errno, "");
     if (errno != EPIPE && errno != ECONNRESET)
       break;
-    region_receiver_rest(receiver); /* it was killed: start another */
+    region_receiver_rest(receiver); /* the process was killed: start another */
   }
   region_close_fd(&ends[1]);
   if (!sent)
@@ -328,10 +328,10 @@ static int ask(struct region_receiver *receiver,
   return ends[0];
 }
 
-/* Sends the request, unless an earlier call left a socket, and waits for the
- * answer. 0, or -1 with a fault: EAGAIN if there is no answer yet, or if the
- * reception has exited because of another connection, in which case the next
- * call asks again. */
+/* Sends the request, unless an earlier call left its socket, and waits for the
+ * answer. Returns 0, or -1 with a fault. EAGAIN means that no answer has come
+ * yet, or that the reception has exited because of another connection; in the
+ * latter case the next call asks again. */
 static int await_answer(struct region_receiver *receiver,
                         const struct region_request *request, int *socket,
                         int wait_ms, struct region_message *answer,
@@ -367,8 +367,8 @@ static void copy_path(struct region_request *request, const char *path) {
   memcpy(request->path, path, strnlen(path, sizeof(request->path) - 1));
 }
 
-/* Takes the memory and the connection. Its producer may be a successor of the
- * producer that was probed. */
+/* Takes over the memory and the connection. The connection's producer may be a
+ * successor of the producer that was probed. */
 static int conclude(struct region_connection *connection,
                     const struct region_message *answer,
                     struct region_passed *passed, struct region_fault *fault) {

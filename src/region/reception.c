@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* How often to connect again while a producer's queue is full. */
+/* How long to wait before connecting again if a producer's queue is full. */
 enum { AGAIN_MS = 100 };
 
 void region_answer_error(int reader, int error) {
@@ -18,17 +18,17 @@ void region_answer_error(int reader, int error) {
 struct pending {
   struct region_request request;
   int reader;
-  int producer; /* -1 while its queue is full */
+  int producer; /* connection to the producer; -1 while its queue is full */
   bool asked;   /* the question has been sent */
 };
 
 struct reception {
-  int requests; /* -1: no more of them */
+  int requests; /* socket of requests; -1 after its end */
   int len;
   struct pending pending[REGION_MAX_PENDING];
 };
 
-/* Ends all connections at once, because this process may never exit. */
+/* Ends all connections first, because this process may never exit. */
 static _Noreturn void leave(struct reception *reception) {
   region_close_fd(&reception->requests);
   for (int i = 0; i < reception->len; i++) {
@@ -36,12 +36,12 @@ static _Noreturn void leave(struct reception *reception) {
     if (reception->pending[i].producer >= 0)
       shutdown(reception->pending[i].producer, SHUT_RDWR);
   }
-  if (chdir("/") != 0) /* else it could prevent an unmount */
+  if (chdir("/") != 0) /* its working directory could prevent an unmount */
     _exit(1);
   _exit(0);
 }
 
-/* Tells the receiver first, because the reader may ask again at once. */
+/* Tells the receiver first, because the reader may ask again immediately. */
 static _Noreturn void refuse(struct reception *reception, struct pending *one,
                              enum region_offence offence) {
   region_packet_send(reception->requests, &one->request, sizeof(one->request),
@@ -76,7 +76,7 @@ static void try_connect(struct reception *reception, struct pending *one) {
   one->producer = connection.socket;
   if (connection.uid == one->request.uid)
     return;
-  one->request.uid = connection.uid; /* another user listens there now */
+  one->request.uid = connection.uid; /* another user may listen there by now */
   drop_with(reception, one, ECONNRESET);
 }
 
@@ -93,7 +93,7 @@ static void add(struct reception *reception,
   try_connect(reception, one);
 }
 
-/* After a valid HELLO: closing its memory cannot block. */
+/* The HELLO is valid, so closing its memory cannot block. */
 static void take_hello(struct reception *reception, struct pending *one,
                        struct region_message *hello, int memory) {
   struct region_message *question = &one->request.question;
@@ -113,7 +113,7 @@ static void take_hello(struct reception *reception, struct pending *one,
   drop(reception, one);
 }
 
-/* Ignores answers to requests that were not made. */
+/* Ignores answers without a request. */
 static void take_answer(struct reception *reception, struct pending *one,
                         struct region_message *answer) {
   if (answer->request != one->request.question.request)
@@ -178,7 +178,8 @@ static void await(struct reception *reception, struct pollfd *ends) {
     ;
 }
 
-/* Iterates backwards, because the last place moves to one that is dropped. */
+/* Iterates backwards, because dropping an element moves the last element to its
+ * place. */
 _Noreturn void region_reception_run(int socket) {
   static struct reception reception;
   struct pollfd ends[1 + 2 * REGION_MAX_PENDING];

@@ -10,10 +10,10 @@ static bool is_reset(const struct region_field *field) {
   return field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
 }
 
-/* Waits for a worker that was preempted inside a section: if the bases of
- * packets and bytes were of different moments, their shown values would never
- * match again. The row is not CHANGING meanwhile, so readers are not held up.
- */
+/* Waits for a worker that was preempted inside a section. Otherwise, if the
+ * bases of packets and bytes were of different moments, their shown values
+ * would never match again. The row is not CHANGING meanwhile, so readers do not
+ * have to wait. */
 static bool sum_patiently(const struct percore_region *region,
                           const struct region_table *table, uint32_t row,
                           uint64_t *sums) {
@@ -24,12 +24,13 @@ static bool sum_patiently(const struct percore_region *region,
       return true;
     nanosleep(&pause, NULL);
   }
-  /* The owner of an OWNED row is unknown: it may have died inside a section. */
+  /* The owner of an OWNED row is unknown, and may have died inside a section.
+   */
   return (table->flags & REGION_TABLE_CONSISTENT) != 0;
 }
 
-/* The row is CHANGING while the base is written, so that a reader uses either
- * the old base or the new base. 0, or -1 with EAGAIN. */
+/* Writes the base while the row is CHANGING, so that a reader uses either the
+ * old base or the new base. Returns 0, or -1 with EAGAIN. */
 static int reset_row(struct percore_region *region,
                      const struct region_table *table, uint32_t row) {
   uint64_t sums[PERCORE_MAX_COLUMNS];

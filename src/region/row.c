@@ -8,12 +8,12 @@
 
 enum { NAME_WORDS = 120 / 8 };
 
-/* A name or key as a label has it, padded with NULs. */
+/* A name or key in the form of a label, padded with NULs. */
 struct padded_name {
   uint64_t words[NAME_WORDS];
 };
 
-/* False with EINVAL if the table does not take such a name. */
+/* Returns false with EINVAL if the table does not accept such a name. */
 static bool pad_name(const struct region_table *table, const char *name,
                      uint64_t key, struct padded_name *padded) {
   memset(padded, 0, sizeof(*padded));
@@ -34,8 +34,9 @@ static bool pad_name(const struct region_table *table, const char *name,
 /* ---------------------------------------------------------------------------
  * Making a row live
  *
- * No thread updates the row yet: it was never used, or no worker still uses it
- * as the previous object. Its generation word says CHANGING all the while.
+ * No thread updates the row yet: it was never used, or no worker uses it any
+ * more as the previous object. During all of this, its generation word says
+ * CHANGING.
  */
 
 static void store(uint64_t *word, uint64_t value) {
@@ -106,7 +107,7 @@ static int find_room(struct percore_region *region, uint32_t t, uint32_t *row) {
   struct table_state *state = &region->state[t];
   while (state->next_unused < state->rows_reserved &&
          *region_generation(region, table, state->next_unused) != 0)
-    state->next_unused++; /* added by number */
+    state->next_unused++; /* these rows were added by number */
   if (state->next_unused < table->max_rows) {
     if (region_provide_rows(region, t, state->next_unused + 1) != 0)
       return -1;
@@ -129,7 +130,7 @@ static int add_named(struct percore_region *region, uint32_t t,
   if (row_index_reserve(&state->names) != 0)
     return -1;
   if (find_room(region, t, &found) != 0) {
-    if (errno != EAGAIN) /* which only means to try again */
+    if (errno != EAGAIN) /* EAGAIN only means to try again */
       region_live(region, &region->tables[t])->adds_refused++;
     return -1;
   }
@@ -141,13 +142,13 @@ static int add_named(struct percore_region *region, uint32_t t,
 
 static int row_add(struct percore_region *region, uint32_t t, const char *name,
                    uint64_t key, uint32_t *row) {
-  *row = 0; /* in a handle that is a sink, every row is the same */
+  *row = 0; /* if the handle is a sink, every row is the same */
   if (!region_lock(region))
     return -1;
   int rc = -1;
   if (region_user_table(region, &t)) {
     struct padded_name padded;
-    *row = region->tables[t].max_rows; /* the table's sink */
+    *row = region->tables[t].max_rows; /* the sink of the table */
     if (pad_name(&region->tables[t], name, key, &padded))
       rc = add_named(region, t, &padded, row);
   }
@@ -205,7 +206,8 @@ int percore_row_add_at(struct percore_region *region, uint32_t table,
  */
 
 /* Rows with levels in slots are not reused: the previous object's levels would
- * look like the next object's, and only the slots' owners may write them. */
+ * look like those of the next, and only the owners of the slots may write them.
+ */
 static bool has_levels_per_core(const struct percore_region *region,
                                 const struct region_table *table) {
   for (uint32_t f = 0; f < table->field_count; f++)

@@ -6,8 +6,8 @@
 
 #include "row_index.h"
 
-/* Linear probing, at most half full. A removal moves later rows into the gap,
- * so the table needs no markers for deleted rows. */
+/* The table uses linear probing and is at most half full. A removal moves later
+ * rows into the gap, so no markers for deleted rows are needed. */
 
 static const unsigned char *name_of(const struct row_index *index,
                                     uint32_t row) {

@@ -86,8 +86,8 @@ static int by_name(const void *left, const void *right) {
   return strcmp((*a)->name, (*b)->name);
 }
 
-/* Sorts, because a hostile region with 16 tables of 1024 fields could otherwise
- * keep a reader busy. */
+/* Sorts the names, because a hostile region with 16 tables of 1024 fields could
+ * otherwise keep a reader busy. */
 static bool field_names_differ(const struct percore_table *table,
                                struct region_fault *fault) {
   const struct percore_field *sorted[REGION_MAX_TABLE_FIELDS];

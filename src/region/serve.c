@@ -1,7 +1,6 @@
-/* serve.c: hands the region's descriptor to readers that connect, and resets
- * tables on request; in a thread, or when the application calls percore_serve.
- * name.c manages the socket.
- */
+/* serve.c: passes the region's descriptor to readers that connect, and resets
+ * tables on request. Runs in a thread, or when the application calls
+ * percore_serve. name.c manages the socket. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -32,9 +31,9 @@ struct connection {
 };
 
 struct server {
-  pthread_mutex_t turn; /* held in serve_turn */
-  struct region_name
-      name;           /* like connections, changed under the region's lock */
+  pthread_mutex_t turn; /* held during serve_turn */
+  /* Like the connections, changed under the region's lock. */
+  struct region_name name;
   int64_t checked_ms; /* when the socket was last checked */
   int epoll, stop;
   struct connection connections[MAX_CONNECTIONS];
@@ -88,8 +87,8 @@ static struct connection *make_place(struct server *server) {
   return victim;
 }
 
-/* Sends HELLO. Fails for a reader that only checks which process listens: it
- * must not evict another reader. */
+/* Sends HELLO. This fails for a reader that only checks which process listens;
+ * such a reader must not evict another. */
 static bool greet(struct percore_region *region, int fd) {
   struct region_message hello = {.type = REGION_HELLO,
                                  .argument = region->size};
@@ -98,8 +97,8 @@ static bool greet(struct percore_region *region, int fd) {
 }
 
 /* Call with the region locked, so that a fork finds every connection in its
- * place. False if a descriptor or memory is missing: the listener stays
- * readable, so the caller must pause. */
+ * place. Returns false if no descriptor or memory was available: the listener
+ * then stays readable, so the caller must pause. */
 static bool accept_one(struct percore_region *region) {
   struct server *server = region->server;
   for (int i = 0; i < MAX_CONNECTIONS; i++) {
@@ -134,7 +133,7 @@ static int answer_reset(struct percore_region *region, int fd,
   return region_reset(region, request->table, request->row) == 0 ? 0 : errno;
 }
 
-/* False if the connection must be closed. */
+/* Returns false if the connection must be closed. */
 static bool handle_message(struct percore_region *region, int fd) {
   struct region_message message;
   ssize_t size = recv(fd, &message, sizeof(message), MSG_DONTWAIT | MSG_TRUNC);
@@ -142,7 +141,7 @@ static bool handle_message(struct percore_region *region, int fd) {
     return errno == EAGAIN || errno == EINTR;
   if (size != sizeof(message) || message.magic != REGION_MESSAGE_MAGIC)
     return false;
-  int error = ENOSYS; /* types of later versions */
+  int error = ENOSYS; /* for message types of later versions */
   if (message.type == REGION_RESET)
     error = answer_reset(region, fd, &message);
   message.type = error == 0 ? message.type : REGION_ERROR;
@@ -150,10 +149,9 @@ static bool handle_message(struct percore_region *region, int fd) {
   return region_message_send(fd, &message, NULL, 0);
 }
 
-/* The directory may have been cleaned up or recreated. Does not check at every
- * turn, because an application may call percore_serve in each round of its
- * loop.
- */
+/* The directory may have been cleaned up or recreated. Does not check on every
+ * call, because an application may call percore_serve in each round of its
+ * loop. */
 static void keep_socket(struct percore_region *region) {
   struct server *server = region->server;
   int64_t now_ms = region_now_ms();
@@ -168,7 +166,7 @@ static void keep_socket(struct percore_region *region) {
   region_unlock(region);
 }
 
-/* Handles one event of each descriptor that is ready. False if the caller must
+/* Handles one event of each ready descriptor. Returns false if the caller must
  * pause before the next turn. */
 static bool serve_turn(struct percore_region *region, int timeout) {
   struct server *server = region->server;
@@ -257,8 +255,8 @@ static int start_thread(struct percore_region *region,
   return region_failed(error);
 }
 
-/* The affinity with which the process was started. By now, the thread that
- * creates a region may be pinned to a core reserved for other work. */
+/* The affinity with which the process was started. The thread that creates a
+ * region may later be pinned to a core reserved for other work. */
 static cpu_set_t process_cpus;
 
 static __attribute__((constructor)) void remember_process_cpus(void) {
@@ -266,21 +264,21 @@ static __attribute__((constructor)) void remember_process_cpus(void) {
     memset(&process_cpus, 0xff, sizeof(process_cpus));
 }
 
-/* Removes the core that a slot counts for and the core to which its thread is
- * pinned; these may differ. */
+/* Removes the core that a slot counts for, and the core to which the slot's
+ * thread is pinned, which may be a different core. */
 static void leave_to_slot(const struct region_slot *slot, cpu_set_t *cpus) {
   cpu_set_t own, taken;
   if (slot->core < CPU_SETSIZE)
     CPU_CLR((size_t)slot->core, cpus);
   if (sched_getaffinity(slot->tid, sizeof(own), &own) != 0 ||
       CPU_COUNT(&own) != 1)
-    return; /* not pinned */
+    return; /* the thread is not pinned */
   CPU_AND(&taken, cpus, &own);
   CPU_XOR(cpus, cpus, &taken);
 }
 
 /* Allows every core of the process that belongs to no attached slot, or all of
- * its cores if none is left. */
+ * its cores if no core is left. */
 void region_server_avoid_slots(struct percore_region *region) {
   struct server *server = region->server;
   if (server == NULL || !server->has_thread || server->chosen_cpus)
@@ -368,7 +366,8 @@ void region_server_abandon(struct percore_region *region) {
   if (server == NULL)
     return;
   close_server(server);
-  region->server = NULL; /* leaked: a forked child must not call free() */
+  /* Leaked, because a forked child must not call free(). */
+  region->server = NULL;
 }
 
 int percore_fd(const struct percore_region *region) {

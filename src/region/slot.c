@@ -34,9 +34,9 @@ static bool find_extra_slot(const struct percore_region *region, int core,
 }
 
 /* Finds the core's own slot, or an extra slot that counts for the same core or
- * was never used. A thread whose affinity excludes the core takes an extra slot
- * as long as one is free: the thread may be pinned there later, or the core may
- * be wrong, and then the core's own slot belongs to another thread. */
+ * was never used. If a thread's affinity excludes the core, it takes an extra
+ * slot as long as one is free: either the thread will be pinned to the core
+ * later, or the core is wrong and its own slot is for another thread. */
 static bool find_slot(const struct percore_region *region, int core,
                       bool may_run, uint32_t *found) {
   if (!may_run && find_extra_slot(region, core, found))
@@ -55,8 +55,8 @@ static bool may_run_on(const struct percore_region *region, int core) {
   return CPU_ISSET((size_t)core, &cpus);
 }
 
-/* Warns once per region: programs that attach before they pin do so in every
- * thread. */
+/* Warns once per region, because programs that attach before they pin do so in
+ * every thread. */
 static void warn_of_affinity(struct percore_region *region, const char *name,
                              int core) {
   if (region->warned_affinity || region->quiet)
@@ -79,7 +79,7 @@ static void name_slot(struct region_slot *slot, const char *name) {
 }
 
 /* Continues the counts of the previous owner. If that owner died, its section
- * may still be open and its clock is old. */
+ * may still be open and its clock is outdated. */
 static void begin_block(struct percore_slot_head *head) {
   uint64_t sequence = __atomic_load_n(&head->sequence, __ATOMIC_RELAXED);
   if (sequence & 1)
@@ -152,7 +152,8 @@ int percore_attach(struct percore_region *region, const char *name, int core,
   return rc;
 }
 
-/* Needs no lock, because only a thread itself changes its slots. */
+/* Needs no lock, because a thread's slots are changed only by the thread
+ * itself. */
 static struct percore_slot_head *own_slot(const struct percore_region *region) {
   int32_t tid = own_tid();
   for (uint32_t s = 0; s < region->header->slot_count; s++)

@@ -1,4 +1,4 @@
-/* status.c: the state of a region, and the sinks that stand in for regions that
+/* status.c: the state of a region, and the sinks that replace regions that
  * could not be created. */
 #include "percore_config.h"
 
@@ -56,9 +56,9 @@ static void say_why(char *reason, size_t size, const char *name,
            strerror(fault->error), advice_for(fault->error));
 }
 
-/* A program that retries forever must neither use up memory nor repeat its
- * message: beyond this number of sinks, the oldest sink is used again and gets
- * the newest reason. */
+/* A program that retries forever must neither exhaust memory nor repeat its
+ * message. Beyond this number of sinks, the oldest sink is reused for the
+ * newest reason. */
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault) {

@@ -1,11 +1,12 @@
-/* sum.c: sums a row over all its copies, like a reader. */
+/* sum.c: sums a row over all its copies, as a reader does. */
 #include "percore_config.h"
 
 #include <string.h>
 
 #include "writer.h"
 
-/* A worker that was preempted inside a section may keep it open for long. */
+/* A worker that was preempted inside a section may keep the section open for a
+ * long time. */
 enum { TRIES = 64 };
 
 static void add_cells(const uint64_t *cells, uint32_t columns, uint64_t *sums) {
@@ -18,8 +19,8 @@ static bool add_consistently(const uint64_t *sequence, const uint64_t *cells,
   uint64_t before[PERCORE_MAX_COLUMNS];
   memcpy(before, sums, columns * sizeof(*sums));
   for (int i = 0; i < TRIES; i++) {
-    /* Pairs with the store-release of percore_end, then with the release fence
-     * of percore_begin. */
+    /* Pairs with the store-release of percore_end; the fence pairs with the
+     * release fence of percore_begin. */
     uint64_t first = __atomic_load_n(sequence, __ATOMIC_ACQUIRE);
     memcpy(sums, before, columns * sizeof(*sums));
     add_cells(cells, columns, sums);

@@ -1,5 +1,5 @@
-/* tile.c: reads the cells of some rows from all copies, so that each part of
- * the region is read in the order of its addresses. */
+/* tile.c: reads the cells of consecutive rows from all copies. Reads each part
+ * of the region in ascending order of addresses. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -11,12 +11,12 @@
 #include "reader.h"
 #include "view.h"
 
-/* Limits in bytes. A region may claim 16384 cores and 4096 columns; such rows
- * are not read by core. */
+/* Limits in bytes. A region may claim 16384 cores and 4096 columns; the single
+ * cores of such rows are not read. */
 enum { MAX_CORES_PER_ROW = 16 << 20, MAX_CORES_PER_TILE = 64 << 20 };
 
-/* How many rows of all cores a tile may hold, at most `capacity`; 0 if not even
- * one fits. */
+/* Returns how many rows of all cores a tile may hold, at most `capacity`; 0 if
+ * not even one row fits. */
 static uint32_t limit_capacity(uint32_t capacity, uint64_t columns,
                                uint64_t cores) {
   uint64_t row = columns * cores * sizeof(uint64_t);
@@ -81,7 +81,8 @@ void region_tile_free(struct region_tile *tile) {
  * Rows over all copies
  */
 
-/* first: `so_far` is the shared block, which only a sum includes. */
+/* If `first`, so_far is the value of the shared block, which only a sum
+ * includes. */
 static uint64_t combine_levels(uint32_t aggregation, uint64_t so_far,
                                uint64_t value, bool first) {
   return first && aggregation != PERCORE_SUM
@@ -112,7 +113,7 @@ static void combine(const struct region_view *view, uint32_t t, uint64_t *into,
   }
 }
 
-/* The same for consecutive rows. */
+/* Combines levels of consecutive rows. */
 static void combine_rows(const struct region_view *view, uint32_t t,
                          uint64_t *into, const uint64_t *values, uint32_t count,
                          bool first) {
@@ -126,13 +127,13 @@ static void combine_rows(const struct region_view *view, uint32_t t,
     combine(view, t, into, values, first);
 }
 
-/* How many cells of a slot are loaded at once: few, because a busy worker
- * updates every 100 ns, and then they must be loaded again row by row. And how
- * many slots are summed in registers: one after another, through memory, a cell
- * of 16 slots takes 0.73 ns instead of 0.52. */
+/* How many cells of a slot to load at once: few, because a busy worker updates
+ * every 100 ns, and then they must be loaded again row by row. And how many
+ * slots to sum in registers: one slot after another, through memory, a cell of
+ * 16 slots takes 0.73 ns instead of 0.52 ns. */
 enum { CELLS_AT_ONCE = 256, SLOTS_AT_ONCE = 8 };
 
-/* Cells of a cache line, and of 1 KiB. */
+/* In cells: a cache line, and 1 KiB. */
 enum { LINE = 8, NEAR = 128 };
 
 /* The same rows in several slots. */
@@ -140,14 +141,14 @@ struct group {
   struct region_copy copies[SLOTS_AT_ONCE];
   int cores[SLOTS_AT_ONCE];
   bool first_of_core[SLOTS_AT_ONCE];
-  uint32_t count; /* of slots */
-  uint32_t rows;  /* that have memory in each slot */
+  uint32_t count; /* number of slots */
+  uint32_t rows;  /* how many rows have memory in each slot */
 };
 
-/* Sums consecutive cells of each copy, a cache line at a time: 0.66 ns a cell
- * with this prefetch, 0.73 with prefetch_ahead, and 0.82 without (16 slots).
- * False if a writer was inside a section meanwhile: then the sums are useless.
- */
+/* Sums consecutive cells of each copy, a cache line at a time: 0.66 ns per cell
+ * with this prefetch, 0.73 ns with prefetch_ahead, and 0.82 ns without (16
+ * slots). Returns false if a writer was inside a section meanwhile; the sums
+ * are then useless. */
 static bool sum_copies(const struct group *group, size_t offset, size_t cells,
                        uint64_t *sums) {
   uint64_t before[SLOTS_AT_ONCE];
@@ -185,8 +186,8 @@ static bool sum_copies(const struct group *group, size_t offset, size_t cells,
   return true;
 }
 
-/* Adds slot by slot: where a writer was inside a section, and for values per
- * core and columns that are not summed. */
+/* Adds one slot after another, after a writer was found inside a section, and
+ * if values per core or unsummed columns are needed. */
 static void add_each(const struct region_view *view, struct region_tile *tile,
                      const struct group *group, uint32_t i, uint32_t rows,
                      uint32_t at, bool first) {
@@ -266,7 +267,7 @@ static void clear_rows(uint64_t *rows, size_t first, size_t end,
     memset(rows + first * columns, 0, (end - first) * columns * sizeof(*rows));
 }
 
-/* Reads the shared block or the single copy; rows without memory are 0. */
+/* Reads the shared block or the single copy; rows without memory become 0. */
 static void read_single(struct region_view *view, struct region_tile *tile,
                         uint32_t first, uint32_t count, uint32_t at) {
   struct region_copy copy =
@@ -327,16 +328,16 @@ static void read_rows(struct region_reader *reader, struct region_tile *tile,
  */
 
 /* True if the row belongs to an object, which may have been removed. In a table
- * without births, counts of a second object cannot be told from the first's. */
+ * without births, a second object's counts cannot be told from the first's. */
 static bool is_object(const struct region_table *table, uint64_t generation) {
   enum region_state state = region_state(generation);
   return (state == REGION_LIVE || state == REGION_GONE) &&
          (table->birth_offset != 0 || region_incarnation(generation) <= 1);
 }
 
-/* How many copies of rows are read again for one tile, in addition to the tries
- * of one row. Otherwise a producer that changes all rows all the time could
- * hold up a reader for minutes. */
+/* How many copies of rows to read again for one tile, in addition to the
+ * attempts for one row. Otherwise a producer that keeps changing all rows could
+ * delay a reader for minutes. */
 enum { COPIES_AGAIN = 8192 };
 
 static uint32_t limit_tries(const struct region_reader *reader,

@@ -15,8 +15,8 @@
 #define MADV_POPULATE_READ 22
 #endif
 
-/* Larger histograms are not read under the sequence counter: a writer would
- * change them faster than they can be read. */
+/* Larger histograms are not read under the sequence counter, because a writer
+ * would change them faster than they can be read. */
 enum { MAX_CHECKED_CELLS = 64 };
 
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
@@ -33,8 +33,9 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
 }
 
 /* A load from a hole in huge pages takes a page from a pool, and kills the
- * process if the pool is empty. Fill all holes now, because madvise(2) fails
- * with an errno instead. SEEK_DATA does not find holes in huge pages. */
+ * process if the pool is empty. So all holes are filled now, with madvise(2),
+ * which fails with an errno instead. SEEK_DATA does not find holes in huge
+ * pages. */
 static bool fill_huge_pages(struct region_view *view,
                             struct region_fault *fault) {
   struct statfs status;
@@ -58,10 +59,11 @@ static bool take(struct region_view *view, size_t bytes,
   return true;
 }
 
-/* Memory that a region's claims take in addition to its directory: it may claim
- * 16384 slots and 256 tables, and 8096 fields with the same 256 states. */
+/* Returns how much memory a region's claims take in addition to its directory:
+ * it may claim 16384 slots and 256 tables, and 8096 fields with the same 256
+ * states. */
 static size_t size_of_claims(const struct region_directory *directory) {
-  enum { FOLLOWED_SLOT = 64 }; /* for callers that follow each slot */
+  enum { FOLLOWED_SLOT = 64 }; /* for callers that track each slot */
   const struct region_header *header = &directory->header;
   size_t size = (size_t)header->slot_count *
                 (header->table_count * sizeof(uint64_t) + FOLLOWED_SLOT);

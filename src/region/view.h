@@ -1,5 +1,5 @@
-/* view.h: a mapped region, and which parts of it have memory. Private to the
- * reader's files. */
+/* view.h: a mapped region, and what is known about which of its parts have
+ * memory. Private to the reader's files. */
 #ifndef PERCORE_REGION_VIEW_H
 #define PERCORE_REGION_VIEW_H
 
@@ -7,7 +7,7 @@
 #include "directory.h"
 #include "reader.h"
 
-/* How many bytes of a part are known not to be a hole. A load from a hole would
+/* How many bytes of a part are known to have memory. Loading from a hole would
  * allocate memory, charged to the reader. A sealed region never gets new holes,
  * so these numbers only grow. */
 struct region_known {
@@ -16,33 +16,35 @@ struct region_known {
 
 struct region_view {
   int memfd;
-  const unsigned char *map; /* NULL without a region */
+  const unsigned char *map; /* NULL if no region is mapped */
   uint64_t size;
-  bool huge; /* holes were filled when it was mapped */
+  bool huge; /* mapping it filled all holes */
   struct region_directory directory;
-  struct region_known *known; /* per table */
-  uint64_t *slot_known;       /* per slot and table */
-  uint64_t slots_known;       /* of the array of slot records */
-  uint32_t *checked_columns;  /* per table: read under a sequence counter */
-  bool *all_sums;             /* per table: no levels and no states */
-  struct region_allowance *allowance; /* NULL: unlimited */
-  size_t bytes;                       /* taken from the allowance */
+  struct region_known *known; /* indexed by table */
+  uint64_t *slot_known;       /* indexed by slot and table */
+  uint64_t slots_known;       /* for the array of slot records */
+  /* Per table: how many columns are read under a sequence counter. */
+  uint32_t *checked_columns;
+  bool *all_sums; /* per table: it has no levels and no states */
+  struct region_allowance *allowance; /* NULL if memory is not limited */
+  size_t bytes;                       /* bytes taken from the allowance */
 };
 
-/* Maps a region and parses its directory; takes over the descriptor in any
- * case. 0, or -1 with a fault: those of region_directory_parse, or ENOMEM if
- * the allowance has no room. */
+/* Maps a region and parses its directory. Takes over the descriptor in every
+ * case. Returns 0, or -1 with a fault: those of region_directory_parse, or
+ * ENOMEM if the allowance is exhausted. */
 int region_view_open(struct region_view *view, int memfd, uint64_t size,
                      uint64_t max_size, struct region_allowance *allowance,
                      struct region_fault *fault);
 void region_view_close(struct region_view *view);
 
-/* Gives back a view's share of the allowance until it is taken back, so that
- * another view can be opened in its place. Take nothing else in between. */
+/* Returns a view's bytes to the allowance until they are taken back, so that
+ * another view can replace the first. Take nothing else in between. */
 size_t region_view_lend(struct region_view *view);
 void region_view_take_back(struct region_view *view, size_t bytes);
 
-/* How many of the `length` bytes at offset come before the first hole. */
+/* Returns how many of the `length` bytes at offset come before the first hole.
+ */
 uint64_t region_view_data(const struct region_view *view, uint64_t offset,
                           uint64_t length, uint64_t *known);
 
@@ -75,24 +77,25 @@ struct region_reader {
   struct region_reader_options options;
   struct region_allowance *allowance;
   char path[108];
-  struct region_connection connection; /* of the view's producer */
-  struct region_connection coming;     /* until its region is opened */
-  uid_t listener;                      /* -1: nobody listens, or unknown */
+  struct region_connection connection; /* connection to the view's producer */
+  struct region_connection coming; /* connection whose region is not open yet */
+  /* The listening user; -1 if nobody listens or the user is unknown. */
+  uid_t listener;
   struct region_view view;
   bool left;         /* the view's producer is gone */
   bool ended;        /* the last producer that left called percore_destroy */
-  uint64_t producer; /* the number of the view's producer */
+  uint64_t producer; /* number of the view's producer */
   pid_t pid;
   uid_t uid;
   struct region_fault fault;
-  char text[REGION_FAULT_LINE + 128]; /* path and fault as one line */
+  char text[REGION_FAULT_LINE + 128]; /* path and fault in one line */
 };
 
-/* reader_rows.c: the number of rows in use whose generation words have memory.
- */
+/* reader_rows.c: returns how many of the rows in use have generation words that
+ * are not in a hole. */
 uint32_t region_rows_with_generations(struct region_reader *reader, uint32_t t);
 
-/* How often to try again to read what changes meanwhile. */
+/* How often to try again if something changes while it is read. */
 enum { REGION_TRIES = 8 };
 
 #endif

@@ -4,9 +4,10 @@
 
 #include "reader.h"
 
-/* The columns of the table `core`, in cycles unless they count. */
+/* The columns of the table `core`. All are in cycles, except those that count
+ * events. */
 enum region_core_column {
-  REGION_CORE_TOTAL, /* of the thread's time, written at each poll */
+  REGION_CORE_TOTAL, /* the thread's time, written at each poll */
   REGION_CORE_BUSY,
   REGION_CORE_SLEEP,
   REGION_CORE_POLLS,
@@ -14,7 +15,7 @@ enum region_core_column {
   REGION_CORE_ITEMS,
 };
 
-/* When the thread of a slot was last seen to poll; all zero before the first
+/* When the thread of a slot was last seen polling. All zero before the first
  * call of region_worker_still_ns. */
 struct region_pulse {
   uint64_t owner; /* since_boottime_ns of the slot */
@@ -22,13 +23,14 @@ struct region_pulse {
   uint64_t moved_ns;
 };
 
-/* True for a thread that is attached and calls percore_poll. */
+/* True if the thread of the slot is attached and calls percore_poll. */
 bool region_worker_polls(const struct region_slot_view *slot,
                          const uint64_t *cells);
 
-/* How long, at a time of CLOCK_MONOTONIC, a polling thread has neither polled
- * nor slept: it is busy with one round, hangs, or waits for its core. 0 for
- * threads that do not poll. `cells`: of the slot in the table `core`. */
+/* Returns how long, at a time of CLOCK_MONOTONIC, a polling thread has neither
+ * polled nor slept, because it is busy with one round, hangs, or waits for its
+ * core. Returns 0 for threads that do not poll. `cells` is the slot's row of
+ * the table `core`. */
 uint64_t region_worker_still_ns(struct region_pulse *pulse,
                                 const struct region_slot_view *slot,
                                 const uint64_t *cells, uint64_t now_ns);

@@ -1,5 +1,5 @@
 /* writer.c: what every file of the writer needs: the lock, clocks, and whether
- * the owner of a slot lives. It calls no other file of the writer. */
+ * the owner of a slot is alive. Calls no other file of the writer. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static uint64_t measured_tsc_hz;
 
 #if defined(__x86_64__)
 /* Reads the tick count between two readings of the clock, and keeps the attempt
- * in which these were closest together. */
+ * in which these two were closest together. */
 static void read_both(uint64_t *ns, uint64_t *tsc) {
   uint64_t shortest = UINT64_MAX;
   for (int i = 0; i < 8; i++) {

@@ -3,7 +3,7 @@
  * status and create.
  *
  * The region's mutex guards every member that is not marked as fixed after
- * create. It does not guard cells, which their owners write at any time.
+ * create. It does not guard cells, which their owners may write at any time.
  */
 #ifndef PERCORE_REGION_WRITER_H
 #define PERCORE_REGION_WRITER_H
@@ -18,30 +18,33 @@
 
 /* An element of a table's list of removed rows. */
 struct removed_row {
-  uint32_t older, newer; /* row + 1; 0 at the ends */
-  uint64_t grace;        /* reusable when this period is over; 0: at once */
+  uint32_t older, newer; /* row + 1; 0 at the ends of the list */
+  /* The grace period after which it can be reused; 0: at once. */
+  uint64_t grace;
 };
 
 struct table_state {
-  struct row_index names; /* of live rows added by name */
+  struct row_index names; /* live rows that were added by name */
   uint32_t rows_reserved;
-  uint32_t next_unused; /* rows below this were used or added by number */
-  struct removed_row *removed; /* max_rows, mapped when first needed */
+  uint32_t next_unused; /* rows below this have been used or added by number */
+  struct removed_row *removed; /* max_rows elements, mapped when first needed */
   size_t removed_size;
-  uint32_t oldest, newest; /* removed rows; row + 1 */
+  uint32_t oldest, newest; /* ends of the list of removed rows; row + 1 */
 };
 
 struct grace_slot {
-  uint64_t seen;   /* the quiescent counter when the last period began */
-  uint64_t passed; /* the last period that is over for this slot */
+  uint64_t seen;   /* quiescent counter when the last period began */
+  uint64_t passed; /* last period that is over for this slot */
 };
 
 /* Grace periods, numbered from 1. Each begins with a full barrier on every
- * thread, after which the quiescent counter of every slot is read. It is over
- * when each slot's counter has changed, or its owner sleeps or has ended. */
+ * thread, after which the quiescent counter of every slot is read. A period is
+ * over when, for each slot, the counter has changed or the owner sleeps or has
+ * ended. */
 struct grace {
-  uint64_t begun, over; /* the last period that began, and that is over */
-  uint64_t begun_ns;    /* CLOCK_MONOTONIC */
+  /* Numbers of the last period that began, and of the last that is over. */
+  uint64_t begun, over;
+  uint64_t begun_ns; /* CLOCK_MONOTONIC */
   struct grace_slot *slots;
 };
 
@@ -49,29 +52,31 @@ struct server;
 
 struct percore_region {
   pthread_mutex_t mutex;
-  /* fixed after create */
+  /* Fixed after create. */
   unsigned char *map;
   uint64_t size;
   uint64_t page_size;
   int memfd;
   bool is_sink; /* only block_stride, sink_block and failure are set */
   bool quiet;
-  bool numbers_cores; /* cores are the application's own numbers */
+  bool numbers_cores; /* cores are numbered by the application */
   struct percore_region_status failure; /* why it is a sink */
   struct region_header *header;
   const struct region_table *tables;
   const struct region_field *fields;
   struct region_slot *slots;
-  uint32_t table_count; /* `core` included */
+  uint32_t table_count; /* includes `core` */
   uint64_t block_stride;
   unsigned char *sink_block; /* a slot block of private memory */
   struct server *server;
-  /* guarded by the mutex */
-  bool forked; /* this is a child of the producer: the memory is a sink */
-  bool warned_affinity; /* about a thread that attaches for another core */
+  /* Guarded by the mutex. */
+  /* This process is a child of the producer, so the memory is a sink. */
+  bool forked;
+  /* Already warned that a thread attached for another core. */
+  bool warned_affinity;
   struct table_state *state;
   struct grace grace;
-  struct percore_region *next; /* guarded by the mutex of the list */
+  struct percore_region *next; /* guarded by the mutex of the list of regions */
 };
 
 /* ---------------------------------------------------------------------------
@@ -122,18 +127,18 @@ static inline uint64_t *region_single(const struct percore_region *region,
          ((table->flags & REGION_TABLE_CONSISTENT) != 0);
 }
 
-/* ---------------------------------------------------------------------------
- * Between the files of the writer, each after the files that it may call
- */
+/* The files of the writer. Each may call functions of the files listed before
+ * it. */
 
 /* writer.c */
 
-/* Locks and returns true if the region can be changed; else errno is ENODEV. */
+/* Locks the region and returns true if it can be changed; otherwise returns
+ * false with ENODEV. */
 bool region_lock(struct percore_region *region);
 void region_unlock(struct percore_region *region);
 
-/* Converts the application's number of a table to the directory's, where `core`
- * is 0. False with EINVAL if there is no such table. */
+/* Converts the number of a table from the application's to the directory's,
+ * where `core` is 0. Returns false with EINVAL if the table does not exist. */
 bool region_user_table(const struct percore_region *region, uint32_t *table);
 
 /* True if the thread that owns a slot has ended. */
@@ -141,22 +146,24 @@ bool region_owner_is_dead(const struct region_slot *slot);
 
 uint64_t region_now_ns(clockid_t clock);
 
-/* Ticks of percore_tsc per second; the first call measures them. */
+/* Returns the ticks of percore_tsc per second, which the first call measures.
+ */
 uint64_t region_tsc_hz(void);
 
 /* handles.c: a region whose memory nobody reads. */
 extern struct percore_region region_sink;
 
-/* provide.c: provide memory for the rows of one slot that are reserved already,
- * or for rows 0 to rows - 1 in every used slot and the shared parts. 0, or -1
- * with ENOMEM. */
+/* provide.c: allocate memory, for the rows of one slot that are reserved
+ * already, or for rows 0 to rows - 1 in every used slot and the shared parts.
+ * Return 0, or -1 with ENOMEM. */
 int region_provide_slot_rows(struct percore_region *region, uint32_t slot);
 int region_provide_rows(struct percore_region *region, uint32_t table,
                         uint32_t rows);
 
 /* sum.c: sums the cells of a row over the single copy and every slot ever used,
- * under the sequence counters like a reader. False if a living thread stayed
- * inside a section, so that cells may be of different moments. */
+ * under the sequence counters as a reader does. Returns false if a running
+ * thread stayed inside a section, so that the cells may be of different
+ * moments. */
 bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums);
@@ -165,76 +172,80 @@ bool region_sum_row(const struct percore_region *region,
 
 int region_grace_init(struct percore_region *region);
 
-/* Maps the list of removed rows when a table first needs it. 0, or -1. */
+/* Maps the list of removed rows when a table first needs it. Returns 0 or -1.
+ */
 int region_removed_init(struct percore_region *region, uint32_t table);
 
-/* Adds a row to the list; safe_now: no update of the row is in flight. */
+/* Adds a row to the list. safe_now: no update of the row can be in flight. */
 void region_remove_later(struct percore_region *region, uint32_t table,
                          uint32_t row, bool safe_now);
 
 bool region_has_removed(const struct percore_region *region, uint32_t table);
 
-/* Takes the oldest removed row; false if there is none or it is not safe to
- * reuse yet. */
+/* Takes the oldest removed row. Returns false if no row was removed or the
+ * oldest is not safe to reuse yet. */
 bool region_take_removed(struct percore_region *region, uint32_t table,
                          uint32_t *row);
 
-/* Takes a given removed row; false if it is not safe to reuse yet. */
+/* Takes a given removed row. Returns false if the row is not safe to reuse yet.
+ */
 bool region_take_this_removed(struct percore_region *region, uint32_t table,
                               uint32_t row);
 
 /* row.c: makes the row of a single-row table live. */
 void region_row_begin_single(struct percore_region *region, uint32_t table);
 
-/* reset.c: tables by the directory's numbers. 0, or -1 with errno. */
+/* reset.c. The table is a number in the directory. Returns 0, or -1 with errno.
+ */
 int region_reset(struct percore_region *region, uint32_t table, uint32_t row);
 
 /* serve.c */
 
-/* 0, or -1 with errno. */
+/* Returns 0, or -1 with errno. */
 int region_server_start(struct percore_region *region, const char *name,
                         const struct percore_options *options);
 void region_server_stop(struct percore_region *region);
 
-/* In a forked child: closes the descriptors and leaves the files alone. */
+/* In a forked child: closes the descriptors but leaves the files. */
 void region_server_abandon(struct percore_region *region);
 
-/* The number of connected readers. */
+/* Returns the number of connected readers. */
 uint32_t region_server_readers(const struct percore_region *region);
 
-/* Moves the serving thread off the cores of the attached slots. */
+/* Moves the serving thread away from the cores of attached slots. */
 void region_server_avoid_slots(struct percore_region *region);
 
 /* poll.c */
 
-/* Begins to account for the time of a slot's thread. */
+/* Begins accounting for the time of a slot's thread. */
 void region_poll_begin(struct percore_slot_head *head);
 
 struct region_clocks {
-  uint64_t tsc, cpu_ns; /* of one thread, at one moment */
+  uint64_t tsc, cpu_ns; /* of one thread at one moment */
 };
 
-/* Ticks for which the thread was awake but off its CPU since the last check. */
+/* Returns for how many ticks since the last check the thread was awake but not
+ * on its CPU. */
 uint64_t region_poll_absence(struct percore_slot_head *head,
                              const struct region_clocks *now, uint64_t hz);
 
-/* Accounts for a round that ended at tsc with n items, during which the thread
- * was off its CPU for `absence` ticks. */
+/* Accounts for a round that ended at tsc with n items and during which the
+ * thread was off its CPU for `absence` ticks. */
 void region_poll_long(struct percore_slot_head *head, uint64_t tsc, uint64_t n,
                       uint64_t absence);
 
-/* slot.c: in a forked child, makes percore_this_slot forget the slot. */
+/* slot.c: makes percore_this_slot forget the slot, in a forked child. */
 void region_forget_slot(void);
 
-/* status.c: a sink that remembers why, and says so on stderr unless the options
- * are quiet. */
+/* status.c: makes a sink that remembers why it was made, and reports the reason
+ * on stderr unless the options say quiet. */
 struct percore_region *region_make_sink(const char *name,
                                         const struct percore_options *options,
                                         const struct region_fault *fault);
 
-/* create.c: a descriptor of this process's region of that name and instance
- * (NULL: none), for the caller to close. -1 with ENOENT, or with EALREADY if
- * the region has the id known_id. */
+/* create.c: returns a descriptor of this process's region with that name and
+ * instance (NULL: none), for the caller to close. Returns -1 with ENOENT, or
+ * with EALREADY if the region has the id known_id. */
 int region_own_memory(const char *name, const char *instance,
                       const unsigned char *known_id, uint64_t *size);
 

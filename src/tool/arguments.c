@@ -26,7 +26,8 @@ static const struct argument common[] = {
 };
 #define COMMON (sizeof(common) / sizeof(common[0]))
 
-/* The command's own options and then the common ones; NULL after the last. */
+/* Returns the command's own options, then the common options, and NULL after
+ * the last. */
 static const struct argument *argument_at(const struct command *command,
                                           size_t i) {
   if (i < command->arguments_len)
@@ -54,7 +55,7 @@ void arguments_print_row(FILE *out, const char *left, int left_width,
   text_wrap(out, right, left_width + 4, HELP_WIDTH);
 }
 
-/* "auto, tsc or time-enabled" */
+/* Writes "auto, tsc or time-enabled". */
 static void list_choices(char *text, size_t size,
                          const struct argument *argument) {
   size_t used = 0;
@@ -207,7 +208,7 @@ static int check_words(const struct command *command, int argc, char **argv) {
 
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options) {
-  static char name[32]; /* getopt's messages begin with it */
+  static char name[32]; /* getopt's messages begin with this name */
   struct getopt_tables tables;
   make_tables(&tables, command);
   snprintf(name, sizeof(name), "percore %s", command->name);
@@ -218,7 +219,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
       return print_help(command);
     if (letter == 'V')
       return say_version();
-    if (letter == '?') /* getopt has said what is wrong */
+    if (letter == '?') /* getopt has already printed what is wrong */
       return say_try_help(command->name);
     int status =
         take(command->name, find_letter(command, letter), optarg, options);
@@ -232,7 +233,7 @@ int arguments_read(const struct command *command, int argc, char **argv,
  * Completion
  */
 
-/* The option whose value comes after this word; NULL: none. */
+/* Returns the option whose value comes after this word, or NULL. */
 static const struct argument *waiting_for_value(const struct command *command,
                                                 const char *word) {
   const struct argument *argument;
@@ -270,7 +271,7 @@ void arguments_complete(const struct command *const *commands, size_t len,
       printf("%s\t%s\n", commands[i]->name, commands[i]->summary);
     return;
   }
-  /* What follows "--" is another command, with its own options. */
+  /* The words after "--" are another command with its own options. */
   for (int i = 1; i < count - 1; i++)
     if (strcmp(words[i], "--") == 0)
       return;

@@ -1,5 +1,5 @@
-/* arguments: a subcommand and its options, described once. The description
- * reads the command line, prints --help and completes words in a shell. */
+/* arguments: a subcommand and its options, described once. The same table
+ * parses the command line, prints --help, and completes words in a shell. */
 #ifndef PERCORE_ARGUMENTS_H
 #define PERCORE_ARGUMENTS_H
 
@@ -8,9 +8,9 @@
 
 enum argument_type {
   ARGUMENT_FLAG,   /* bool */
-  ARGUMENT_TEXT,   /* const char *, as written; one of the choices, if any */
+  ARGUMENT_TEXT,   /* const char *, as typed; one of the choices, if any */
   ARGUMENT_NUMBER, /* double, min to max */
-  ARGUMENT_WHOLE,  /* uint64_t, min to max, without a fraction */
+  ARGUMENT_WHOLE,  /* uint64_t, a whole number from min to max */
   ARGUMENT_CORES,  /* struct core_set, not empty */
 };
 
@@ -20,9 +20,9 @@ struct argument {
   enum argument_type type;
   const char *value; /* what --help calls the value; NULL for a flag */
   const char *help;
-  size_t offset; /* of the member of the options that it sets */
+  size_t offset; /* offset of the option in the struct of options */
   double min, max;
-  const char *(*choice)(int i); /* the i-th choice, or NULL after the last */
+  const char *(*choice)(int i); /* returns choice i, or NULL after the last */
 };
 
 struct command {
@@ -32,16 +32,17 @@ struct command {
   const char *about;   /* a paragraph for --help */
   const struct argument *arguments;
   size_t arguments_len;
-  int words_min, words_max;  /* arguments other than options */
-  const char *words_missing; /* the message if there are fewer */
-  /* argv[0] is the name. Returns the exit status. */
+  /* Limits on the number of arguments other than options. */
+  int words_min, words_max;
+  const char *words_missing; /* message if there are too few arguments */
+  /* argv[0] is the name of the subcommand. Returns the exit status. */
   int (*run)(int argc, char **argv);
 };
 
 #define ARGUMENTS(table) (table), sizeof(table) / sizeof((table)[0])
 
-/* An option that sets `member` of the struct `options`; further members of
- * struct argument may follow. */
+/* An option that sets `member` of the struct `options`. More members of struct
+ * argument may follow. */
 #define ARGUMENT(options, member, option_letter, option_name, option_type,     \
                  value_name, text, ...)                                        \
   {                                                                            \
@@ -65,19 +66,19 @@ extern const struct argument argument_json[1];
   ARGUMENT(options, count, 'n', "count", ARGUMENT_WHOLE, "N",                  \
            "end after N tables", .min = 1, .max = 1e15)
 
-/* Reads the options into *options; the words are then argv[optind] to
- * argv[argc - 1]. Returns -1 if the command is to run, else the exit status
- * (after --help, --version, or a message about what is wrong). */
+/* Parses the options into *options; the other arguments are then argv[optind]
+ * to argv[argc - 1]. Returns -1 if the command should run, otherwise the exit
+ * status (after --help, --version, or an error message). */
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options);
 
-/* Prints candidates for the last word: one per line, some followed by a tab and
- * a description. `words` are those after `percore`. The shell drops candidates
- * that do not begin with the last word. */
+/* Prints the candidates for the last word, one per line, some followed by a tab
+ * and a description. `words` are the words after `percore`. The shell drops
+ * candidates that do not begin with the last word. */
 void arguments_complete(const struct command *const *commands, size_t len,
                         char **words, int count);
 
-/* Prints "  left  right", the right column wrapped. */
+/* Prints "  left  right" and wraps the right column. */
 void arguments_print_row(FILE *out, const char *left, int left_width,
                          const char *right);
 

@@ -53,8 +53,8 @@ static void add_fault(void *context, const struct region_fault *fault,
   check->verdict[region_rule_group(fault->rule)] = BROKEN;
 }
 
-/* The fault is the first that the reader met. The reader checks the groups
- * after the header in no fixed order. */
+/* Records the first fault that the reader found. After the header, the reader
+ * checks the groups in no fixed order. */
 static void refuse(struct check *check, const struct region_fault *fault) {
   enum region_rules broken = region_rule_group(fault->rule);
   for (int g = 0; g < REGION_RULES_STRINGS && g < (int)broken; g++)
@@ -81,7 +81,7 @@ static enum verdict overall(const struct check *check) {
  * Opening
  */
 
-/* TOOL_OK if there is something to show. */
+/* Returns TOOL_OK if there is something to show. */
 static int check_served(struct check *check) {
   int status = target_connect(COMMAND, check->target, &check->reader);
   if (status != TOOL_OK)
@@ -97,7 +97,8 @@ static int check_served(struct check *check) {
   return TOOL_OK;
 }
 
-/* Never blocks: opening a FIFO to read would wait for a writer. */
+/* Opens the file without blocking: opening a FIFO to read would wait for a
+ * writer. */
 static int open_file(const char *path) {
   struct stat status;
   int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

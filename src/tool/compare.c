@@ -1,4 +1,4 @@
-/* percore load --compare: the loop around methods.c. */
+/* percore load --compare: the main loop; methods.c does the work. */
 #include "compare.h"
 #include "live.h"
 #include "load_options.h"

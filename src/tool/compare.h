@@ -1,4 +1,4 @@
-/* compare: every method of measuring a load side by side, over the same
+/* compare: measures loads with every method side by side, over the same
  * windows, to show what each method misses on this machine. */
 #ifndef PERCORE_COMPARE_H
 #define PERCORE_COMPARE_H
@@ -15,19 +15,20 @@
 
 /* The loads that one method measured. */
 struct comparison_method {
-  const char *name;   /* in JSON */
-  char title[64];     /* in the table */
-  char why[WHY_SIZE]; /* why it has no value for any core; "" if it has any */
-  double *load;       /* by position in comparison.core[]; NAN: no value. Not
-                         limited to 0 to 1. */
+  const char *name; /* in JSON */
+  char title[64];   /* in the table */
+  /* Why it has no value for any core; "" if it has a value. */
+  char why[WHY_SIZE];
+  /* Indexed like comparison.core[]; NAN: no value. May exceed 0 to 1. */
+  double *load;
 };
 
 struct comparison {
   uint64_t time_ns;  /* CLOCK_REALTIME */
-  double interval_s; /* measured */
-  double bracket_s;  /* between the first and the last method's reading */
+  double interval_s; /* as measured */
+  double bracket_s;  /* from the first method's reading to the last's */
   size_t cores_len;
-  int *core; /* core numbers, rising */
+  int *core; /* core numbers, ascending */
   size_t methods_len;
   struct comparison_method method[METHODS_MAX];
 };
@@ -45,19 +46,19 @@ int comparison_json_write(FILE *out, const void *comparison);
 
 struct methods;
 
-/* Opens every method that this machine has and proves the sources, which takes
- * up to half a second for each. `engine` configures percore's own method.
+/* Opens every method that works on this machine and proves the sources, which
+ * takes up to half a second each. `engine` configures percore's own method.
  * Returns 0 or -errno like engine_open. */
 int methods_open(struct methods **methods, const struct engine_options *engine);
 void methods_close(struct methods *methods);
 
-/* Reads every method once. The comparison covers the time since the last call,
- * has no values after the first call, and lives until the next call. Returns 0
- * or -errno. */
+/* Reads every method once. The comparison covers the time since the previous
+ * call, so it has no values after the first call. It is valid until the next
+ * call. Returns 0 or -errno. */
 int methods_sample(struct methods *methods,
                    const struct comparison **comparison);
 
-/* Runs the proofs that have become due. */
+/* Runs the proofs that are due. */
 void methods_prove(struct methods *methods);
 
 /* True if percore's own method has a value for any core. */

@@ -1,4 +1,4 @@
-/* A comparison as a table and as JSON. */
+/* Writes a comparison as a table and as JSON. */
 #include "compare.h"
 #include "json.h"
 #include "text.h"
@@ -8,22 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A line is a title and loads; a narrow window gets names instead of titles. */
+/* A line is a title followed by loads. In a narrow window, names replace
+ * titles. */
 #define TITLE_WIDTH 39
 #define NAME_WIDTH 14
 #define WIDE 60
 #define CORE_WIDTH 8
-#define TITLE_LINES 2  /* and the heading of a block */
-#define LINE_WIDTH 100 /* if there is no window */
+#define TITLE_LINES 2  /* including the heading of a block */
+#define LINE_WIDTH 100 /* if the output is no terminal */
 
-/* What is shown of a comparison, and where. */
+/* The part of a comparison that is shown, and how it is arranged. */
 struct layout {
-  bool names; /* instead of titles */
+  bool names; /* show names instead of titles */
   bool notes_left_out;
   int width, title_width;
   size_t core[CORES_MAX], cores_len; /* positions in the comparison */
   size_t cores_left_out;
-  size_t across; /* cores in a block */
+  size_t across; /* how many cores are in a block */
   size_t method[METHODS_MAX], methods_len;
   size_t methods_left_out;
 };
@@ -110,8 +111,8 @@ static int note_lines(const struct comparison *comparison, int width) {
   return lines;
 }
 
-/* If not all methods have room, leaves out methods without a value, and then
- * the first ones. percore, the last method, is always shown. */
+/* If there is no room for all methods, leaves out those without a value, and
+ * then the first ones. percore, the last method, is always shown. */
 static void fit_methods(struct layout *layout,
                         const struct comparison *comparison, size_t room) {
   size_t available = 0;
@@ -133,13 +134,14 @@ static void fit_methods(struct layout *layout,
   }
 }
 
-/* The cores that fit in this many lines; at least one block is shown. */
+/* Returns how many cores fit in this many lines; at least one block is shown.
+ */
 static size_t cores_in(const struct layout *layout, int lines) {
   int blocks = lines / ((int)layout->methods_len + 1);
   return (size_t)(blocks > 0 ? blocks : 1) * layout->across;
 }
 
-/* `notes`: the lines that notes take. */
+/* `notes` is the number of lines that notes take. */
 static void fit_cores(struct layout *layout, int height, int notes) {
   bool says = layout->notes_left_out || layout->methods_left_out > 0;
   int lines = height - 1 - notes - (says ? 1 : 0);
@@ -170,7 +172,7 @@ static void make_layout(struct layout *layout,
       notes > 0 && (int)comparison->methods_len + notes > room;
   if (layout->notes_left_out) {
     notes = 0;
-    room--; /* for the line that says so */
+    room--; /* for the line that reports what is missing */
   }
   fit_methods(layout, comparison, room > 1 ? (size_t)room : 1);
   if (window->height > 0)

@@ -1,4 +1,5 @@
-/* percore doctor: what can be measured here, and what would help. */
+/* percore doctor: what can be measured on this machine, and what would improve
+ * it. */
 #include "doctor.h"
 #include "cycles/core.h"
 #include "cycles/engine.h"
@@ -59,7 +60,7 @@ static void note_pmu(const char *name, void *argument) {
   facts->core_pmu |= is_core_pmu(name);
 }
 
-/* CAP_PERFMON, or CAP_SYS_ADMIN, which includes it. */
+/* True with CAP_PERFMON, or with CAP_SYS_ADMIN, which includes it. */
 static bool has_capability(const struct machine *machine) {
   char status[8192];
   struct collectd_facts self = {0};
@@ -210,7 +211,7 @@ static void count_cores(struct doctor_facts *facts, const struct engine *engine,
     struct source_facts *fact = &facts->source[cores[i].source];
     if (named == SOURCE_AUTO) {
       fact->chosen++;
-      /* There is no event to try the source with. */
+      /* no event is given to try the source with */
       fact->cores += cores[i].source == SOURCE_EVENT;
       facts->isolated_on_idle +=
           cores[i].isolated && cores[i].source == SOURCE_IDLE;
@@ -334,11 +335,11 @@ static int doctor_main(int argc, char **argv) {
 
 const struct command doctor_command = {
     .name = COMMAND,
-    .summary = "find out what can be measured here, and what would help",
+    .summary = "find out what can be measured here, and what to improve",
     .usage = "[OPTION]...",
-    .about = "Says what can be measured on this machine, which sources of "
-             "loads are proven, whether regions can be read and how collectd "
-             "runs; and for everything that is missing, what to do. Takes a "
+    .about = "Reports what can be measured on this machine, which sources of "
+             "loads are proven, whether regions can be read, and how collectd "
+             "runs, with advice for everything that is missing. Takes a "
              "few seconds. Exits 0 if at least one source works.",
     .arguments = ARGUMENTS(argument_json),
     .run = doctor_main,

@@ -1,6 +1,7 @@
 /* doctor: what can be measured on this machine, and what would help.
  *
- * doctor*.c collect facts, findings*.c judge them: judging needs no machine. */
+ * doctor*.c collect facts and findings*.c judge them, so that tests of the
+ * judgement need no machine. */
 #ifndef PERCORE_DOCTOR_H
 #define PERCORE_DOCTOR_H
 
@@ -17,21 +18,22 @@
 struct source_facts {
   int cores;              /* online cores on which it works */
   int chosen;             /* online cores for which `auto` chose it */
-  enum proof proof;       /* if it works on any */
-  char reason[FACT_SIZE]; /* why it works on no core; or what else is wrong */
+  enum proof proof;       /* proof of the source, if it works on any core */
+  char reason[FACT_SIZE]; /* why it works on no core, or what else is wrong */
 };
 
 /* The runtime directory of regions. */
 struct regions_facts {
   char directory[FACT_SIZE];
-  int error;            /* of reading it; 0: none */
+  int error;            /* errno of reading it, or 0 */
   char mode[FACT_SIZE]; /* "drwxrwsr-t root percore" */
-  long group;           /* gid of percore; -1: there is no such group */
-  bool member;          /* this process is in it */
+  long group;           /* gid of the group percore; -1 if it does not exist */
+  bool member;          /* this process is a member of the group */
   bool root;
-  char user[FACT_SIZE]; /* of this process */
+  char user[FACT_SIZE]; /* the user of this process */
   int alive, sockets;
-  int unreadable_len; /* of those below; there may be more */
+  /* How many unreadable regions are listed below; there may be more. */
+  int unreadable_len;
   struct {
     char name[FACT_SIZE];
     char why[FACT_SIZE];
@@ -40,26 +42,26 @@ struct regions_facts {
 };
 
 enum plugin_state {
-  PLUGIN_UNKNOWN, /* the memory map of collectd is not readable */
+  PLUGIN_UNKNOWN, /* collectd's memory map is not readable */
   PLUGIN_ABSENT,
   PLUGIN_LOADED,
-  PLUGIN_REPLACED, /* the file has changed since */
+  PLUGIN_REPLACED, /* the file has changed since collectd loaded it */
 };
 
 /* The running collectd. */
 struct collectd_facts {
-  long pid; /* 0: none runs */
+  long pid; /* 0 if collectd does not run */
   unsigned uid, gid;
   unsigned long long capabilities; /* effective */
-  bool in_group;                   /* percore */
+  bool in_group;                   /* member of the group percore */
   long open_files;                 /* soft limit; 0: unknown */
   enum plugin_state plugin;
 };
 
-/* Finds the running collectd. proc: "/proc", or a copy for tests. group: the
- * gid of percore, or -1. */
+/* Finds the running collectd. `proc` is "/proc", or a copy for tests. `group`
+ * is the gid of percore, or -1. */
 void collectd_find(struct collectd_facts *facts, const char *proc, long group);
-/* Stores what one line of /proc/PID/status says. */
+/* Stores the contents of one line of /proc/PID/status. */
 void collectd_take_status(struct collectd_facts *facts, const char *line,
                           long group);
 
@@ -67,18 +69,20 @@ struct doctor_facts {
   char kernel[FACT_SIZE];
   int cores_online;
   char online[FACT_SIZE], possible[FACT_SIZE];
-  char isolated[FACT_SIZE], nohz_full[FACT_SIZE]; /* "": none */
-  int isolated_on_idle; /* isolated cores that `auto` measures by idle */
+  /* "" if there are no such cores. */
+  char isolated[FACT_SIZE], nohz_full[FACT_SIZE];
+  /* How many isolated cores `auto` measures with the source idle. */
+  int isolated_on_idle;
   bool hypervisor;
   bool arm64;
-  bool lxcfs;           /* LXCFS provides /proc/stat and the list of cores */
+  bool lxcfs;           /* LXCFS provides /proc/stat and the core list */
   bool steal_unknown;   /* the hypervisor has never reported steal */
-  bool softirq_is_idle; /* this kernel counts softirq as idle time */
+  bool softirq_is_idle; /* this kernel counts softirqs as idle time */
   bool tsc_steady;
-  char clocksource[FACT_SIZE]; /* "": unknown */
-  char pmus[FACT_SIZE];        /* names with blanks between */
-  bool core_pmu;               /* one of them is the PMU of the cores */
-  bool has_mperf;              /* the PMU msr names the event */
+  char clocksource[FACT_SIZE]; /* "" if unknown */
+  char pmus[FACT_SIZE];        /* names separated by blanks */
+  bool core_pmu;               /* the PMU of the cores is among them */
+  bool has_mperf;              /* the PMU msr has the event mperf */
   bool has_paranoid;
   long paranoid; /* kernel.perf_event_paranoid */
   bool may_perf; /* CAP_PERFMON or CAP_SYS_ADMIN is effective */
@@ -90,13 +94,13 @@ struct doctor_facts {
   char softirq_trouble[FACT_SIZE]; /* why softirqs cannot be measured */
   char clock_unseen[FACT_SIZE]; /* interrupts that end no halt of source bpf */
   struct regions_facts regions;
-  char collectd[FACT_SIZE];  /* its path; "": not found */
-  char plugindir[FACT_SIZE]; /* "": built without the plugin */
+  char collectd[FACT_SIZE];  /* path of collectd; "" if not found */
+  char plugindir[FACT_SIZE]; /* "" if built without the plugin */
   bool plugin_installed;
   struct collectd_facts running;
 };
 
-/* Numbers of linux/capability.h, which older headers lack. */
+/* Numbers from linux/capability.h, which older headers lack. */
 #define CAPABILITY_DAC_OVERRIDE (1ULL << 1)
 #define CAPABILITY_SYS_ADMIN (1ULL << 21)
 #define CAPABILITY_PERFMON (1ULL << 38)
@@ -108,7 +112,7 @@ struct finding {
   const char *name;
   enum verdict verdict;
   char value[2 * FACT_SIZE];
-  char advice[2 * FACT_SIZE]; /* "": nothing needs to be done */
+  char advice[2 * FACT_SIZE]; /* "" if nothing needs to be done */
 };
 
 struct findings {
@@ -121,7 +125,7 @@ void findings_make(struct findings *findings, const struct doctor_facts *facts);
 /* True if any source works. */
 bool facts_have_source(const struct doctor_facts *facts);
 
-/* Return 0 or -ENOMEM. Width 0: any. */
+/* Return 0 or -ENOMEM. Width 0 means unlimited. */
 int findings_text_write(FILE *out, const struct findings *findings,
                         const struct doctor_facts *facts, int width,
                         bool colour);
@@ -132,7 +136,7 @@ int findings_json_write(FILE *out, const struct findings *findings,
  * Shared by findings*.c
  */
 
-/* advice: NULL if nothing needs to be done. */
+/* advice is NULL if nothing needs to be done. */
 void findings_add(struct findings *findings, const char *group,
                   const char *name, enum verdict verdict, const char *advice,
                   const char *format, ...)

@@ -25,7 +25,7 @@ static bool is_collectd(const char *proc, const char *pid) {
   return read && strcmp(name, "collectd\n") == 0;
 }
 
-/* "Groups:\t4 27 1000 " */
+/* Parses "Groups:\t4 27 1000 ". */
 static bool has_group(const char *list, unsigned long long group) {
   while (*list != '\0' && *list != '\n') {
     char *end;
@@ -69,8 +69,7 @@ static void read_status(struct collectd_facts *facts, const char *proc,
   facts->in_group |= group >= 0 && facts->gid == (unsigned long)group;
 }
 
-/* "Max open files            1024                 524288               files"
- */
+/* Parses "Max open files 1024 524288 files". */
 static void read_limits(struct collectd_facts *facts, const char *proc,
                         const char *pid) {
   static const char name[] = "Max open files";

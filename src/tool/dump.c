@@ -1,4 +1,4 @@
-/* percore dump: every value of a region, once. */
+/* percore dump: prints every value of a region once. */
 #include "dump.h"
 
 #include "arguments.h"
@@ -21,7 +21,7 @@ static const struct argument arguments[] = {
     ARGUMENT(struct dump_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
              "only this table"),
     ARGUMENT(struct dump_options, per_core, 'p', "per-core", ARGUMENT_FLAG,
-             NULL, "the values of each core, too"),
+             NULL, "also print the values of each core"),
     ARGUMENT_JSON(struct dump_options),
 };
 
@@ -31,14 +31,14 @@ struct walk {
   const struct dump_options *options;
   struct region_reader *reader;
   const struct region_directory *directory;
-  struct json *json; /* NULL: text */
+  struct json *json; /* NULL: write text */
 };
 
 /* ---------------------------------------------------------------------------
  * Rows
  */
 
-/* In the table `core`, a sum over cores means nothing. */
+/* In the table `core`, a sum over cores has no meaning. */
 enum { TABLE_CORE = 0 };
 
 static bool wants_cores(const struct walk *walk, uint32_t t) {
@@ -81,7 +81,8 @@ static void write_row(const struct walk *walk, const struct region_tile *tile,
     dump_text_row(&row);
 }
 
-/* 0 or -errno, already said; -EPIPE if the output has no reader. */
+/* Returns 0, or -errno after printing it; -EPIPE if nobody reads the output any
+ * more. */
 static int write_rows(const struct walk *walk, struct region_tile *tile) {
   for (uint32_t first = 0;; first += tile->rows) {
     region_tile_read(walk->reader, tile, first);
@@ -127,7 +128,7 @@ static int write_table(const struct walk *walk, uint32_t t) {
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * All tables
  */
 
 static int write_tables(const struct walk *walk, int only) {

@@ -1,26 +1,27 @@
 /* dump: `percore dump` as text and as JSON. dump.c reads a region a few
- * thousand rows at a time and writes each row at once, so memory does not grow
- * with the number of rows. */
+ * thousand rows at a time and writes each row at once, so that memory use does
+ * not grow with the number of rows. */
 #ifndef PERCORE_DUMP_H
 #define PERCORE_DUMP_H
 
 #include "json.h"
 #include "region/reader.h"
 
-/* A row and its values: `shown` since the last reset (region_row_shown), those
- * of cores since the slots of the core were first used. */
+/* A row and its values. `shown` counts since the last reset (region_row_shown);
+ * the values of cores count since the slots of the core were first used. */
 struct dump_row {
   const struct region_directory *directory;
   uint32_t table;
-  const char *name; /* foreign bytes; "" in a table of a single row */
+  const char *name; /* foreign bytes; "" in a single-row table */
   bool torn;
   bool with_total;       /* false in the table `core` */
   const uint64_t *shown; /* [column] */
-  int core_count;        /* 0: no values of single cores */
+  int core_count;        /* 0: no values of single cores are shown */
   const uint8_t *core_used;
-  const uint64_t *cores; /* of core 0 */
-  size_t core_stride;    /* words from core to core */
-  bool all_on_cores;     /* else only fields without a total */
+  const uint64_t *cores; /* values of core 0 */
+  size_t core_stride;    /* distance from core to core, in words */
+  /* True: show all fields per core; false: only fields without a total. */
+  bool all_on_cores;
 };
 
 void dump_text_region(struct region_reader *reader);

@@ -42,7 +42,8 @@ static const char clock_advice[] =
     "have root pin the idle clock (percore clock --pin), or give this process "
     "CAP_BPF and CAP_PERFMON: the clock sees softirqs that idle misses";
 
-/* What could make a counter work. Rights help only if the counter exists. */
+/* Advises how to make a counter work. Rights help only if the counter exists.
+ */
 static const char *counter_advice(const struct doctor_facts *facts,
                                   enum source source) {
   bool exists = source == SOURCE_MPERF        ? facts->has_mperf
@@ -107,7 +108,7 @@ static void add_source(struct findings *findings,
   const struct source_facts *fact = &facts->source[source];
   if (fact->cores == 0) {
     findings_add(findings, "sources", source_name(source),
-                 /* optional: nobody named an event */
+                 /* no event was named, so the source is optional */
                  source == SOURCE_EVENT ? VERDICT_NOTE : VERDICT_MISSING,
                  source == SOURCE_IDLE  ? "make /proc/stat readable"
                  : source == SOURCE_BPF ? clock_advice
@@ -149,8 +150,8 @@ static void add_tick(struct findings *findings,
                  "not tested: idle time may be measured or sampled");
 }
 
-/* Fast paths run on isolated cores, and `idle` misses more inline softirqs than
- * other sources. */
+/* Fast paths run on isolated cores, where `idle` misses more inline softirqs
+ * than other sources do. */
 static void add_isolated(struct findings *findings,
                          const struct doctor_facts *facts) {
   bool counter = false;

@@ -44,7 +44,7 @@ static void add_group(struct findings *findings,
 static void add_unreadable(struct findings *findings,
                            const struct regions_facts *facts, int n) {
   const char *name = facts->unreadable[n].name;
-  char advice[3 * FACT_SIZE]; /* a path and a name, or less */
+  char advice[3 * FACT_SIZE]; /* room for a path and a name */
   switch (facts->unreadable[n].error) {
   case EACCES:
   case EPERM:
@@ -166,7 +166,7 @@ static void add_running_rights(struct findings *findings,
                        "percore");
 }
 
-/* Three counters for each core; the rest is for regions and other plugins. */
+/* Three counters per core; the rest is for regions and other plugins. */
 static void add_open_files(struct findings *findings,
                            const struct doctor_facts *facts) {
   long wanted = 3L * facts->cores_online + 512;

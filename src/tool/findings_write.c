@@ -1,4 +1,4 @@
-/* Findings as text and as JSON. */
+/* Writes findings as text and as JSON. */
 #include "percore_config.h"
 
 #include "doctor.h"
@@ -16,7 +16,7 @@ static const enum paint verdict_paints[] = {[VERDICT_OK] = PAINT_GOOD,
                                             [VERDICT_NOTE] = PAINT_WARN,
                                             [VERDICT_MISSING] = PAINT_BAD};
 
-#define INDENT 31 /* where values begin */
+#define INDENT 31 /* column where values begin */
 
 /* "Loads come from idle (proven) on 2 of 2 cores." */
 static void write_conclusion(FILE *out, const struct doctor_facts *facts) {

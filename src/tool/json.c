@@ -27,7 +27,7 @@ static void check(struct json *json, yajl_gen_status status) {
     json->broken = true;
 }
 
-/* Short texts, which are most, need no allocation. */
+/* Most texts are short and need no allocation. */
 static void put_text(struct json *json, const char *text) {
   char small[512], *clean = small;
   size_t length = strlen(text), size = length * TEXT_GROWTH + 1;

@@ -1,8 +1,8 @@
-/* json: documents, written through libyajl as they are made.
+/* json: documents, written through libyajl while they are produced.
  *
- * One document per line. Members of an object have a key; elements of an array
- * have NULL instead. Text is cleaned (text.h). percore.schema.json describes
- * all documents. */
+ * Each document is one line. Members of an object have a key; elements of an
+ * array have NULL instead. Text is cleaned (text.h). percore.schema.json
+ * describes all documents. */
 #ifndef PERCORE_JSON_H
 #define PERCORE_JSON_H
 
@@ -12,11 +12,11 @@
 
 struct json;
 
-/* Begins a document, an object, on `out`, with the name of the command, the
- * version and the name of the host. NULL if out of memory. */
+/* Begins a document: an object with the name of the command, the version and
+ * the name of the host. Returns NULL if out of memory. */
 struct json *json_begin(FILE *out, const char *command);
 /* Ends the document with a newline and frees *json. Returns 0, or -ENOMEM if
- * the document is incomplete. Errors of `out` are the caller's to check. */
+ * the document is incomplete. The caller must check `out` for errors. */
 int json_end(struct json *json);
 
 void json_open_object(struct json *json, const char *key);
@@ -24,9 +24,9 @@ void json_close_object(struct json *json);
 void json_open_array(struct json *json, const char *key);
 void json_close_array(struct json *json);
 
-/* Seven digits, enough for every ratio here; null if not finite. */
+/* Writes seven digits, enough for every ratio here; null if not finite. */
 void json_number(struct json *json, const char *key, double value);
-/* With three digits after the point, for times and frequencies. */
+/* Writes three digits after the point, for times and frequencies. */
 void json_thousandths(struct json *json, const char *key, double value);
 void json_integer(struct json *json, const char *key, int64_t value);
 void json_unsigned(struct json *json, const char *key, uint64_t value);

@@ -27,7 +27,7 @@ static const char *open_reader(struct listed *listed) {
              : strerror(errno);
 }
 
-/* 0 or -errno. */
+/* Returns 0 or -errno. */
 static int find(struct listing *listing) {
   int status = names_read(&listing->names);
   if (status != 0)
@@ -42,8 +42,8 @@ static int find(struct listing *listing) {
   return 0;
 }
 
-/* Connects to all regions and waits for all together, so that producers that do
- * not answer cost the time of one. */
+/* Connects to all regions and waits for all of them together, so that several
+ * unresponsive producers cost no more time than one. */
 static void connect_all(struct listing *listing) {
   for (int round = 0;; round++) {
     bool waiting = false;

@@ -17,23 +17,25 @@ struct listing {
   struct listed *listed; /* [names.len] */
 };
 
-/* Finds the regions and waits half a second at most for their producers. 0 or
- * -errno of reading the directory; listing_free either way. */
+/* Finds the regions, and waits for their producers at most half a second.
+ * Returns 0, or the -errno of reading the directory. Call listing_free in
+ * either case. */
 int listing_read(struct listing *listing);
 void listing_free(struct listing *listing);
 
-/* What helps against an errno of listing_read. */
+/* Returns advice for an errno of listing_read. */
 const char *listing_advice(int error);
 
-/* "alive", "silent", "gone" or "refused". */
+/* Returns "alive", "silent", "gone" or "refused". */
 const char *listed_state(const struct listed *listed);
 
-/* Why a region cannot be read. Returns the errno; 0 and "" if it can. */
+/* Writes why a region cannot be read and returns the errno; "" and 0 if it can
+ * be read. */
 #define LISTED_WHY_SIZE (REGION_FAULT_LINE + 128)
 int listed_reason(char reason[LISTED_WHY_SIZE], const struct listed *listed);
 
-/* What is wrong with a region or worth knowing, and what to do; "" if nothing
- * is. */
+/* Writes a problem of a region, or a remark on it, and what to do about it; ""
+ * if there is nothing to report. */
 void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed);
 
 #endif

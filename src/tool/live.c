@@ -11,24 +11,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How soon the page reacts to keys and to a new size of the window. */
+/* How quickly the page reacts to keys and to a new size of the window. */
 #define FOLLOW_NS UINT64_C(100000000)
 
 struct live {
   const struct live_face *face;
   bool json;
-  struct screen *screen; /* NULL: lines */
+  struct screen *screen; /* NULL: the output is lines */
   struct messages *messages;
-  const void *figures; /* shown last; NULL: none yet */
+  const void *figures; /* the figures last shown; NULL before the first */
   uint64_t interval_ns;
   uint64_t interval_began_ns; /* CLOCK_MONOTONIC */
 
-  /* The keys. */
+  /* State set by the keys. */
   struct window view;
-  struct core_set cores; /* view.cores, if some were chosen */
+  struct core_set cores; /* storage of view.cores */
   bool helping, paused, prompting;
-  char typed[64];        /* at the prompt */
-  const char *complaint; /* about what was typed; NULL: none */
+  char typed[64];        /* text typed at the prompt */
+  const char *complaint; /* what is wrong with the typed text, or NULL */
 };
 
 /* ---------------------------------------------------------------------------
@@ -47,7 +47,7 @@ static void write_help(const struct live *live, FILE *page) {
   fputs("?, h       this help; any key ends it\n", page);
 }
 
-/* Lines above the table. Returns their number. */
+/* Writes the lines above the table. Returns their number. */
 static int write_status(struct live *live, FILE *page, int width) {
   int lines = messages_show_last(live->messages, page, width);
   char line[160] = "";
@@ -67,8 +67,8 @@ static int show_page(struct live *live) {
   FILE *page = screen_page(live->screen);
   if (page == NULL)
     return -ENOMEM;
-  /* Leaves one column and one line free: a full last column makes terminals
-   * wrap, and the cursor rests below the table. */
+  /* Leaves the last column and the last line free: terminals wrap after a full
+   * last column, and the cursor rests below the table. */
   struct window window = live->view;
   window.width = screen_width(live->screen) - 1;
   window.height = screen_height(live->screen) - 1;
@@ -169,7 +169,7 @@ static void edit_prompt(struct live *live, char key) {
     live->typed[length] = key;
 }
 
-/* Cycles through the orders: the default, then by each column. */
+/* Cycles through the orders: the default, then each column. */
 static void move_order(struct live *live, bool right) {
   if (live->face->columns == NULL || live->figures == NULL)
     return;
@@ -215,8 +215,8 @@ static void obey(struct live *live, char key) {
   }
 }
 
-/* The terminal sends arrow keys as ESC [ C and ESC [ D. Skips other sequences.
- */
+/* Handles arrow keys, which terminals send as ESC [ C and ESC [ D. Skips all
+ * other sequences. */
 static size_t take_sequence(struct live *live, const char *keys,
                             size_t length) {
   if (length < 2 || keys[0] != ESCAPE || (keys[1] != '[' && keys[1] != 'O'))
@@ -264,7 +264,8 @@ bool live_follow(struct live *live) {
  * Showing
  */
 
-/* Returns 0; -EPIPE if the output has no reader; or -errno, already said. */
+/* Returns 0; -EPIPE if nobody reads the output any more; or another -errno
+ * after printing it. */
 static int show(struct live *live) {
   int status;
   if (live->json) {
@@ -297,7 +298,7 @@ static int run(struct live *live, uint64_t count, void *context) {
 int live_run(struct live *live, uint64_t count, void *context) {
   int status = run(live, count, context);
   if (live->helping || live->paused || live->prompting) {
-    /* A table remains on the terminal, not the help. */
+    /* The table remains on the terminal, not the help. */
     live->helping = live->paused = live->prompting = false;
     show_page(live);
   }

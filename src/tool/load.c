@@ -81,11 +81,11 @@ struct sampling {
   struct snapshot *shown;
 };
 
-/* The next snapshot, or NULL if told to stop. */
+/* Returns the next snapshot, or NULL if told to stop. */
 static struct snapshot *wait_for(struct live *live, struct sampler *sampler) {
   while (true) {
     struct snapshot *snapshot;
-    if (live_follow(live)) /* discards samples taken during a pause */
+    if (live_follow(live)) /* drop samples taken during a pause */
       while ((snapshot = sampler_take(sampler)) != NULL)
         snapshot_free(snapshot);
     if (stop_requested())

@@ -1,5 +1,5 @@
-/* load_options: what `percore load` was asked for, and how its three ways of
- * measuring (live, --compare, -- COMMAND) use it. */
+/* load_options: the options of `percore load`, used by its three ways of
+ * measuring (live, --compare, -- COMMAND). */
 #ifndef PERCORE_LOAD_OPTIONS_H
 #define PERCORE_LOAD_OPTIONS_H
 
@@ -7,8 +7,8 @@
 #include "cycles/figures.h"
 
 struct load_options {
-  double interval_s;     /* 0: not given */
-  uint64_t count;        /* of tables; 0: no end */
+  double interval_s;     /* 0 if not given */
+  uint64_t count;        /* number of tables; 0: no limit */
   struct core_set cores; /* empty: all */
   const char *source, *denominator, *event;
   double base_frequency_hz;
@@ -20,19 +20,19 @@ struct engine_options load_engine_options(const struct load_options *options,
                                           struct journal journal);
 extern const struct figures_options load_figures;
 
-/* Windows for minimum and maximum: a quarter of the interval, but not so short
- * that the 10 ms steps of /proc/stat would make the extremes, and not longer
- * than the plugin's. */
+/* Returns the length of the windows for minimum and maximum: a quarter of the
+ * interval, but long enough that the 10 ms steps of /proc/stat do not dominate
+ * the extremes, and no longer than the plugin's windows. */
 uint64_t load_sample_interval_ns(double interval_s);
 
-/* Why there is nothing to show. */
+/* Error message if nothing can be shown. */
 #define LOAD_NO_SOURCE                                                         \
   "no source of loads works here: see 'percore doctor' for reasons and advice"
 
-/* `percore load --compare`. */
+/* Runs `percore load --compare`. */
 int compare_run(const struct load_options *options, struct machine *machine);
 
-/* `percore load -- COMMAND`. Returns the exit status of the command. */
+/* Runs `percore load -- COMMAND`. Returns the exit status of the command. */
 int load_command_run(const struct load_options *options,
                      struct machine *machine, char **words);
 

@@ -16,15 +16,16 @@
 
 #define COMMAND "load"
 
-/* Exit statuses as in shells: the command cannot be run, or was not found.
- * SIGNALLED is added to the number of the signal that ended the command. */
+/* The same exit statuses as in shells: the command cannot be run, or was not
+ * found. SIGNALLED is added to the number of the signal that ended the command.
+ */
 enum { NOT_RUNNABLE = 126, NOT_FOUND = 127, SIGNALLED = 128 };
 
 /* ---------------------------------------------------------------------------
  * The command
  */
 
-/* The signals that end or interrupt wait_until. */
+/* Sets the signals that end or interrupt wait_until. */
 static void waited_signals(sigset_t *set) {
   sigemptyset(set);
   sigaddset(set, SIGCHLD);
@@ -33,7 +34,7 @@ static void waited_signals(sigset_t *set) {
   sigaddset(set, SIGHUP);
 }
 
-/* What percore changes for itself and restores for the command. */
+/* Settings that percore changes for itself and restores for the command. */
 struct inherited {
   sigset_t mask;
   struct rlimit files;
@@ -61,7 +62,7 @@ static pid_t start(char **words, const struct inherited *inherited) {
     run_command(words, inherited, report[1]);
   int failed = pid < 0 ? errno : 0;
   close(report[1]);
-  /* The pipe closes when the command runs. */
+  /* The pipe closes when the command begins to run. */
   if (pid > 0 && read(report[0], &error, sizeof(error)) == sizeof(error)) {
     waitpid(pid, NULL, 0);
     failed = error;
@@ -70,9 +71,10 @@ static pid_t start(char **words, const struct inherited *inherited) {
   return failed != 0 ? -failed : pid;
 }
 
-/* Waits until `time_ns` of CLOCK_MONOTONIC, or until the command has ended:
- * then returns true and the exit status. Passes signals on to the command,
- * except those of the terminal, which the command receives itself. */
+/* Waits until `time_ns` of CLOCK_MONOTONIC or until the command has ended. In
+ * the latter case, returns true and sets the exit status. Passes signals on to
+ * the command, except those of the terminal, which the command receives itself.
+ */
 static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
   sigset_t signals;
   waited_signals(&signals);
@@ -95,7 +97,7 @@ static bool wait_until(pid_t pid, uint64_t time_ns, int *exit_status) {
 }
 
 /* ---------------------------------------------------------------------------
- * Its loads
+ * The loads of the command
  */
 
 struct measuring {

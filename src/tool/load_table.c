@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a core whose source is not proven is marked, and the note below the table
- * that explains the mark. */
+/* The marks of sources that are not proven, and the notes below the table that
+ * explain them. */
 static const struct mark {
   enum proof proof;
   char sign;
@@ -112,7 +112,7 @@ static void put_cell(char cell[CELL_SIZE], size_t column,
                 value_of(core, column));
 }
 
-/* Two blanks come before a column that is flush left. */
+/* A column that is flush left is preceded by two blanks. */
 static int column_width(const struct column *column) {
   return column->width < 0 ? 2 - column->width : column->width;
 }
@@ -124,7 +124,7 @@ static bool has_siblings(const struct snapshot *snapshot) {
   return false;
 }
 
-/* Sets a bit for each column that is shown; returns their width. */
+/* Sets a bit for each column that is shown. Returns their total width. */
 static int choose_columns(const struct snapshot *snapshot, int least,
                           unsigned *shown) {
   int width = 0;
@@ -148,7 +148,7 @@ static unsigned columns_that_fit(const struct snapshot *snapshot, int width) {
   return shown;
 }
 
-/* Percent, from which on a load is painted. */
+/* Percentages from which on a load is painted. */
 #define LOAD_WARN 70.0
 #define LOAD_BAD 90.0
 
@@ -211,7 +211,7 @@ static double key_of(const struct core_figures *core,
   return isnan(value) ? -INFINITY : order->rising ? -value : value;
 }
 
-/* The largest first; unknown values last. */
+/* Sorts the largest values first and unknown values last. */
 static int by_order(const void *left, const void *right, void *argument) {
   const struct core_figures *a = *(const struct core_figures *const *)left;
   const struct core_figures *b = *(const struct core_figures *const *)right;
@@ -229,13 +229,14 @@ static bool sorts(const struct window *window) {
   return window->sort > 0 && window->sort < COLUMNS;
 }
 
-/* By default core numbers rise and other columns fall. */
+/* By default, the core column sorts in ascending and other columns in
+ * descending order. */
 static struct order order_of(const struct window *window) {
   size_t column = sorts(window) ? window->sort : COLUMN_CORE;
   return (struct order){column, (column == COLUMN_CORE) != window->reverse};
 }
 
-/* 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 static int choose_cores(struct cores *cores, const struct snapshot *snapshot,
                         const struct window *window) {
   *cores = (struct cores){
@@ -273,7 +274,7 @@ static void write_grid_cell(FILE *out, bool colour,
   fputc(core->online ? mark_of(core) : ' ', out);
 }
 
-/* At most `lines` lines, filled column by column as ls(1) does. */
+/* Writes at most `lines` lines, filled column by column as in ls(1). */
 static void write_grid(FILE *out, struct cores *cores,
                        const struct window *window, int lines) {
   size_t across =
@@ -298,7 +299,7 @@ static void write_grid(FILE *out, struct cores *cores,
 }
 
 /* ---------------------------------------------------------------------------
- * Above and below
+ * Lines above and below the cores
  */
 
 static void write_title(FILE *out, const struct snapshot *snapshot,

@@ -1,4 +1,4 @@
-/* percore(1): a table of subcommands. */
+/* percore(1): the table of subcommands. */
 #include "percore_config.h"
 
 #include "tool.h"

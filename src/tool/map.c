@@ -1,5 +1,5 @@
-/* percore map: lists the BPF maps of other programs, or shows a map like a
- * region. */
+/* percore map: lists the BPF maps of other programs, or shows a map as if it
+ * were a region. */
 #include "json.h"
 #include "map/publish.h"
 #include "target.h"
@@ -35,7 +35,7 @@ static struct {
   char *paths[PINS_MAX];
   uint32_t ids[PINS_MAX];
   size_t len;
-} pins; /* nftw hands its callback no context */
+} pins; /* global, because nftw passes no context to its callback */
 
 static int note_pin(const char *path, const struct stat *status, int type,
                     struct FTW *place) {
@@ -92,7 +92,7 @@ static void put_map(struct json *json, const struct map *map) {
     put_map_text(&map->info);
 }
 
-/* Without CAP_SYS_ADMIN only pinned maps can be found. */
+/* Without CAP_SYS_ADMIN, only pinned maps can be found. */
 static void put_maps(struct json *json) {
   char why[MAP_WHY_SIZE];
   struct map map;
@@ -147,7 +147,7 @@ static void say_line(void *context, const char *line) {
   say_failure(COMMAND, "%s", line);
 }
 
-/* The number of the map with this name, or 0 after a message. */
+/* Returns the id of the map with this name, or 0 after an error message. */
 static uint32_t find_by_name(const char *name) {
   char why[MAP_WHY_SIZE];
   uint32_t found = 0;
@@ -170,7 +170,7 @@ static uint32_t find_by_name(const char *name) {
   return found == UINT32_MAX ? 0 : found;
 }
 
-/* Takes PIN, id:N or name:NAME. */
+/* Accepts PIN, id:N or name:NAME. */
 static int choose_map(struct map_table *table, const char *word) {
   static char name[MAP_NAME_SIZE];
   char *end;

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The oldest beyond these are dropped; cycles/ reports changes only. */
+/* If there are more, the oldest are dropped; cycles/ reports only changes. */
 #define HELD_MAX 16
 #define LINE_SIZE 512
 
 struct messages {
   const char *command;
   bool held;
-  pthread_mutex_t lock; /* of the members below */
-  size_t lines;         /* ever written; the newest is line[(lines - 1) % ..] */
+  pthread_mutex_t lock; /* protects the members below */
+  size_t lines; /* lines ever written; the newest is line[(lines - 1) % ..] */
   char line[HELD_MAX][LINE_SIZE];
 };
 
@@ -42,7 +42,7 @@ void messages_close(struct messages *messages) {
 static void write_message(void *context, enum journal_level level,
                           const char *line) {
   struct messages *messages = context;
-  /* The output itself shows what notices say about sources. */
+  /* Notices only repeat what the output shows about sources. */
   if (level >= JOURNAL_NOTICE)
     return;
   if (!messages->held) {

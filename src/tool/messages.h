@@ -1,5 +1,5 @@
-/* messages: warnings of cycles/, on stderr; while a screen is open, on the
- * page, and on stderr afterwards. */
+/* messages: warnings of cycles/, on stderr. While a screen is open they are
+ * shown on the page, and they go to stderr when the screen closes. */
 #ifndef PERCORE_MESSAGES_H
 #define PERCORE_MESSAGES_H
 
@@ -10,17 +10,18 @@
 
 struct messages;
 
-/* NULL if out of memory. `held`: a screen is open, hold messages back. */
+/* Returns NULL if out of memory. `held`: a screen is open, so hold messages
+ * back. */
 struct messages *messages_open(const char *command, bool held);
 
-/* Prints what was held back, and frees. NULL is allowed. */
+/* Prints the messages held back, and frees everything. Accepts NULL. */
 void messages_close(struct messages *messages);
 
-/* A journal that writes here, from any thread. */
+/* Returns a journal whose lines become messages. Any thread may write to it. */
 struct journal messages_journal(struct messages *messages);
 
-/* Prints the newest message, if there is any, in one line cut to `width`
- * characters. Returns the number of lines, 0 or 1. */
+/* Prints the newest message, if any, in one line cut to `width` characters.
+ * Returns the number of lines printed, 0 or 1. */
 int messages_show_last(struct messages *messages, FILE *out, int width);
 
 #endif

@@ -1,4 +1,4 @@
-/* How each method of `percore load --compare` is read. */
+/* Reads each method of `percore load --compare`. */
 #include "methods_private.h"
 #include "proctext.h"
 #include "text.h"
@@ -38,7 +38,7 @@ void read_stat(struct methods *methods, struct row *row) {
                [STAT_SHARE] = sum_ns - total->stat_idle,
            };
     if (cores[i].number >= methods->cores_len)
-      continue; /* not a possible core at the start */
+      continue; /* was not a possible core at the start */
     any |= cores[i].online && total->stat_wall > 0;
     row->now[cores[i].number] = (struct reading){
         .valid = cores[i].online,
@@ -70,7 +70,7 @@ int open_ns(struct methods *methods, struct row *row) {
   return row->ns != NULL ? 0 : -ENOMEM;
 }
 
-/* Makes readings of the times that a parser left in row->ns. */
+/* Turns the times that a parser left in row->ns into readings. */
 static void take(struct methods *methods, struct row *row, double wall_ns,
                  bool idle) {
   core_set_for_each(core, online(methods)) {
@@ -133,7 +133,7 @@ void read_timer_list(struct methods *methods, struct row *row) {
     take(methods, row, list_ns, true);
 }
 
-/* Where distributions mount version 1 of cgroups. */
+/* Looks for version 1 of cgroups where distributions mount it. */
 int open_cpuacct(struct methods *methods, struct row *row) {
   static const char *const paths[] = {
       "/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu",
@@ -188,7 +188,7 @@ void read_cpuidle(struct methods *methods, struct row *row) {
  * The task clock
  */
 
-/* Not on isolated cores: reading the clock interrupts the core. */
+/* Leaves out isolated cores, because reading the clock interrupts the core. */
 int open_task_clock(struct methods *methods, struct row *row) {
   const struct perf_event event = {.type = PERF_TYPE_SOFTWARE,
                                    .config = PERF_COUNT_SW_TASK_CLOCK};
@@ -238,8 +238,8 @@ void read_task_clock(struct methods *methods, struct row *row) {
  * Sources of percore
  */
 
-/* An engine of its own that has only this source, and a machine of its own,
- * because a machine reports each hotplug event once. */
+/* Opens an engine that has only this source, and a separate machine, because a
+ * machine reports each hotplug event only once. */
 int open_source(struct methods *methods, struct row *row) {
   struct engine_options options = methods->options;
   row->machine = machine_linux(NULL);
@@ -253,7 +253,7 @@ int open_source(struct methods *methods, struct row *row) {
     row->engine = NULL;
     return status;
   }
-  /* A proof takes time, and an unavailable source needs none. */
+  /* A proof takes time, and is not needed for an unavailable source. */
   if (engine_source_reason(row->engine, options.source)[0] == '\0')
     engine_prove(row->engine);
   return 0;
@@ -287,7 +287,8 @@ void read_source(struct methods *methods, struct row *row) {
   text_clean_string(why(methods, row), WHY_SIZE, reason);
 }
 
-/* "percore (idle)", or "percore" where cores have different sources. */
+/* The title is "percore (idle)", or "percore" if cores have different sources.
+ */
 void read_percore(struct methods *methods, struct row *row) {
   enum source source = SOURCE_NONE;
   bool mixed = false;

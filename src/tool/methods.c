@@ -123,7 +123,7 @@ static double load_between(const struct row *row, int core) {
       !(to->wall_ns > from->wall_ns))
     return NAN;
   double load = (to->busy_ns - from->busy_ns) / (to->wall_ns - from->wall_ns);
-  /* Sources of percore are clamped, as percore itself does. */
+  /* Loads from sources are clamped, as in percore itself. */
   if (row->method->source != SOURCE_NONE)
     load = fmin(fmax(load, 0), 1);
   return load;

@@ -7,8 +7,8 @@
 #include "cycles/perf_event.h"
 #include "cycles/schedstat.h"
 
-/* Busy time and wall time of one core by one method, from an arbitrary start.
- * Readings of different epochs have different starts. */
+/* Busy time and wall time of one core, measured by one method from an arbitrary
+ * start. Readings of different epochs have different starts. */
 struct reading {
   bool valid;
   uint64_t epoch;
@@ -25,28 +25,29 @@ struct method {
   const char *name;
   const char *title;
   enum source source; /* if an engine reads the method */
-  /* Prepares a row; 0 or -errno. May be NULL. */
+  /* Prepares a row. Returns 0 or -errno. May be NULL. */
   int (*open)(struct methods *methods, struct row *row);
-  /* Fills row->now for the cores that are online. */
+  /* Fills row->now for the online cores. */
   void (*read)(struct methods *methods, struct row *row);
   enum stat_figure figure; /* for read_stat */
 };
 
 struct row {
   const struct method *method;
-  struct machine *machine; /* of this row alone, with its engine */
+  struct machine *machine; /* used by this row and its engine only */
   struct engine *engine;
-  struct perf_group *groups; /* by core number */
+  struct perf_group *groups; /* indexed by core number */
   const char *path;
-  double *ns;                   /* by core number; filled by a parser */
-  struct reading *before, *now; /* by core number */
+  double *ns;                   /* indexed by core number; filled by a parser */
+  struct reading *before, *now; /* indexed by core number */
 };
 
 struct methods {
   const struct machine *machine;
-  struct engine_options options; /* of `engine` */
-  struct engine *engine; /* percore's own: all sources of `auto`, /proc/stat */
-  int cores_len;         /* highest possible core + 1 */
+  struct engine_options options; /* options for `engine` */
+  /* Percore's own engine: all sources of `auto`, /proc/stat. */
+  struct engine *engine;
+  int cores_len; /* the highest possible core number + 1 */
   char *file;
   size_t file_size;
   struct schedstat schedstat;

@@ -5,12 +5,12 @@
 #include <stddef.h>
 
 struct names {
-  char **name; /* sorted; foreign bytes, not necessarily valid */
+  char **name; /* sorted; foreign bytes, perhaps invalid names */
   size_t len;
 };
 
-/* The names of the files in the runtime directory that end with ".sock",
- * without that ending. 0 or -errno; call names_free in either case. */
+/* Reads the names of the files in the runtime directory that end with ".sock",
+ * without that ending. Returns 0 or -errno; call names_free in either case. */
 int names_read(struct names *names);
 void names_free(struct names *names);
 

@@ -21,14 +21,14 @@ static int known(const double *ns, int cores_len) {
   return -EINVAL;
 }
 
-/* The rest of a line that begins with `key`; NULL for other lines. */
+/* Returns the rest of a line that begins with `key`; NULL for other lines. */
 static const char *after(const char *line, const char *key) {
   size_t length = strlen(key);
   return strncmp(line, key, length) == 0 ? line + length : NULL;
 }
 
-/* The next line, or NULL. Ignores a last line without a newline, which may have
- * been cut in the middle of a number. */
+/* Returns the next line, or NULL. Ignores a last line without a newline, which
+ * may have been cut off within a number. */
 static const char *next_line(const char *line) {
   const char *end = strchr(line, '\n');
   return end != NULL && strchr(end + 1, '\n') != NULL ? end + 1 : NULL;
@@ -42,7 +42,7 @@ static const char *first_line(const char *text) {
  * /proc/timer_list
  */
 
-/* The lines of one core. */
+/* The lines of interest for one core. */
 enum timer_list_field {
   TICK_STOPPED,
   IDLE_ENTRYTIME,
@@ -67,13 +67,13 @@ static double timer_list_idle(const struct timer_list_core *core,
   double idle_ns = (double)core->value[IDLE_SLEEPTIME];
   if (core->has[IOWAIT_SLEEPTIME])
     idle_ns += (double)core->value[IOWAIT_SLEEPTIME];
-  /* The sums lack the idle period in progress. */
+  /* The sums do not include the current idle period. */
   if (core->value[TICK_STOPPED] != 0 && now_ns > core->value[IDLE_ENTRYTIME])
     idle_ns += (double)(now_ns - core->value[IDLE_ENTRYTIME]);
   return idle_ns;
 }
 
-/* "  .idle_sleeptime : 4711 nsecs" */
+/* Parses " .idle_sleeptime : 4711 nsecs". */
 static void parse_timer_list_field(const char *line,
                                    struct timer_list_core *core) {
   while (*line == ' ')

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The cells of every row at the last read, and the tile of this read. */
+/* The cells of every row at the last read, and the tile of the current read. */
 struct rates_past {
   struct region_tile tile;
   bool was_read;
@@ -17,7 +17,7 @@ struct rates_past {
   uint32_t *incarnations; /* 0: no row */
   uint64_t *cells;        /* [row][column] */
   uint64_t *cores;        /* [row][core][column]; NULL if not wanted */
-  uint64_t *deltas;       /* of one histogram */
+  uint64_t *deltas;       /* changes of one histogram's buckets */
 };
 
 /* ---------------------------------------------------------------------------
@@ -91,8 +91,8 @@ void rates_sort(struct rates *rates, const char *title, bool least) {
 /* The cells of one copy of a row: now, at the last read, and at its birth. */
 struct copy {
   const uint64_t *now;
-  const uint64_t *before; /* NULL: not known */
-  const uint64_t *births; /* NULL: 0 */
+  const uint64_t *before; /* NULL: unknown */
+  const uint64_t *births; /* NULL: all 0 */
 };
 
 static double per_second(const struct rates *rates, uint64_t delta) {
@@ -207,7 +207,7 @@ static void fill_row(struct rates *rates,
 }
 
 /* ---------------------------------------------------------------------------
- * The rows with the largest keys: a heap with the least of them on top
+ * The rows with the largest keys: a heap whose top is the smallest of them
  */
 
 static bool comes_before(const struct rate_row *a, const struct rate_row *b) {
@@ -236,7 +236,7 @@ static void sift_up(struct rate_row *heap, size_t at) {
     swap_rows(&heap[(at - 1) / 2], &heap[at]);
 }
 
-/* Where to keep a row with this key; NULL: nowhere. */
+/* Returns where to keep a row with this key; NULL if it is not kept. */
 static struct rate_row *place_for(struct rates *rates, double key,
                                   uint32_t row) {
   struct rate_row wanted = {.key = key, .row = row};
@@ -364,8 +364,7 @@ static int make_rows(struct rates *rates) {
   return 0;
 }
 
-/* If the only row has fields without a total, the cores are shown in any case.
- */
+/* If the only row has fields without a total, the cores are always shown. */
 static bool wants_cores(const struct rates *rates,
                         const struct region_directory *directory) {
   const struct region_table *table = &directory->tables[rates->table];

@@ -1,18 +1,18 @@
 /* rates: what the rows of one table counted between two reads.
  *
- * Rates are differences of raw cells: a reset never enters a rate, a row that
- * was added between the reads counts from its own start, and nothing is known
- * of the time before the first read. */
+ * Rates are differences of raw cells, so resets do not affect them. A row that
+ * was added between the reads counts from its birth. Counts before the first
+ * read are ignored. */
 #ifndef PERCORE_RATES_H
 #define PERCORE_RATES_H
 
 #include "region/reader.h"
 
 enum rate_kind {
-  RATE_PER_SECOND, /* counters; histograms: values counted */
-  RATE_VALUE,      /* gauges and levels as they are */
+  RATE_PER_SECOND, /* counters, and the number of values in histograms */
+  RATE_VALUE,      /* gauges and levels, shown as they are */
   RATE_STATE,      /* the number of a named state */
-  RATE_QUANTILE    /* of what a histogram counted since the last read */
+  RATE_QUANTILE /* of the values that a histogram counted since the last read */
 };
 
 #define RATE_TITLE_SIZE 96
@@ -26,18 +26,19 @@ struct rate_column {
 
 struct rate_row {
   uint32_t row;
-  double key; /* what rows are sorted by, the largest first */
+  double key; /* sort key of the row; the largest come first */
   char name[REGION_ROW_NAME_SIZE]; /* foreign bytes */
-  double *values;                  /* [column]; NaN: not known */
+  double *values;                  /* [column]; NaN: unknown */
   double *cores;                   /* [core][column]; NULL if not wanted */
 };
 
 struct rates_options {
-  size_t rows;      /* how many are kept, those with the largest key */
+  size_t rows;      /* how many rows to keep: those with the largest keys */
   const char *sort; /* title of a column, or "row"; NULL: the first rate */
   bool per_core;
-  uint64_t bytes_most; /* limit for remembered cells: a region may claim far
-                          more rows than it has memory for */
+  /* Limit on memory for cells, because a region may claim far more rows than it
+   * has memory for. */
+  uint64_t bytes_most;
 };
 
 struct rates {
@@ -45,10 +46,10 @@ struct rates {
   struct rates_options options;
   struct rate_column *columns;
   size_t columns_len;
-  int sort_column;       /* -1: by the number of the row */
-  bool sort_least;       /* smallest first */
-  bool sort_asked;       /* by the options or by rates_sort */
-  double interval_s;     /* between the last two reads; NaN after the first */
+  int sort_column;   /* -1: sort by row number */
+  bool sort_least;   /* the smallest first */
+  bool sort_asked;   /* chosen by options->sort or rates_sort */
+  double interval_s; /* time between the last two reads; NaN after the first */
   struct rate_row *rows; /* sorted */
   size_t rows_len;
   uint64_t rows_live;
@@ -57,17 +58,17 @@ struct rates {
   struct rates_past *past;
 };
 
-/* 0; -ENOMEM; or -ENOENT: no column has the title options->sort. */
+/* Returns 0; -ENOMEM; or -ENOENT if no column has the title options->sort. */
 int rates_open(struct rates *rates, struct region_reader *reader,
                uint32_t table, const struct rates_options *options);
 void rates_close(struct rates *rates);
 
-/* Orders the rows from the next read on: those with the most (or least) of this
- * column first. For NULL, or a title of another table, the options decide. */
+/* Makes the next reads sort the rows by this column, the largest (or least)
+ * first. If title is NULL or belongs to another table, the options decide. */
 void rates_sort(struct rates *rates, const char *title, bool least);
 
-/* Reads the rows at a time of CLOCK_MONOTONIC. 0, -ENOMEM, or -EFBIG: the rows
- * have more cells than options->bytes_most allows. */
+/* Reads the rows at a CLOCK_MONOTONIC time. Returns 0, -ENOMEM, or -EFBIG if
+ * the rows have more cells than options->bytes_most allows. */
 int rates_read(struct rates *rates, struct region_reader *reader,
                uint64_t now_ns);
 

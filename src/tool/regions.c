@@ -1,4 +1,5 @@
-/* percore regions: the regions of the runtime directory and their states. */
+/* percore regions: lists the regions of the runtime directory and their states.
+ */
 #include "json.h"
 #include "listing.h"
 #include "target.h"
@@ -84,7 +85,7 @@ static void put_json(struct json *json, const struct listed *listed) {
  * The command
  */
 
-/* error: of reading the directory, or 0. */
+/* error: the errno of reading the directory, or 0. */
 static int show_json(const struct listing *listing, int error) {
   struct json *json = json_begin(stdout, COMMAND);
   if (json == NULL)

@@ -1,4 +1,4 @@
-/* Messages, stopping and waiting: what all subcommands share. */
+/* What all subcommands share: messages, stopping and waiting. */
 #include "percore_config.h"
 
 #include "base/clock.h"
@@ -85,7 +85,7 @@ const atomic_bool *stop_flag(void) { return &stopped; }
 
 uint64_t monotonic_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
-/* The signals are blocked except in ppoll: a signal that came between the test
+/* The signals are blocked except in ppoll. Otherwise a signal between the test
  * of the flag and the sleep would not end the sleep. */
 bool sleep_until_ns(uint64_t time_ns) {
   sigset_t stops, before;

@@ -8,8 +8,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-/* ECMA-48, and xterm's private modes 1049 (alternate screen) and 25 (cursor),
- * which all current terminal emulators have. */
+/* Sequences of ECMA-48, and xterm's private modes 1049 (alternate screen) and
+ * 25 (cursor), which all current terminal emulators support. */
 #define ENTER "\033[?1049h\033[?25l"
 #define LEAVE "\033[?25h\033[?1049l"
 #define HOME "\033[H"
@@ -21,8 +21,8 @@ struct screen {
   char *page;
   size_t page_size;
   FILE *writer;
-  bool reads_keys;       /* the terminal sends each key at once, no echo */
-  struct termios cooked; /* the terminal's modes before that */
+  bool reads_keys;       /* the terminal sends each key at once, without echo */
+  struct termios cooked; /* the modes to restore */
 };
 
 static volatile sig_atomic_t resized, stop_wanted;
@@ -55,12 +55,12 @@ static void measure(struct screen *screen) {
  * Keys
  */
 
-/* Changing the modes of a terminal from the background stops the process. */
+/* A background process that changes the modes of a terminal is stopped. */
 static bool in_foreground(void) {
   return isatty(STDIN_FILENO) && tcgetpgrp(STDIN_FILENO) == getpgrp();
 }
 
-/* Signals keep their keys (Ctrl-C, Ctrl-Z). */
+/* Leaves the keys that send signals enabled (Ctrl-C, Ctrl-Z). */
 static void begin_keys(struct screen *screen) {
   if (screen->reads_keys || !in_foreground() ||
       tcgetattr(STDIN_FILENO, &screen->cooked) != 0)
@@ -149,7 +149,7 @@ void screen_show(struct screen *screen) {
   put(ERASE_BELOW);
 }
 
-/* Ctrl-Z: restores the terminal for the shell. Returns after `fg`. */
+/* On Ctrl-Z, restores the terminal for the shell. Returns after `fg`. */
 static void stop_and_continue(struct screen *screen) {
   stop_wanted = 0;
   end_keys(screen);

@@ -37,7 +37,7 @@ struct soak {
   uint64_t gaps;
 };
 
-/* SCHED_IDLE gives way to others in the same scheduling group alone. */
+/* SCHED_IDLE yields only to tasks in the same scheduling group. */
 static void weaken_group(void) {
   FILE *file = fopen("/proc/self/autogroup", "we");
   if (file == NULL)
@@ -54,7 +54,7 @@ static int occupy(int core) {
   return affinity_pin(core);
 }
 
-/* The closest two readings of the clock. */
+/* Returns the difference of the two closest readings of the clock. */
 static uint64_t least_step_ns(void) {
   uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
   for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
@@ -83,7 +83,7 @@ static struct soak soak_for(uint64_t duration_ns) {
   return soak;
 }
 
-/* Whether the core may be disturbed. */
+/* Checks whether the core may be disturbed. */
 static int check_core(int core, bool force) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
@@ -146,15 +146,14 @@ static int soak_main(int argc, char **argv) {
 
 const struct command soak_command = {
     .name = COMMAND,
-    .summary = "measure a floor of a core's load without any counter",
+    .summary = "measure a lower bound of a core's load without any counter",
     .usage = "CORE [SECONDS] [OPTION]...",
     .about =
         "Occupies a core with a SCHED_IDLE thread for SECONDS (default 10) and "
-        "prints how much of the core others took: a floor of its load that "
-        "needs "
-        "no counter. Meanwhile the core does not halt, so every other figure "
-        "shows it fully loaded, and other tasks may start there some "
-        "microseconds later.",
+        "prints how much of the core other work took: a lower bound of its "
+        "load that needs no counter. During this time the core does not halt, "
+        "so every other figure shows it fully loaded, and other tasks may "
+        "start on it some microseconds later.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 1,
     .words_max = 2,

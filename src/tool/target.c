@@ -110,7 +110,7 @@ const char *target_advice(int error) {
   return "";
 }
 
-/* Instances of a region, as "a, b"; false if it has none. */
+/* Lists the instances of a region as "a, b". Returns false if it has none. */
 static bool find_instances(const char *region, char *text, size_t size) {
   struct names names;
   size_t used = 0, length = strlen(region);

@@ -16,7 +16,7 @@ char *text_clean_string(char *out, size_t size, const char *text) {
   return out;
 }
 
-/* Characters, not bytes. */
+/* Counts characters, not bytes. */
 static int characters(const char *text, size_t length) {
   int count = 0;
   for (size_t i = 0; i < length; i++)

@@ -2,12 +2,12 @@
  *
  * One file per subcommand; main.c is the table of subcommands. This folder
  * shows what cycles/ and region/ report and must never measure a load by
- * itself, with one exception: compare.c shows methods that percore does not
- * use.
+ * itself. The only exception is compare.c, which also shows methods that
+ * percore does not use.
  *
  * Errors: functions of the folder return 0 or -errno and print nothing.
- * Functions that return an exit status have said what failed, why, and what to
- * do.
+ * Functions that return an exit status first print what failed, why, and what
+ * to do.
  */
 #ifndef PERCORE_TOOL_H
 #define PERCORE_TOOL_H
@@ -32,38 +32,40 @@ extern const struct command load_command, regions_command, top_command,
  * Messages, on stderr
  */
 
-/* "percore load: <line>"; returns TOOL_FAILURE. */
+/* Prints "percore load: <line>". Returns TOOL_FAILURE. */
 int say_failure(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* The same, and how to get help; returns TOOL_USAGE. */
+/* Prints the line like say_failure, and then how to get help. Returns
+ * TOOL_USAGE. */
 int say_usage(const char *command, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* How to get help; returns TOOL_USAGE. */
+/* Prints how to get help. Returns TOOL_USAGE. */
 int say_try_help(const char *command);
 
 /* Prints the version to stdout. Returns TOOL_OK or TOOL_FAILURE. */
 int say_version(void);
 
-/* Flushes stdout. Returns 0 if everything was written, -EPIPE if the reader has
- * gone, or -errno, already said on stderr. */
+/* Flushes stdout. Returns 0 if everything was written, -EPIPE if nobody reads
+ * the output any more, or another -errno after printing it on stderr. */
 int flush_output(const char *command);
 
 /* ---------------------------------------------------------------------------
  * Stopping
  *
- * stop_catch makes SIGINT, SIGTERM and SIGHUP a request to stop and SIGPIPE an
- * error of write(2), so that the terminal can be restored first.
+ * stop_catch turns SIGINT, SIGTERM and SIGHUP into a request to stop, and
+ * SIGPIPE into an error of write(2), so that the terminal can be restored
+ * first.
  */
 
 void stop_catch(void);
 void stop_request(void);
 bool stop_requested(void);
-/* The same for engine_options.cancel. */
+/* Returns the request to stop as a flag for engine_options.cancel. */
 const atomic_bool *stop_flag(void);
 
-/* Sleeps until a time of CLOCK_MONOTONIC; false if told to stop before. */
+/* Sleeps until a CLOCK_MONOTONIC time. Returns false if told to stop first. */
 bool sleep_until_ns(uint64_t time_ns);
 uint64_t monotonic_ns(void);
 

@@ -1,4 +1,4 @@
-/* percore top: the rates of a region, live. */
+/* percore top: shows the rates of a region live. */
 #include "top.h"
 
 #include "base/clock.h"
@@ -13,12 +13,12 @@
 #define COMMAND "top"
 
 enum { ROWS_DEFAULT = 100, ROWS_MOST = 1000000 };
-#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names it */
+#define PAST_BYTES_MOST (UINT64_C(4) << 30) /* why_failed names this limit */
 
 struct top_options {
   const char *table, *sort;
   double interval_s;
-  uint64_t count; /* 0: no end */
+  uint64_t count; /* 0: no limit */
   uint64_t rows;
   bool per_core, json;
 };
@@ -27,16 +27,16 @@ static const struct argument arguments[] = {
     ARGUMENT_INTERVAL(struct top_options),
     ARGUMENT_COUNT(struct top_options),
     ARGUMENT(struct top_options, table, 't', "table", ARGUMENT_TEXT, "TABLE",
-             "only this table; \"core\" shows only the threads"),
+             "show only this table; \"core\" shows only the threads"),
     ARGUMENT(
         struct top_options, sort, 's', "sort", ARGUMENT_TEXT, "FIELD",
         "sort rows by FIELD, largest first (default: the first counter, if "
         "not all rows fit; row: the producer's order)"),
     ARGUMENT(struct top_options, rows, 'r', "rows", ARGUMENT_WHOLE, "N",
-             "at most N rows of each table (default 100)", .min = 1,
+             "show at most N rows of each table (default 100)", .min = 1,
              .max = ROWS_MOST),
     ARGUMENT(struct top_options, per_core, 'p', "per-core", ARGUMENT_FLAG, NULL,
-             "the rates of each core, too"),
+             "also show the rates of each core"),
     ARGUMENT_JSON(struct top_options),
 };
 
@@ -44,7 +44,7 @@ struct top {
   const struct top_options *options;
   struct region_reader *reader;
   struct top_figures figures;
-  const struct window *view; /* the order that the keys chose; NULL: none */
+  const struct window *view; /* the order chosen by the keys; NULL: none */
 };
 
 /* ---------------------------------------------------------------------------
@@ -113,7 +113,8 @@ static int take_region(struct top *top) {
   return open_tables(top);
 }
 
-/* The number of columns of all tables; the keys count through all tables. */
+/* Returns the number of columns of all tables; the keys cycle through all
+ * tables. */
 static size_t columns(const void *context) {
   const struct top_figures *figures = context;
   size_t count = 0;
@@ -157,7 +158,7 @@ static int read_region(struct top *top) {
   figures->why = region_reader_error(top->reader);
   if (!figures->alive)
     return 0;
-  /* A successor may lack the field that rows are sorted by. */
+  /* The successor may lack the field that rows are sorted by. */
   int status = event == REGION_CAME ? take_region(top) : 0;
   return status == 0 || status == -ENOENT ? read_tables(top) : status;
 }

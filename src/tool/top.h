@@ -1,4 +1,4 @@
-/* top: a region at one moment, as a table and as JSON. */
+/* top: the state of a region at one moment, as a table and as JSON. */
 #ifndef PERCORE_TOP_H
 #define PERCORE_TOP_H
 
@@ -10,11 +10,11 @@
 
 struct top_figures {
   char region[TARGET_NAME_SIZE];
-  bool alive;           /* if not, the figures are the last ones */
-  const char *why;      /* if not alive */
-  uint64_t realtime_ns; /* of the read */
+  bool alive;           /* if false, the figures are the last ones known */
+  const char *why;      /* why it is not alive */
+  uint64_t realtime_ns; /* when the region was read */
   double interval_s;
-  pid_t pid; /* 0: not visible from here */
+  pid_t pid; /* 0 if not visible here */
   uid_t uid;
   uint64_t tsc_hz;
   const struct region_directory *directory;
@@ -24,7 +24,7 @@ struct top_figures {
   size_t tables_len;
 };
 
-/* A worker that has been awake without a poll for this long is called stuck. */
+/* A worker that has been awake for this long without a poll counts as stuck. */
 #define TOP_STUCK_S 1.0
 
 /* The field that a column shows. */
@@ -38,10 +38,10 @@ static inline struct field_ref column_field(const struct top_figures *figures,
 int top_table_write(FILE *out, const void *figures, struct window window);
 int top_json_write(FILE *out, const void *figures);
 
-/* "0.25", "12.3", "980", "12.3k", "4.56M", "-" if unknown. */
+/* Writes "0.25", "12.3", "980", "12.3k", "4.56M", or "-" if unknown. */
 #define SHORT_TEXT_SIZE 24
 void short_text(char text[SHORT_TEXT_SIZE], double value);
-/* "496ns", "12.3us", "1.50ms", "2.00s". */
+/* Writes "496ns", "12.3us", "1.50ms" or "2.00s". */
 void short_time_text(char text[SHORT_TEXT_SIZE], double ns);
 
 #endif

@@ -71,7 +71,7 @@ static void write_worker(FILE *out, bool colour, const struct worker *worker) {
   fputc('\n', out);
 }
 
-/* Shows at most `lines` threads; 0: all. */
+/* Shows at most `lines` threads; 0 means all. */
 static void write_workers(FILE *out, const struct workers *workers, int lines,
                           const struct window *window) {
   size_t left = 0;
@@ -160,7 +160,7 @@ static int width_of(const struct top_figures *figures,
   return CELL_GAP + (width < CELL_WIDTH ? CELL_WIDTH : (int)width);
 }
 
-/* How many columns fit beside the name. */
+/* Returns how many columns fit beside the name. */
 static size_t columns_that_fit(const struct top_figures *figures,
                                const struct rates *rates, int width) {
   int used = NAME_WIDTH;
@@ -243,7 +243,7 @@ static int by_number(const void *left, const void *right) {
   return a->row < b->row ? -1 : a->row > b->row;
 }
 
-/* The lines that one row takes. */
+/* Returns how many lines one row takes. */
 static size_t row_lines(const struct rates *rates,
                         const struct window *window) {
   size_t lines = 1;
@@ -252,7 +252,7 @@ static size_t row_lines(const struct rates *rates,
   return lines;
 }
 
-/* If all rows are shown and no order was asked for, rows keep the producer's
+/* If all rows are shown and no order was requested, rows keep the producer's
  * order, so that they do not change places. */
 static int write_rows(FILE *out, const struct top_figures *figures,
                       const struct rates *rates, size_t columns, int names,
@@ -275,7 +275,7 @@ static int write_rows(FILE *out, const struct top_figures *figures,
   return 0;
 }
 
-/* lines: the room for the table; 0: any. */
+/* lines: the room for the table; 0 means unlimited. */
 static int write_rates(FILE *out, const struct top_figures *figures,
                        const struct rates *rates, int lines,
                        const struct window *window) {
@@ -304,7 +304,7 @@ static int write_rates(FILE *out, const struct top_figures *figures,
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * The whole table
  */
 
 static void write_title(FILE *out, const struct top_figures *figures) {

@@ -19,7 +19,7 @@ uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
   enum {
     BYTES = 4 << 20,
     MOST = 8192,
-    TOTALS = 3 /* births, resets as well */
+    TOTALS = 3 /* also read births and resets */
   };
   uint64_t copies = TOTALS + (with_cores ? directory->header.core_count : 0);
   uint64_t rows = BYTES / (copies * directory->tables[table].columns * 8);

@@ -5,7 +5,7 @@
 #include "json.h"
 #include "region/reader.h"
 
-/* A field of a table: its layout and its description. */
+/* A field of a table: its layout, and the producer's description. */
 struct field_ref {
   const struct region_field *layout;
   const struct percore_field *described;
@@ -14,22 +14,22 @@ struct field_ref {
 struct field_ref field_of(const struct region_directory *directory,
                           uint32_t table, uint32_t field);
 
-/* The number of rows of a tile of about 4 MiB of cells. */
+/* Returns how many rows make a tile of about 4 MiB of cells. */
 uint32_t rows_per_tile(const struct region_directory *directory, uint32_t table,
                        bool with_cores);
 
-/* False for states, and for levels without aggregation, of PER_CORE tables:
- * these fields have a value for each core but not for all cores together. */
+/* False for states, and for levels without aggregation, in PER_CORE tables:
+ * such fields have a value per core but no total. */
 bool field_has_total(const struct region_directory *directory, uint32_t table,
                      uint32_t field);
 
-/* "" if the producer gave none. */
+/* Returns "" if the field has no unit. */
 const char *field_unit(struct field_ref field);
 
 const char *kind_name(enum percore_kind kind);
 const char *storage_name(enum percore_storage storage);
 
-/* Percentiles of a histogram. */
+/* The percentiles shown for a histogram. */
 enum { QUANTILES = 5 };
 extern const struct quantile {
   const char *name;
@@ -45,14 +45,14 @@ void histogram_summarise(struct histogram_summary *summary,
                          struct field_ref field, const uint64_t *buckets);
 
 /* Formats the value of a field that is not a histogram: counters and levels as
- * unsigned numbers, gauges as signed numbers, states by name. `cells` are those
- * of the field. Names of states are foreign bytes. */
+ * unsigned numbers, gauges as signed numbers, states by name. `cells` are the
+ * cells of the field. Names of states are foreign bytes. */
 #define VALUE_TEXT_SIZE 160
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells);
 
-/* Writes the value as JSON; a histogram with its percentiles and all buckets
- * that are not empty, as [least value, count]. */
+/* Writes the value as JSON. A histogram is written with its percentiles and all
+ * non-empty buckets, as [least value, count]. */
 void value_json(struct json *json, const char *key, struct field_ref field,
                 const uint64_t *cells);
 

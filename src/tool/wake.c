@@ -67,15 +67,15 @@ static const struct argument arguments[] = {
              .max = 60000),
     ARGUMENT(struct wake_arguments, csv, 'o', "csv", ARGUMENT_TEXT, "FILE",
              "write the datapoints, and info.yml beside them"),
-    ARGUMENT(
-        struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
-        "measure nothing: read datapoints that this command or wult wrote"),
+    ARGUMENT(struct wake_arguments, from, 'f', "from", ARGUMENT_TEXT, "FILE",
+             "instead of measuring, read datapoints that this command or wult "
+             "wrote"),
     ARGUMENT(struct wake_arguments, unit, 'u', "unit", ARGUMENT_TEXT, "UNIT",
              "the unit of the times in FILE, instead of info.yml",
              .choice = unit_choice),
     ARGUMENT(struct wake_arguments, include, 'I', "include", ARGUMENT_TEXT,
              "COMPARISON",
-             "take only datapoints of a file that match, such as "
+             "use only datapoints of a file that match, such as "
              "'SilentTime > 100 and ReqCState == C6'"),
     ARGUMENT(struct wake_arguments, exclude, 'E', "exclude", ARGUMENT_TEXT,
              "COMPARISON", "leave out datapoints of a file that match"),
@@ -112,7 +112,7 @@ static int read_points(struct wake_points *points, const char *path,
              : say_failure(COMMAND, "%s", why);
 }
 
-/* has_histogram: the terminal shows it already. */
+/* has_histogram: the terminal already shows the histogram. */
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
   char why[WAKE_WHY_SIZE];
@@ -189,7 +189,8 @@ static bool is_complete(const struct measurement *measurement) {
              measurement->options->seconds;
 }
 
-/* Measures for a while. False if the measurement is complete or was stopped. */
+/* Measures for a while. Returns false if the measurement is complete or was
+ * stopped. */
 static bool measure(struct measurement *measurement, double seconds,
                     char why[WAKE_WHY_SIZE]) {
   uint64_t until = monotonic_ns() + (uint64_t)(seconds * 1e9);
@@ -236,7 +237,8 @@ static const struct live_face face = {
     .table = table,
 };
 
-/* A live histogram on a terminal, else nothing until the end. */
+/* Shows a live histogram on a terminal; otherwise shows nothing until the end.
+ */
 static int run_measurement(struct measurement *measurement, bool is_live) {
   char why[WAKE_WHY_SIZE];
   if (is_live) {
@@ -384,7 +386,8 @@ const struct command wake_command = {
         "the core runs again, for each idle state that it was in. Without "
         "CORE, takes the last core that is not isolated. Interrupts "
         "the core some 500 times a second. --from and --compare show "
-        "datapoints of earlier measurements, also those of wult. Ctrl-C ends a "
+        "datapoints of earlier measurements, including those of wult. Ctrl-C "
+        "ends a "
         "measurement and shows the result.",
     .arguments = ARGUMENTS(arguments),
     .words_min = 0,

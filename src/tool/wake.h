@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-/* A set of datapoints and its origin. */
+/* A set of datapoints and where they come from. */
 struct wake_run {
   const struct wake_points *points;
   const char *file; /* NULL: measured now */
@@ -17,27 +17,28 @@ struct wake_run {
   struct wake_collect_status status;
 };
 
-/* The main metric: the wake latency, if it was measured. */
+/* Returns the main metric: the wake latency if it was measured. */
 enum wake_metric wake_main_metric(const struct wake_points *points);
 
-/* Where the datapoints come from, what was dropped and why, and a table for
- * each idle state. Returns 0 or -ENOMEM. */
+/* Prints where the datapoints come from, what was dropped and why, and a table
+ * for each idle state. Returns 0 or -ENOMEM. */
 int wake_write_text(FILE *out, const struct wake_run *run);
 
-/* Prints a histogram with a bar for each range of latencies; every second range
- * doubles the width. width: columns of the terminal; 0: 80. Returns 0 or
- * -ENOMEM. */
+/* Prints a histogram with a bar for each range of latencies; the width of the
+ * ranges doubles with every second range. width is the terminal's, in columns;
+ * 0 means 80. Returns 0 or -ENOMEM. */
 int wake_write_histogram(FILE *out, const struct wake_points *points,
                          int width);
 
-/* Prints two runs side by side, and the change of each figure. */
+/* Prints the figures of two runs side by side, and how each figure changed. */
 int wake_write_comparison(FILE *out, const struct wake_run *a,
                           const struct wake_run *b);
 
 int wake_write_json(FILE *out, const struct wake_run *run);
 
-/* Plots histogram, cumulative histogram and latency over SilentTime into an SVG
- * file, with gnuplot. Returns the exit status, after a message on failure. */
+/* Plots a histogram, a cumulative histogram, and latency over SilentTime into
+ * an SVG file with gnuplot. Returns the exit status, after an error message on
+ * failure. */
 int wake_plot(const char *path, const struct wake_points *points);
 
 #endif

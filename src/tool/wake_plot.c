@@ -8,10 +8,11 @@
 #include <string.h>
 
 #define COMMAND "wake"
-#define SCATTER_MAX 20000 /* points; an SVG has an element for each */
-#define CUMULATIVE 1000   /* steps */
+/* In points, because an SVG has an element for each. */
+#define SCATTER_MAX 20000
+#define CUMULATIVE 1000 /* in steps */
 
-/* gnuplot writes a quote within single quotes twice. */
+/* In gnuplot, a quote within single quotes is doubled. */
 static void put_quoted(FILE *plot, const char *text) {
   fputc('\'', plot);
   for (; *text != '\0'; text++) {
@@ -27,7 +28,7 @@ static int compare(const void *a, const void *b) {
   return (x > y) - (x < y);
 }
 
-/* Returns true if there is anything to scatter. */
+/* Returns true if there is anything to plot as points. */
 static bool put_data(FILE *plot, const struct wake_points *points,
                      enum wake_metric metric, const float *sorted, size_t len) {
   fputs("$sorted << EOD\n", plot);
@@ -94,7 +95,8 @@ int wake_plot(const char *path, const struct wake_points *points) {
   put_quoted(plot, path);
   fputs("\nset multiplot layout 3,1\nset grid\nset key off\n", plot);
   bool has_scatter = put_data(plot, points, metric, numbers, len);
-  /* Beyond, a few outliers would leave one bar for all others. */
+  /* A wider range for a few outliers would put all other datapoints in one bar.
+   */
   put_plots(plot, metric, (double)numbers[0],
             (double)numbers[(size_t)((double)(len - 1) * 0.999)], has_scatter);
   free(numbers);

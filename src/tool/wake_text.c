@@ -11,7 +11,8 @@
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
-#define RATES_APART 2 /* times as long idle */
+/* A factor: idle times this far apart are not comparable. */
+#define RATES_APART 2
 
 static void put_number(FILE *out, int width, double value) {
   char text[CELL];
@@ -81,8 +82,8 @@ static void write_head(FILE *out, const struct wake_run *run) {
     fputs("unchecked: this core has no cpuidle driver to compare with\n", out);
 }
 
-/* A line for each figure, a column for each metric; figures and metrics that
- * are unknown are left out. */
+/* One line per figure and one column per metric; figures and metrics that are
+ * unknown are left out. */
 static const struct {
   const char *name;
   size_t offset; /* of a double in struct wake_summary */
@@ -160,7 +161,7 @@ int wake_write_text(FILE *out, const struct wake_run *run) {
  * The histogram
  */
 
-/* 1, 1.4, 2, 2.8, 4 ... microseconds. */
+/* The buckets begin at 1, 1.4, 2, 2.8, 4 ... microseconds. */
 static int bucket_of(double us) {
   double bucket = us < 1 ? 0 : floor(2 * log2(us)) + 1;
   return bucket < BUCKETS ? (int)bucket : BUCKETS - 1;
@@ -239,8 +240,8 @@ static int compare_metric(FILE *out, const struct wake_points *a, int state_a,
   return 0;
 }
 
-/* Latency depends on how long cores were idle before, so that runs of another
- * rate of events do not compare. */
+/* Latency depends on how long the core was idle before, so runs with different
+ * rates of events are not comparable. */
 static int warn_of_rates(FILE *out, const struct wake_points *a,
                          const struct wake_points *b) {
   struct wake_summary x, y;

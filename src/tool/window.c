@@ -14,7 +14,7 @@ bool window_shows_core(const struct window *window, int core) {
   return window->cores == NULL || core_set_has(window->cores, core);
 }
 
-/* The length of a colour's escape sequence at text, or 0. */
+/* Returns the length of a colour's escape sequence at text, or 0. */
 static size_t escape_length(const char *text) {
   return text[0] == '\033' ? strcspn(text, "m") + 1 : 0;
 }
@@ -23,7 +23,7 @@ static void cut(FILE *out, const char *text, struct window window) {
   int line = 0, column = 0;
   while (*text != '\0' && (window.height <= 0 || line < window.height)) {
     size_t length = escape_length(text);
-    if (length > 0) { /* takes no room; a cut must not lose it */
+    if (length > 0) { /* it takes no room, and must survive a cut */
       fwrite(text, 1, length, out);
       text += length;
       continue;
@@ -83,7 +83,7 @@ bool colour_wanted(void) {
          strcmp(term, "dumb") != 0 && (no_color == NULL || *no_color == '\0');
 }
 
-/* ECMA-48. */
+/* Colours of ECMA-48. */
 static const char *const paints[] = {[PAINT_NONE] = "",
                                      [PAINT_TITLE] = "\033[1m",
                                      [PAINT_SORTED] = "\033[1;7m",

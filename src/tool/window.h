@@ -1,5 +1,5 @@
-/* window: the room for a table, what the keys chose, and what all tables share:
- * colour, numbers, times. */
+/* window: the space for a table, the user's choices by key, and what all tables
+ * share: colours, numbers and times. */
 #ifndef PERCORE_WINDOW_H
 #define PERCORE_WINDOW_H
 
@@ -10,12 +10,12 @@
 
 struct core_set;
 
-/* All zero: for a pipe. */
+/* All zero if the output is a pipe. */
 struct window {
-  int width;  /* in characters; 0: any */
-  int height; /* in lines; 0: any */
+  int width;  /* in characters; 0: unlimited */
+  int height; /* in lines; 0: unlimited */
   bool colour;
-  const struct core_set *cores; /* only these; NULL: all */
+  const struct core_set *cores; /* show only these; NULL: show all */
   size_t sort; /* column to sort by, from 1; 0: default order */
   bool reverse;
 };
@@ -42,17 +42,18 @@ enum paint {
   PAINT_BAD
 };
 
-/* Prints text padded to `width` characters (negative: flush left), painted if
- * `colour`; the blanks are not painted. */
+/* Prints text padded to `width` characters (negative: flush left). If `colour`,
+ * paints the text but not the padding. */
 void paint_pad(FILE *out, bool colour, enum paint paint, const char *text,
                int width);
 
-/* Formats one number as printf does, "-" for NAN, and without the sign of a
- * negative number that rounds to zero. */
+/* Formats one number as printf does, but NAN as "-", and a negative number that
+ * rounds to zero without its sign. */
 void number_text(char *text, size_t size, const char *format, double value)
     __attribute__((format(printf, 3, 0)));
 
-/* "2026-11-20 22:30:02", local time, of nanoseconds of CLOCK_REALTIME. */
+/* Formats nanoseconds of CLOCK_REALTIME as local time: "2026-11-20 22:30:02".
+ */
 #define TIME_TEXT_SIZE 32
 void time_text(char text[TIME_TEXT_SIZE], uint64_t realtime_ns);
 

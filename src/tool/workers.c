@@ -7,14 +7,14 @@
 
 struct past_slot {
   bool read;
-  uint64_t since_boottime_ns; /* of the owner */
+  uint64_t since_boottime_ns; /* of the thread that owns the slot */
   uint64_t cells[REGION_CORE_COLUMNS];
   struct region_pulse pulse;
 };
 
 struct workers_past {
   uint32_t slots;
-  uint64_t read_ns; /* 0: not yet */
+  uint64_t read_ns; /* 0 before the first read */
   struct past_slot slot[];
 };
 

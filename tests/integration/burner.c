@@ -1,4 +1,4 @@
-/* burner: a load of known size. It runs on one core, alternately busy and
+/* burner: makes a load of known size. Runs on one core, alternately busy and
  * asleep, and logs exactly when it was busy.
  *
  *   burner CORE PATTERN SECONDS LOG
@@ -11,8 +11,8 @@
  *   antihog  busy for 0.3 ms around the end of each tick
  *   wakes    busy for a moment, 500 times per second, never at a tick
  *
- * It sets its timers earlier by the delay of recent wake-ups: a halted guest
- * may take 0.1 ms to wake, which is a large part of some patterns.
+ * The burner advances its timers by the delay of recent wake-ups, because a
+ * halted guest may take 0.1 ms to wake, which is a large part of some patterns.
  *
  * The log has a line "begin end" for each busy span, in nanoseconds of
  * CLOCK_REALTIME, after lines "# key value": fifo (1: with a real-time
@@ -34,7 +34,7 @@
 #define MILLISECOND INT64_C(1000000)
 #define SECOND INT64_C(1000000000)
 
-/* Busy from phase_ns to phase_ns + busy_ns after each multiple of period_ns of
+/* Busy from phase_ns to phase_ns + busy_ns after each multiple of period_ns on
  * CLOCK_MONOTONIC. */
 struct pattern {
   int64_t period_ns, phase_ns, busy_ns;
@@ -57,7 +57,8 @@ static void sleep_until(int64_t time_ns) {
     ;
 }
 
-/* Ticks come at multiples of this on CLOCK_MONOTONIC. */
+/* Returns the period of the tick. Ticks come at its multiples on
+ * CLOCK_MONOTONIC. */
 static int64_t tick_ns(void) {
   struct timespec resolution;
   clock_getres(CLOCK_MONOTONIC_COARSE, &resolution);
@@ -85,8 +86,8 @@ static bool parse_pattern(struct pattern *pattern, const char *text) {
   return true;
 }
 
-/* A real-time priority keeps other tasks off the core while this is busy.
- * Setting it may fail for lack of permission. */
+/* Sets a real-time priority, which keeps other tasks off the core while this
+ * thread is busy. This may fail for lack of permission. */
 static bool prepare(int core) {
   cpu_set_t cores;
   CPU_ZERO(&cores);
@@ -107,7 +108,8 @@ struct log {
 };
 
 /* Follows the median in small steps, so that a single pause of the machine has
- * little effect, up to what the patterns sleep before a tick. */
+ * little effect. The result is limited to what the patterns sleep before a
+ * tick. */
 static int64_t next_lateness(int64_t late_ns, int64_t seen_ns) {
   enum { STEP = 2000, MOST = 120000 };
   late_ns += seen_ns > late_ns ? STEP : -STEP;

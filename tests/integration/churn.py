@@ -1,4 +1,4 @@
-"""Producers whose rows change hands, their counts, and the values that collectd
+"""Producers whose rows are reused, their true counts, and the values that collectd
 dispatched."""
 
 import bisect
@@ -17,8 +17,8 @@ WORKERS = 64
 WORDS = 8  # words of struct truth for each worker, see churn_producer.c
 STEP_S = 0.005  # between two readings of the truth
 STAMP_S = 0.02  # a snapshot may differ from its stamp by this time,
-ROW_S = 2e-7  # and by this time more for each row of a large table,
-EXACT = 0.001  # and rates may differ from the truth by this share in addition
+ROW_S = 2e-7  # and by this much more for each row of a large table;
+EXACT = 0.001  # rates may differ from the truth by this share in addition
 
 
 class Churner(Producer):
@@ -44,18 +44,18 @@ class Churner(Producer):
         return sum(sum(self.worker(w)[:2]) for w in self.workers(core))
 
     def done(self, core=None):
-        """Packets that were certainly counted, by one worker or all."""
+        """Packets that were certainly counted, by one worker or by all."""
         return sum(sum(self.worker(w)[2:4]) for w in self.workers(core))
 
     def done_even(self):
-        """The same for objects with even keys."""
+        """Packets of objects with even keys that were certainly counted."""
         return sum(self.worker(w)[3] for w in self.workers(None))
 
     def reuses(self):
         return sum(self.worker(w)[4] for w in self.workers(None))
 
     def refused(self):
-        """Rows that could not be added at the first try."""
+        """Rows that could not be added at the first attempt."""
         return sum(self.worker(w)[5] for w in self.workers(None))
 
     def held(self):

@@ -1,4 +1,4 @@
-/* A producer whose rows change hands, and whose counts are known exactly.
+/* A producer whose rows are reused, and whose counts are known exactly.
  *
  *   churn_producer REGION[@INSTANCE] TRUTH [OPTION=NUMBER ...]
  *
@@ -98,14 +98,14 @@ static const struct {
     {"tick", &options.tick},       {"seed", &options.seed},
 };
 
-/* What a worker is about to count, and what it has counted: packets of odd
- * keys, packets of even keys. */
+/* What a worker is about to count, and what it has counted, each for packets of
+ * odd keys and packets of even keys. */
 struct truth {
   uint64_t begun[2];
   uint64_t done[2];
   uint64_t reuses;
   uint64_t refused; /* rows that had to be added again */
-  int64_t held;     /* the sum over live objects */
+  int64_t held;     /* sum of `held` over live objects */
   uint64_t spare;
 };
 
@@ -211,7 +211,7 @@ static int add_row(uint64_t key, uint32_t *row) {
 }
 
 /* Returns -1 with errno EAGAIN while other workers may still count in every
- * free row. Skips keys of the pool that are alive. */
+ * free row. Skips keys of the pool that are in use. */
 static int begin_object(struct worker *worker, place_t *place) {
   uint64_t key = next_key(worker);
   uint32_t row;
@@ -234,7 +234,7 @@ static int end_object(struct worker *worker, place_t *place) {
   uint64_t object = atomic_exchange(place, NO_OBJECT);
   if (object == NO_OBJECT)
     return 0;
-  /* Only its worker counts in an OWNED row. */
+  /* In an OWNED row, only its worker counts. */
   if (percore_row_remove(region, 0, (uint32_t)(object >> 32),
                          options.percore ? 0 : PERCORE_NO_UPDATE_IN_FLIGHT) !=
       0)

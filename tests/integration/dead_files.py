@@ -51,7 +51,7 @@ def attributes(node):
 
 
 def answer_to(opcode, node):
-    """The answer without its header, or None for ENOSYS; see linux/fuse.h."""
+    """Returns the answer without its header, or None for ENOSYS; see linux/fuse.h."""
     if opcode == INIT:
         return struct.pack("=4I2H2I2H8I", 7, 31, 4096, 0, 8, 8, 4096, 1, 1, 0,
                            *[0] * 8)

@@ -1,5 +1,5 @@
-/* deployed: a producer that sandboxes itself as services do, in the order of
- * its arguments:
+/* deployed: a producer that sandboxes itself as services do. It takes these
+ * steps, in the order of its arguments:
  *
  *   create              make the region `deployed`
  *   serve-on N          the same, served on core N only
@@ -67,7 +67,8 @@ static void must(int status, const char *what) {
   exit(1);
 }
 
-/* Failures are ignored: a region that could not be created is a sink. */
+/* Failures are ignored, because a region that could not be created is a sink.
+ */
 static void do_create(const int *serve_cpu) {
   struct percore_options options = {.size = sizeof(options),
                                     .serve_cpus = serve_cpu,
@@ -113,8 +114,8 @@ static void do_filter(void) {
   };
   struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]),
                                .filter = filter};
-  printf("filtered\n"); /* the first output makes system calls that the filter
-                           forbids */
+  /* The first output makes system calls that the filter forbids. */
+  printf("filtered\n");
   fflush(stdout);
   must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
   must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), "PR_SET_SECCOMP");

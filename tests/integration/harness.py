@@ -35,7 +35,7 @@ class Results:
         self.passed = self.failed = self.skipped = 0
 
     def run(self, test):
-        """The docstring of a test is the sentence that it proves."""
+        """Runs the function. Its docstring is the sentence that it proves."""
         sentence = " ".join(test.__doc__.split()).rstrip(".")
         try:
             test()
@@ -144,12 +144,12 @@ def online_cores():
 
 
 def take_precedence():
-    """If permitted, this process and its children run before others, so that
-    a busy machine delays them little."""
+    """If permitted, gives this process and its children priority, so that a busy
+    machine delays them little."""
     try:
         os.setpriority(os.PRIO_PROCESS, 0, -20)
         if os.path.exists("/proc/self/autogroup"):
-            os.setsid()  # else the priority counts within the session only
+            os.setsid()  # otherwise the priority applies only within the session
             with open("/proc/self/autogroup", "w", encoding="ascii") as file:
                 file.write("-20")
     except PermissionError:
@@ -161,8 +161,8 @@ def is_root():
 
 
 def wait_until_caught(process, number, seconds=30):
-    """Waits until a process has installed a handler for a signal, which would
-    otherwise end the process."""
+    """Waits until a process has installed a handler for a signal that would otherwise
+    end the process."""
     end = time.monotonic() + seconds
     caught = 0
     while not caught >> (number - 1) & 1:
@@ -182,7 +182,7 @@ def wait_for(condition, what, seconds=10):
 
 
 def bpf_programs(name):
-    """The numbers of the BPF programs of this name in the kernel."""
+    """Returns the ids of the BPF programs with this name in the kernel."""
     tool = shutil.which("bpftool", path=f"{os.environ['PATH']}:/usr/sbin")
     if tool is None:
         raise Skip("bpftool is missing")
@@ -192,7 +192,7 @@ def bpf_programs(name):
 
 
 def check_killed_leaves_none(name, command):
-    """Kills a command that loads BPF programs, and checks that the program of this
+    """Kills a command that loads BPF programs, and checks that the program with this
     name is gone from the kernel."""
     before = bpf_programs(name)
     with Child(command, stdout=subprocess.DEVNULL) as process:
@@ -213,7 +213,7 @@ class Lateness:
     LEAST_S = 0.02  # Python's threads may wait this long for each other
 
     def __init__(self, cores=None):
-        """cores: where the thread may run, or None for anywhere."""
+        """cores: where the thread may run; None for all."""
         self.spans = []  # begin and end of each delay
         self.seen = 0.0
         self.ended = threading.Event()
@@ -253,7 +253,7 @@ class Lateness:
                    for span in self.spans)
 
     def of_clock(self, begin, end):
-        """The same for times of time.time(), the clock of values."""
+        """Seconds of delay between two times of time.time(), the clock of values."""
         ahead = time.time() - time.monotonic()
         return self.within(begin - ahead, end - ahead)
 
@@ -356,7 +356,7 @@ class Collectd:
         return [*before, find_collectd(), "-C", self.config_file, *options]
 
     def log(self):
-        """Its log file, and what it wrote to stderr before it opened the
+        """Returns the log file, and what collectd wrote to stderr before it opened the
         log."""
         text = ""
         for path in (self.log_file, f"{self.directory}/stderr"):
@@ -393,7 +393,7 @@ class Collectd:
 
     def stop(self, seconds=20):
         """Ends collectd, and kills it if that takes more than this many seconds.
-        Returns how long collectd took to end, less the machine's delays."""
+        Returns how long collectd took to end, minus the machine's delays."""
         if self.process is None:
             return 0
         begin = time.monotonic()
@@ -412,8 +412,8 @@ class Collectd:
         return end - begin - late
 
     def own_shutdown(self):
-        """To be called after stop(). Returns how long percore's shutdown took according
-        to the probes "before" and "after", less the machine's delays."""
+        """Call this after stop(). Returns how long percore's shutdown took according to
+        the probes "before" and "after", minus the machine's delays."""
         times = dict(re.findall(r"(\w+): shutdown at ([0-9.]+)", self.log()))
         before, after = float(times["before"]), float(times["after"])
         check(after >= before, "the probes are in the wrong order")
@@ -479,7 +479,7 @@ class Collectd:
         return max(len(times) for times in of_series.values())
 
     def check_gaps(self, values, most):
-        """Checks that no two values are further apart, less the machine's
+        """Checks that no two values are further apart than allowed, minus the machine's
         delays."""
         for a, b in zip(values, values[1:]):
             late = self.lateness.of_clock(a.time, b.time)
@@ -513,8 +513,7 @@ class Collectd:
         return self.of(identifier)[-1]
 
 
-# ---------------------------------------------------------------------------
-# Burner
+# Waits until collectd has read percore this many times more.
 
 
 class Burner:
@@ -584,8 +583,8 @@ def task_time_ns():
 
 
 def stolen_s(core):
-    """Time stolen from a core since boot. It is not load, but it keeps tasks
-    from running just as load does."""
+    """Returns the time stolen from a core since boot. Stolen time is not load, but it
+    keeps tasks from running just as load does."""
     with open("/proc/stat", encoding="ascii") as file:
         for line in file:
             if line.startswith(f"cpu{core} "):

@@ -1,7 +1,7 @@
 /* probe: a collectd plugin for the tests. It logs when its init and shutdown
  * are called, so that two copies, loaded before and after percore, show how
- * long percore's took. It can also block a read thread for random times, like a
- * plugin that waits for a slow device.
+ * long percore's init and shutdown took. It can also block a read thread for
+ * random times, like a plugin that waits for a slow device.
  *
  *   LoadPlugin "probe"
  *   <Plugin "probe">

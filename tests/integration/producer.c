@@ -3,8 +3,8 @@
  *   producer REGION[@INSTANCE] SCHEMA [polled]
  *
  * Commands are read from standard input, one per line; each is answered by a
- * line. Tables have the numbers of the schema, and rows those that `row`
- * answered. Core -1 means a table with a single copy.
+ * line. Tables are numbered as in the schema, and a row has the number that
+ * `row` answered. Core -1 means a table with a single copy.
  *
  *   core CORE                          attach a slot for the core
  *   row TABLE HEX                      add the row with this name
@@ -64,7 +64,7 @@ static const struct percore_field port_fields[] = {
      .max_bits = 20},
 };
 
-/* The same names in another order, and additional names. */
+/* The names of port_fields in another order, and additional names. */
 static const struct percore_field port_fields_2[] = {
     {.name = "errors", .unit = "errors"},
     {.name = "bytes", .unit = "bytes"},
@@ -112,7 +112,7 @@ static const struct percore_table schema_million[] = {
     SESSION(1000000),
 };
 
-/* As many rows as a region may have; memory is allocated as rows are added. */
+/* As many rows as a region may have. Memory is allocated as rows are added. */
 static const struct percore_table schema_keys[] = {
     GLOBALS,
     PORT(port_fields, 4),
@@ -217,7 +217,8 @@ static int do_hist(const char *line) {
   return 0;
 }
 
-/* A round on a simulated clock: real waiting would not count as work. */
+/* Polls a round on a simulated clock, because real waiting would not count as
+ * work. */
 static void pass_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -233,7 +234,8 @@ static int do_poll(const char *line) {
   return 0;
 }
 
-/* A round: a packet of 100 bytes, whose cells are read together. */
+/* Counts packets of 100 bytes in rounds. The cells of a packet are updated
+ * together. */
 static void *run(void *argument) {
   int core = ((int *)argument)[0], sleep_us = ((int *)argument)[1];
   percore_slot_t slot;

@@ -1,5 +1,5 @@
-"""A producer of regions written from percore-region(7) alone, as an author in
-another language would write it, for the tests of percore check."""
+"""A producer of regions that is written from percore-region(7) alone, as by an
+author who uses another language. For the tests of percore check."""
 
 import array
 import fcntl

@@ -1,4 +1,4 @@
-"""Loads in softirq: a timer of known length, and a flood of packets."""
+"""Loads in softirq: a timer that spins for a known time, and a flood of packets."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ ADDRESS = "10.98.0.2"
 
 
 class SoftirqBurner:
-    """A timer that spins for so long in each period, and logs it."""
+    """A timer that spins for this long in each period, and logs the time."""
 
     def __init__(self, core, period_us, spin_us):
         program = f"{BUILD}/tests/integration/softirq_burner"
@@ -25,7 +25,7 @@ class SoftirqBurner:
                              stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True)
         self.core = core
-        self.log = []  # seconds: now, of softirq, of tasks there; and fires
+        self.log = []  # seconds: now, in softirq, of tasks on the core; and how often it fired
         self.thread = threading.Thread(target=self.read, daemon=True)
         self.thread.start()
 
@@ -51,8 +51,8 @@ class SoftirqBurner:
         self.thread.join()
 
     def at(self, when):
-        """Seconds of softirq and of tasks, and fires, until a time of
-        time.monotonic()."""
+        """Returns the seconds of softirq and of tasks, and how often the timer
+        fired, up to a time of time.monotonic()."""
         while self.log[-1][0] < when:
             time.sleep(0.05)
         before = max(entry for entry in self.log if entry[0] <= when)
@@ -61,7 +61,7 @@ class SoftirqBurner:
         return [a + part * (b - a) for a, b in zip(before[1:], after[1:])]
 
     def between(self, begin, end):
-        """The same of the time between two of them."""
+        """Returns the differences of these figures between two times."""
         return [b - a for a, b in zip(self.at(begin), self.at(end))]
 
 
@@ -72,8 +72,8 @@ def ip(*words, namespace=None):
 
 
 class Network:
-    """Two network namespaces with a veth pair between them. What arrives in the
-    second one is softirq on one core."""
+    """Two network namespaces connected by a veth pair. Packets that arrive in the
+    second are handled in softirq on one core."""
 
     def __init__(self, core):
         self.core = core
@@ -116,7 +116,7 @@ class Network:
                               capture_output=True, text=True, check=False)
 
     def flood(self, packets_per_s, seconds):
-        """A process on another core that prints the rate it reached."""
+        """Starts a sender on another core, which prints the rate that it reached."""
         sender = min(set(online_cores()) - {self.core})
         return Child(["ip", "netns", "exec", self.names[0], "taskset", "-c",
                       str(sender), f"{BUILD}/tests/integration/udp_flood", ADDRESS,

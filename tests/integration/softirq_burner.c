@@ -1,7 +1,7 @@
-/* softirq_burner CORE PERIOD_US SPIN_US: occupies a core with softirq of a
- * known length until it is ended, and prints every 50 ms:
+/* softirq_burner CORE PERIOD_US SPIN_US: occupies a core with softirqs of a
+ * known length until it is killed, and prints every 50 ms:
  *
- *   CLOCK_MONOTONIC of the line, ns of softirq so far, how often it fired
+ *   CLOCK_MONOTONIC, ns in softirq so far, how often the timer fired
  */
 #include "softirq_timer.h"
 

@@ -1,5 +1,5 @@
-/* Known work in softirq: a timer that spins for a while each period and logs
- * for how long. */
+/* Known work in softirq: a timer that spins for a while in each period, and
+ * logs for how long. */
 #include <linux/bpf.h>
 
 #include <bpf/bpf_helpers.h>
@@ -35,8 +35,8 @@ struct {
   __type(value, struct burner_log);
 } logs SEC(".maps");
 
-/* Kernels before 6.7 cannot pin a timer, and before 6.4 cannot start it at a
- * time; the period then is what it was to be but for the timer's own delay. */
+/* Kernels before 6.7 cannot pin a timer, and kernels before 6.4 cannot start a
+ * timer at a given time; the period is then longer by the timer's own delay. */
 static int arm(struct burner *burner) {
   int status = bpf_timer_start(&burner->timer, burner->next_ns,
                                TIMER_ABS | TIMER_CPU_PIN);
@@ -69,7 +69,7 @@ static int fire(void *map, int *key, struct burner *burner) {
   return 0;
 }
 
-/* Run once on the core that is to burn. */
+/* Runs once on the core to be kept busy. */
 SEC("tc")
 int start(void *packet) {
   (void)packet;

@@ -9,7 +9,7 @@
 
 #include "tests/integration/softirq_timer.lskel.h"
 
-/* As in softirq_timer.bpf.c. */
+/* The same struct as in softirq_timer.bpf.c. */
 struct burner {
   uint64_t timer[2];
   uint64_t period_ns, spin_ns;
@@ -31,7 +31,7 @@ static int access_map(enum bpf_cmd command, int map, const void *value) {
   return bpf(command, &attr);
 }
 
-/* The program starts the timer on the core where it runs. */
+/* The program starts the timer on the core on which it runs. */
 static int start_on(int core, int program) {
   cpu_set_t one, before;
   char packet[64] = {0};

@@ -11,7 +11,8 @@ struct softirq_log {
   uint64_t spun_ns, fires;
 };
 
-/* NULL with errno. Moves the caller to that core for a moment. */
+/* Starts the timer. Returns NULL with errno on failure. Moves the calling
+ * thread to that core for a moment. */
 struct softirq_timer_bpf *softirq_timer_start(int core, uint64_t period_ns,
                                               uint64_t spin_ns);
 void softirq_timer_stop(struct softirq_timer_bpf *timer);

@@ -36,7 +36,7 @@ class SysRoot:
         return f"{self.directory}/{self.trees + 1}"
 
     def switch(self):
-        """Switches to the next tree. Readers may still use the last tree."""
+        """Switches to the next tree. Readers may still use the previous tree."""
         link = f"{self.directory}/link"
         os.symlink(self.next_tree(), link)
         os.rename(link, self.path)

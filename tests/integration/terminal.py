@@ -17,11 +17,11 @@ def resize(terminal, rows, columns):
                 struct.pack("HHHH", rows, columns, 0, 0))
 
 
-HOME = b"\033[H"  # where each page begins
+HOME = b"\033[H"  # begins each page
 
 
 def read_some(terminal, seconds):
-    """The data that arrive within this time, or None; b"" if the other end is
+    """Returns the data that arrive within this time, or None; b"" if the other end is
     closed."""
     if not select.select([terminal], [], [], seconds)[0]:
         return None
@@ -34,7 +34,7 @@ def read_some(terminal, seconds):
 def on_terminal(command, seconds, environment=None, halfway=None):
     """Runs a command on a terminal of 24 lines, and sends Ctrl-C when `seconds` have
     passed and the command has printed one page per second. Returns all output, the exit
-    status, and how long the command took to end, less the machine's delays.
+    status, and how long the command took to end, minus the machine's delays.
     halfway(terminal) is called after half of the time; Ctrl-C then waits for a page
     that begins afterwards."""
     pid, terminal = pty.fork()

@@ -42,7 +42,7 @@ def test_help_and_version():
 
 
 def test_usage_errors():
-    """a wrong command line exits 2, says what is wrong and names --help"""
+    """a wrong command line exits with 2, says what is wrong and names --help"""
     wrong = [
         [], ["no-such-command"], ["--no-such-option"], ["load", "--nonsense"],
         ["load", "extra"], ["load", "--interval", "0"],
@@ -77,8 +77,8 @@ def test_hostile_argument():
 
 
 def look_at_json():
-    """How much earlier or later than planned a snapshot follows the previous snapshot,
-    less the machine's delays."""
+    """Returns how much earlier or later than planned a snapshot follows the previous
+    one, minus the machine's delays."""
     with Lateness() as lateness:
         got = documents("load", "--json", "--count", "2", "--interval", "0.5")
     check(len(got) == 2, f"{len(got)} documents")
@@ -143,7 +143,7 @@ def test_reader_gone():
 
 
 def test_full_disk():
-    """if the output cannot be written, percore exits 1 with a message"""
+    """if the output cannot be written, percore exits with 1 and a message"""
     with open("/dev/full", "w", encoding="ascii") as full:
         for arguments in (["--help"], ["load", "-n", "1", "-i", "0.2"],
                           ["doctor"]):
@@ -155,7 +155,7 @@ def test_full_disk():
 
 
 def test_terminal():
-    """on a terminal percore load redraws in place and restores the terminal at
+    """on a terminal, percore load redraws in place, and restores the terminal at
     Ctrl-C"""
     written, status, _ = on_terminal(LIVE, 4)
     check(status == 0, f"exit {status}")
@@ -330,8 +330,8 @@ def test_zsh_completion():
 
 
 def test_doctor():
-    """percore doctor exits 0 if a source works, and gives advice on everything that is
-    missing"""
+    """percore doctor exits with 0 if a source works, and gives advice on everything
+    that is missing"""
     report = documents("doctor", "--json")[0]
     check(report["works"] is True, str(report))
     for finding in report["findings"]:

@@ -14,14 +14,14 @@ from harness import (BUILD, Child, Lateness, Skip, check,  # noqa: E402
                      is_root, online_cores, run_tests, say, stolen_s)
 
 HOG = f"{BUILD}/contrib/loads/hog"
-HOG_S, LOAD_S = 12, 5  # how long the hog runs, and for how long it is measured
+HOG_S, LOAD_S = 12, 5  # duration of the hog, and of the measurement
 
 
 def compare_under_hog(core):
     """Returns the load of a core by each method, the share of time for which the hog
     kept the core busy, and how long the core was stolen or the machine paused."""
     before = stolen_s(core)
-    # A whole tick is charged to any other task that runs while the hog sleeps.
+    # If another task runs while the hog sleeps, the tick charges a whole tick to it.
     others = set(online_cores()) - {core}
     with Lateness(others or None) as lateness, \
             Child([HOG, str(core), str(HOG_S)], stdout=subprocess.PIPE,
@@ -47,9 +47,9 @@ def test_compare_shows_the_hog():
     if "sampled at the tick" in tick["value"]:
         raise Skip(f"this kernel's tick: {tick['value']}")
     core = online_cores()[-1]
-    # A whole tick is charged to any other task that runs while the hog sleeps. A try is
-    # repeated only if the CPU time of tasks shows that other tasks disturbed it more
-    # than that.
+    # If another task runs while the hog sleeps, the tick charges a whole tick to it. A
+    # measurement is repeated only if the CPU time of tasks shows that other tasks
+    # disturbed it more than that.
     for _ in range(3):
         truth, stolen, load = compare_under_hog(core)
         # Time stolen from the hog is not load.
@@ -66,8 +66,8 @@ def test_compare_shows_the_hog():
 
 
 def test_the_hog_beside_busy_neighbours():
-    """The CPU time of tasks is between the lower bound of the source idle and
-    its load, even while a hypervisor steals time"""
+    """The CPU time of tasks is between the lower bound of the source idle and its load,
+    even while a hypervisor steals time"""
     core = online_cores()[-1]
     with contextlib.ExitStack() as hogs:
         for each in online_cores()[-2:]:

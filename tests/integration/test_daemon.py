@@ -81,7 +81,7 @@ def real_values():
 
 def options_reach_the_values():
     """Options add metrics, the options of several blocks are combined, and a group has
-    metrics of its own"""
+    its own metrics"""
     core = online_cores()[0]
     options = (f'Cores "{core}"\n</Plugin>\n<Plugin percore>\n'
                f'Group "few" "{core}"\nGroup "far" "8000"\n'
@@ -199,7 +199,7 @@ def find_process(argument):
 
 
 def end_daemon(collectd, pid):
-    """Ends the daemon. Returns how long that took, less the machine's delays."""
+    """Ends the daemon. Returns how long that took, minus the machine's delays."""
     try:
         with Lateness() as lateness:
             begin = time.monotonic()
@@ -214,7 +214,7 @@ def end_daemon(collectd, pid):
 
 
 def daemonised():
-    """As a daemon in the background, collectd has values of percore, too, and SIGTERM
+    """As a daemon in the background, collectd also has values of percore, and SIGTERM
     ends it"""
     with Collectd(to_files=True) as collectd:
         pid_file = f"{collectd.directory}/pid"
@@ -330,9 +330,9 @@ def core_goes_and_comes():
 
 
 def valgrind(collectd, *options, seconds=None):
-    """Runs collectd under valgrind, until it ends or for this time. Returns
-    the exit status and valgrind's blocks about percore.so or functions of
-    percore; collectd has leaks of its own."""
+    """Runs collectd under valgrind, until it ends or for this time. Returns the exit
+    status, and those of valgrind's reports that involve percore; collectd has leaks
+    of its own."""
     report = f"{collectd.directory}/valgrind"
     before = ("valgrind", f"--log-file={report}", "--quiet",
               "--leak-check=full", "--keep-debuginfo=yes",

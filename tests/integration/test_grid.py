@@ -49,7 +49,7 @@ class KnownCounters:
         return max(self.late.get(second - 1, 0), self.late.get(second, 0))
 
     def too_late(self, time_s):
-        """Whether a load may be missing. Idle time that is written late may
+        """Returns true if a load may be missing. If idle time is written late, it may
         exceed the length of the next window, which then has no load."""
         return self.lateness(time_s) > 0.03
 
@@ -74,8 +74,8 @@ JITTER = '<Plugin "after">\nBlockMax {}\n</Plugin>'
 
 def rates_of(collectd, counters, identifier):
     """For each value after the first: the value, its growth per second, and the share
-    of the interval by which the writer and the sampling thread were late at its ends,
-    as they recorded it. The cost of a sample counts as lateness at its end."""
+    of the interval by which the writer and the sampling thread were late at its
+    ends, as they recorded it. The cost of a sample counts as lateness at its end."""
     late_s = {}
     for name in ("lateness", "sample_cost"):
         for value in collectd.of(f"percore_host-self/duration-{name}"):
@@ -89,8 +89,8 @@ def rates_of(collectd, counters, identifier):
 
 
 def rate_errors(collectd, counters):
-    """The relative errors of collectd's rates of entries of the idle state,
-    and the rest of the errors after lateness is subtracted."""
+    """The relative errors of collectd's rates of entries of the idle state, and what
+    remains of the errors after lateness is subtracted."""
     off, excess = [], []
     for _, rate, late in rates_of(collectd, counters,
                                   "percore-0/operations-cstate_C1"):
@@ -136,8 +136,8 @@ def interval_1_under_jitter():
     """At Interval 1 with reads up to 2.5 s late, each grid point has one
     value, and rates of DERIVE values are within 1 % of the truth (less the
     lateness that percore reports)"""
-    # The sampling thread or the writer may be delayed between reading the
-    # clock and a counter, which no figure shows; so there are several tries.
+    # A delay of the sampling thread or the writer between reading the clock and
+    # reading a counter is in no figure, so there are several tries.
     for number in range(1, TRIES + 1):
         wrong = run_under_jitter()
         if not wrong:

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""Source bpf with the real kernel, percore(1) and collectd. Where a clock is to
-be pinned, /run is a tmpfs of a mount namespace of our own."""
+"""Source bpf with the real kernel, percore(1) and collectd. Tests that pin a
+clock mount a tmpfs on /run in their own mount namespace."""
 
 import json
 import os
@@ -19,16 +19,19 @@ from softirq import SoftirqBurner  # noqa: E402
 NOBODY = "setpriv --reuid 65534 --clear-groups --inh-caps=-all "
 PINS = "/run/percore/bpf"
 WINDOW_S = 4
-# The kernel's work around each run of the burner, which its log does not have.
+# The kernel's work for each run of the burner, which the burner's log does not
+# include.
 PER_FIRE_S = 25e-6
 LOG_STEP_S = 0.01  # the log is interpolated at both ends of the window
-# More, and interrupts and steal that come with them are more than the bound.
+# If tasks use more, the interrupts and steal that come with them exceed the
+# bound.
 TASKS_MAX = 0.05
 TRIES = 4
 
 
 def need_clock():
-    """Skips where this process cannot load the clock; else says nothing."""
+    """Skips the test where this process cannot load the clock. Otherwise
+    returns a document of loads."""
     if not is_root():
         raise Skip("loading the idle clock needs root")
     done = run("load", "--source", "bpf", "--count", "1", "--interval", "0.5",
@@ -40,7 +43,7 @@ def need_clock():
 
 
 def apart(script):
-    """Runs a script with /run/percore of its own."""
+    """Runs a script with its own /run/percore."""
     if not is_root():
         raise Skip("a mount namespace needs root")
     script = ("set -e; mount -t tmpfs none /run; mkdir /run/percore; "
@@ -52,7 +55,7 @@ def apart(script):
 
 
 def test_named():
-    """a source that is named serves every core, and its load is 0 to 1"""
+    """a named source serves every core, and its loads are between 0 and 1"""
     document = need_clock()
     for core in document["cores"]:
         check(core["source"] == "bpf" and core["proof"] == "proven", core)
@@ -68,7 +71,8 @@ def test_no_library():
 
 
 def test_pinned_without_capability():
-    """a pinned clock serves a process without any capability, and auto"""
+    """a pinned clock serves source bpf and auto in a process without any
+    capability"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n' + NOBODY +
                  '"$PERCORE" load --count 1 --interval 0.5 --json')
@@ -78,7 +82,7 @@ def test_pinned_without_capability():
 
 
 def test_pinned_twice():
-    """a clock that is pinned already stays"""
+    """a clock that is already pinned stays pinned"""
     need_clock()
     done = apart(f'"$PERCORE" clock --pin; stat -c %i {PINS}/cpu_idle\n'
                  f'"$PERCORE" clock --pin; stat -c %i {PINS}/cpu_idle')
@@ -88,7 +92,7 @@ def test_pinned_twice():
 
 
 def test_pin_modes():
-    """pins belong to root, and nobody else can write them"""
+    """pins belong to root, and no other user can write to them"""
     need_clock()
     done = apart(f'"$PERCORE" clock --pin >&2; stat -c "%u %a" {PINS} {PINS}/*')
     check(done.returncode == 0, done.stderr)
@@ -98,7 +102,7 @@ def test_pin_modes():
 
 
 def test_unpinned():
-    """a reader whose clock is unpinned goes on with idle, and says so"""
+    """a reader whose clock is unpinned continues with idle, and says so"""
     need_clock()
     done = apart('"$PERCORE" clock --pin >&2\n'
                  '"$PERCORE" load --source bpf --count 6 --interval 1 --json '
@@ -109,13 +113,13 @@ def test_unpinned():
     documents = [json.loads(line) for line in done.stdout.splitlines()]
     sources = [document["cores"][0]["source"] for document in documents]
     check(sources[0] == "bpf", sources)
-    # Root loads another one after a while.
+    # As root, the process loads another clock after a while.
     check("idle" in sources, sources)
     check(done.stderr.count("no longer runs") == 1, done.stderr)
 
 
 def test_untrusted_pins():
-    """pins that others than root can make or write are refused"""
+    """pins that users other than root can create or write to are refused"""
     need_clock()
     cases = {
         f"chmod g+w {PINS}": "users other than root may write",
@@ -133,7 +137,8 @@ def test_untrusted_pins():
 
 
 def test_untrusted_folder():
-    """a folder that others own, or a link, is not mounted over"""
+    """no bpffs is mounted over a link, or over a directory that another user
+    owns"""
     need_clock()
     for squat in (f"mkdir {PINS}; chown 65534 {PINS}",
                   f"mkdir {PINS}; chmod 0777 {PINS}", f"ln -s /tmp {PINS}"):
@@ -143,7 +148,7 @@ def test_untrusted_folder():
 
 
 def test_without_rights():
-    """without rights the reason names the capabilities and the pin"""
+    """without rights, the reason names the capabilities and the pin"""
     need_clock()
     done = apart(NOBODY + '"$PERCORE" load --source bpf --count 1 '
                  '--interval 0.5 --json')
@@ -160,7 +165,8 @@ def test_killed():
 
 
 def clock_seconds(core):
-    """One window of the load: begin, end, and unhalted seconds of it."""
+    """Returns one window of the load: its begin, its end, and the unhalted
+    seconds within it."""
     done = run("load", "--source", "bpf", "--cores", str(core), "--interval",
                str(WINDOW_S), "--count", "1", "--json")
     document = json.loads(done.stdout.splitlines()[-1])
@@ -169,8 +175,8 @@ def clock_seconds(core):
 
 
 def test_softirq():
-    """softirq of a known length is load: no less than its own log, and no more
-    than that, 25 us for each run, and what tasks took"""
+    """softirqs of a known length are load: no less than the log of the timer,
+    and no more than the log plus 25 us per run plus the time of tasks"""
     need_clock()
     core = online_cores()[-1]
     if harness.CPUACCT is None:
@@ -206,7 +212,7 @@ def test_collectd():
 
 
 def test_soak():
-    """percore soak says what others took, and ends in time"""
+    """percore soak prints what other work took, and ends in time"""
     core = online_cores()[-1]
     begin = time.monotonic()
     done = run("soak", str(core), "1")

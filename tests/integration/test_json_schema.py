@@ -38,7 +38,7 @@ def obeys(schema, document):
 
 
 def test_every_command():
-    """every document of every command obeys the schema"""
+    """every document of every command follows the schema"""
     schema = validator()
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "3", "--workers", "2")
@@ -61,7 +61,7 @@ def test_every_command():
 
 
 def test_hostile_producer():
-    """documents about a producer with hostile names obey the schema"""
+    """documents about a producer with hostile names follow the schema"""
     schema = validator()
     with RuntimeDir() as place:
         place.produce("hostile", "--hostile")
@@ -72,8 +72,8 @@ def test_hostile_producer():
 
 
 def test_command_and_no_directory():
-    """the documents of load -- COMMAND, and of regions without their directory, obey
-    the schema"""
+    """the documents of load -- COMMAND, and of regions without their directory,
+    follow the schema"""
     schema = validator()
     with RuntimeDir() as place:
         done = place.run("load", "--json", "--", "sleep", "0.3")

@@ -44,8 +44,8 @@ def need_tools(*tools):
 
 
 class Link:
-    """A veth pair; frames are sent into out0 and arrive at in0. Networks and
-    mounts are of this process alone and end with it."""
+    """A veth pair: frames that are sent into out0 arrive at in0. The networks and
+    mounts belong to this process alone and end with it."""
 
     def __init__(self, *tools):
         need_tools("ip", "mount", *tools)
@@ -107,7 +107,7 @@ def name(field, row, table="protocols", kind="derive"):
 
 
 def growth(collectd, identifier):
-    """What came after the first point."""
+    """Returns how much came after the first point."""
     points = collectd.of(identifier)
     return points[-1].value - points[0].value if points else 0
 
@@ -132,7 +132,7 @@ def options(gateway, *lines):
 
 
 def packets_arrive_by_name():
-    """What an XDP program counted arrives by the names in its types, to the
+    """The counts of an XDP program arrive under the names in its types, exact to the
     packet"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
@@ -146,13 +146,13 @@ def packets_arrive_by_name():
             wait_for_growth(
                 collectd, name("packets", f"10.0.0.1-10.0.0.2-1000-{port}",
                                "flows"), packets)
-        # One copy for each core; each holds the length of its last packet.
+        # Each core has its own copy, which holds the length of the core's last packet.
         length = collectd.of(name("last_length", "udp", kind="gauge"))[-1].value
         check(length % FRAME == 0 and length >= FRAME, f"a length of {length}")
 
 
 def counts_survive_a_reload():
-    """Nothing is lost or counted twice when the program is loaded anew"""
+    """No packet is lost or counted twice when the program is loaded again"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
                      INTERVAL).start() as collectd:
@@ -169,7 +169,7 @@ def counts_survive_a_reload():
 
 
 def counts_survive_a_lost_pin():
-    """Nothing is lost or counted twice while the pin of a map is away"""
+    """No packet is lost or counted twice while the pin of a map is missing"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway, 'RowName "icmp" "tcp" "udp" "rest"'),
                      INTERVAL).start() as collectd:
@@ -219,7 +219,7 @@ def names_come_from_the_object_file():
 
 
 def entries_that_are_created_again_count_on():
-    """An entry of a hash map that is deleted and created again counts on"""
+    """An entry of a hash map that is deleted and created again continues its counts"""
     with RuntimeDir(), Gateway() as gateway, \
             Collectd(options(gateway), INTERVAL).start() as collectd:
         collectd.wait_for_value(name("rx_packets", "2"))
@@ -237,7 +237,7 @@ def entries_that_are_created_again_count_on():
 
 
 def a_map_that_cannot_be_read_is_said_once():
-    """A path without a map and a program in place of a map are said once, and
+    """A path without a map, and a program in place of a map, are each logged once, and
     other maps are read"""
     with RuntimeDir(), Gateway() as gateway:
         lines = options(gateway).replace("/*", "/protocols") + \
@@ -298,7 +298,7 @@ def top_shows_a_map_as_a_table():
 def a_third_partys_maps_are_read_by_name():
     """The drops that xdp-filter counts are reported by name, and the count is exact"""
     with RuntimeDir(), Link("xdp-filter") as link:
-        # It insists on this path, which is mounted for this process alone.
+        # xdp-filter insists on this path, so it is mounted for this process alone.
         run("mount", "--bind", link.bpffs, "/sys/fs/bpf")
         try:
             run("xdp-filter", "load", "-m", "skb", "in0")

@@ -31,7 +31,7 @@ def bpf(command, attributes):
 
 
 class Pins:
-    """A BPF file system of our own."""
+    """A separate BPF file system."""
 
     def __init__(self):
         need_tools("bpftool", "mount")
@@ -89,8 +89,8 @@ def check_said(collectd, text, times=1):
 
 
 def a_table_without_fields_leaves_the_others_alone():
-    """A map whose only field falls is left out, and the region of the others
-    stays as it is"""
+    """A map whose only field decreases is left out, and the region of the other
+    maps stays as it is"""
     with RuntimeDir() as runtime, Pins() as pins:
         for pin in ("falls", "counts"):
             pins.create(pin)
@@ -121,7 +121,7 @@ def an_array_may_grow_when_it_is_loaded_anew():
 
 
 def names_that_are_too_long_are_said_once():
-    """Keys whose names are too long are said once, not each of them"""
+    """Keys whose names are too long are logged once, not one by one"""
     with RuntimeDir(), Pins() as pins:
         pins.create("flows", "hash", key=100, entries=10)
         for key in range(10):
@@ -131,8 +131,8 @@ def names_that_are_too_long_are_said_once():
 
 
 def a_pattern_that_matches_no_map_is_said():
-    """A pattern that matches no map is said once, and its maps are read when
-    they come"""
+    """A pattern that matches no map is logged once, and maps that appear later are
+    read"""
     with RuntimeDir(), Pins() as pins:
         with started(pins.block("p*", VALUE)) as collectd:
             check_said(collectd, "p*: no map matches it")
@@ -141,7 +141,7 @@ def a_pattern_that_matches_no_map_is_said():
 
 
 def a_map_of_a_pattern_without_rights_is_said():
-    """A map that a pattern matches and that may not be read is said once"""
+    """A map that matches a pattern but must not be read is logged once"""
     with RuntimeDir(), Pins() as pins:
         pins.create("ports")
         os.chmod(f"{pins.directory}/ports", 0o600)
@@ -165,7 +165,7 @@ def a_map_in_a_directory_of_everybody_is_not_read():
 
 
 def a_name_that_no_field_has_is_said():
-    """Field and Gauge with a name that no field of the map has are said"""
+    """A name in Field or Gauge that the map does not have is logged"""
     for option in ("Field", "Gauge"):
         with RuntimeDir(), Pins() as pins:
             pins.create("ports", value=16)
@@ -175,8 +175,8 @@ def a_name_that_no_field_has_is_said():
 
 
 def a_block_of_its_own_goes_before_a_pattern():
-    """A map with a block of its own is read as that says, wherever the pattern
-    is written that matches it, too"""
+    """A map with its own block is read as the block says, whether a matching
+    pattern is written before or after that block"""
     with RuntimeDir(), Pins() as pins:
         for pin in ("flows", "ports"):
             pins.create(pin)
@@ -354,7 +354,7 @@ def object_files_that_are_none_hold_nothing_up():
 
 
 def wrong_options_are_refused():
-    """Options that cannot be meant are refused with a line that says why"""
+    """Options that make no sense are refused with a line that says why"""
     pin = "/sys/fs/bpf/x/y"
     for block, text in (
             (f'<Map "{pin}">\nRowName "a\tb"\n</Map>', "without control"),

@@ -288,8 +288,7 @@ class Cable:
 
     def send(self, frames):
         """Sends frames from a0, in a process of that namespace. Sends at most as many
-        frames as the receiver's socket has room for, because the socket might drop more
-        frames."""
+        frames as fit in the receiver's socket, because the socket might drop others."""
         check(len(frames) <= 100, f"{len(frames)} at once")
         pid = os.fork()
         if pid == 0:

@@ -178,8 +178,8 @@ def few_rows_per_core():
 
 
 def useful_load():
-    """A polling core has a useful load, and so have the sets of cores that
-    contain it; the table core is reported as soon as a worker polls"""
+    """A polling core has a useful load, and so do the sets of cores that contain it;
+    the table core is reported as soon as a worker polls"""
     core = online_cores()[0]
     with RuntimeDir(), Producer("gtpu") as producer, \
             Collectd(interval=0.5).start() as collectd:
@@ -400,8 +400,8 @@ def reset_changes_no_rate():
 
 
 def silent_and_stale():
-    """A process that listens without answering is silent; a stopped producer is
-    stale and its workers are stuck; each begins and ends with one message"""
+    """A process that listens without answering is silent; a stopped producer is stale
+    and its workers are stuck; each of these begins and ends with one message"""
     with RuntimeDir(), Producer("quiet", "1", "polled") as quiet, \
             Producer("gtpu") as producer, \
             Collectd(interval=FAST).start() as collectd:
@@ -410,7 +410,7 @@ def silent_and_stale():
         quiet.do("serve")
         wait_for_number(collectd, "percore_host-self/gauge-regions_silent", 0)
         wait_for_number(collectd, REGIONS, 2)
-        # First one of two workers is stuck, then both workers are.
+        # First one of the two workers is stuck, and then both are.
         producer.do("core 0", f"row {PORT} {b'eth0'.hex()}", "poll 0 1 1",
                     "run 1 1000")
         wait_for_number(collectd, "percore_host-self/gauge-workers_stuck", 1)
@@ -544,8 +544,8 @@ def max_values():
 
 
 def count_until_shown(collectd, producer, command, identifier):
-    """A row that counts more than other rows takes the place of one of them, and then
-    has its own series."""
+    """Makes a row count more than the others, and waits until it takes the place of one
+    of them and has its own series."""
     def counts():
         producer.do(command)
         return any(value.value > 0 for value in collectd.of(identifier))

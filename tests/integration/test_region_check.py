@@ -18,8 +18,7 @@ TWICE = 0x200000006  # live, incarnation 2
 HELLO = struct.Struct("=IHHIIQII")
 
 
-# ---------------------------------------------------------------------------
-# Each rule broken once: changes to a valid region
+# Replaces the first byte of a string with a byte that is invalid in text.
 
 
 def words(*changes, size=4):
@@ -304,8 +303,7 @@ def test_handing_over():
 
 
 def test_memfd():
-    """a memfd is checked while its producer runs; if it has no seals, that is reported
-    """
+    """a memfd is checked while its producer runs; if it lacks seals, that is reported"""
     with RuntimeDir() as place:
         for seals, rules in ((0x17, []), (0x1, ["seals"])):
             with Served(f"{place.path}/format.sock", Region().bytes,

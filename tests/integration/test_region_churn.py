@@ -1,5 +1,5 @@
-"""Rows that change hands under the real collectd: all series of a counter add up to the
-true count, to the packet, and so do the rates between two points."""
+"""Rows that are reused under the real collectd: all series of a counter add up to the
+true count, exact to the packet, and so do the rates between two points."""
 
 import functools
 import time
@@ -31,9 +31,9 @@ def top(number, name="gtpu", *lines):
 
 
 def wait_for_snapshots(collectd, count):
-    """Waits until this many snapshots that begin from now on have arrived
-    completely. Regions are read by a thread of their own, which may be later
-    than the thread that samples cores."""
+    """Waits until this many snapshots that begin from now on have arrived completely.
+    Regions are read by a separate thread, which may be later than the thread that
+    samples cores."""
     begin = time.time()
     collectd.wait_for(
         lambda: sum(value.time > begin for value in collectd.of(REGIONS)) >
@@ -59,7 +59,8 @@ def wait_until_arrived(collectd, least):
 
 
 def faults_of(what, got, least, most):
-    """The counts that were lost or invented, in total and between successive points."""
+    """Returns the counts that were lost or invented, in total and between successive
+    points."""
     faults = []
     for how, count in (("in all", got.total()),
                        ("between two points", got.two_point())):
@@ -72,9 +73,9 @@ def faults_of(what, got, least, most):
 
 
 def faults_of_counts(collectd, producers, before=None, seen=None):
-    """Checks that all counts of the producers of each region have arrived, and only
-    once. before: the counts of the regions before collectd was started; seen: the
-    counts that they certainly had at the first read, if that is more."""
+    """Checks that all counts of the producers of each region have arrived exactly once.
+    before: the counts of the regions before collectd was started; seen: the counts
+    that they certainly had at the first read, if that is more."""
     before, seen = before or {}, seen or {}
     least, most = {}, {}
     for name, lives in producers.items():
@@ -188,8 +189,8 @@ class Nat:
 
 
 def faults_of_rates(name, collectd, log, interval):
-    """Errors of the sum of all rates, in total and in each interval, beyond the error
-    that inexact timestamps explain."""
+    """Returns the errors of the sum of all rates, in total and in each interval, beyond
+    what inexact timestamps explain."""
     got = arrived(collectd, name)
     times = [when for when in got.times() if log.covers(when)]
     if len(times) < 3:
@@ -222,8 +223,8 @@ def check_nat(name):
 
 
 def nat_exact():
-    """Under Top, a table of translations in which 20 000 objects a second come
-    and go loses no packet and invents none"""
+    """Under Top, a table of translations in which 20 000 objects per second come and go
+    loses no packet and invents none"""
     check_nat("owned")
 
 
@@ -275,7 +276,7 @@ def churn_without_top(interval):
 
 
 def without_top():
-    """Without Top, with up to 1000 objects a second that come and go, no packet is
+    """Without Top, with up to 1000 objects per second that come and go, no packet is
     lost, invented, or attributed to an object that did not count it"""
     check_none([f"at {interval} s, {fault}"
                 for interval in ((1, 5, 10) if LONG else (INTERVAL,))
@@ -315,8 +316,8 @@ def cut_by_max_values():
 
 
 def short_of_memory():
-    """If MaxMemory has no room for all rows, all of their packets arrive under
-    Top nevertheless"""
+    """If MaxMemory has no room for all rows, all of their packets still arrive under
+    Top"""
     options = "MaxMemory 1048576\n" + top(20)
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
@@ -419,8 +420,8 @@ def reset_in_between():
 
 
 def filtered():
-    """With Row, counts of wanted rows are exact if each row changes hands at most once
-    per interval, and never too high if it changes hands more often"""
+    """With Row, counts of matching rows are exact if each row is reused at most once
+    per interval, and never too high if it is reused more often"""
     wanted = ['Row "/[02468]$/"']
     options = "\n".join([
         region("slow", table=wanted), region("fast", table=wanted),
@@ -455,7 +456,7 @@ def per_core():
     options = top(20, "shown", "ReportPerCore true") + "\n" + \
         region("all", "ReportPerCore true")
     how = {"percore": 1, "workers": 2, "packets": 50000}
-    # Few rows without Top: each has six values in every interval.
+    # With few rows and without Top, each row has six values in every interval.
     with RuntimeDir() as runtime, \
             Collectd(options, INTERVAL).start() as collectd, \
             Churner(runtime, "shown", rows=3000, live=2000, reuses=2000,

@@ -112,14 +112,14 @@ def test_regions():
 
 
 def states_after_a_halt():
-    """The states that percore regions shows for a producer that answers only after
-    percore regions was halted, and how late the machine was."""
+    """Returns the states that percore regions shows for a producer that answers only
+    after percore regions was stopped for a while, and how late the machine was."""
     with RuntimeDir() as place, Lateness() as lateness:
         producer = place.produce("polled", "--polled")
         begin = time.monotonic()
         with Child([PERCORE, "regions", "--json"], text=True,
                    stdout=subprocess.PIPE, env=place.environment) as regions:
-            time.sleep(0.2)  # of the half second that percore regions waits
+            time.sleep(0.2)  # less than half of what percore regions waits
             regions.send_signal(signal.SIGSTOP)
             time.sleep(0.6)
             regions.send_signal(signal.SIGCONT)
@@ -130,8 +130,8 @@ def states_after_a_halt():
 
 
 def test_regions_was_halted():
-    """percore regions, if halted itself, still gives producers the full time to
-    answer"""
+    """if percore regions was stopped for a while, it still gives producers the full
+    time to answer"""
     for _ in range(5):
         states, late = states_after_a_halt()
         if states == ["alive"]:

@@ -50,7 +50,7 @@ class Hostile(Child):
 
 def empty_intervals(collectd, identifier, begin, end):
     """Returns how many intervals had no value, except for intervals in which the
-    machine was late, and how many of these intervals were successive."""
+    machine was late, and how many of them came one after another."""
     found = {int(value.time // INTERVAL) for value in collectd.of(identifier)}
     row = longest = count = 0
     for point in range(int(begin // INTERVAL) + 1, int(end // INTERVAL)):
@@ -106,8 +106,8 @@ def read_fairly(names, **options):
                     for name in names)]
         say(f"{resident:.0f} MiB resident, {len(said)} lines of log, the last: "
             f"{said[-1:]}")
-        # For each region one line that it needs memory or is refused, and one line that
-        # it is gone.
+        # Each region may cause one line that it needs memory or is refused, and one
+        # line that it is gone.
         check(len(said) <= 3 * len(names), "\n".join(said))
         check(collectd.stop() < 1, "collectd did not stop in time")
         return collectd.log()
@@ -119,7 +119,7 @@ def names_of(count):
 
 def many_tables():
     """Beside 20 regions of 250 tables each, a small region has values in every
-    interval, while those regions live and when they end"""
+    interval, while those regions are alive and when they end"""
     read_fairly(names_of(20), tables=250, rows=200)
 
 
@@ -179,8 +179,8 @@ class Resident:
 
 
 def uniform_traffic():
-    """If all rows count alike, Top keeps showing the same rows: few names are new per
-    interval, and memory does not grow"""
+    """If all rows count alike, Top keeps showing the same rows: few names are new in
+    each interval, and memory does not grow"""
     names = [f"even{chr(ord('a') + n // 26)}{chr(ord('a') + n % 26)}"
              for n in range(REGIONS)]
     options = "\n".join(

@@ -90,7 +90,7 @@ def wider_core(region, _):
         region.set(field + 16, 0, "I")
         region.set(field + 20, number, "I")
     blocks, stride = region.get(176), region.get(184)
-    for slot in range(region.get(168, "I")):  # used, and all ones
+    for slot in range(region.get(168, "I")):  # used; all bits are 1
         region.set(region.get(160) + slot * region.get(28, "I"), 2)
         region.bytes[blocks + slot * stride + 64:
                      blocks + slot * stride + 128] = b"\xff" * 64
@@ -118,7 +118,7 @@ def flipped_bytes(region, chance):
 
 
 def one_array(region, _):
-    """Every table claims the rows of the first."""
+    """Makes every table claim the rows of the first table."""
     for number in range(2, region.get(128, "I")):
         region.set(region.table(number) + 80, region.get(region.table(1) + 80))
 
@@ -183,8 +183,8 @@ def servers(memory, size):
 
 
 def descriptors_of(collectd):
-    """The descriptors that collectd keeps: the minimum over several tries,
-    because it opens files in /proc and retries refused regions."""
+    """Returns the number of descriptors that collectd keeps: the minimum over several
+    tries, because collectd opens files in /proc and retries refused regions."""
     looks = []
     for _ in range(30):
         looks.append(len(os.listdir(f"/proc/{collectd.process.pid}/fd")))
@@ -366,8 +366,8 @@ sys.stdin.read()
 
 
 def one_user_leaves_room_for_others():
-    """300 silent sockets of one user leave room for other users: a later region is
-    read, and one message is logged"""
+    """300 silent sockets of one user leave room for other users: a region that comes
+    later is read, and one message is logged"""
     if not is_root():
         raise Skip("needs root, to serve regions as another user")
     with RuntimeDir() as runtime, \

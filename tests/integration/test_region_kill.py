@@ -19,8 +19,8 @@ REGIONS_READ = "percore_host-self/gauge-regions"
 
 
 def packets_of(seconds):
-    """The largest number of packets that all runners of a producer can count in this
-    time."""
+    """Returns the largest number of packets that all runners of a producer can count
+    in this time."""
     return RUNNERS * seconds * 1e6 / SLEEP_US
 
 
@@ -29,8 +29,8 @@ def check_counts(collectd, region, instances, lives, unread=0):
     no packet that could be read is lost. lives: packets, begin and end of each
     producer. unread: packets that may seem older than the reader."""
     most = sum(packets for packets, _, _ in lives)
-    # A short life may not have been read at all, and each runner may have been
-    # about to count its last packet.
+    # A short life may not have been read at all, and each runner may have been about
+    # to count its last packet.
     seen = [packets for packets, begin, end in lives
             if end - begin - collectd.lateness.of_clock(begin, end)
             > 5 * INTERVAL]

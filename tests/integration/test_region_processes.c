@@ -1,7 +1,7 @@
-/* Producers and readers in processes of their own: counts that are exact to the
- * last, and producers that are killed, restarted, forked, or somebody else's.
+/* Producers and readers in separate processes: counts are exact to the last
+ * packet, and producers are killed, restarted, forked, or run as another user.
  *
- * PERCORE_TEST_KILLS and PERCORE_TEST_SECONDS make it longer. */
+ * PERCORE_TEST_KILLS and PERCORE_TEST_SECONDS make the tests longer. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -53,8 +53,8 @@ static void die_with_parent(void) { prctl(PR_SET_PDEATHSIG, SIGKILL); }
 
 struct producer {
   pid_t pid;
-  int said;  /* the child's messages: a byte when it runs, its total at the end
-              */
+  /* Messages of the child: a byte when it runs, and its total at the end. */
+  int said;
   int asked; /* closing it makes the child stop */
 };
 
@@ -126,7 +126,7 @@ static void produce(int say, int ask, const struct percore_table *tables,
   _exit(0);
 }
 
-/* The producer that runs; a test that failed may have left it. */
+/* The producer that is running; a failed test may have left it behind. */
 static pid_t running;
 
 static struct producer start_producer_of(const struct percore_table *tables,
@@ -199,7 +199,7 @@ static void stop_watching(struct watcher *watcher) {
   region_reader_close(watcher->reader);
 }
 
-/* A core counts less than this many packets in a second. */
+/* More packets than a core counts in a second. */
 #define MOST_PER_SECOND 4e9
 
 static void check_account(struct watcher *watcher, uint64_t packets) {
@@ -272,8 +272,8 @@ static void two_writers_and_a_reader_agree_to_the_last_count(void **state) {
   uint64_t end =
       now_ns() + setting("PERCORE_TEST_SECONDS", 2) * UINT64_C(1000000000);
   uint64_t at_last = end + AT_LAST_NS;
-  /* torn reads are reported; on a busy machine writers are preempted inside a
-   * section */
+  /* Torn reads are reported; on a busy machine, writers are preempted inside a
+   * section. */
   while (now_ns() < end ||
          (watcher.looks - watcher.torn <= 1000 && now_ns() < at_last))
     refresh_and_look(&watcher);
@@ -308,7 +308,8 @@ killed_at_any_point_a_producer_leaves_no_step_and_no_spike(void **state) {
   stop_watching(&watcher);
 }
 
-static void killed_while_it_starts_a_producer_harms_no_reader(void **state) {
+static void
+a_producer_that_is_killed_while_it_starts_harms_no_reader(void **state) {
   (void)state;
   struct watcher watcher = start_watching();
   unsigned kills = setting("PERCORE_TEST_KILLS", 40), seed = 7;
@@ -391,7 +392,7 @@ static void *reset_on_and_on(void *argument) {
   while (!__atomic_load_n(&resetter->stop, __ATOMIC_RELAXED)) {
     int rc = region_reader_reset(resetter->reader, PORT + 1, 0, AT_LAST_MS);
     __atomic_fetch_add(&resetter->done, rc == 0, __ATOMIC_RELAXED);
-    /* EAGAIN: a worker was preempted inside a section for long */
+    /* EAGAIN: a worker was preempted inside a section for a long time. */
     resetter->failed += rc != 0 && errno != EAGAIN;
   }
   return NULL;
@@ -468,7 +469,7 @@ resets_by_two_at_once_never_show_more_than_was_counted(void **state) {
   stop_watching(&watcher);
 }
 
-/* Runs in the child of a producer: uses handles from before the fork, and makes
+/* Runs in a child of the producer: uses handles from before the fork, and makes
  * the calls. */
 static void misuse_in_child(struct percore_region *region, percore_slot_t slot,
                             percore_core_table_t ports) {
@@ -598,8 +599,8 @@ static void read_producer_after(void (*what)(void)) {
   assert_int_equal(read(say[0], &byte, 1), 1);
   struct watcher watcher = start_watching();
   /* While a process floods sockets with descriptors, as other tests do, the
-   * kernel lets no unprivileged process of the same user pass a descriptor, and
-   * the producer hangs up. */
+   * kernel refuses to pass descriptors for unprivileged processes of the same
+   * user, and the producer hangs up. */
   uint64_t at_last = now_ns() + AT_LAST_NS;
   do
     refresh_and_look(&watcher);
@@ -613,8 +614,8 @@ static void read_producer_after(void (*what)(void)) {
   kill(pid, SIGKILL);
   waitpid(pid, NULL, 0);
   close(producer.said);
-  /* in a pid namespace, wait for its init; when init ends, the other processes
-   * end */
+  /* In a pid namespace, wait for its init. When the init ends, the other
+   * processes end, too. */
   at_last = now_ns() + AT_LAST_NS;
   while (watcher.producers == 1 && now_ns() < at_last &&
          region_reader_presence(watcher.reader) == REGION_ALIVE) {
@@ -706,7 +707,7 @@ static void read_from_namespace(void) {
     _exit(1);
   if (region_reader_refresh(reader) != REGION_CAME)
     _exit(2);
-  if (region_reader_pid(reader) != 0) /* not visible to the reader */
+  if (region_reader_pid(reader) != 0) /* the pid is not visible to the reader */
     _exit(3);
   if (region_reader_single_row(reader, SLOW + 1, 0, values) != 0 ||
       values[0] != 5)
@@ -781,7 +782,8 @@ int main(void) {
       cmocka_unit_test(two_writers_and_a_reader_agree_to_the_last_count),
       cmocka_unit_test(
           killed_at_any_point_a_producer_leaves_no_step_and_no_spike),
-      cmocka_unit_test(killed_while_it_starts_a_producer_harms_no_reader),
+      cmocka_unit_test(
+          a_producer_that_is_killed_while_it_starts_harms_no_reader),
       cmocka_unit_test(a_restart_with_another_schema_is_read_anew),
       cmocka_unit_test(two_readers_see_the_same),
       cmocka_unit_test(resets_by_two_at_once_never_show_more_than_was_counted),

@@ -35,8 +35,8 @@ def counted(log, begin, end):
 
 
 def rates_and_truth(producer, documents, lateness):
-    """For each interval on port 0: packets per second by top and by the log, and
-    how late the reads may have been, as a part of the interval."""
+    """For each interval on port 0: packets per second by top and by the log, and how
+    late the reads may have been, as a share of the interval."""
     log = producer.log()
     for document in documents:
         table = tables_of(document)["port"]
@@ -48,14 +48,15 @@ def rates_and_truth(producer, documents, lateness):
 
 
 def errors_of(pairs):
-    """Ascending errors, less the error that the lateness of the machine explains."""
+    """Returns the errors in ascending order, minus what the lateness of the machine
+    explains."""
     return sorted(max(0, abs(rate / truth - 1) - late)
                   for rate, truth, late in pairs)
 
 
 def look_at_rates():
-    """Returns the error of the time between two reads, less the error that the lateness
-    of the machine explains."""
+    """Returns the error of the time between two reads, minus what the lateness of the
+    machine explains."""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--workers", "2")
         with Lateness() as lateness:
@@ -81,7 +82,7 @@ def look_at_rates():
 
 
 def test_rates_are_right():
-    """top's rates are those of the producer's log"""
+    """top's rates equal those of the producer's log"""
     # Other load may delay top.
     off_s = least_of_tries(0.1, look_at_rates)
     check(off_s < 0.1, f"reads were early or late by {off_s} s")
@@ -126,8 +127,8 @@ def check_values_after_reset(place, producer):
 
 
 def test_useful_load_and_stuck():
-    """top shows the useful load of a polling thread, and marks one that is
-    stuck, but not one that sleeps"""
+    """top shows the useful load of a polling thread, and marks a thread that is stuck,
+    but not a thread that sleeps"""
     with RuntimeDir() as place:
         producer = place.produce("demo")
 
@@ -167,8 +168,8 @@ def test_useful_load_and_stuck():
 
 
 def test_top_survives_restart():
-    """top waits for a producer that has ended and continues with the next,
-    without an absurd rate"""
+    """top waits for a producer that has ended and continues with its successor, without
+    an absurd rate"""
     with RuntimeDir() as place:
         producer = place.produce("demo", "--rows", "3")
         with Child([PERCORE, "top", "demo", "-i", "0.2", "--json"],

@@ -1,6 +1,6 @@
-"""collectd with the rights and limits that contrib/collectd's files for systemd
-give it, and a producer of another user. Another group of this machine replaces the
-group percore, which need not exist here."""
+"""collectd with the rights and limits that contrib/collectd's files for systemd grant,
+and a producer of another user. Another group of this machine replaces the group
+percore, which need not exist here."""
 
 import grp
 import os
@@ -68,8 +68,8 @@ def command_for(*paths, user=0):
 
 
 def limits(value):
-    """Soft and hard limit. Root in a container may be unable to raise the hard
-    limit."""
+    """Returns the soft and the hard limit. Root in a container may be unable to raise
+    the hard limit."""
     soft, hard = map(int, value.split(":"))
     highest = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if highest != resource.RLIM_INFINITY:

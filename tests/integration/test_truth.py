@@ -2,16 +2,16 @@
 that logs when it was busy, and with collectd's cpu plugin.
 
 Other tasks on the core are load, too. Their share is added to the truth where
-the kernel reports it (cpuacct: the CPU time of all tasks less the burner's). A
+the kernel reports it (cpuacct: the CPU time of all tasks minus the burner's). A
 try that fails while other tasks were busy is repeated, and so is a try in
 which a hypervisor stole time: the burner counts stolen time as busy, but it is
 not load. The cpu plugin divides by the sum of the columns of /proc/stat; while
 the hog runs, the columns hold at most 13 % of the time, so 1 % of other work
 becomes 8 %. That comparison needs a quiet core.
 
-A hypervisor may pause a core without reporting `steal`. The burner then ends
-late and is busy when a tick comes, as its log shows, and the try is repeated.
-If every try was disturbed, the test is skipped."""
+A hypervisor may pause a core without reporting steal. The burner then ends late and is
+busy when a tick comes, as its log shows, and the measurement is repeated. If every try was
+disturbed, the test is skipped."""
 
 import os
 import threading
@@ -23,7 +23,7 @@ from harness import (Burner, Collectd, Skip, check, online_cores,
 
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 TRIES = 4 if LONG else 2
-BUDGET_S = 160 if LONG else 90  # time limit of all tests here; after it no try is repeated
+BUDGET_S = 160 if LONG else 90  # for all tests here; then no measurement is repeated
 QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
 AT_TICKS_MAX = 0.15  # the same beside the hog: other tasks run while the hog sleeps
 OTHERS_MAX = 10  # percent of any core; above this limit a try is repeated
@@ -31,8 +31,8 @@ EVADED_MIN = 99.3  # percent of the ticks at which the hog must be asleep
 
 
 class Others:
-    """The share of the burner's core that other tasks used, in percent of each
-    second; None where the kernel does not report it."""
+    """The share of the burner's core that other tasks used, in percent, for each second;
+    None where the kernel does not report it."""
 
     def __init__(self, burner):
         self.burner = burner
@@ -127,7 +127,7 @@ class Bench:
         self.core = None
         self.broken = False
         self.give_up_at = time.monotonic() + BUDGET_S
-        self.wakes = None  # the try that measured them
+        self.wakes = None  # the measurement of the burner's wake-ups
 
     def open(self):
         check(not self.broken, "collectd did not start; see above")
@@ -215,7 +215,7 @@ def expected(one):
 
 
 def within(points, cost=0):
-    """A judge: percore is right within this many points, less a known cost."""
+    """Returns a judge: percore is right within this many points, minus a known cost."""
     def judge(one):
         off = one.percore - expected(one) - cost
         return None if abs(off) <= points else (
@@ -224,9 +224,9 @@ def within(points, cost=0):
 
 
 def within_but_for(points, wakes_per_second):
-    """A judge: percore is right, with or without the cost of waking the burner this
-    often. If necessary the cost is measured again, because it depends on the host's
-    other load."""
+    """Returns a judge: percore is right, with or without the cost of waking the burner
+    this often. If necessary, the cost is measured again, because it depends on the
+    host's other load."""
     def judge(one):
         why = within(points)(one)
         for again in (False, True):

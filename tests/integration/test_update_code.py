@@ -1,6 +1,7 @@
-"""The machine code of the update paths of percore.h, with each installed compiler and
-for each machine: an add is a load, an add and a store, or one add to memory, without a
-lock prefix, a call or a vector instruction. Wrong uses do not compile or link."""
+"""The machine code of the update paths of percore.h, for each installed compiler and
+each architecture: an add is a load, an add and a store, or one add to memory,
+without a lock prefix, a call or a vector instruction. Wrong uses do not compile or
+link."""
 import os
 import re
 import shutil

@@ -59,7 +59,7 @@ def test_throttled():
 
 
 def test_own_core():
-    """useful is within 3 points of the truth on a core of its own"""
+    """useful is within 3 points of the truth if the worker has a core to itself"""
     for percent in 3, 15, 29:
         check_useful(percent, 0)
 

@@ -30,8 +30,8 @@ WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
 COUNT = 500
 SECONDS = 6
 USAGE_SHARE = 0.005
-USAGE_EDGE = 2  # idle states that began before the measurement or ended after it
-IDLES_MIN = 400  # of them the edge is not more than the share
+USAGE_EDGE = 2  # idle states that began before the measurement, or ended after it
+IDLES_MIN = 400  # the fewest idle states for which the edge is within the allowed share
 MEDIANS_APART = 0.15
 ROUNDS = 10  # of thread and BPF timer, at most
 JUDGED = 6  # of them differ to the same side
@@ -80,14 +80,14 @@ def need_bpf():
 
 
 def metric_of(document, name):
-    """The metric of the state with most datapoints, or None."""
+    """Returns the metric of the state with the most datapoints, or None."""
     found = [metric for state in document["states"]
              for metric in state["metrics"] if metric["metric"] == name]
     return max(found, key=lambda metric: metric["count"], default=None)
 
 
 class Folder:
-    """A new folder that ends with its user."""
+    """A new folder that is removed at the end of its `with` block."""
 
     def __enter__(self):
         self.path = tempfile.mkdtemp(prefix="percore-wake-")
@@ -109,13 +109,13 @@ class Folder:
         return self(name)
 
     def points(self, name, count, scale=1.0):
-        """Latencies of 20 to 40 us and silent times of up to 4 ms."""
+        """Writes latencies of 20 to 40 us and silent times of up to 4 ms."""
         rows = (f"{scale * (20 + i * 7919 % 20000 / 1000):.3f},30.5,"
                 f"{i * 104729 % 4000000 / 1000:.3f},True,C6\n"
                 for i in range(count))
         with open(self(name), "w", encoding="utf-8") as file:
             file.write(HEADER)
-            file.writelines(rows)  # little memory: a child's peak contains ours
+            file.writelines(rows)  # little memory: a child's peak includes this process's
         return self(name)
 
 
@@ -197,7 +197,7 @@ def test_perf_counts_idle_states_as_cpuidle():
 
 
 def quiet_median(core, method):
-    """The median of IntrLatency, or None where the core is too busy."""
+    """Returns the median of IntrLatency, or None if the core is too busy."""
     document = measure(core, method)
     busy = document["dropped"]["busy"] / document["armed"]
     metric = metric_of(document, "IntrLatency")
@@ -240,8 +240,8 @@ def medians_agree(median):
 
 
 def test_thread_and_bpf_timer_agree():
-    """on a quiet core, the medians with a thread and a BPF timer are within
-    15 %"""
+    """on a quiet core, the medians with a thread and with a BPF timer differ by at
+    most 15 %"""
     need_bpf()
     agree = [medians_agree(lambda method, core=core: quiet_median(core, method))
              for core in online_cores()]
@@ -311,7 +311,7 @@ def test_without_bpf():
 
 
 def test_cores_that_are_not_there():
-    """a core that does not exist is refused by every method"""
+    """every method refuses a core that does not exist"""
     absent = str(max(online_cores()) + 1)
     for method in ("user", *(BPF_METHODS if is_root() else ())):
         done = run("wake", absent, "--method", method)
@@ -338,8 +338,8 @@ def test_default_core():
 
 
 def test_terminal():
-    """on a terminal of 80 columns no line is cut, and the histogram is shown
-    once after the end"""
+    """on a terminal of 80 columns, no line is cut, and the histogram is shown once
+    after the end"""
     core = str(online_cores()[0])
     written, status, _ = on_terminal(
         [PERCORE, "wake", core, "--method", "user", "--time", "2"], 4)
@@ -356,7 +356,7 @@ def test_terminal():
 
 
 def test_csv_comes_back():
-    """what --csv wrote is summed up as it was measured"""
+    """a file that --csv wrote gives the same summary as the measurement"""
     core = str(online_cores()[0])
     with Folder() as folder:
         path = folder("datapoints.csv")
@@ -377,7 +377,7 @@ def test_csv_comes_back():
 
 
 def test_convert_a_file():
-    """--from with --csv writes the datapoints that the filters leave"""
+    """--from with --csv writes the datapoints that pass the filters"""
     with Folder() as folder, Folder() as other:
         path = folder.points("a.csv", 1000)
         done = run("wake", "--from", path, "--include", "SilentTime > 2000",
@@ -391,8 +391,8 @@ def test_convert_a_file():
 
 
 def test_compare():
-    """--compare shows the change of each figure, and says if cores were idle
-    for different times"""
+    """--compare shows the change of each figure, and says if cores were idle for
+    different times"""
     with Folder() as folder:
         a = folder.points("a.csv", 2000)
         b = folder.points("b.csv", 2000, 1.5)
@@ -411,7 +411,7 @@ def test_compare():
 
 
 def test_summary_fits():
-    """the table of a file fits 80 columns, and unknown figures are left out"""
+    """the table of a file fits in 80 columns, and unknown figures are left out"""
     with Folder() as folder:
         done = run("wake", "--from", folder.points("a.csv", 20000))
         check(done.returncode == 0, done.stderr)
@@ -451,7 +451,7 @@ def test_bad_files():
 
 
 def test_options_that_do_nothing():
-    """options that would do nothing are refused"""
+    """options that would have no effect are refused"""
     for arguments in (["0", "--include", "SilentTime > 1"], ["0", "--unit", "us"],
                       ["--compare", "a", "b", "--json"],
                       ["--compare", "a", "b", "--plot", "c"], ["0", "1"],
@@ -462,7 +462,7 @@ def test_options_that_do_nothing():
 
 
 def test_a_million():
-    """a million datapoints are summed up in 2 s of CPU time and 200 MB"""
+    """a million datapoints are summarised in 2 s of CPU time and 200 MB"""
     with Folder() as folder:
         path = folder.points("million.csv", MILLION)
         with subprocess.Popen([PERCORE, "wake", "--from", path, "--json"],
@@ -485,7 +485,7 @@ def test_a_million():
 
 
 def test_plot():
-    """a plot is an SVG with three diagrams, whatever its name is"""
+    """a plot is an SVG with three diagrams, whatever the name of its file"""
     if shutil.which("gnuplot") is None:
         raise Skip("gnuplot is missing")
     with Folder() as folder:
@@ -497,7 +497,7 @@ def test_plot():
         for words in ("datapoints", "percent of datapoints", "SilentTime, us",
                       "WakeLatency, us"):
             check(words in text, text)
-        # No silent times, and latencies that are all the same.
+        # This file has no silent times, and its latencies are all the same.
         user = folder.write("user.csv", "UserLatency\n" + "7\n" * 100)
         done = run("wake", "--from", user, "--plot", path)
         check(done.returncode == 0 and done.stderr == "", done.stderr)

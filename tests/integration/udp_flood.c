@@ -31,7 +31,7 @@ static uint64_t send_burst(int fd, struct mmsghdr *messages, uint64_t burst) {
     int n = sendmmsg(fd, messages,
                      (unsigned)(left > BURST_MAX ? BURST_MAX : left), 0);
     if (n < 0 && errno == ECONNREFUSED)
-      continue; /* the receiver is not there yet */
+      continue; /* the receiver is not ready yet */
     if (n < 0) {
       perror("udp_flood: sendmmsg");
       exit(1);

@@ -114,7 +114,7 @@ static uint64_t count(const percore::region &region) {
   percore::shared_add(slow, 0, 2);
   percore_poll(slot, 1);
   percore::asleep nap(slot);
-  return region.row(tables::slow, "cli") == 0 ? 3 : 0; /* added above */
+  return region.row(tables::slow, "cli") == 0 ? 3 : 0; /* it was added above */
 }
 
 /* Returns 0 if a reader of this process's own region sees the counts. */

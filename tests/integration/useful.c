@@ -1,4 +1,4 @@
-/* useful: a worker with a known useful load, and rivals for its core.
+/* useful: runs a worker with a known useful load, and rivals for its core.
  *
  * Usage: useful CORE PERCENT RIVALS SECONDS [fifo]
  *
@@ -42,7 +42,7 @@ static __attribute__((noinline)) void handle_packets(uint64_t n,
     __asm__ volatile("" : "+r"(x) : : "memory");
 }
 
-/* The number of steps of handle_packets that take a second of CPU time. */
+/* Returns how many steps of handle_packets take a second of CPU time. */
 static double measure_steps(void) {
   enum { PACKETS = 1000, STEPS = 20000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -77,7 +77,7 @@ struct rounds {
   double sampled_s;
 };
 
-/* The time that reading the CPU clock adds between two readings. */
+/* Returns the time that reading the CPU clock adds between two readings. */
 static double clock_cost_s(void) {
   enum { CALLS = 1000 };
   double begin = seconds_of(CLOCK_THREAD_CPUTIME_ID);

@@ -39,9 +39,9 @@ uint64_t tick_ns(void) {
   return (uint64_t)resolution.tv_nsec;
 }
 
-/* With high-resolution timers the tick of a core is an hrtimer. Without them,
- * or while the tick is stopped, the kernel keeps the time of the last tick. The
- * ticks of all cores coincide unless skew_tick is set. */
+/* With high-resolution timers, the tick of a core is an hrtimer. Without them,
+ * or while the tick is stopped, the kernel remembers the time of the last tick.
+ * The ticks of all cores coincide unless skew_tick is set. */
 uint64_t find_tick(int core) {
   FILE *file = fopen("/proc/timer_list", "r");
   if (file == NULL)

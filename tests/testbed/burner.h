@@ -1,8 +1,9 @@
-/* burner: a thread that keeps one core busy for a known share of the time and
- * records its busy time; loads are compared with that time.
+/* burner: a thread that keeps one core busy for a known share of the time, and
+ * records its busy time for comparison with loads.
  *
- * The record lacks the kernel's work for the burner: wake-ups, ticks and system
- * calls. A burner with the same number of empty rounds shows how much that is.
+ * The record does not include the kernel's work for the burner: wake-ups, ticks
+ * and system calls. A burner with the same number of empty rounds shows how
+ * much that is.
  */
 #ifndef TESTBED_BURNER_H
 #define TESTBED_BURNER_H
@@ -28,12 +29,12 @@ struct burner {
   pthread_t thread;
   int core;
   struct pattern pattern;
-  uint64_t tick_phase_ns; /* CLOCK_MONOTONIC of any one tick */
+  uint64_t tick_phase_ns; /* CLOCK_MONOTONIC of any tick */
   pthread_mutex_t mutex;
   pthread_cond_t round_ended;
   bool stop;
   uint64_t busy_ns;  /* of completed rounds */
-  uint64_t since_ns; /* start of the current round; 0: none */
+  uint64_t since_ns; /* start of the current round; 0 between rounds */
   uint64_t late_ns;  /* sum of the delays of rounds */
 };
 
@@ -41,21 +42,22 @@ uint64_t now_ns(void); /* CLOCK_MONOTONIC */
 void sleep_ns(uint64_t ns);
 /* Pins the calling thread to a core. Returns false if that is not allowed. */
 bool run_on(int core);
-/* The period of this kernel's tick: 1 s / HZ. */
+/* Returns the period of this kernel's tick: 1 s / HZ. */
 uint64_t tick_ns(void);
-/* CLOCK_MONOTONIC of any one tick of a core; 0: unknown (only root can read
- * /proc/timer_list). */
+/* Returns CLOCK_MONOTONIC of any tick of a core; 0 if unknown (only root can
+ * read /proc/timer_list). */
 uint64_t find_tick(int core);
 
 void burner_start(struct burner *burner, int core,
                   const struct pattern *pattern);
 void burner_stop(struct burner *burner);
-/* Busy time so far, including the current round. */
+/* Returns the busy time so far, including the current round. */
 uint64_t burner_busy_ns(struct burner *burner);
-/* The sum of the delays of rounds so far. Whether the core was idle during a
- * delay is unknown. Delays are long in a guest in real time on a busy host. */
+/* Returns the sum of the delays of rounds so far. Whether the core was idle
+ * during a delay is unknown. Delays are long in a guest that runs in real time
+ * on a busy host. */
 uint64_t burner_late_ns(struct burner *burner);
-/* Waits (a second at most) for the end of a round. */
+/* Waits until a round ends, but at most for a second. */
 void burner_wait_for_rest(struct burner *burner);
 
 #endif

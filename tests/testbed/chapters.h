@@ -2,7 +2,7 @@
 #ifndef TESTBED_CHAPTERS_H
 #define TESTBED_CHAPTERS_H
 
-/* arm64, where INSTRUCTIONS is an exact clock of unhalted time */
+/* Chapters for arm64, where INSTRUCTIONS is an exact clock of unhalted time. */
 void chapter_duty(void);
 void chapter_tsc(void); /* at one instruction per nanosecond */
 void chapter_ipc(void);
@@ -19,7 +19,7 @@ void chapter_wake_taken(void);
 /* either */
 void chapter_hotplug(void);
 void chapter_library(void);
-/* amd64 */
+/* Chapters for amd64. */
 void chapter_suspend(void);
 void chapter_tick(void);
 

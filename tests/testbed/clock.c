@@ -15,7 +15,7 @@
 #define US UINT64_C(1000)
 #define MS UINT64_C(1000000)
 #define LENGTH_NS (3000 * MS)
-/* The way into and out of a halt that the clock takes for a part of it: 1000
+/* How much of entering and leaving a halt the clock counts as halted: 1000
  * instructions at 125 MHz. */
 #define MISSED_PER_HALT_S 8e-6
 #define INSTRUCTIONS_PER_S 125e6
@@ -166,7 +166,8 @@ void chapter_clock(void) {
   struct loads loads = measure(&truth, &clock, NULL);
   loads.log = (double)(burner_busy_ns(&burner) - busy_ns) / LENGTH_NS;
   burner_stop(&burner);
-  judge("tasks 3/10 ms", loads, 100 + 250); /* the burner's, and the tick's */
+  /* Wake-ups of the burner, and the tick's. */
+  judge("tasks 3/10 ms", loads, 100 + 250);
   watch_close(&clock);
   watch_close(&truth);
 }

@@ -12,7 +12,7 @@ bool core_can_leave(int core);
  * remaining tests would be meaningless. */
 void core_set_online(int core, bool online);
 
-/* All interrupts that a core has taken since boot. */
+/* Returns how many interrupts a core has taken since boot. */
 uint64_t core_interrupts(int core);
 
 /* Writes text to a file. Returns false, after a note, if that fails. */

@@ -35,7 +35,8 @@ void chapter_duty(void) {
 }
 
 /* In this guest CPU_CYCLES always counts at 1 GHz, and INSTRUCTIONS at 125 MHz
- * while the core runs, so a busy core has one instruction in eight cycles. */
+ * while the core runs, so a busy core executes one instruction in eight cycles.
+ */
 void chapter_ipc(void) {
   static const struct pattern half = {"50 %", 30000000, 60000000,
                                       false,  0,        false};
@@ -63,9 +64,8 @@ void chapter_ipc(void) {
 }
 
 /* With one instruction per nanosecond, INSTRUCTIONS and CPU_CYCLES count at the
- * same rate, as MPERF and the TSC do; only INSTRUCTIONS stops in WFI. Under the
- * names of MPERF and the TSC they test the code for both on counters of a real
- * PMU. */
+ * same rate, as MPERF and the TSC do, and only INSTRUCTIONS stops in WFI. Named
+ * MPERF and TSC, these counters of a real PMU test the code for both. */
 void chapter_tsc(void) {
 #define MSR "/sys/bus/event_source/devices/msr/"
   static const struct overlay_file files[] = {

@@ -19,9 +19,9 @@ static const struct pattern patterns[] = {
     {"70 %", 14 * MS, 20 * MS, false, 0, false},
 };
 
-/* How loads are measured: by an event if the guest has a PMU (and time is
+/* How loads are measured: by an event if the guest has a PMU (time is then
  * virtual), otherwise by any source. A load of the source idle has the
- * resolution of two truncated columns of 10 ms. */
+ * resolution of two columns truncated to 10 ms. */
 struct means {
   struct engine_options options;
   uint64_t window_ns;
@@ -29,13 +29,14 @@ struct means {
   bool exact;
 };
 
-/* In virtual time a guest is never halted during a sample. */
+/* Returns the uncertainty. In virtual time, a guest is never halted during a
+ * sample. */
 static double not_known(const struct means *means,
                         const struct window *window) {
   return window->late - (means->exact ? window->edges : 0);
 }
 
-/* The part of the error that exceeds the uncertainty. */
+/* Returns the part of the error that exceeds the uncertainty. */
 static double error_of(const struct means *means, const struct window *window) {
   double error = fabs(window->load - window->truth);
   return fmax(error - not_known(means, window), 0);
@@ -63,7 +64,7 @@ static uint64_t errors_of(const struct watch *watch) {
   return engine_counts(watch->engine)->errors;
 }
 
-/* Errors since then that were caused by halts of the guest. */
+/* Returns how many errors since `before` were caused by halts of the guest. */
 static uint64_t errors_of_halts(const struct watch *watch,
                                 const struct means *means, uint64_t before) {
   return !means->exact && watch->slowest_ns > HALT_NS
@@ -71,7 +72,7 @@ static uint64_t errors_of_halts(const struct watch *watch,
              : 0;
 }
 
-/* Repeats windows with such an error, because they have no value. */
+/* Takes a window, again if it has no value because of such an error. */
 static struct window take_window(struct watch *watch, const struct means *means,
                                  int core, struct burner *burner,
                                  uint64_t *halted) {
@@ -97,8 +98,8 @@ struct cycles {
   double worst, latest, widest;
 };
 
-/* Sets the core offline and online. With `look`, a sample is taken in between.
- */
+/* Takes the core offline and brings it back. With `look`, takes a sample in
+ * between. */
 static void cycle(struct watch *watch, const struct means *means, bool look,
                   const struct pattern *pattern, struct cycles *cycles) {
   struct burner burner;
@@ -163,7 +164,7 @@ static void come_and_go(const struct means *means) {
   watch_close(&watch);
 }
 
-/* A core that is offline when the engine starts, and a core that does not
+/* Tests a core that is offline when the engine starts, and a core that does not
  * exist. */
 static void come_late(const struct means *means, int late) {
   struct watch watch;
@@ -228,7 +229,7 @@ static int with_value(struct watch *watch, const struct means *means) {
   return values;
 }
 
-/* Sets all cores but `stays` offline, including the core of this thread. */
+/* Takes all cores offline except `stays`, including the core of this thread. */
 static void leave_one(const struct means *means, int stays) {
   struct watch watch;
   struct burner burner;

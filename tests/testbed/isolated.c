@@ -1,4 +1,4 @@
-/* Isolated cores are not disturbed. */
+/* Tests that isolated cores are not disturbed. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"

@@ -1,5 +1,5 @@
-"""Checks percore load --compare in a guest with /proc/schedstat and the msr
-module and a hog on its core. Each line of the console is a document."""
+"""Checks percore load --compare in a guest that has /proc/schedstat, the msr
+module, and a hog on its core. Each line of the console is a document."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def two_tables():
 
 
 def schedstat():
-    """If the kernel has /proc/schedstat, its run time is compared"""
+    """If the kernel has /proc/schedstat, its run time is one of the methods"""
     check(0.7 < load("schedstat") < 1, load("schedstat"))
 
 

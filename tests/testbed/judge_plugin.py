@@ -1,6 +1,5 @@
-"""Checks what the plugin dispatched in a guest while cores went offline and
-came back. A burner kept core 1 busy for 60 % of the time that it was
-online."""
+"""Checks what the plugin dispatched in a guest while cores went offline and came back.
+A burner kept core 1 busy for 60 % of the time that the core was online."""
 
 import collections
 import math
@@ -15,8 +14,9 @@ VALUE = re.compile(r"PUTVAL guest/(\S+) interval=\S+ ([0-9.]+):(\S+)")
 TOLERANCE = 10  # points: wake-ups are expensive in a guest in real time
 
 values = collections.defaultdict(list)  # identifier: (time, value)...
-# second: percent of the second that the burner was busy, percent of the second by which
-# rounds were late (whether or not that was load), and how late the second ended
+# Keyed by second: percent of the second in which the burner was busy, percent by which
+# its rounds were late (whether or not that time was load), and how late the second
+# ended.
 truths = {}
 marks, notifications, texts = [], [], []
 for line in open(sys.argv[1], errors="replace"):
@@ -139,8 +139,7 @@ def values_come_back():
 
 
 def no_spike():
-    """However often a core goes offline and comes back, its load is close to
-    the truth"""
+    """However often a core goes offline and comes back, its load is close to the truth"""
     need_time()
     seen = list(whole_seconds())
     known = [each for each in seen if is_known(each[3])]
@@ -172,7 +171,7 @@ def all_finite():
 
 
 def others_go_on():
-    """Meanwhile the other cores have values at every interval"""
+    """The other cores meanwhile have values at every interval"""
     times = [time for time, _ in numbers("percore-0/percent-busy")
              if time < at("stat lost") or time > at("stat found") + 2]
     late = lateness()

@@ -1,5 +1,5 @@
-/* The library's loads (percore.h) in a guest while a core goes offline and
- * comes back. */
+/* Tests the library's loads (percore.h) in a guest while a core goes offline
+ * and comes back. */
 #include "percore.h"
 
 #include "burner.h"

@@ -1,5 +1,5 @@
 # The program that runs in the guests. `make` does not build it: the scripts build it
-# statically, for the guest's processor, in build trees of their own.
+# statically, for the guest's processor, in separate build trees.
 EXTRA_PROGRAMS = tests/testbed/guest
 tests_testbed_guest_SOURCES = \
 	tests/testbed/burner.c tests/testbed/burner.h \

@@ -1,7 +1,8 @@
 /* The program that runs in a guest:
  *
  *   guest CHAPTER...         results on stdout
- *   guest burn CORE PATTERN  keeps a core busy for ever; prints every second
+ *   guest burn CORE PATTERN  keeps a core busy until killed; prints every
+ *                            second
  *                            how busy it was and how late its rounds were
  *   guest mark TEXT...       prints the time and a text
  */

@@ -1,7 +1,7 @@
 /* overlay: this machine with some of its files replaced.
  *
- * In a guest without an msr PMU it provides another event instead, so that the
- * engine really counts an event that it takes for the TSC.
+ * In a guest without an msr PMU, the overlay presents another event as the TSC,
+ * so that the engine really counts it.
  */
 #ifndef TESTBED_OVERLAY_H
 #define TESTBED_OVERLAY_H

@@ -7,15 +7,15 @@
 
 bool core_pmu_present(void);
 
-/* Such as "armv8_pmuv3/inst_retired/"; a static string. If sysfs has no such
- * PMU, the usual name is used. */
+/* Returns an event such as "armv8_pmuv3/inst_retired/" as a static string. If
+ * sysfs has no such PMU, uses the usual name. */
 const char *core_pmu_event(const char *event);
 
-/* Opens a raw event on a core, which competes for counters. Returns -1 on
+/* Opens a raw event that competes for the counters of a core. Returns -1 on
  * error. */
 int competitor_open(int core, uint64_t config, bool pinned);
 void competitors_close(const int *fds, int fds_len);
-/* False if the event is pinned and has no counter. */
+/* Returns false if the event is pinned and has no counter. */
 bool competitor_counts(int fd);
 
 #endif

@@ -1,5 +1,5 @@
-/* Events that do not measure unhalted time, and the source that replaces them.
- */
+/* Tests events that do not measure unhalted time, and the sources that replace
+ * them. */
 #include "burner.h"
 #include "chapters.h"
 #include "pmu.h"
@@ -93,7 +93,7 @@ void chapter_refusal(void) {
          "half of the proof",
          idle_half);
   /* MEM_ACCESS_RD of a later PMU: the driver accepts any number, but the CPU
-   * does not count the event. */
+   * does not count this event. */
   refuse("r120", 1e9,
          "an event that never counts is refused by the spin half "
          "of the proof",

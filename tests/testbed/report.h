@@ -1,4 +1,4 @@
-/* report: prints the results of a guest, which the host reads.
+/* report: prints the results of a guest for the host.
  *
  * "ok - sentence", "not ok - sentence", "ok - sentence # SKIP reason", and
  * lines that begin with "# " for people. Sentences are the same in every run;
@@ -15,7 +15,7 @@ void skipped(const char *sentence, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The number of results so far; the host expects the same number. */
+/* Returns the number of results so far; the host expects the same number. */
 int results(void);
 int results_failed(void);
 

@@ -1,4 +1,4 @@
-/* A PMU with fewer counters than events. */
+/* Tests a PMU with fewer counters than events. */
 #include "burner.h"
 #include "chapters.h"
 #include "pmu.h"
@@ -10,7 +10,7 @@
 #define MS UINT64_C(1000000)
 #define CORE 1
 #define COMPETITORS_MAX 16
-/* INST_RETIRED and SW_INCR use any counter but the cycle counter. */
+/* INST_RETIRED and SW_INCR can use any counter except the cycle counter. */
 #define INST_RETIRED 0x08
 #define SW_INCR 0x00
 
@@ -52,8 +52,8 @@ static void window_of(struct watch *watch, struct burner *burner,
        source_name(watch_core(watch, CORE)->source));
 }
 
-/* The engine starts while other events hold all counters, and some are released
- * later. */
+/* The engine starts while other events hold all counters. Some counters are
+ * released later. */
 static void share(void) {
   int fds[COMPETITORS_MAX], flexible[COMPETITORS_MAX];
   struct watch watch;
@@ -115,7 +115,7 @@ static void share(void) {
   watch_close(&watch);
 }
 
-/* Flexible events of others do not take a pinned counter. */
+/* Flexible events of other users do not take a pinned counter away. */
 static void hold(void) {
   int flexible[COMPETITORS_MAX];
   struct watch watch;

@@ -1,4 +1,4 @@
-/* A machine that is suspended to memory (S3) between two samples. */
+/* Tests a machine that is suspended to memory (S3) between two samples. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -19,7 +19,8 @@ static double suspended_s(void) {
          (double)(boot.tv_nsec - monotonic.tv_nsec) / 1e9;
 }
 
-/* The alarm must come after the guest sleeps, even on a slow host. */
+/* The alarm must come after the guest has fallen asleep, even on a slow host.
+ */
 static bool fall_asleep(void) {
   return write_text("/sys/class/rtc/rtc0/wakealarm", "0") &&
          write_text("/sys/class/rtc/rtc0/wakealarm", "+7") &&

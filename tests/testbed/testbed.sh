@@ -1,5 +1,5 @@
-# Common to all guests: sourced by the script of each guest, which sets guest_* and
-# boots the guest.
+# Functions for all guests. The script of each guest sets guest_*, sources this
+# file, and boots the guest.
 #
 #   arm64 [--console] [--shell] [--fetch] [BOOT...]
 #
@@ -11,8 +11,8 @@
 # ${PERCORE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/percore}/testbed; remove that
 # directory to get newer ones.
 #
-# Prints `ok - sentence`, `not ok - sentence`, `ok - sentence # SKIP reason` and
-# a plan. Exit status: 0, 1 if anything failed, 77 if all was skipped.
+# Prints `ok - sentence`, `not ok - sentence`, `ok - sentence # SKIP reason` and a
+# plan. Exit status: 0, 1 if anything failed, 77 if all was skipped.
 set -eu -o pipefail
 
 srcdir=$(cd "${srcdir:-$(dirname "$0")/../..}" && pwd)
@@ -223,7 +223,7 @@ boot() { # name, seconds, chapters, kernel command line, more for QEMU...
   echo "# $name took $((SECONDS - begun)) s"
 }
 
-# The same for a script in the guest; a program on this machine checks its console.
+# Runs a script in the guest, and checks its console with a program on this machine.
 boot_script() { # name, seconds, script, more for QEMU...
   local name=$1 script=$3 judgement
   boot "$1" "$2" "" "testbed_script=$script.guest" "${@:4}"

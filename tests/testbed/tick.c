@@ -1,4 +1,4 @@
-/* On kernels with any kind of tick, the source idle is correct or flagged. */
+/* Tests that with any kind of tick, the source idle is correct or flagged. */
 #include "burner.h"
 #include "chapters.h"
 #include "cores.h"
@@ -34,8 +34,8 @@ static struct window take_window(struct watch *watch, int core,
   return window;
 }
 
-/* Returns the worst error of all patterns. The same number of empty rounds
- * shows the cost of wake-ups, which is load. The uncertainty due to late rounds
+/* Returns the largest error of all patterns. The same number of empty rounds
+ * shows the cost of wake-ups, which is load. The uncertainty from late rounds
  * and long samples is subtracted. */
 static double worst_error(struct watch *watch, int core) {
   double worst = 0;

@@ -1,4 +1,4 @@
-/* watch: an engine with its journal, and loads over windows. */
+/* watch: an engine with its journal, which measures loads over windows. */
 #ifndef TESTBED_WATCH_H
 #define TESTBED_WATCH_H
 
@@ -10,28 +10,32 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* If a guest in real time is halted during a sample, it reads /proc/stat long
- * after the clock. If the delay exceeds the resolution of two columns, idle
- * time may exceed the window: an error, and a window without a value. */
+/* If a guest that runs in real time is halted during a sample, it reads
+ * /proc/stat long after the clock. If the delay exceeds the resolution of two
+ * columns, idle time may exceed the window, which causes an error and a window
+ * without a value. */
 #define HALT_NS UINT64_C(20000000)
 
 struct watch {
   struct engine *engine;
-  struct machine *machine; /* our machine, unless the options have one */
-  char *said;              /* all lines of the journal */
+  /* This computer, unless the options have a machine. */
+  struct machine *machine;
+  char *said; /* all lines of the journal */
   size_t said_len;
   uint64_t slowest_ns; /* longest sample since this was set to 0 */
 };
 
-/* Opens an engine (options->machine NULL: this computer; the journal is ours)
- * and runs the proofs that are due. Returns engine_open's status. */
+/* Opens an engine and runs the proofs that are due. options->machine NULL means
+ * this computer; the journal is the watch's own. Returns the status of
+ * engine_open. */
 int watch_open(struct watch *watch, struct engine_options options);
 void watch_close(struct watch *watch);
 
-/* True if one line of the journal has all the words (NULL-terminated). */
+/* True if one line of the journal contains all the words; NULL ends the list.
+ */
 bool watch_said(const struct watch *watch, const char *const words[]);
 
-/* NULL if the engine does not know the core. */
+/* Returns NULL if the engine does not know the core. */
 const struct core *watch_core(const struct watch *watch, int core);
 
 /* Takes a sample. Returns the totals of a core, all zero for an unknown core.
@@ -40,27 +44,28 @@ struct core_totals watch_total(struct watch *watch, int core);
 
 /* The figures of a window, as shares of its wall time. */
 struct window {
-  double load;  /* according to the engine; NAN: no value */
-  double truth; /* according to the burner's record */
+  double load;  /* from the engine; NAN: no value */
+  double truth; /* from the burner's record */
   double edges; /* the time that the two samples took */
   double late;  /* the uncertainty: burner_late_ns and the edges */
   double busy_columns, idle_columns, sum_columns; /* of /proc/stat */
 };
 
-/* Samples, waits, samples again. If burner is NULL, the truth is 0. */
+/* Takes a sample, waits, and takes another. If burner is NULL, the truth is 0.
+ */
 struct window watch_window(struct watch *watch, int core, struct burner *burner,
                            uint64_t length_ns);
-/* The same, but both samples are taken just after a round of the burner, so
- * that the truth does not change during a sample. Samples take long in guests
- * whose cores run in turns. */
+/* Takes such a window, but each sample just after a round of the burner, so
+ * that the truth does not change during a sample. In guests whose cores run in
+ * turns, samples take long. */
 struct window watch_window_at_rest(struct watch *watch, int core,
                                    struct burner *burner, uint64_t length_ns);
 
-/* The same with a burner of this pattern. */
+/* Takes such a window while a burner with this pattern runs. */
 struct window watch_pattern(struct watch *watch, int core,
                             const struct pattern *pattern, uint64_t length_ns);
 
-/* The number of this process's open descriptors. */
+/* Returns the number of this process's open descriptors. */
 int descriptors_open(void);
 
 #endif

@@ -35,20 +35,21 @@ struct fake_collectd {
 
 extern struct fake_collectd fake;
 
-/* Forgets everything but the callbacks. */
+/* Forgets everything except the callbacks. */
 void fake_reset(void);
 
-/* The last value dispatched with this identifier ("percore-0/percent-busy",
- * without the host), or NULL. */
+/* Returns the last value dispatched with this identifier
+ * ("percore-0/percent-busy", without the host), or NULL. */
 const struct fake_value *fake_find(const char *identifier);
 void fake_identifier(const struct fake_value *value, char *text, size_t size);
 
-/* A line logged at that level that contains the text, or NULL. */
+/* Returns a line logged at that level that contains the text, or NULL. */
 const char *fake_logged(int level, const char *text);
 size_t fake_count_logged(int level);
 
-/* Makes a <Plugin percore> block of these lines. Understands as much of the
- * syntax of collectd.conf(5) as percore needs. Free with fake_config_free. */
+/* Makes a <Plugin percore> block from these lines. Understands as much of the
+ * syntax of collectd.conf(5) as percore needs. Free the block with
+ * fake_config_free. */
 oconfig_item_t *fake_config(const char *lines);
 void fake_config_free(oconfig_item_t *item);
 

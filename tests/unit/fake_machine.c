@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TICK_NS 10000000.0 /* of /proc/stat: USER_HZ is always 100 */
+#define TICK_NS 10000000.0 /* USER_HZ of /proc/stat is always 100 */
 #define CPU_FOLDER "/sys/devices/system/cpu"
 
 struct fake_file {
@@ -25,7 +25,7 @@ struct fake_descriptor {
   bool pinned;
   bool stale; /* its core went offline, or the machine slept */
   int core;
-  int leader; /* its own number if it leads */
+  int leader; /* its own number if it is the leader */
   uint64_t read_format;
   size_t counter;
   double enabled_ns, running_ns, value;
@@ -252,8 +252,8 @@ static ssize_t read_stat(struct fake_machine *fake, char *buffer, size_t size) {
 
 static const char *const cstate_name[] = {"POLL", "C1", "C6"};
 
-/* cpuN/cpuidle/stateM/{name,usage,time}: all halted time is in the last state.
- */
+/* Serves cpuN/cpuidle/stateM/{name,usage,time}; all halted time is in the last
+ * state. */
 static ssize_t read_cpuidle(const struct fake_machine *fake, const char *path,
                             char *buffer, size_t size) {
   int core, state;
@@ -313,7 +313,8 @@ static bool fake_is_fuse(void *context, const char *path) {
                          strcmp(path, CPU_FOLDER "/online") == 0);
 }
 
-/* The part of `path` right below `folder`, or NULL if it is elsewhere. */
+/* Copies the part of `path` directly below `folder` to name. Returns NULL if
+ * the path is elsewhere. */
 static const char *name_below(const char *path, const char *folder,
                               char name[256]) {
   size_t length = strlen(folder);
@@ -390,8 +391,8 @@ static long fake_perf_room(void *context, long wanted, bool raise_limit) {
   return fake->limit - fake_machine_used(fake) - reserve;
 }
 
-/* The rules of the kernel that the code under test could break: no event on a
- * core that is offline, no exclude bits for msr, members on the core of their
+/* Enforces rules of the kernel that the code under test could break: no event
+ * on an offline core, no exclude bits for msr, members on the core of their
  * leader. */
 static int fake_perf_open(void *context, struct perf_event_attr *attr, int core,
                           int group) {

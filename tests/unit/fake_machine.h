@@ -1,7 +1,7 @@
-/* fake_machine: a computer made of memory, for the tests of cycles/.
+/* fake_machine: a computer simulated in memory, for the tests of cycles/.
  *
- * The true load of its cores shows in perf counters, /proc/stat and cpuidle. A
- * test can make each of these wrong, fail or vanish on its own. Time passes
+ * The true loads of its cores show in perf counters, /proc/stat and cpuidle. A
+ * test can make each of these wrong, fail or vanish separately. Time passes
  * only when a test advances it.
  */
 #ifndef PERCORE_FAKE_MACHINE_H
@@ -18,7 +18,7 @@
 #define FAKE_MS UINT64_C(1000000)
 #define FAKE_SECOND UINT64_C(1000000000)
 
-/* Types of the PMUs that fake_machine_msr and the like set up. */
+/* Types of the PMUs that functions such as fake_machine_msr set up. */
 enum {
   FAKE_MSR_TYPE = 14,
   FAKE_MSR_TSC = 0x00,
@@ -26,24 +26,25 @@ enum {
   FAKE_MSR_MPERF = 0x02,
 };
 
-/* The activity of a core while time passes, as shares of wall time, 0 to 1.
- * NAN: the share follows from load. */
+/* What a core does while time passes, as shares of wall time, 0 to 1. NAN: the
+ * share follows from load. */
 struct fake_core {
   bool online;
-  double load;      /* the true load: time not halted */
-  double seen;      /* the share in the busy columns of /proc/stat; NAN: load */
-  double iowait;    /* the part of idle time that is in iowait */
-  double steal;     /* time taken by the hypervisor while the core ran */
-  double woken;     /* time taken while the core woke: halted time that is in
-                       the column steal, and, unless steal_apart, in idle */
+  double load;   /* the true load: time not halted */
+  double seen;   /* the share in the busy columns of /proc/stat; NAN: load */
+  double iowait; /* the part of idle time that is in iowait */
+  double steal;  /* time taken by the hypervisor while the core ran */
+  /* Time taken while the core woke up: halted time that is in the column steal
+   * and, unless steal_apart, also in idle. */
+  double woken;
   double idle;      /* idle + iowait of /proc/stat; NAN: 1 - load - steal */
   double guest;     /* the part of `seen` in guests of this host */
-  double running;   /* for which share perf groups have their counters */
+  double running;   /* share of time in which perf groups have their counters */
   bool pinned_lost; /* reads of pinned groups return end of file */
   int read_error;   /* errno of every perf_read, 0: none */
-  bool frozen;      /* perf groups can be read, but do not count */
-  double irq;       /* in the column irq, besides `seen` */
-  double softirq;   /* likewise */
+  bool frozen;      /* perf groups can be read but do not count */
+  double irq;       /* share in the column irq, not included in `seen` */
+  double softirq;   /* the same for softirq */
   bool clock_ran;   /* the idle clock has run on this core */
   int64_t clock_word;
   double column_ns[10];
@@ -58,22 +59,22 @@ enum fake_per { FAKE_PER_WALL, FAKE_PER_UNHALTED, FAKE_PER_HALTED };
 struct fake_counter {
   uint32_t type;
   uint64_t config;
-  int core; /* -1: every core */
+  int core; /* -1: all cores */
   enum fake_per per;
   double hz;
-  uint64_t start; /* the value at open: near 2^64 for a wrap */
-  int open_error; /* errno of an open; 0: the event opens */
+  uint64_t start; /* value when opened: near 2^64 to make it wrap */
+  int open_error; /* errno of opening the event; 0: it opens */
   int opens;      /* how often the event was opened */
 };
 
-/* Its words follow from halted_ns of the cores. */
+/* The idle clock. Its words follow from halted_ns of the cores. */
 struct fake_idle_clock {
   bool open;
-  bool pinned;      /* by root; else it can be loaded */
-  int load_error;   /* errno; 0: it loads */
-  int loads, reads; /* how often */
-  bool detached;    /* the words stand still */
-  int read_error;   /* errno of every read, 0: none */
+  bool pinned;      /* root has pinned the clock; otherwise it can be loaded */
+  int load_error;   /* errno of loading the clock; 0: it loads */
+  int loads, reads; /* how many there were */
+  bool detached;    /* the words no longer change */
+  int read_error;   /* errno of every read; 0: none */
   uint64_t read_ns; /* how long a read takes */
 };
 
@@ -81,28 +82,29 @@ struct fake_file;
 struct fake_descriptor;
 
 struct fake_machine {
-  struct machine machine; /* what the code under test gets */
+  struct machine machine; /* passed to the code under test */
 
   uint64_t monotonic_ns;
   int64_t boottime_offset_ns; /* BOOTTIME - MONOTONIC */
   int64_t realtime_offset_ns; /* REALTIME - MONOTONIC */
-  uint64_t clock_step_ns;     /* time that passes in each clock_ns() */
+  uint64_t clock_step_ns;     /* time that passes in each call of clock_ns() */
   uint64_t stat_read_ns;      /* time that a read of /proc/stat takes */
   int stat_slow_reads;        /* how many reads take this long; -1: all */
   int stat_reads;             /* how often /proc/stat was read */
   uint64_t perf_read_ns;      /* time that passes right after a perf_read() */
 
-  int cores_len; /* length of cores[], all possible cores */
+  int cores_len; /* possible cores; the length of cores[] */
   struct fake_core *cores;
-  bool procstat;               /* /proc/stat is made from the cores' columns */
-  bool lxcfs;                  /* provides /proc/stat and the list of cores */
-  bool steal_apart;            /* idle columns exclude steal: needs a BTF with
-                                  idle_stealtime */
+  bool procstat; /* make /proc/stat from the cores' columns */
+  bool lxcfs;    /* LXCFS provides /proc/stat and the list of cores */
+  /* Idle columns exclude steal. Set idle_stealtime in the BTF, too. */
+  bool steal_apart;
   struct core_set stat_hidden; /* cores without a row, online or not */
   int procs_running, procs_blocked;
-  int cpuidle_states; /* 0: no cpuidle folder; state 0 is POLL */
+  int cpuidle_states; /* 0: no cpuidle folder. State 0 is POLL */
 
-  bool hotplug_events;     /* changed_cores() reports fake_machine_online */
+  /* Changed_cores() reports calls of fake_machine_online. */
+  bool hotplug_events;
   bool hotplug_lost;       /* the next changed_cores() returns -ENOBUFS */
   struct core_set changed; /* not yet reported by changed_cores() */
 
@@ -116,29 +118,30 @@ struct fake_machine {
   /* Limits on open files (0: none), and the number of files that the rest of
    * the process has open. */
   long limit, hard_limit, others;
-  struct perf_event_attr last_attr; /* of the last successful perf_open */
+  /* As passed to the last successful perf_open. */
+  struct perf_event_attr last_attr;
 
   struct fake_file *files;
   size_t files_len;
 };
 
-/* A machine with cores 0 to cores - 1 online and idle, with the sysfs files and
- * the /proc/stat of a plain bare-metal x86 server: one node, one package, no
- * SMT, a steady TSC; no perf event can be opened. */
+/* Makes a machine with cores 0 to cores - 1, online and idle, with the sysfs
+ * files and /proc/stat of a plain bare-metal x86 server: one node, one package,
+ * no SMT, a steady TSC. No perf event can be opened. */
 struct fake_machine *fake_machine_new(int cores);
 void fake_machine_free(struct fake_machine *fake);
 
-/* Rewrites the sysfs files of such a server, for all cores. */
+/* Rewrites the sysfs files of such a server for all cores. */
 void fake_machine_plain_server(struct fake_machine *fake);
 
-/* Set files by absolute path, replacing the old file. Reading a failing file
- * returns -error. Directories exist while they contain something. */
+/* Set files by absolute path, replacing old files. Reading a failing file
+ * returns -error. A directory exists while it contains something. */
 void fake_machine_file(struct fake_machine *fake, const char *path,
                        const char *text);
 void fake_machine_filef(struct fake_machine *fake, const char *text,
                         const char *path, ...)
     __attribute__((format(printf, 3, 4)));
-/* The same for bytes that may include NUL. */
+/* Sets a file to bytes that may include NUL. */
 void fake_machine_bytes(struct fake_machine *fake, const char *path,
                         const char *bytes, size_t len);
 void fake_machine_fail(struct fake_machine *fake, const char *path, int error);
@@ -148,18 +151,20 @@ void fake_machine_remove(struct fake_machine *fake, const char *path);
 struct fake_counter *fake_machine_counter(struct fake_machine *fake,
                                           uint32_t type, uint64_t config,
                                           enum fake_per per, double hz);
-/* The counter used on this core (-1: on any core), or NULL. */
+/* Returns the counter used on this core (-1: on any core), or NULL. */
 struct fake_counter *fake_machine_find_counter(struct fake_machine *fake,
                                                uint32_t type, uint64_t config,
                                                int core);
-/* The msr PMU with tsc and, if wanted, aperf and mperf. */
+/* Adds the msr PMU with tsc and, if wanted, aperf and mperf. */
 void fake_machine_msr(struct fake_machine *fake, double tsc_hz, bool mperf);
-/* PERF_COUNT_HW_REF_CPU_CYCLES, counting at hz while not halted. */
+/* Adds PERF_COUNT_HW_REF_CPU_CYCLES, which counts at hz while a core is not
+ * halted. */
 void fake_machine_ref_cycles(struct fake_machine *fake, double hz);
-/* A kernel whose structures have these members, separated by blanks. */
+/* Adds the BTF of a kernel whose structures have these members, separated by
+ * blanks. */
 void fake_machine_btf(struct fake_machine *fake, const char *members);
-/* Adds an idle clock that can be loaded, or one that root pinned and started.
- */
+/* Add an idle clock that can be loaded, or one that root has pinned and
+ * started. */
 void fake_machine_idle_clock(struct fake_machine *fake);
 void fake_machine_pin_clock(struct fake_machine *fake);
 /* Sets the flag "hypervisor" in /proc/cpuinfo. */
@@ -172,17 +177,17 @@ void fake_machine_pause(struct fake_machine *fake, uint64_t ns);
 /* Suspends to RAM: BOOTTIME, REALTIME and the TSC advance, counters freeze. */
 void fake_machine_suspend(struct fake_machine *fake, uint64_t ns);
 /* Brings a core online or offline. Counters that are open on an offline core
- * freeze for ever, and groups dissolve. */
+ * freeze permanently, and groups dissolve. */
 void fake_machine_online(struct fake_machine *fake, int core, bool online);
 /* Sets the load of all cores. */
 void fake_machine_load(struct fake_machine *fake, double load);
 
-/* How many descriptors are open on one core, or on all (-1). */
+/* Returns how many descriptors are open on one core, or on all (-1). */
 int fake_machine_descriptors(const struct fake_machine *fake, int core);
-/* The core of the n-th descriptor ever opened. */
+/* Returns the core of the n-th descriptor ever opened. */
 int fake_machine_descriptor_core(const struct fake_machine *fake, size_t n);
-/* How many descriptors are open on all cores, including descriptors that others
- * hold. */
+/* Returns how many descriptors are open on all cores, including those of other
+ * users. */
 long fake_machine_used(const struct fake_machine *fake);
 
 /* A journal that keeps its lines. */

@@ -1,4 +1,4 @@
-/* Ready-made parts of a fake machine, and the journal. */
+/* Ready-made parts of a fake machine, and the journal of tests. */
 #include "fake_machine.h"
 
 #include <stdarg.h>
@@ -37,8 +37,7 @@ void fake_machine_ref_cycles(struct fake_machine *fake, double hz) {
 }
 
 void fake_machine_btf(struct fake_machine *fake, const char *members) {
-  /* Magic, version, flags, header_len, no types (offset 0, 0 bytes),
-   * strings. */
+  /* Magic, version, flags, header_len, types (offset 0, 0 bytes), strings. */
   uint32_t header[6] = {0x0001eb9f, sizeof header, 0, 0, 0, 0};
   char btf[1024] = {0};
   size_t length = strlen(members) + 2; /* the empty string comes first */

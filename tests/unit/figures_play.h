@@ -43,7 +43,7 @@ static inline void figures_play_sample(struct figures_play *it, uint64_t ns) {
   assert_int_equal(figures_sample(it->figures), 0);
 }
 
-/* Plays whole windows of the load averages, with a sample for each. */
+/* Plays whole windows of the load averages, each with a sample. */
 static inline void figures_play_windows(struct figures_play *it, int count) {
   for (int i = 0; i < count; i++) {
     figures_play_sample(it, LOADAVG_INTERVAL_NS);

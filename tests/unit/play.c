@@ -96,7 +96,7 @@ const struct engine_counts *play_counts(const struct play *play) {
   return engine_counts(play->engine);
 }
 
-/* core -1: all cores. */
+/* core -1 means all cores. */
 static void set_proof(struct play *play, enum source source, int core,
                       enum proof proof) {
   int found = 0;

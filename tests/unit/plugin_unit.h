@@ -12,7 +12,7 @@
 
 extern struct config config;
 
-/* For each test: default options and an empty fake collectd. */
+/* Sets up each test: default options and an empty fake collectd. */
 int plugin_unit_set_up(void **state);
 int plugin_unit_tear_down(void **state);
 

@@ -1,5 +1,5 @@
 /* region_host.h: a host with regions. Producers run in this process and are
- * served between two rounds of the watch; the test controls the clock. */
+ * served between two rounds of the watch. The test controls the clock. */
 #ifndef PERCORE_REGION_HOST_H
 #define PERCORE_REGION_HOST_H
 
@@ -13,25 +13,26 @@
 #define SECOND UINT64_C(1000000000)
 #define HOST "percore_host_unit_"
 
-extern struct region_snapshot *snapshot; /* time of the last round */
+extern struct region_snapshot *snapshot; /* of the last round */
 extern struct percore_region *served[4];
 extern uint64_t (*host_now_ns)(void *); /* NULL: reading takes no time */
 extern size_t host_memory_max;          /* MaxMemory; 0: the default */
 extern size_t host_values_max;          /* MaxValues; 0: 10000 */
-extern size_t host_room;                /* limit for regions; 0: MaxValues */
-extern bool host_memory_may_be_short;   /* otherwise a shortage is an error */
-extern uint64_t host_dispatched;        /* number of the last snapshot that was
-                                           dispatched; initially all are */
-extern uint64_t host_before_it;         /* see struct region_outlet */
-extern uint64_t began_ns;               /* start of the watch, CLOCK_BOOTTIME */
+extern size_t host_room; /* limit on values of regions; 0: MaxValues */
+extern bool host_memory_may_be_short; /* if false, a shortage is an error */
+/* Number of the last snapshot that was dispatched; at first, all are. */
+extern uint64_t host_dispatched;
+extern uint64_t host_before_it; /* see struct region_outlet */
+extern uint64_t began_ns;       /* start of the watch, CLOCK_BOOTTIME */
 
 int set_up(void **state);
 int tear_down(void **state);
 
 uint64_t boottime_ns(void);
 
-/* Starts the watch with lines of <Plugin percore>. Everything that the test
- * created before is newer than the watch, unless the test sets began_ns. */
+/* Starts the watch with lines of <Plugin percore>. Everything that the test has
+ * already created counts as newer than the watch, unless the test sets
+ * began_ns. */
 void start_watch(const char *lines);
 void play_round(uint64_t after_ns);
 
@@ -46,14 +47,14 @@ struct percore_region *create(unsigned place, const char *instance,
 struct percore_region *create_usual(unsigned place, const char *instance);
 void end_producer(unsigned place);
 
-/* Ends the connections as if the process had died; the name stays in use. */
+/* Ends the connections as if the process had died. The name stays in use. */
 void abandon_producer(unsigned place);
 
 /* Returns the row of this name; adds it if necessary. */
 uint32_t row_of(struct percore_region *region, unsigned table,
                 const char *name);
 
-/* Adds to a row of `port` or of `slow`. */
+/* Add to a row of `port` or of `slow`. */
 void add(struct percore_region *region, const char *name, int core,
          unsigned column, uint64_t n);
 void add_slow(struct percore_region *region, const char *name, unsigned column,

@@ -26,25 +26,27 @@ extern const struct percore_table unit_tables[TABLES];
 
 enum { PORT_ROWS = 4, SESSION_ROWS = 3 };
 
-/* Create and remove a runtime directory; cmocka group set-up and tear-down. */
+/* Create and remove a runtime directory, as set-up and tear-down of a cmocka
+ * group. */
 int unit_make_runtime_dir(void **state);
 int unit_remove_runtime_dir(void **state);
 
-/* False where receivers (region/receiver.h) cannot be started: qemu-user refuses
- * a clone(2) without an exit signal with EINVAL. */
+/* Returns false where receivers (region/receiver.h) cannot be started:
+ * qemu-user refuses a clone(2) without an exit signal with EINVAL. */
 bool unit_has_receivers(void);
 
-/* A test, or the first line of a test: skips it where receivers cannot be
- * started. */
+/* A test by itself, or the first line of a test: skips where receivers cannot
+ * be started. */
 void unit_need_receivers(void **state);
 
-/* Creates a region `unit` with 4 cores and 2 extra slots; asserts success. */
+/* Creates a region `unit` with 4 cores and 2 extra slots, and asserts success.
+ */
 struct percore_region *unit_create(enum percore_serving serving);
 
-/* Connects a reader to `unit`; asserts success. */
+/* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);
 
-/* Reads the raw totals of a row; asserts that it is live. */
+/* Reads the raw totals of a row, and asserts that the row is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,
                  uint64_t *values);
 

@@ -9,7 +9,7 @@
 #define NODE "/sys/devices/system/node"
 #define CPU "/sys/devices/system/cpu"
 
-/* A snapshot of online cores with these loads. */
+/* Makes a snapshot of online cores with these loads. */
 static struct snapshot *make(const double *busy, size_t len) {
   struct snapshot *snapshot = calloc(1, sizeof *snapshot);
   snapshot->cores_len = len;
@@ -40,7 +40,8 @@ static void mean_min_max_and_stddev_are_those_of_the_loads(void **state) {
   assert_near(all.mean, 0.5, 1e-12);
   assert_near(all.min, 0.2, 0);
   assert_near(all.max, 0.9, 0);
-  assert_near(all.stddev, 0.2, 1e-12); /* of the population: /n, not /(n-1) */
+  /* Of the population: divided by n, not by n - 1. */
+  assert_near(all.stddev, 0.2, 1e-12);
   snapshot_free(snapshot);
 }
 
@@ -153,7 +154,7 @@ static void each_of_two_nodes_has_an_aggregate(void **state) {
   assert_int_equal(aggregate_all(snapshot, &topology, NULL, 0), 0);
   assert_near(find(snapshot, "node0")->mean, 0.1875, 1e-12);
   assert_near(find(snapshot, "node1")->mean, 0.6875, 1e-12);
-  assert_null(find(snapshot, "package0")); /* equals node0 */
+  assert_null(find(snapshot, "package0")); /* it equals node0 */
   assert_null(find(snapshot, "package1"));
   snapshot_free(snapshot);
   topology_free(&topology);

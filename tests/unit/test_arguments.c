@@ -45,7 +45,7 @@ static const struct command command = {.name = "test",
                                        .arguments = ARGUMENTS(arguments),
                                        .words_max = 1};
 
-/* Parses a command line of at most two words. Returns the status. */
+/* Parses a command line of at most two words. Returns its status. */
 static int status_of(const char *first, const char *second,
                      struct options *options) {
   char *argv[] = {"test", (char *)first, (char *)second, NULL};
@@ -85,7 +85,8 @@ static void invalid_values_of_options_are_refused(void **state) {
     assert_int_equal(status_of(wrong[i][0], wrong[i][1], &options), TOOL_USAGE);
 }
 
-static void no_command_has_two_options_of_one_name_or_letter(void **state) {
+static void
+no_command_has_two_options_with_the_same_name_or_letter(void **state) {
   (void)state;
   for (size_t c = 0; c < COMMANDS; c++)
     for (size_t i = 0; i < commands[c]->arguments_len; i++) {
@@ -126,7 +127,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(an_option_sets_its_member_and_nothing_else),
       cmocka_unit_test(invalid_values_of_options_are_refused),
-      cmocka_unit_test(no_command_has_two_options_of_one_name_or_letter),
+      cmocka_unit_test(no_command_has_two_options_with_the_same_name_or_letter),
       cmocka_unit_test(labels_are_split_as_written_and_only_if_valid),
   };
   return cmocka_run_group_tests_name("arguments", tests, NULL, NULL);

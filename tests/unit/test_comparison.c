@@ -8,7 +8,7 @@
 
 #define CORES 256
 
-/* Three methods; the second has no values and says why. */
+/* Makes three methods; the second has no values and a reason. */
 static struct comparison *comparison_of(size_t cores) {
   static int numbers[CORES];
   static double load[3][CORES];
@@ -96,7 +96,7 @@ the_comparison_fits_any_window_and_counts_what_is_left_out(void **state) {
   free(comparison);
 }
 
-/* 13 methods, some without a value, as on most machines. */
+/* Makes 13 methods, some without a value, as on most machines. */
 static struct comparison *many_methods(size_t cores) {
   static double load[METHODS_MAX][CORES];
   struct comparison *comparison = comparison_of(cores);

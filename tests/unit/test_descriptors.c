@@ -11,9 +11,9 @@
 
 #define OPENED 600
 
-/* Runs a test in a child, so that its limit and descriptors do not affect other
- * tests. Closes all descriptors from 3 on first, because the process may have
- * any. */
+/* Runs a test in a child, so that its limit and its descriptors do not affect
+ * other tests. First closes all descriptors from 3 on, because the test program
+ * may have inherited some. */
 static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   pid_t child = fork();
   assert_true(child >= 0);
@@ -32,7 +32,7 @@ static void in_a_child(rlim_t soft, rlim_t hard, void (*body)(void)) {
   assert_int_equal(status, 0);
 }
 
-/* A failed assertion of cmocka would make the child run the other tests. */
+/* After a failed assertion of cmocka, the child would run the other tests. */
 #define CHECK(condition)                                                       \
   do                                                                           \
     if (!(condition))                                                          \

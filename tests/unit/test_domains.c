@@ -30,8 +30,8 @@ static void add_event(struct fake_machine *fake, const char *pmu, int type,
                        hz);
 }
 
-/* Two packages of two cores each: 40 % in C6, 30 % in package C2, and 100 W, 20
- * W of which is memory. */
+/* Sets up two packages of two cores each: 40 % in C6, 30 % in package C2, and
+ * 100 W, of which memory takes 20 W. */
 static void start(struct play *play) {
   play_start(play, 4);
   struct fake_machine *fake = play->fake;
@@ -57,7 +57,7 @@ static void start(struct play *play) {
                        core);
 }
 
-/* The value over an interval of 10 s, or NAN. */
+/* Returns the value over an interval of 10 s, or NAN. */
 static double value_of(struct domains *domains, struct fake_machine *fake,
                        enum domain_kind kind, const char *name, int where) {
   size_t len;
@@ -172,9 +172,9 @@ static void a_counter_that_cannot_be_opened_is_reported_once(void **state) {
   struct domains *domains = domains_open(play.engine, true, true);
   assert_nan(value_of(domains, play.fake, DOMAIN_POWER, "pkg", 0));
   assert_nan(value_of(domains, play.fake, DOMAIN_POWER, "pkg", 0));
-  assert_int_equal(
-      fake_journal_count(&play.journal, "package counters", "CAP_PERFMON",
-                         NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal, "package counters",
+                                      "CAP_PERFMON", NULL),
+                   1);
   end(&play, domains);
 }
 

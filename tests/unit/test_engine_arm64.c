@@ -1,4 +1,5 @@
-/* A machine without a TSC, whose PMUs count cycles of the system counter. */
+/* Tests a machine without a TSC, whose PMUs count cycles of the system counter.
+ */
 #include "unit.h"
 
 #include "play.h"

@@ -1,4 +1,4 @@
-/* Which source serves a core. */
+/* Tests which source serves a core. */
 #include "unit.h"
 
 #include "play.h"
@@ -43,7 +43,8 @@ static void without_mperf_ref_cycles_are_used(void **state) {
   play_end(&play);
 }
 
-/* MPERF may belong to the physical core, which does not halt when ours does. */
+/* MPERF may belong to the physical core, which does not halt when the virtual
+ * core does. */
 static void under_a_hypervisor_auto_does_not_choose_mperf(void **state) {
   (void)state;
   struct play play;
@@ -285,7 +286,7 @@ static void each_core_of_a_hybrid_is_read_through_its_own_pmu(void **state) {
   play_end(&play);
 }
 
-/* On such a core the event would open, but count something else. */
+/* On such a core the event could be opened, but would count something else. */
 static void
 no_core_of_a_hybrid_is_read_through_the_pmu_of_another(void **state) {
   (void)state;

@@ -1,4 +1,4 @@
-/* Source bpf: the idle clock in the engine. */
+/* Tests the source bpf: the idle clock in the engine. */
 #include "unit.h"
 
 #include "play.h"
@@ -8,7 +8,8 @@
 
 #define ISOLATED "/sys/devices/system/cpu/isolated"
 
-/* A virtual machine without a PMU, with an idle clock that can be loaded. */
+/* Sets up a virtual machine without a PMU, with an idle clock that can be
+ * loaded. */
 static void start(struct play *play, int cores, double load) {
   play_start(play, cores);
   fake_machine_hypervisor(play->fake);
@@ -63,7 +64,7 @@ static void softirq_that_the_kernel_calls_idle_is_load(void **state) {
   play_end(&play);
 }
 
-/* The fake core's load does not contain steal; the clock's does. */
+/* The fake core's load does not include steal; the clock's load does. */
 static void time_stolen_from_a_running_core_is_taken_off_the_lower_bound_only(
     void **state) {
   (void)state;
@@ -154,7 +155,7 @@ a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again(void **state) {
   play_end(&play);
 }
 
-static void auto_takes_a_pinned_clock_where_no_counter_serves(void **state) {
+static void auto_uses_a_pinned_clock_if_no_counter_serves(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 2, 0.3);
@@ -226,15 +227,15 @@ static void spends_time_in_softirq(struct play *play) {
 }
 
 static void
-auto_loads_the_clock_where_idle_misses_work_and_says_why(void **state) {
+auto_loads_the_clock_if_idle_misses_work_and_says_why(void **state) {
   (void)state;
   static const struct {
     void (*play)(struct play *play);
     const char *btf, *said;
   } cases[] = {
       {tick_sampled, NULL, "sampled at the tick"},
-      {spends_time_in_softirq, NULL, "core 1 spends much time in softirq"},
-      {NULL, "idle_dyntick", "counts softirq on an idle core as idle"},
+      {spends_time_in_softirq, NULL, "core 1 spends a lot of time in softirqs"},
+      {NULL, "idle_dyntick", "counts softirqs on an idle core as idle"},
   };
   for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
     struct play play;
@@ -283,8 +284,7 @@ static void no_clock_is_loaded_where_cores_are_isolated(void **state) {
   }
 }
 
-static void
-isolated_cores_take_the_pinned_clock_where_that_is_wanted(void **state) {
+static void isolated_cores_use_the_pinned_clock_if_configured(void **state) {
   (void)state;
   static const struct {
     enum isolated_cores isolated_cores;
@@ -356,7 +356,7 @@ a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned(void **state) {
   play_end(&play);
 }
 
-static void a_clock_that_stands_still_while_cores_halt_gives_way(void **state) {
+static void a_clock_that_stops_while_cores_halt_is_replaced(void **state) {
   (void)state;
   struct play play;
   start_pinned(&play, 2, 0.5);
@@ -394,23 +394,21 @@ int main(void) {
       cmocka_unit_test(a_window_across_a_suspend_is_dropped),
       cmocka_unit_test(
           a_named_clock_that_cannot_be_loaded_gives_way_and_is_tried_again),
-      cmocka_unit_test(auto_takes_a_pinned_clock_where_no_counter_serves),
+      cmocka_unit_test(auto_uses_a_pinned_clock_if_no_counter_serves),
       cmocka_unit_test(a_counter_is_taken_before_the_clock),
       cmocka_unit_test(another_source_by_name_leaves_the_clock_alone),
       cmocka_unit_test(the_clock_of_another_sysroot_is_not_ours),
       cmocka_unit_test(
           auto_loads_no_clock_while_idle_is_not_known_to_miss_work),
-      cmocka_unit_test(
-          auto_loads_the_clock_where_idle_misses_work_and_says_why),
+      cmocka_unit_test(auto_loads_the_clock_if_idle_misses_work_and_says_why),
       cmocka_unit_test(auto_loads_no_clock_beside_a_counter),
       cmocka_unit_test(no_clock_is_loaded_where_cores_are_isolated),
-      cmocka_unit_test(
-          isolated_cores_take_the_pinned_clock_where_that_is_wanted),
+      cmocka_unit_test(isolated_cores_use_the_pinned_clock_if_configured),
       cmocka_unit_test(
           a_core_on_which_a_pinned_clock_has_not_run_is_left_to_idle),
       cmocka_unit_test(
           a_clock_whose_pins_have_gone_gives_way_until_another_is_pinned),
-      cmocka_unit_test(a_clock_that_stands_still_while_cores_halt_gives_way),
+      cmocka_unit_test(a_clock_that_stops_while_cores_halt_is_replaced),
       cmocka_unit_test(closing_the_engine_closes_the_clock),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

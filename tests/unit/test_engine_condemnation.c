@@ -1,5 +1,5 @@
-/* When a hardware source is condemned for missing work, and when it must not
- * be. */
+/* Tests when a hardware source is condemned for missing work, and when it must
+ * not be. */
 #include "unit.h"
 
 #include "cycles/engine_private.h"
@@ -13,7 +13,7 @@
  * The judgement by itself
  */
 
-/* How many equal windows condemn a source; 0 if 100 do not. */
+/* Returns how many equal windows condemn a source; 0 if 100 do not. */
 static int windows_to_condemn(double hardware, double kernel, double steal,
                               uint64_t bracket_ns, bool tick_sampled) {
   int low_windows = 0;
@@ -194,7 +194,7 @@ static void a_condemned_source_is_tried_again_after_15_minutes(void **state) {
   play_end(&play);
 }
 
-/* Two lines per quarter of an hour, not one per sample. */
+/* This makes two lines per quarter of an hour, not one per sample. */
 static void a_source_that_is_still_wrong_is_condemned_again(void **state) {
   (void)state;
   struct play play;
@@ -262,8 +262,8 @@ static void renumbered_rows_condemn_no_source(void **state) {
   play_end(&play);
 }
 
-/* A host whose guest has a core of its own and halts it (-overcommit
- * cpu-pm=on): to the kernel the guest runs all the time. */
+/* The guest of a host has a core to itself and halts it (-overcommit
+ * cpu-pm=on). To the kernel, the guest runs all the time. */
 static void guests_that_halt_by_themselves_condemn_no_source(void **state) {
   (void)state;
   struct play play;
@@ -278,7 +278,7 @@ static void guests_that_halt_by_themselves_condemn_no_source(void **state) {
   play_end(&play);
 }
 
-/* A counter that misses work of the host is still condemned. */
+/* A counter that misses work of the host is condemned nevertheless. */
 static void a_guest_does_not_excuse_work_of_the_host(void **state) {
   (void)state;
   struct play play;
@@ -289,7 +289,8 @@ static void a_guest_does_not_excuse_work_of_the_host(void **state) {
   play_end(&play);
 }
 
-/* The core ran for 60 %, and its hypervisor took 30 % without reporting it. */
+/* The core ran for 60 % of the time, and its hypervisor took 30 % without
+ * reporting it. */
 static void start_without_steal(struct play *play) {
   play_start_ref_cycles(play, 2, 0.6);
   play->fake->cores[1].idle = 0.1;
@@ -306,10 +307,10 @@ under_a_hypervisor_without_steal_there_is_only_a_warning(void **state) {
   assert_int_equal(play_source(&play, 1), SOURCE_REF_CYCLES);
   assert_near(play_load(&play, 1), 0.6, PLAY_EXACT);
   assert_int_equal(fake_journal_count(&play.journal, "ref-cycles", "60.0 %",
-                                      "90.0 %", "steal", NULL),
+                                      "90.0 %", "stolen", NULL),
                    1);
-  assert_non_null(
-      strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES), "no steal"));
+  assert_non_null(strstr(engine_source_reason(play.engine, SOURCE_REF_CYCLES),
+                         "no stolen time"));
   assert_true(engine_steal_is_unknown(play.engine));
   play_end(&play);
 }
@@ -327,7 +328,7 @@ static void under_a_hypervisor_with_steal_a_source_is_condemned(void **state) {
   play_end(&play);
 }
 
-/* Discarded windows do not prove anything, either. */
+/* Discarded windows prove nothing, either. */
 static void hotplug_and_suspend_condemn_no_source(void **state) {
   (void)state;
   struct play play;

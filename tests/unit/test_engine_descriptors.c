@@ -1,5 +1,5 @@
-/* Counters need descriptors, and the number of descriptors of a process is
- * limited. */
+/* Counters need descriptors, and a process may have only a limited number of
+ * them. */
 #include "unit.h"
 
 #include "play.h"
@@ -8,7 +8,8 @@
 
 #define CORES 256
 
-/* collectd with its usual limit and 500 descriptors open in other plugins. */
+/* Sets up collectd with its usual limit, and 500 descriptors open in other
+ * plugins. */
 static void start(struct play *play, long hard_limit) {
   play_start_mperf(play, CORES, 0.25);
   play->fake->limit = 1024;

@@ -1,4 +1,4 @@
-/* Hardware sources: the meaning of their counts, and their failures. */
+/* Tests what hardware sources count, and how they fail. */
 #include "unit.h"
 
 #include "play.h"
@@ -160,7 +160,7 @@ static void a_load_far_over_1_is_counted_as_an_error(void **state) {
       PLAY_TSC_HZ * 2;
   play_seconds(&play, 1);
   assert_near(engine_load(&begin, &middle), 1, 0);
-  /* The rest of a window with a bad sample counts. */
+  /* The part of a window after a bad sample still counts. */
   assert_near(engine_load(&begin, &play_core(&play, 1)->total), 1, 0);
   assert_near(play_core(&play, 1)->total.wall, middle.wall, 0);
   play_end(&play);
@@ -257,8 +257,8 @@ static void a_core_that_fails_is_retried_at_growing_intervals(void **state) {
   break_mperf(&play, 1, EMFILE);
   play.options.source = SOURCE_MPERF;
   play_open(&play);
-  /* tries at 0, 1, 3, 7, 15, 31, 63 s, then every 60 s: 120 more in two
-   * hours */
+  /* Attempts are made at 0, 1, 3, 7, 15, 31 and 63 s, then every 60 s: 120 more
+   * in two hours. */
   int before = play.fake->perf_opens;
   play_seconds(&play, 63);
   int first = play.fake->perf_opens - before;
@@ -280,7 +280,7 @@ static void a_success_resets_the_wait_between_tries(void **state) {
   play_start_mperf(&play, 2, 0.4);
   play_open(&play);
   play.fake->cores[1].read_error = EIO;
-  play_seconds(&play, 600); /* by now there is one try per minute */
+  play_seconds(&play, 600); /* by now there is one attempt per minute */
   play.fake->cores[1].read_error = 0;
   play_seconds(&play, 62);
   assert_int_equal(play_source(&play, 1), SOURCE_MPERF);
@@ -365,7 +365,7 @@ static void loads_do_not_depend_on_the_group_for_instructions(void **state) {
   play_end(&play);
 }
 
-/* A live migration to a host with another frequency. */
+/* Simulates a live migration to a host with another frequency. */
 static void a_tsc_that_changes_its_rate_requires_a_new_proof(void **state) {
   (void)state;
   for (int divided_by_time = 0; divided_by_time < 2; divided_by_time++) {

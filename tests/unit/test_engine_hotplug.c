@@ -1,4 +1,4 @@
-/* Cores that go offline and come back, even within a window. */
+/* Tests cores that go offline and come back, even within a window. */
 #include "unit.h"
 
 #include "play.h"
@@ -43,7 +43,7 @@ static void a_core_that_has_gone_does_not_affect_others(void **state) {
 }
 
 static void
-a_core_that_comes_is_measured_from_its_second_sample_on(void **state) {
+a_core_that_comes_online_is_measured_from_its_second_sample_on(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 4, 0.5);
@@ -62,7 +62,7 @@ a_core_that_comes_is_measured_from_its_second_sample_on(void **state) {
 
 /* The list of online cores is the same before and after. */
 static void
-a_core_away_between_two_samples_loses_only_that_window(void **state) {
+a_core_that_was_away_between_two_samples_loses_only_that_window(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -82,8 +82,8 @@ a_core_away_between_two_samples_loses_only_that_window(void **state) {
   play_end(&play);
 }
 
-static void
-a_core_away_between_two_samples_loses_its_idle_window_too(void **state) {
+static void a_core_that_was_away_between_two_samples_loses_its_idle_window_too(
+    void **state) {
   (void)state;
   struct play play;
   play_start(&play, 2);
@@ -101,9 +101,9 @@ a_core_away_between_two_samples_loses_its_idle_window_too(void **state) {
   play_end(&play);
 }
 
-/* There was no message (a container may have no netlink socket), but the group
+/* There was no uevent (a container may have no netlink socket), but the group
  * has dissolved. */
-static void a_dissolved_group_reveals_a_core_that_was_away(void **state) {
+static void a_dissolved_group_reveals_that_a_core_was_away(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -122,7 +122,7 @@ static void a_dissolved_group_reveals_a_core_that_was_away(void **state) {
   play_end(&play);
 }
 
-static void a_frozen_group_reveals_a_core_that_was_away(void **state) {
+static void a_frozen_group_reveals_that_a_core_was_away(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 2, 0.5);
@@ -212,7 +212,7 @@ static void without_uevents_the_list_of_cores_is_compared(void **state) {
   play_end(&play);
 }
 
-static void totals_never_fall_while_cores_come_and_go(void **state) {
+static void totals_never_decrease_while_cores_come_and_go(void **state) {
   (void)state;
   struct play play;
   play_start_mperf(&play, 8, 0.5);
@@ -243,8 +243,7 @@ static void totals_never_fall_while_cores_come_and_go(void **state) {
   play_end(&play);
 }
 
-/* The core goes offline between the read of sysfs and the read of
- * /proc/stat. */
+/* The core goes offline after sysfs is read and before /proc/stat is read. */
 static bool goes_now;
 static ssize_t (*plain_read_file)(void *context, const char *path, char *buffer,
                                   size_t size);
@@ -258,7 +257,7 @@ static ssize_t core_2_goes(void *context, const char *path, char *buffer,
   return plain_read_file(context, path, buffer, size);
 }
 
-static void a_core_that_goes_during_a_sample_has_no_load_in_it(void **state) {
+static void a_core_that_goes_offline_during_a_sample_has_no_load(void **state) {
   (void)state;
   struct play play;
   play_start(&play, 3);
@@ -296,19 +295,21 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_core_that_has_gone_has_no_load_and_no_descriptor),
       cmocka_unit_test(a_core_that_has_gone_does_not_affect_others),
-      cmocka_unit_test(a_core_that_comes_is_measured_from_its_second_sample_on),
-      cmocka_unit_test(a_core_away_between_two_samples_loses_only_that_window),
       cmocka_unit_test(
-          a_core_away_between_two_samples_loses_its_idle_window_too),
-      cmocka_unit_test(a_dissolved_group_reveals_a_core_that_was_away),
-      cmocka_unit_test(a_frozen_group_reveals_a_core_that_was_away),
+          a_core_that_comes_online_is_measured_from_its_second_sample_on),
+      cmocka_unit_test(
+          a_core_that_was_away_between_two_samples_loses_only_that_window),
+      cmocka_unit_test(
+          a_core_that_was_away_between_two_samples_loses_its_idle_window_too),
+      cmocka_unit_test(a_dissolved_group_reveals_that_a_core_was_away),
+      cmocka_unit_test(a_frozen_group_reveals_that_a_core_was_away),
       cmocka_unit_test(a_frozen_single_event_is_reopened),
       cmocka_unit_test(lost_messages_discard_one_window_of_every_core),
       cmocka_unit_test(
           a_message_about_a_core_that_is_not_selected_changes_nothing),
       cmocka_unit_test(without_uevents_the_list_of_cores_is_compared),
-      cmocka_unit_test(totals_never_fall_while_cores_come_and_go),
-      cmocka_unit_test(a_core_that_goes_during_a_sample_has_no_load_in_it),
+      cmocka_unit_test(totals_never_decrease_while_cores_come_and_go),
+      cmocka_unit_test(a_core_that_goes_offline_during_a_sample_has_no_load),
       cmocka_unit_test(a_list_of_online_cores_that_vanishes_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

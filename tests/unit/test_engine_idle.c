@@ -1,4 +1,4 @@
-/* The source idle: wall time less the idle columns. */
+/* Tests the source idle: wall time minus the idle columns. */
 #include "unit.h"
 
 #include "play.h"
@@ -24,7 +24,7 @@ static void load_is_wall_time_less_idle_time(void **state) {
   play_end(&play);
 }
 
-/* Runs for most of each tick and sleeps while the tick comes. */
+/* The work runs for most of each tick, and sleeps when the tick comes. */
 static void work_that_evades_the_tick_is_seen(void **state) {
   (void)state;
   struct play play;
@@ -138,12 +138,12 @@ static void idle_time_that_steps_back_a_little_is_held(void **state) {
   assert_near(play_load(&play, 0), 1, 1e-9);
   give_rows(&play, "cpu0 230 0 0 1170 0 0 0 0\n");
   play_sample(&play, FAKE_SECOND);
-  assert_near(play_load(&play, 0), 0, 1e-9); /* 1170 - 1070, not - 1065 */
+  assert_near(play_load(&play, 0), 0, 1e-9); /* 1170 - 1070, not 1170 - 1065 */
   assert_int_equal(play_counts(&play)->errors, 0);
   play_end(&play);
 }
 
-/* iowait may fall while idle rises: only their sum counts. */
+/* iowait may decrease while idle increases: only their sum counts. */
 static void time_that_moves_from_iowait_to_idle_is_not_load(void **state) {
   (void)state;
   struct play play;
@@ -192,7 +192,7 @@ static void a_load_far_outside_0_to_1_is_counted_as_an_error(void **state) {
   play_end(&play);
 }
 
-/* Plays rows of one core, one second apart, with these idle ticks. loads[] are
+/* Plays rows of one core, one second apart, with these idle ticks. loads[] has
  * the expected loads, -1 for no value. */
 static void assert_windows(const int *idle, const double *loads, int len) {
   struct play play;
@@ -213,7 +213,7 @@ static void assert_windows(const int *idle, const double *loads, int len) {
 }
 
 static void
-a_step_back_of_50_ms_is_held_and_a_larger_one_refused(void **state) {
+a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused(void **state) {
   (void)state;
   static const int held[] = {1100, 1095, 1200};
   static const double held_loads[] = {0, 1, 0};
@@ -238,8 +238,8 @@ a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it(
   assert_windows(forward, forward_loads, 4);
 }
 
-/* The misread is too small to be recognised, so the base is wrong afterwards.
- */
+/* The misread is too small to be recognised, so the start of the next window is
+ * wrong. */
 static void
 a_base_that_was_misread_is_given_up_after_three_windows(void **state) {
   (void)state;
@@ -249,7 +249,7 @@ a_base_that_was_misread_is_given_up_after_three_windows(void **state) {
 }
 
 static void
-until_idle_time_has_passed_its_old_base_there_is_no_value(void **state) {
+there_is_no_value_until_idle_time_exceeds_its_old_base(void **state) {
   (void)state;
   static const int idle[] = {1100, 1010, 1060, 1140, 1190};
   static const double loads[] = {0, -1, -1, 1 - 0.4 / 3, 0.5};
@@ -264,8 +264,8 @@ static void columns_wrong_in_three_windows_are_taken_as_reset(void **state) {
   assert_windows(back, loads, 6);
   static const int forward[] = {1100, 9100, 9200, 9300, 9375, 9400};
   assert_windows(forward, loads, 6);
-  /* Two such windows before and after a good window are not three in sequence.
-   */
+  /* Two such windows before a good window and two after it are not three in a
+   * row. */
   static const int again[] = {1050, 9100, 9200, 1200, 9200, 9300, 1350};
   static const double again_loads[] = {0.5, -1, -1, 0.5, -1, -1, 0.5};
   assert_windows(again, again_loads, 7);
@@ -335,7 +335,7 @@ static void a_malformed_row_affects_only_its_core(void **state) {
   play_end(&play);
 }
 
-/* Now both files agree, but they describe the container. */
+/* Now both files agree, but both describe the container. */
 static void
 lxcfs_under_both_files_withholds_the_source_and_is_reported_once(void **state) {
   (void)state;
@@ -524,7 +524,7 @@ static void a_source_of_another_sysroot_opens_no_counter(void **state) {
   play_end(&play);
 }
 
-/* A proof would measure this kernel instead of that tree of files. */
+/* A proof would measure this machine's kernel and not the tree of files. */
 static void figures_of_another_sysroot_stay_unproven(void **state) {
   (void)state;
   struct play play;
@@ -567,12 +567,12 @@ int main(void) {
       cmocka_unit_test(time_that_moves_from_iowait_to_idle_is_not_load),
       cmocka_unit_test(rounding_is_clamped),
       cmocka_unit_test(a_load_far_outside_0_to_1_is_counted_as_an_error),
-      cmocka_unit_test(a_step_back_of_50_ms_is_held_and_a_larger_one_refused),
+      cmocka_unit_test(
+          a_decrease_of_50_ms_is_ignored_and_a_larger_decrease_is_refused),
       cmocka_unit_test(
           a_misread_of_idle_time_gives_no_load_and_the_next_window_includes_it),
       cmocka_unit_test(a_base_that_was_misread_is_given_up_after_three_windows),
-      cmocka_unit_test(
-          until_idle_time_has_passed_its_old_base_there_is_no_value),
+      cmocka_unit_test(there_is_no_value_until_idle_time_exceeds_its_old_base),
       cmocka_unit_test(columns_wrong_in_three_windows_are_taken_as_reset),
       cmocka_unit_test(windows_under_two_ticks_become_part_of_the_next),
       cmocka_unit_test(

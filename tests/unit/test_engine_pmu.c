@@ -1,4 +1,4 @@
-/* PMUs that cover only some cores, that guests of this host need, or that
+/* Tests PMUs that cover only some cores, that guests of this host need, or that
  * cannot be opened for a while. */
 #include "unit.h"
 
@@ -12,8 +12,7 @@
 #define DEVICES "/sys/bus/event_source/devices/"
 
 /* Proofs open their counter and end at once, because a fake machine gives them
- * nothing to measure.
- */
+ * nothing to measure. */
 static const atomic_bool cancelled = true;
 
 static void fail_open(struct play *play, uint32_t type, uint64_t config,
@@ -86,7 +85,7 @@ static void instructions_that_cannot_be_opened_are_tried_again(void **state) {
   play_end(&play);
 }
 
-/* The next try would be at 303 s. */
+/* The next attempt would be at 303 s. */
 static void a_core_that_returns_has_its_instructions_at_once(void **state) {
   (void)state;
   struct play play;
@@ -316,7 +315,8 @@ mperf_that_is_refuted_on_one_kind_of_core_serves_the_other(void **state) {
   play_end(&play);
 }
 
-static void a_core_that_comes_is_served_by_its_present_pmu(void **state) {
+static void
+a_core_that_comes_online_is_served_by_its_present_pmu(void **state) {
   (void)state;
   struct play play;
   start_hybrid(&play, "2\n");
@@ -420,7 +420,7 @@ int main(void) {
           mperf_that_is_refuted_on_one_kind_of_core_serves_the_other),
       cmocka_unit_test(an_event_serves_only_the_cores_of_its_pmu),
       cmocka_unit_test(an_event_is_proven_on_a_core_of_its_pmu),
-      cmocka_unit_test(a_core_that_comes_is_served_by_its_present_pmu),
+      cmocka_unit_test(a_core_that_comes_online_is_served_by_its_present_pmu),
       cmocka_unit_test(each_kind_of_core_has_its_own_instructions_per_cycle),
       cmocka_unit_test(a_counter_in_use_is_given_up_when_a_guest_starts),
       cmocka_unit_test(a_named_counter_stays_when_a_guest_starts),

@@ -14,14 +14,14 @@
 #define LIFE_SECONDS 5000.0
 #define CORES_MAX_PLAYED 4
 
-/* The error of three columns together: each is truncated to 10 ms. */
+/* The error of three columns together, each of which is truncated to 10 ms. */
 #define TWO_COLUMNS_NS 20e6
 #define STEP_BACK_NS 50e6
 #define THREE_COLUMNS_NS 30e6
 #define COUNTER_RESOLUTION 0.005
 #define COUNTER_RESOLUTION_NS 20e3
 
-/* Number of samples after a fault that may have no value. */
+/* How many samples after a fault may have no value. */
 #define RECOVERY_SAMPLES 5
 
 static uint64_t random_state;
@@ -46,7 +46,7 @@ static bool once_in(double times) { return uniform(0, times) < 1; }
 struct moment {
   uint64_t time_ns;
   double ran_ns, stolen_ns, woken_ns;
-  double misread_ns; /* error of the idle column at this sample only */
+  double misread_ns; /* error of the idle column in this sample only */
 };
 
 #define MOMENTS 64
@@ -55,9 +55,10 @@ struct model {
   struct moment moment[MOMENTS]; /* a ring buffer */
   int last;
   uint64_t base_ns; /* when the last window of the columns ended */
-  double offset_ns; /* error of the engine's idle base there: a misread that it
-                       accepted, or the rest of a step back that it holds */
-  double begin_offset_ns; /* the same where that window began */
+  /* Error of the engine's idle value at base_ns: a misread that the engine
+   * accepted, or what remains of a decrease that it ignores. */
+  double offset_ns;
+  double begin_offset_ns; /* the same error where that window began */
   int calm;               /* samples since the last fault */
 };
 
@@ -205,8 +206,8 @@ static void columns_recover(struct life *life) {
   life->no_columns = false;
 }
 
-/* Pauses the machine. Returns whether it did, so that the next sample is late.
- */
+/* Perhaps pauses the machine. Returns true if it did, so that the next sample
+ * is late. */
 static bool stand_still(struct life *life) {
   for (int i = 0; i < life->cores; i++)
     if (life->model[i].calm <= RECOVERY_SAMPLES)
@@ -217,8 +218,7 @@ static bool stand_still(struct life *life) {
   return true;
 }
 
-/* While counters do not count or columns are missing, there is no value.
- */
+/* While counters do not count or columns are missing, loads have no value. */
 static void note_what_lasts(struct life *life) {
   if (life->no_columns)
     fault_all(life);
@@ -251,7 +251,7 @@ static bool go_wrong(struct life *life) {
  * The property
  */
 
-/* The true increase of the idle columns. */
+/* Returns the true increase of the idle columns. */
 static double idle_ns(const struct life *life, const struct moment *from,
                       const struct moment *to) {
   double woken_ns =
@@ -262,7 +262,7 @@ static double idle_ns(const struct life *life, const struct moment *from,
 
 /* Follows a window of columns that the engine accepted: where it began, and the
  * error of the idle column at both ends. A misread larger than the window must
- * have been refused, and does not excuse an error. */
+ * have been refused, so it does not excuse an error. */
 static void take_columns(struct life *life, int core) {
   struct model *model = &life->model[core];
   const struct core_totals *from = &life->play.before[core];
@@ -415,8 +415,8 @@ static void start(struct life *life) {
   play_open(play);
 }
 
-/* Runs with short windows are shorter, so that all runs have the same number of
- * windows. */
+/* Runs with short windows last less time, so that all runs have the same number
+ * of windows. */
 static double live(uint64_t *windows) {
   static struct life life;
   start(&life);

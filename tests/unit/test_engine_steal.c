@@ -1,4 +1,4 @@
-/* Steal and interrupts in the accounting of old and new kernels;
+/* Tests steal and interrupts under the accounting of old and new kernels;
  * cycles/engine.h describes both. */
 #include "unit.h"
 
@@ -8,8 +8,8 @@
 #include <errno.h>
 #include <string.h>
 
-/* Two cores that run for 19 %. The hypervisor takes 6 % from core 1 while it
- * runs, and 20 % while it wakes. */
+/* Sets up two cores that run for 19 % of the time. The hypervisor takes 6 %
+ * from core 1 while it runs, and 20 % while it wakes. */
 static void start(struct play *play, bool steal_apart) {
   play_start(play, 2);
   fake_machine_hypervisor(play->fake);
@@ -31,7 +31,8 @@ static void time_stolen_while_waking_is_not_subtracted_twice(void **state) {
   start(&play, false);
   play_open(&play);
   play_sample(&play, 10 * FAKE_SECOND);
-  /* 1 - idle: stolen running time cannot be separated from running time. */
+  /* 1 - idle: time stolen from a running core cannot be separated from running
+   * time. */
   assert_near(play_load(&play, 1), 0.25, PLAY_SECOND_ERROR / 10);
   assert_near(play_load(&play, 0), 0.19, PLAY_SECOND_ERROR / 10);
   assert_int_equal(play_counts(&play)->errors, 0);
@@ -91,7 +92,7 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   play_start(&play, 1);
   give_rows(&play, "cpu0 0 0 0 0 0 0 0 0 0 0\n");
   play_open(&play);
-  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* added late */
+  give_rows(&play, "cpu0 0 0 0 0 0 0 0 500 0 0\n"); /* steal is added late */
   play_sample(&play, FAKE_SECOND);
   const struct core_totals *total = &play_core(&play, 0)->total;
   assert_near(total->stat_steal - play.before[0].stat_steal, 1e9, 0);
@@ -100,7 +101,7 @@ static void steal_of_a_window_is_at_most_its_wall_time(void **state) {
   play_end(&play);
 }
 
-/* In one second of ten, 8 ticks of steal are added while the core is idle. */
+/* In one of ten seconds, 8 ticks of steal are added while the core is idle. */
 static void
 a_discarded_second_does_not_cost_the_interval_its_load(void **state) {
   (void)state;
@@ -164,7 +165,7 @@ static void without_btf_the_kernel_counts_as_old(void **state) {
       fake_machine_fail(play.fake, "/sys/kernel/btf/vmlinux", EACCES);
     if (kind == 2)
       fake_machine_file(play.fake, "/sys/kernel/btf/vmlinux", "no BTF");
-    if (kind == 3) /* claims 4 GiB of strings */
+    if (kind == 3) /* this BTF claims 4 GiB of strings */
       fake_machine_bytes(play.fake, "/sys/kernel/btf/vmlinux", cut, sizeof cut);
     play_open(&play);
     play_sample(&play, 10 * FAKE_SECOND);

@@ -1,5 +1,5 @@
-/* Times when the machine did not run (suspend, a paused VM), and times when
- * only the sample was late. */
+/* Tests times in which the machine did not run (suspend, a paused VM), and
+ * times in which only the sample was late. */
 #include "unit.h"
 
 #include "play.h"
@@ -165,7 +165,7 @@ static void a_window_in_which_the_vm_was_paused_is_discarded(void **state) {
   fake_machine_pause(play.fake, 30 * FAKE_SECOND);
   play_sample_late(&play, FAKE_SECOND);
   assert_no_loads(&play);
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
   play_seconds(&play, 1);
   assert_loads(&play, 0.5, PLAY_EXACT);
   play_end(&play);
@@ -186,7 +186,8 @@ static void a_pause_discards_windows_of_the_source_idle_too(void **state) {
   play_end(&play);
 }
 
-/* Kernels that count time stolen during a wake-up both as idle and as steal. */
+/* Tests kernels that count time stolen during a wake-up both as idle and as
+ * steal. */
 static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   (void)state;
   struct play play;
@@ -198,7 +199,7 @@ static void a_pause_is_noticed_although_idle_and_steal_overlap(void **state) {
   fake_machine_pause(play.fake, FAKE_SECOND * 13 / 10);
   play_sample_late(&play, FAKE_SECOND);
   assert_nan(play_load(&play, 0));
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 1);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 1);
   play_end(&play);
 }
 
@@ -227,7 +228,7 @@ static void a_late_sample_integrates_what_the_cores_did(void **state) {
   play_seconds(&play, 2);
   play_sample_late(&play, 30 * FAKE_SECOND);
   assert_loads(&play, 0.9, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
   play_end(&play);
 }
 
@@ -244,7 +245,7 @@ one_core_that_stood_still_is_not_a_pause_of_the_machine(void **state) {
   play.fake->cores[3].frozen = false;
   play_sample_late(&play, FAKE_SECOND);
   assert_near(play_load(&play, 0), 0.5, PLAY_EXACT);
-  assert_int_equal(fake_journal_count(&play.journal, "stood still", NULL), 0);
+  assert_int_equal(fake_journal_count(&play.journal, "was paused", NULL), 0);
   play_end(&play);
 }
 

@@ -1,4 +1,4 @@
-/* Loads and load averages, computed from totals. */
+/* Tests loads and load averages, computed from totals. */
 #include "figures_play.h"
 
 #define WINDOW_S (60.0 / 13)
@@ -8,7 +8,7 @@
  */
 
 static void
-an_interval_has_its_mean_and_the_extremes_of_its_windows(void **state) {
+an_interval_has_a_mean_and_the_extremes_of_its_windows(void **state) {
   (void)state;
   struct figures_play it;
   figures_play_prepare(&it, 2, 0);
@@ -147,7 +147,8 @@ static void periods_are_1_5_and_15_minutes_by_default(void **state) {
   figures_play_end(&it);
 }
 
-/* The average after T0 seconds at 0 and T seconds at 1, from the integral. */
+/* Returns the average after zero_s seconds at 0 and one_s seconds at 1, from
+ * the integral. */
 static double step_answer(double zero_s, double one_s, double period_s) {
   return (1 - exp(-one_s / period_s)) / (1 - exp(-(zero_s + one_s) / period_s));
 }
@@ -408,8 +409,7 @@ static void each_core_knows_the_load_of_its_busiest_sibling(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(each_core_knows_the_load_of_its_busiest_sibling),
-      cmocka_unit_test(
-          an_interval_has_its_mean_and_the_extremes_of_its_windows),
+      cmocka_unit_test(an_interval_has_a_mean_and_the_extremes_of_its_windows),
       cmocka_unit_test(the_load_of_the_first_interval_is_unknown),
       cmocka_unit_test(an_interval_with_a_discarded_window_has_no_load),
       cmocka_unit_test(an_offline_core_has_no_figures),

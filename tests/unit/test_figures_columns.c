@@ -1,4 +1,4 @@
-/* Figures other than loads: columns of /proc/stat, counters, C-states. */
+/* Tests figures other than loads: columns of /proc/stat, counters, C-states. */
 #include "figures_play.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static void hidden_is_load_that_the_busy_columns_did_not_see(void **state) {
   assert_near(snapshot->cores[1].hidden, 0.864, 1e-3);
   assert_near(snapshot->cores[2].hidden, -0.9325, 1e-3);
   assert_near(snapshot->host.hidden, (0.864 - 0.9325) / 3, 1e-3);
-  /* columns: 0.5 + 0.5; 0.004 + 0.132; 0.999 + 0.9335 */
+  /* The sums of columns: 0.5 + 0.5; 0.004 + 0.132; 0.999 + 0.9335. */
   assert_near(snapshot->cores[0].unaccounted, 0, 1e-3);
   assert_near(snapshot->cores[1].unaccounted, 0.864, 1e-3);
   assert_near(snapshot->cores[2].unaccounted, -0.9325, 1e-3);
@@ -176,7 +176,7 @@ instructions_per_cycle_come_with_the_time_they_were_counted(void **state) {
   figures_play_end(&it);
 }
 
-/* The counters were never scheduled, or the core never ran. */
+/* Either the counters were never scheduled in, or the core never ran. */
 static void without_cycles_instructions_per_cycle_are_unknown(void **state) {
   (void)state;
   struct figures_play it;

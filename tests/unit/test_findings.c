@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A bare-metal machine without faults: two cores, collectd and the plugin. */
+/* Sets up a bare-metal machine without faults: two cores, collectd and the
+ * plugin. */
 static struct doctor_facts healthy(void) {
   struct doctor_facts facts = {
       .kernel = "Linux 6.1.0 x86_64",
@@ -316,7 +317,8 @@ static void a_running_collectd_is_judged_by_its_own_rights(void **state) {
       strstr(find(&findings, "running")->advice, "systemctl start collectd"));
 }
 
-/* The files in /proc of two processes, the second a child of the first. */
+/* Writes the files in /proc of two processes, the second a child of the first.
+ */
 static void the_running_collectd_is_found_in_proc(void **state) {
   (void)state;
   struct temp_tree tree;

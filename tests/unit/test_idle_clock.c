@@ -9,7 +9,7 @@
 
 #define SECOND INT64_C(1000000000)
 
-/* A fake machine whose clock and words the test sets. */
+/* A fake machine whose clock and words are set by the test. */
 struct play {
   struct machine machine;
   struct fake_machine *fake;
@@ -19,7 +19,8 @@ struct play {
   int words_len;
   int64_t read_takes_ns, fast_reads_after;
   int reads, read_status;
-  int moves_at_read; /* the word of core 0, by a second */
+  /* How much the word of core 0 grows at each read, in seconds. */
+  int moves_at_read;
   int open_status, load_status;
   int started; /* core, -1: none */
   struct idle_clock_traits loaded_with;
@@ -117,7 +118,7 @@ static int open_clock(struct play *play, bool may_load) {
                          sizeof(why));
 }
 
-/* Reads all; core's reading or its status. */
+/* Reads all cores, and returns the status of one core with its reading. */
 static int read_core(struct play *play, int core,
                      struct idle_clock_reading *reading) {
   assert_int_equal(idle_clock_read(play->clock), 0);
@@ -147,7 +148,8 @@ static void halted_time_never_steps_back(void **state) {
   struct play *play = *state;
   struct idle_clock_reading before, after;
   open_clock(play, true);
-  /* Halted when its word was read, awake before the clock was. */
+  /* The core was halted when its word was read, and awake before the clock was
+   * read. */
   play->words[0] = -990 * SECOND;
   assert_int_equal(read_core(play, 0, &before), 0);
   play->words[0] = (int64_t)before.halted_ns - 900;
@@ -212,7 +214,7 @@ static void the_offset_of_a_time_namespace_is_taken_off(void **state) {
                     "monotonic       -86400 500000000\n"
                     "boottime         -7200         0\n");
   open_clock(play, true);
-  /* The kernel's clock is 86399.5 s ahead of ours. */
+  /* The kernel's clock is 86399.5 s ahead of this process's. */
   play->words[0] = -(1000 * SECOND + 86400 * SECOND - SECOND / 2);
   play->now_ns += 3 * SECOND;
   assert_int_equal(read_core(play, 0, &reading), 0);

@@ -1,5 +1,5 @@
-/* The programs of the idle clock, compiled for this machine, with interrupts
- * between any two of their accesses to memory and time. */
+/* Tests the programs of the idle clock, compiled for this machine, with
+ * interrupts between any two of their accesses to memory and time. */
 #include "unit.h"
 
 #include <linux/bpf.h>
@@ -10,9 +10,11 @@
 #define __type(name, type) typeof(type) *name
 
 static int64_t word, time_ns;
-static int steps;         /* accesses since the program under test began */
-static int interrupt_at;  /* before which of them an interrupt comes; 0: none */
-static bool in_interrupt; /* the kernel skips programs in themselves */
+static int steps; /* accesses since the program under test began */
+/* The access before which an interrupt comes; 0: none. */
+static int interrupt_at;
+/* The kernel skips programs that interrupt themselves. */
+static bool in_interrupt;
 static void step(void);
 
 #define READ_ONCE(x) (step(), (x))
@@ -69,7 +71,7 @@ static int begin_again(void **state) {
   return 0;
 }
 
-/* Halts for this long. */
+/* Halts the core for this long. */
 static void halt(int64_t ns) {
   idle(HALT);
   time_ns += ns;
@@ -122,7 +124,7 @@ an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt(void **state) {
     interrupt_at = at;
     interrupt();
     interrupt_at = 0;
-    /* The nested handler may count as halted, never more than that. */
+    /* The nested handler may count as halted, but nothing more. */
     assert_in_range(word, 5000, 5000 + PROGRAM_NS + HANDLER_NS);
     int64_t halted = word;
     halt(2000);
@@ -143,7 +145,7 @@ static void polling_is_no_halt(void **state) {
   assert_int_equal(word, halted);
 }
 
-static void state_0_is_a_halt_where_it_does_not_poll(void **state) {
+static void state_0_is_a_halt_if_it_does_not_poll(void **state) {
   (void)state;
   arguments.state = 0;
   on_idle_without_poll(&arguments.tracepoint);
@@ -192,7 +194,7 @@ int main(void) {
           an_interrupt_that_the_kernel_skips_loses_no_end_of_a_halt,
           begin_again),
       cmocka_unit_test_setup(polling_is_no_halt, begin_again),
-      cmocka_unit_test_setup(state_0_is_a_halt_where_it_does_not_poll,
+      cmocka_unit_test_setup(state_0_is_a_halt_if_it_does_not_poll,
                              begin_again),
       cmocka_unit_test_setup(entering_twice_is_one_halt, begin_again),
       cmocka_unit_test_setup(

@@ -1,5 +1,5 @@
-/* The public calls for schedulers: first on this machine, where loads depend on
- * other work and are not checked, then on a fake machine. */
+/* Tests the public calls for schedulers: first on this machine, where loads
+ * depend on other work and are not checked, then on a fake machine. */
 #include "unit.h"
 
 #include "cycles/load.h"
@@ -253,7 +253,7 @@ static void the_frequency_is_that_of_unhalted_time(void **state) {
   }
 }
 
-/* The clock of the fake machine does not advance, so no proof can be run. */
+/* The clock of the fake machine does not advance, so no proof can run. */
 static void a_proof_that_could_not_be_run_is_repeated_by_updates(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(1);

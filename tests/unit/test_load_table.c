@@ -31,7 +31,7 @@ static struct core_figures busy_core(int number, double load) {
                                .counter_running = NAN};
 }
 
-/* A machine whose core n has a load of n / 1000. */
+/* Makes a machine whose core n has a load of n / 1000. */
 static struct fixture *machine_of(size_t cores) {
   struct fixture *fixture = calloc(1, sizeof(*fixture));
   for (size_t i = 0; i < cores; i++)
@@ -105,7 +105,7 @@ static void a_small_machine_gets_one_line_per_core(void **state) {
 }
 
 static void
-the_load_of_the_sibling_is_shown_where_cores_have_one(void **state) {
+the_load_of_the_sibling_is_shown_if_cores_have_siblings(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
   fixture->core[0].sibling_busy = 0.8734;
@@ -334,7 +334,7 @@ static void colour_changes_no_character_of_any_table(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_small_machine_gets_one_line_per_core),
-      cmocka_unit_test(the_load_of_the_sibling_is_shown_where_cores_have_one),
+      cmocka_unit_test(the_load_of_the_sibling_is_shown_if_cores_have_siblings),
       cmocka_unit_test(an_unknown_value_is_a_dash_and_an_offline_core_is_named),
       cmocka_unit_test(an_unproven_source_is_marked_and_the_mark_is_explained),
       cmocka_unit_test(the_table_fits_any_window),

@@ -1,11 +1,11 @@
-/* Which windows percore_load_update publishes, on a machine whose clock the
- * test advances. */
+/* Tests which windows percore_load_update publishes, on a machine whose clock
+ * the test advances. */
 #include "unit.h"
 
 #include "cycles/load.h"
 #include "play.h"
 
-/* Core 1 is isolated, so that it uses the source idle whatever core 0 uses. */
+/* Core 1 is isolated, so it uses the source idle whatever core 0 uses. */
 static struct percore_load *start(struct play *play, bool mperf,
                                   uint64_t shortest_ns) {
   struct percore_load *load = NULL;
@@ -16,9 +16,9 @@ static struct percore_load *start(struct play *play, bool mperf,
   fake_machine_load(play->fake, 0.02);
   fake_machine_file(play->fake, "/sys/devices/system/cpu/isolated", "1\n");
   play_open(play);
-  engine_prove(play->engine); /* so that no proof reads later */
+  engine_prove(play->engine); /* so that no proof reads counters later */
   assert_int_equal(load_open(&load, play->engine, shortest_ns), 0);
-  play->engine = NULL; /* load owns it now */
+  play->engine = NULL; /* the load owns it now */
   return load;
 }
 
@@ -99,7 +99,7 @@ static void a_handle_may_have_another_shortest_window(void **state) {
   end(&play, load);
 }
 
-static void a_call_that_comes_too_early_reads_nothing(void **state) {
+static void a_call_that_is_too_early_reads_nothing(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, false, 0);
@@ -143,7 +143,8 @@ static void the_lower_bound_subtracts_all_steal(void **state) {
   end(&play, load);
 }
 
-static void a_core_that_goes_loses_its_load_at_the_next_update(void **state) {
+static void
+a_core_that_goes_offline_loses_its_load_at_the_next_update(void **state) {
   (void)state;
   struct play play;
   struct percore_load *load = start(&play, true, 0);
@@ -166,10 +167,11 @@ int main(void) {
       cmocka_unit_test(
           windows_are_at_least_10_ms_for_counters_and_200_ms_for_idle),
       cmocka_unit_test(a_handle_may_have_another_shortest_window),
-      cmocka_unit_test(a_call_that_comes_too_early_reads_nothing),
+      cmocka_unit_test(a_call_that_is_too_early_reads_nothing),
       cmocka_unit_test(a_window_has_an_age),
       cmocka_unit_test(the_lower_bound_subtracts_all_steal),
-      cmocka_unit_test(a_core_that_goes_loses_its_load_at_the_next_update),
+      cmocka_unit_test(
+          a_core_that_goes_offline_loses_its_load_at_the_next_update),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

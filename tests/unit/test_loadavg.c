@@ -5,7 +5,7 @@
 /* 60/13 s, the window of the load averages. */
 static const double window_s = 60.0 / 13;
 
-/* The average over period_s after n equal windows of a load. */
+/* Returns the average over period_s after n equal windows of a load. */
 static double after(int windows, double load, double period_s) {
   struct loadavg average;
   loadavg_reset(&average);
@@ -36,8 +36,8 @@ a_steady_load_is_the_average_from_the_first_window_on(void **state) {
 }
 
 /* One window moves an average by 1 - exp(-dt/period) of the difference. In
- * fixed point with 11 bits the remaining share equals one of the kernel's known
- * factors. */
+ * fixed point with 11 bits, the remaining share equals one of the kernel's
+ * known factors. */
 static void one_window_keeps_1896_2017_and_2038_of_2048(void **state) {
   (void)state;
   static const struct {
@@ -64,7 +64,7 @@ static void a_step_is_followed_exponentially(void **state) {
   }
 }
 
-/* With a history of only T seconds the average is the integral of the load
+/* With a history of only T seconds, the average is the integral of the load
  * weighted by exp(-age/period), divided by the integral of that weight. */
 static void a_short_history_is_weighted_by_its_length(void **state) {
   (void)state;
@@ -159,7 +159,7 @@ between_them_the_value_is_interpolated_over_the_logarithm(void **state) {
   assert_near(loadavg_interpolate(kernel, sqrt(300.0 * 900)), 6.5, 1e-12);
 }
 
-/* A line extended through 0.5 and 10 would reach -10.07 at 10 s. */
+/* A line through 0.5 and 10 would reach -10.07 at 10 s. */
 static void outside_them_the_end_value_is_returned(void **state) {
   (void)state;
   const double kernel[3] = {0.5, 10, 3};

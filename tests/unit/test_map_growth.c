@@ -1,4 +1,4 @@
-/* What an entry of a BPF map counted between two looks. */
+/* Tests what an entry of a BPF map counts between two readings. */
 #include "map/entries.h"
 #include "map/growth.h"
 
@@ -95,7 +95,8 @@ static void a_narrow_counter_wraps(void **state) {
   assert_int_equal(grew(DROPS), 31);
 }
 
-static void an_entry_all_of_which_fell_was_created_again(void **state) {
+static void
+an_entry_whose_counters_all_decreased_was_created_again(void **state) {
   (void)state;
   now[0] = (struct value){.packets = 50, .bytes = 5000};
   now[1] = (struct value){.packets = 50, .bytes = 5000};

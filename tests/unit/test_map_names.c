@@ -1,5 +1,5 @@
-/* Names of fields and rows of BPF maps, from type information that the tests
- * write themselves, true or false. */
+/* Tests the names of fields and rows of BPF maps, made from type information
+ * that the tests write themselves, correct or not. */
 #include "map/fields.h"
 #include "map/keys.h"
 #include "map/source.h"
@@ -19,10 +19,10 @@
 
 static struct {
   uint32_t types[4096];
-  size_t types_len; /* words */
+  size_t types_len; /* in words */
   char strings[4096];
   size_t strings_len;
-  uint32_t last; /* type number */
+  uint32_t last; /* number of the last type */
 } file;
 
 static struct btf_types types;
@@ -68,7 +68,7 @@ static uint32_t array(uint32_t of, uint32_t index, uint32_t elements) {
   return id;
 }
 
-/* After type(BTF_KIND_STRUCT). */
+/* Call this after type(BTF_KIND_STRUCT). */
 static void member(const char *name, uint32_t id, uint32_t offset) {
   word(text(name));
   word(id);
@@ -487,7 +487,8 @@ a_key_type_larger_than_the_key_reads_nothing_beyond_it(void **state) {
   member("inside", u32, 0);
   member("beyond", u32, 4);
   assert_int_equal(open_types(key, 4, u64, 8), 0);
-  uint32_t *bytes = malloc(4); /* valgrind and the sanitizer watch its end */
+  /* Valgrind and the sanitizer detect reads beyond its end. */
+  uint32_t *bytes = malloc(4);
   *bytes = 7;
   char name[MAP_ROW_NAME_SIZE];
   assert_true(map_key_name(name, &types, &info, bytes));
@@ -503,7 +504,8 @@ static uint32_t random_word(uint32_t *state) {
   return *state >> 8;
 }
 
-/* Types of every kind that is read, some words of which are then replaced. */
+/* Writes types of every kind that is read; some of their words are replaced
+ * later. */
 static void write_many_types(uint32_t *state, uint32_t *key, uint32_t *value) {
   uint32_t be32 = type(BTF_KIND_TYPEDEF, "__be32", 0, u32);
   uint32_t mac = array(u8, u32, 6), many = array(u64, u32, 4);

@@ -1,4 +1,4 @@
-/* The methods of `percore load --compare`, on a simulated machine. */
+/* Tests the methods of `percore load --compare` on a simulated machine. */
 #include "unit.h"
 
 #include "fake_machine.h"

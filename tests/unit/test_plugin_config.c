@@ -1,4 +1,4 @@
-/* The options of <Plugin percore>. */
+/* Tests the options of <Plugin percore>. */
 #include "plugin_unit.h"
 
 static void assert_cores(const struct core_set *cores, const char *expected) {

@@ -1,4 +1,4 @@
-/* Snapshots become value lists. */
+/* Tests how snapshots become value lists. */
 #include "plugin_unit.h"
 
 #include "plugin/dispatch.h"
@@ -69,7 +69,7 @@ static void fill_aggregate(struct aggregate_figures *aggregate,
   snprintf(aggregate->name, sizeof(aggregate->name), "%s", name);
 }
 
-/* A host of cores_len cores on two NUMA nodes, in its nth interval. */
+/* Makes the nth snapshot of a host with cores_len cores on two NUMA nodes. */
 static struct snapshot *make_snapshot(size_t cores_len, unsigned n) {
   static const char *const names[] = {"all", "node0", "node1"};
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));

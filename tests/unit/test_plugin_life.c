@@ -1,5 +1,5 @@
-/* The life of the plugin: config, init, read, shutdown. Stubs replace the
- * samplers and their threads. */
+/* Tests the life cycle of the plugin: config, init, read, shutdown. Stubs
+ * replace the samplers and their threads. */
 #include "fake_collectd.h"
 
 #include "cycles/sampler.h"
@@ -16,7 +16,7 @@
  */
 
 static struct {
-  int start_status; /* the return value of sampler_start */
+  int start_status; /* what sampler_start returns */
   unsigned starts, stops;
   struct sampler_options options;
   bool has_source;
@@ -55,7 +55,7 @@ struct snapshot *sampler_take(struct sampler *sampler) {
 
 void snapshot_free(struct snapshot *snapshot) { free(snapshot); }
 
-/* The same for regions. */
+/* The stub of the region sampler. */
 static struct {
   int start_status;
   unsigned starts, stops;
@@ -260,7 +260,8 @@ static void regions_get_the_values_that_loads_leave(void **state) {
   queue_region_values(1000, 50);
   assert_int_equal(read_once(), 0);
   assert_int_equal(fake.values_len, 30);
-  /* Before the next loads, regions get the room that the last loads left. */
+  /* Regions get the values that the last loads left, before the next loads are
+   * dispatched. */
   fake_reset();
   queue_region_values(1010, 50);
   assert_int_equal(read_once(), 0);

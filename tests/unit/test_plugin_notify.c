@@ -1,4 +1,4 @@
-/* Changes between snapshots become notifications. */
+/* Tests how changes between snapshots become notifications. */
 #include "fake_collectd.h"
 
 #include "plugin/notify.h"
@@ -27,7 +27,7 @@ static int tear_down(void **state) {
   return 0;
 }
 
-/* A snapshot of cores with these sources in the nth interval. */
+/* Makes the nth snapshot, of cores with these sources. */
 static struct snapshot *make_snapshot(const enum source *sources, size_t len,
                                       unsigned n) {
   struct snapshot *snapshot = calloc(1, sizeof(*snapshot));

@@ -1,4 +1,4 @@
-/* The options of <Region> and <Table>. */
+/* Tests the options of <Region> and <Table>. */
 #include "plugin_unit.h"
 
 static const struct region_config *of(const char *region) {

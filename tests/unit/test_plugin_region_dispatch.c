@@ -1,4 +1,5 @@
-/* A snapshot of the regions is dispatched as value lists and notifications. */
+/* Tests how a snapshot of the regions is dispatched as value lists and
+ * notifications. */
 #include "plugin_unit.h"
 
 #include "plugin/region_dispatch.h"

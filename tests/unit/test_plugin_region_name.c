@@ -1,4 +1,4 @@
-/* Names of rows, which are untrusted bytes. */
+/* Tests the names of rows, which are untrusted bytes. */
 #include "plugin/region_name.h"
 
 #include "unit.h"
@@ -27,7 +27,7 @@ characters_that_backends_interpret_become_underscores(void **state) {
   assert_clean("\x01\x1f\x7f", "___");
 }
 
-static void characters_of_utf8_stay_and_other_bytes_do_not(void **state) {
+static void utf8_characters_are_kept_and_other_bytes_are_not(void **state) {
   (void)state;
   assert_clean("zo\xc3\xab\xe2\x82\xac\xf0\x9f\x98\x80",
                "zo\xc3\xab\xe2\x82\xac\xf0\x9f\x98\x80");
@@ -67,7 +67,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_plain_name_stays_as_it_is),
       cmocka_unit_test(characters_that_backends_interpret_become_underscores),
-      cmocka_unit_test(characters_of_utf8_stay_and_other_bytes_do_not),
+      cmocka_unit_test(utf8_characters_are_kept_and_other_bytes_are_not),
       cmocka_unit_test(marks_that_reverse_or_hide_text_become_an_underscore),
       cmocka_unit_test(an_empty_name_becomes_an_underscore),
       cmocka_unit_test(a_name_that_does_not_fit_is_cut_after_a_character),

@@ -1,8 +1,8 @@
-/* Whatever happens to rows, producers and snapshots, the values in the stores
- * add up to the true counts: random events, compared with a model that only
- * adds.
+/* Whatever happens to rows, producers and snapshots, the values in the data
+ * stores add up to the true counts. Tests random events against a model that
+ * only adds.
  *
- * PERCORE_PROPERTY_SEED: the first seed (default 1). PERCORE_PROPERTY_SEEDS:
+ * PERCORE_PROPERTY_SEED is the first seed (default 1), PERCORE_PROPERTY_SEEDS
  * the number of seeds. A failure names its seed. */
 #include "region_host.h"
 
@@ -59,14 +59,14 @@ static const struct {
 
 struct row {
   bool live;
-  size_t name; /* the name of the last object */
+  size_t name; /* the name of its last object */
   int64_t open;
-  unsigned changes; /* objects since the last round */
+  unsigned changes; /* how many objects it has had since the last round */
 };
 
 struct producer {
   struct percore_region *region;
-  unsigned schema, age; /* in rounds */
+  unsigned schema, age; /* age in rounds */
   struct row rows[ALL_TABLES][MOST_ROWS];
 };
 
@@ -79,20 +79,22 @@ struct series {
 static struct {
   unsigned seed;
   uint64_t state;
-  /* the scenario */
+  /* The scenario. */
   unsigned tables, instances, top;
   bool per_core, row_option, drops, pieces, short_of_memory, few_values;
-  /* events so far */
+  /* The events so far. */
   struct producer producers[PLACES];
   int64_t counted[ALL_TABLES][FIELDS_COUNTED];
   int64_t by_core[CORES][FIELDS_COUNTED]; /* of `port` */
-  uint64_t dispatched, before_it; /* snapshots: see struct region_outlet */
+  /* Numbers of snapshots: see struct region_outlet. */
+  uint64_t dispatched, before_it;
   struct series series[2000];
   size_t series_len;
-  bool inexact;        /* from now on some counts cannot be known exactly */
-  bool gauges_differ;  /* a row or producer has come or gone in this round */
-  unsigned schema_age; /* rounds since the schema changed whose snapshots are
-                          known to have been dispatched */
+  bool inexact;       /* from now on some counts cannot be known exactly */
+  bool gauges_differ; /* a row or producer has come or gone in this round */
+  /* Rounds since the schema changed, counting only rounds whose snapshots are
+   * known to have been dispatched. */
+  unsigned schema_age;
 } play;
 
 static unsigned random_below(unsigned bound) {
@@ -130,7 +132,8 @@ static struct producer *some_producer(void) {
   return producer->region != NULL ? producer : NULL;
 }
 
-/* Fills the table with rows that count nothing, so that it takes two pieces. */
+/* Fills the table with rows that count nothing, so that reading the table takes
+ * two pieces. */
 static void fill_wide_table(struct percore_region *region) {
   char name[16];
   uint32_t row;
@@ -171,7 +174,7 @@ static void begin_producer(unsigned place) {
 static void end_some_producer(void) {
   unsigned place = random_below(play.instances);
   struct producer *producer = &play.producers[place];
-  /* the counts of a producer that was never read are lost */
+  /* The counts of a producer that was never read are lost. */
   if (producer->region == NULL || producer->age < (play.pieces ? 12u : 3u))
     return;
   if (chance(2))
@@ -214,8 +217,8 @@ static void remove_some_row(struct producer *producer, unsigned t) {
   play.gauges_differ = true;
 }
 
-/* Adds to a cell; in a PER_CORE table to the cell of a slot, or without a slot
- * (-1). */
+/* Adds to a cell. In a PER_CORE table, adds to the cell of a slot, or with core
+ * -1 to the shared block. */
 static void add_to_cell(struct producer *producer, unsigned t, uint32_t row,
                         unsigned field, int core, int64_t n) {
   unsigned column = schemas[producer->schema].columns[field];
@@ -248,7 +251,7 @@ static void count_somewhere(struct producer *producer, unsigned t) {
   count_in_model(t, producer->rows[t][row].name, field, core, n);
 }
 
-/* Updates after a row was removed count for the table. */
+/* Updates after a row was removed still count for the table. */
 static void count_late(struct producer *producer, unsigned t) {
   uint32_t row = random_below(storages[t].rows);
   if (producer->rows[t][row].live || producer->rows[t][row].name == 0 ||
@@ -359,8 +362,8 @@ static void check_counters(bool exact) {
       for (int core = 0; t == PORTS && play.per_core && core < CORES; core++) {
         snprintf(prefix, sizeof(prefix), "percore_unit_port_%s/%d/",
                  field_names[f], core);
-        /* The counts of an object on a core before the object was seen are
-         * unknown. */
+        /* The counts of an object on a core from before the object was first
+         * read are unknown. */
         check_sum(prefix, play.by_core[core][f],
                   exact && !play.few_values && !play.row_option);
       }

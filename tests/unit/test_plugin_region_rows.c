@@ -1,5 +1,5 @@
-/* Which rows of a region are tracked, named and shown, and that their counts
- * are neither lost nor duplicated. */
+/* Tests which rows of a region are tracked, named and shown, and that their
+ * counts are neither lost nor duplicated. */
 #include "region_host.h"
 
 #include "region/writer.h"
@@ -123,8 +123,8 @@ static void a_row_that_is_shown_again_continues_its_counts(void **state) {
   assert_count(SUM, "all", "other", 77);
 }
 
-/* All rows count about the same, and another row leads in each round. */
-static void rows_that_count_alike_do_not_take_turns(void **state) {
+/* All rows count about the same, and a different row leads in each round. */
+static void rows_with_equal_counts_do_not_take_turns(void **state) {
   (void)state;
   static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   struct percore_region *region = create_flows(0, NULL);
@@ -209,7 +209,7 @@ static void a_reset_of_a_row_in_other_changes_nothing(void **state) {
   assert_int_equal(own("cells_back"), 0);
 }
 
-/* A table with rows a, b and c and no room for more; c is shown. */
+/* Makes a table with rows a, b and c and no room for more; c is shown. */
 static struct percore_region *begin_full_table(const char *row_options) {
   char lines[256];
   struct percore_region *region = create(0, NULL, few_tables, 1);
@@ -233,10 +233,10 @@ a_row_used_again_takes_nothing_from_other_and_adds_nothing(void **state) {
   assert_count(SUM, "all", "c", 205);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
-  count(region, "c", 103); /* no read before the row is reused */
+  count(region, "c", 103); /* not read before the row is reused */
   remove_row(region, "c");
   count(region, "new", 4);
-  play_round(SECOND); /* the last counts of the shown row are its own */
+  play_round(SECOND); /* the last counts belong to the shown row itself */
   assert_count(SUM, "all", "c", 308);
   assert_count(SUM, "all", "other", 204);
   count(region, "new", 500);
@@ -260,7 +260,7 @@ a_wanted_row_used_again_leaves_its_last_counts_in_its_name(void **state) {
   struct percore_region *region =
       begin_full_table("Row \"a\"\nRow \"c\"\nRow \"new\"\n");
   count(region, "a", 100);
-  count(region, "b", 1000); /* not wanted */
+  count(region, "b", 1000); /* does not match Row */
   play_round(SECOND);
   assert_count(SUM, "all", "other", 100);
   count(region, "a", 100);
@@ -384,7 +384,7 @@ static void other_continues_with_the_next_producer(void **state) {
   assert_count(SUM, "all", "b", 100);
   assert_count(SUM, "all", "other", 53);
   count(region, "x", 1);
-  play_round(SECOND); /* b was removed, and x has taken its place */
+  play_round(SECOND); /* b was removed, and x has replaced it */
   assert_none(SUM, "all", "b");
   count(region, "x", 1);
   play_round(SECOND);
@@ -442,7 +442,7 @@ static void gauges_of_other_are_those_that_are_not_shown(void **state) {
   count(region, "b", 10);
   count(region, "d", 100);
   play_round(SECOND);
-  /* b has taken its place, and begins in the next round. */
+  /* b has replaced c, and its series begins in the next round. */
   assert_none(SUM, "all", "c");
   assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 17);
   play_round(SECOND);
@@ -637,7 +637,8 @@ static void rows_beyond_max_values_are_counted_in_other(void **state) {
   }
 }
 
-/* The last values of the rows f0 to f2999 and `other`, from any round. */
+/* Adds up the last values of the rows f0 to f2999 and `other`, from any round.
+ */
 static int64_t add_last_values(const char *plugin, int64_t last[3001]) {
   int64_t sum = 0;
   for (int i = 0; i <= 3000; i++) {
@@ -707,7 +708,7 @@ static void a_row_that_loses_and_regains_its_place_counts_once(void **state) {
                    0);
   name_rows(served[1], 20);
   play_round(SECOND);
-  remove_rows(region, 0, 4); /* give the room to rows that now lose it */
+  remove_rows(region, 0, 4); /* frees the room for rows that now lose it */
   play_round(SECOND);
   for (int i = 0; i < 20; i++) {
     char name[16];
@@ -978,7 +979,7 @@ static void a_claim_of_many_cores_takes_no_memory_from_others(void **state) {
  * Tables that take long
  */
 
-/* Each call returns an hour more, so that a round reads one piece. */
+/* Returns an hour more at each call, so that a round reads only one piece. */
 static uint64_t hours_pass(void *argument) {
   static uint64_t now_ns;
   (void)argument;
@@ -1032,8 +1033,8 @@ static const struct percore_field wide_fields[] = {
      .max_bits = 20},
 };
 
-/* Creates a table of 50 rows that takes two rounds; without the first fields.
- */
+/* Creates a table of 50 rows that takes two rounds to read, without its first
+ * fields. */
 static struct percore_region *create_wide(uint32_t without) {
   struct percore_table wide = {.name = "flow",
                                .storage = PERCORE_OWNED,
@@ -1102,7 +1103,7 @@ static uint64_t hours_may_pass(void *argument) {
   return takes_hours ? hours_pass(argument) : 0;
 }
 
-/* So a rate over a window is wrong by at most the duration of a scan. */
+/* A rate over a window is therefore wrong by at most the duration of a scan. */
 static void a_value_is_a_count_from_the_time_of_its_scan(void **state) {
   (void)state;
   struct percore_region *region = create_flows(0, NULL);
@@ -1151,7 +1152,7 @@ static void the_last_counts_of_rows_read_first_are_not_lost(void **state) {
   start_long_after(TOP);
   for (int round = 0; round < 3; round++)
     play_round(SECOND);
-  count(region, "f0", 10); /* was read already in this scan */
+  count(region, "f0", 10); /* was already read in this scan */
   count(region, "f4", 3);
   count(region, "f59999", 20);
   end_producer(0);
@@ -1259,8 +1260,8 @@ static void a_removed_row_is_shown_once_more(void **state) {
   assert_count(SUM, "all", "a", 8);
 }
 
-/* All snapshots so far were dispatched, except those in a mask whose bit 0 is
- * the last snapshot. */
+/* Marks all snapshots so far as dispatched, except those in a mask whose bit 0
+ * is the last snapshot. */
 static void dispatched_but(uint64_t dropped) {
   host_dispatched = snapshot->number;
   host_before_it = ~dropped;
@@ -1285,7 +1286,7 @@ a_removed_row_is_shown_until_its_last_counts_are_dispatched(void **state) {
     assert_count(SUM, "all", "a", 7);
     play_round(SECOND);
   }
-  dispatched_but(6); /* the first two snapshots with these counts */
+  dispatched_but(6); /* all but the first two snapshots with these counts */
   play_round(SECOND);
   assert_none(SUM, "all", "a");
 }
@@ -1567,7 +1568,7 @@ int main(void) {
 #define TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
   const struct CMUnitTest tests[] = {
       TEST(a_row_that_is_shown_again_continues_its_counts),
-      TEST(rows_that_count_alike_do_not_take_turns),
+      TEST(rows_with_equal_counts_do_not_take_turns),
       TEST(weights_that_overflow_rank_first),
       TEST(a_row_that_leads_once_does_not_replace_another),
       TEST(a_row_counts_for_itself_once_its_first_point_is_dispatched),

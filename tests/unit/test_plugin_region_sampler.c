@@ -1,5 +1,5 @@
-/* The thread that reads regions, with the real clock. No test here depends on
- * durations. */
+/* Tests the thread that reads regions, with the real clock. No test here
+ * depends on durations. */
 #include "plugin_unit.h"
 
 #include "plugin/region_sampler.h"
@@ -23,7 +23,7 @@ static void stop(void) {
   region_sampler_free(sampler);
 }
 
-/* Returns the next snapshot; fails the test after 20 s. */
+/* Returns the next snapshot. Fails the test after 20 s. */
 static struct region_snapshot *await_snapshot(void) {
   for (int i = 0; i < 4000; i++) {
     struct region_snapshot *snapshot = region_sampler_take(sampler);

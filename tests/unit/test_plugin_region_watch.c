@@ -1,5 +1,5 @@
-/* The regions of a host over time. Producers run in this process and are served
- * between two rounds of the watch; the test controls the clock. */
+/* Tests the regions of a host over time. Producers run in this process and are
+ * served between two rounds of the watch. The test controls the clock. */
 #include "region_host.h"
 
 #include <fcntl.h>
@@ -88,8 +88,8 @@ a_further_instance_brings_nothing_that_it_counted_long_before(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 102);
 }
 
-/* If a store has this region's counter from an earlier collectd, it takes a
- * lower value for a counter that began at 0, and counts all of it as new. */
+/* If a data store has this region's counter from an earlier collectd, it takes
+ * a lower value for a restart from 0 and counts all of it as new. */
 static void
 what_was_counted_before_the_watch_began_is_in_no_counter(void **state) {
   (void)state;
@@ -121,7 +121,7 @@ a_further_instance_that_has_just_begun_brings_all_it_counted(void **state) {
 
 /* The round began before the producer started, but finds it. */
 static void
-one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
+all_counts_of_a_producer_that_began_in_this_round_arrive(void **state) {
   (void)state;
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -130,7 +130,7 @@ one_that_began_in_this_very_round_brings_all_it_counted(void **state) {
   assert_count(HOST "port_packets", "all", "eth0", 120);
 }
 
-/* Slow is not silent: counts from this time are recent. */
+/* A slow producer is not silent, so counts made meanwhile are recent. */
 static int64_t count_of_one_that_is_slow(uint64_t slow_ns) {
   add(create_usual(0, "east"), "eth0", 0, PACKETS, 100);
   begin_watch("");
@@ -237,7 +237,7 @@ static void only_a_producer_that_dies_is_a_failure(void **state) {
   create_usual(0, NULL);
   play_round(SECOND);
   one_event_of_severity(REGION_OKAY);
-  /* after a crash the word that says how the producer ended is still 0 */
+  /* After a crash, the word that tells how the producer ended is still 0. */
   abandon_producer(0);
   play_round(SECOND);
   one_event_of_severity(REGION_FAILURE);
@@ -361,7 +361,7 @@ static void top_puts_each_count_into_one_row(void **state) {
   assert_count(HOST "port_packets", "all", "other", 57);
   assert_none(HOST "port_packets", "all", "a");
   assert_none(HOST "port_bytes", "all", "b");
-  /* Among equal rows, the shown one stays. */
+  /* Among equal rows, the shown row stays. */
   add(region, "b", 0, PACKETS, 5);
   add(region, "a", 0, PACKETS, 5);
   play_round(SECOND);
@@ -436,7 +436,7 @@ static void a_worker_that_stands_still_for_two_seconds_is_stuck(void **state) {
   assert_int_equal(snapshot->workers_stuck, 0);
 }
 
-/* The interval is a microsecond, however long the test takes. */
+/* Polls once. The interval is a microsecond, however long the test takes. */
 static void poll_round(percore_slot_t slot, uint64_t n) {
   percore_poll_at(slot, slot.head->last_tsc + 1000, n);
 }
@@ -555,7 +555,7 @@ static void socket_path(char *path, size_t size, int number) {
            number);
 }
 
-/* Files, and sockets of producers that were killed. */
+/* Makes files, and sockets of producers that were killed. */
 static void sockets_that_nobody_serves_take_no_places(void **state) {
   (void)state;
   char path[108];
@@ -709,7 +709,7 @@ static void no_more_than_256_regions_are_read(void **state) {
   }
 }
 
-/* A producer that has a new name at each start and is soon killed. */
+/* Plays a producer that has a new name at each start and is soon killed. */
 static void an_instance_that_ended_gives_its_place_to_the_next(void **state) {
   (void)state;
   char name[16];
@@ -758,7 +758,7 @@ int main(void) {
       TEST(a_further_instance_brings_nothing_that_it_counted_long_before),
       TEST(what_was_counted_before_the_watch_began_is_in_no_counter),
       TEST(a_further_instance_that_has_just_begun_brings_all_it_counted),
-      TEST(one_that_began_in_this_very_round_brings_all_it_counted),
+      TEST(all_counts_of_a_producer_that_began_in_this_round_arrive),
       TEST(a_producer_that_is_slow_to_answer_loses_no_counts),
       TEST(counts_from_a_silent_time_are_not_reported),
       TEST(counters_continue_when_a_producer_restarts),

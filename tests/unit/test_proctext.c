@@ -8,8 +8,8 @@
 
 #define CORES 4
 
-/* Reduced to the lines that are read: core 0 busy, core 1 idle for 1 s with its
- * tick stopped, and the lines after the cores. */
+/* Reduced to the lines that are read: core 0 is busy; core 1 has been idle for
+ * 1 s with its tick stopped; then the lines after the cores. */
 static const char timer_list[] =
     "Timer List Version: v0.10\n"
     "HRTIMER_MAX_CLOCK_BASES: 8\n"
@@ -56,7 +56,7 @@ static void cores_that_the_machine_lacks_are_ignored(void **state) {
   assert_near(idle_ns[0], 40.5e9, 0);
 }
 
-/* Every truncation of the text gives each core its correct figure or none: a
+/* However the text is truncated, each core gets its correct figure or none. A
  * truncated number would be wrong. */
 static void a_truncated_timer_list_gives_no_wrong_figure(void **state) {
   (void)state;

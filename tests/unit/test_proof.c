@@ -47,7 +47,8 @@ static void idling_counts_from_30_ms(void **state) {
   assert_int_equal(proof_judge_idle(0.01, 40 * MS, 0), PROOF_HALF_NOT_RUN);
 }
 
-/* Like CPU_CYCLES of a Cortex-A57 in WFI, or MPERF of the physical core. */
+/* CPU_CYCLES of a Cortex-A57 in WFI behaves like this, and so does MPERF of the
+ * physical core. */
 static void a_counter_that_continues_while_idle_fails(void **state) {
   (void)state;
   assert_int_equal(proof_judge_idle(1, 44 * MS, 45 * MS), PROOF_HALF_FAILED);
@@ -66,8 +67,8 @@ the_load_must_fall_by_at_least_half_of_the_idle_share(void **state) {
 static void two_passed_halves_prove_and_one_failed_half_refutes(void **state) {
   (void)state;
   static const enum proof verdicts[3][3] = {
-      /* rows: result of the spin half; columns: idle half not run, passed,
-       * failed */
+      /* Rows: result of the spin half; columns: idle half not run, passed,
+       * failed. */
       [PROOF_HALF_NOT_RUN] = {PROOF_UNPROVEN, PROOF_UNPROVEN, PROOF_REFUTED},
       [PROOF_HALF_PASSED] = {PROOF_UNPROVEN, PROOF_PROVEN, PROOF_REFUTED},
       [PROOF_HALF_FAILED] = {PROOF_REFUTED, PROOF_REFUTED, PROOF_REFUTED},
@@ -83,14 +84,15 @@ static void idle_time_that_shows_the_hidden_work_is_proven(void **state) {
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.51), PROOF_PROVEN);
 }
 
-static void idle_time_that_does_not_show_it_is_tick_sampled(void **state) {
+static void
+idle_time_that_does_not_show_the_work_is_tick_sampled(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.01), PROOF_TICK_SAMPLED);
   assert_int_equal(proof_judge_tick(0.86, 0.004, 0.5), PROOF_TICK_SAMPLED);
 }
 
-/* The columns saw the work, so the probe did not evade the tick, and a kernel
- * that samples at the tick would also look right. */
+/* The columns saw the work, so the probe did not evade the tick. A kernel that
+ * samples at the tick would also look right. */
 static void a_probe_that_the_tick_saw_proves_nothing(void **state) {
   (void)state;
   assert_int_equal(proof_judge_tick(0.86, 0.9, 0.87), PROOF_PENDING);
@@ -146,7 +148,7 @@ int main(void) {
       cmocka_unit_test(the_load_must_fall_by_at_least_half_of_the_idle_share),
       cmocka_unit_test(two_passed_halves_prove_and_one_failed_half_refutes),
       cmocka_unit_test(idle_time_that_shows_the_hidden_work_is_proven),
-      cmocka_unit_test(idle_time_that_does_not_show_it_is_tick_sampled),
+      cmocka_unit_test(idle_time_that_does_not_show_the_work_is_tick_sampled),
       cmocka_unit_test(a_probe_that_the_tick_saw_proves_nothing),
       cmocka_unit_test(a_probe_that_hardly_ran_proves_nothing),
       cmocka_unit_test(a_probe_without_figures_proves_nothing),

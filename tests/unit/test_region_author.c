@@ -1,6 +1,6 @@
-/* Calls for the author of a producer, except for counting: slots for cores that
- * the affinity excludes, slots of callbacks, reading the process's own region,
- * and percore_status. */
+/* Tests calls for authors of producers other than counting: slots for cores
+ * that the affinity excludes, slots of callbacks, reading the process's own
+ * region, and percore_status. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -42,8 +42,7 @@ static void read_own(uint32_t table, int slot, uint64_t *values,
   percore_close(reader);
 }
 
-/* The text that was printed to stderr between begin_to_listen and
- * end_listening. */
+/* The text printed on stderr between begin_to_listen and end_listening. */
 static char said[1024];
 
 static int saved_stderr;
@@ -78,8 +77,8 @@ static size_t lines_said(void) {
 
 static cpu_set_t all_cpus;
 
-/* Finds the first two cores of this process. False with a message if it has
- * only one. */
+/* Finds the first two cores of this process. Returns false with a message if it
+ * has only one. */
 static bool two_cores(int *first, int *second) {
   sched_getaffinity(0, sizeof(all_cpus), &all_cpus);
   *first = *second = -1;

@@ -1,4 +1,4 @@
-/* Parsing and reading regions of untrusted bytes. */
+/* Tests parsing and reading regions of untrusted bytes. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static struct bytes make_directory(void) {
   return bytes;
 }
 
-/* Copies the bytes, so that ASan detects reads beyond the size. */
+/* Parses a copy of the bytes, so that ASan detects reads beyond the size. */
 static int parse(const struct bytes *bytes, size_t size) {
   struct region_fault fault;
   struct region_directory directory;
@@ -114,7 +114,7 @@ static void no_changed_byte_makes_the_parser_read_outside(void **state) {
     }
     bytes.start[at] = was;
   }
-  /* Without any check the test would otherwise pass. */
+  /* Without this check, the test would pass even if nothing was refused. */
   assert_true(refused > bytes.size);
   free(bytes.start);
 }
@@ -214,7 +214,7 @@ static void records_of_a_later_minor_version_may_be_longer(void **state) {
   struct region_header header;
   memcpy(&header, bytes.start, sizeof(header));
   size_t tables = header.table_count * sizeof(struct region_table);
-  /* Copies the table records to the end, each with 64 more bytes. */
+  /* Copies the table records to the end, each enlarged by 64 bytes. */
   size_t longer = sizeof(struct region_table) + 64;
   size_t size = bytes.size + 8 + header.table_count * longer;
   unsigned char *copy = calloc(1, size);
@@ -261,8 +261,8 @@ static void assert_overlap(const struct bytes *bytes, const char *line) {
   assert_int_equal(fault.error, EPROTO);
 }
 
-/* All tables claim the rows of the first table: together they claim many times
- * the size of the region. */
+/* All tables claim the rows of the first table, so that together they claim
+ * many times the size of the region. */
 static void a_hundred_tables_over_one_array_are_refused(void **state) {
   (void)state;
   enum { OVER = 100 };
@@ -358,7 +358,7 @@ static void rows_that_overlap_within_a_slot_block_are_named(void **state) {
   free(bytes.start);
 }
 
-/* 256 tables with the same 1024 fields would take seconds to compare. */
+/* Comparing 256 tables with the same 1024 fields would take seconds. */
 static void tables_that_share_their_fields_are_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -391,7 +391,7 @@ static void a_broken_field_is_blamed_by_table_and_name(void **state) {
   assert_string_equal(fault.table, "port");
   assert_string_equal(fault.field, "depth");
   fields[first + DEPTH].name =
-      UINT32_MAX; /* The field no longer has a valid name. */
+      UINT32_MAX; /* the field no longer has a valid name */
   assert_int_equal(region_directory_parse(&directory, bytes.start, bytes.size,
                                           bytes.region_size, MAX_SIZE, &fault),
                    -1);
@@ -426,7 +426,8 @@ static int memory_with(const struct bytes *bytes) {
   return fd;
 }
 
-/* Turns a table into one without births, as another producer may write it. */
+/* Turns a table into a table without births, as another producer may write it.
+ */
 static void a_row_reused_without_births_is_skipped(void **state) {
   (void)state;
   struct bytes bytes = make_directory();

@@ -1,5 +1,5 @@
-/* Rows are reused while workers still use the old rows: every count must be
- * counted for the right row. */
+/* Tests that rows can be reused while workers still use the old rows: every
+ * count must be counted for the right row. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -17,9 +17,9 @@ enum { WORKERS = 2, NAMES = 3000, BETWEEN_QUIESCENT = 50 };
 struct stage {
   struct percore_region *region;
   pthread_barrier_t attached;
-  uint64_t current; /* The row of each name, which workers look up. */
+  uint64_t current; /* the row of each name, which workers look up */
   bool stop;
-  uint64_t counted[WORKERS][NAMES]; /* Counts of each worker for each name. */
+  uint64_t counted[WORKERS][NAMES]; /* counts of each worker for each name */
 };
 
 struct worker {
@@ -36,8 +36,8 @@ static void *count_for_current(void *argument) {
   percore_attach(stage->region, NULL, worker->number, &slot);
   pthread_barrier_wait(&stage->attached);
   while (!__atomic_load_n(&stage->stop, __ATOMIC_ACQUIRE)) {
-    /* Looks the row up once, then updates it many times; meanwhile it may be
-     * removed. */
+    /* Looks the row up once and then updates it many times. The row may be
+     * removed meanwhile. */
     uint64_t current = __atomic_load_n(&stage->current, __ATOMIC_RELAXED);
     percore_core_row_t row = percore_core_row(slot, ports, (uint32_t)current);
     for (int i = 0; i < BETWEEN_QUIESCENT; i++)
@@ -67,7 +67,8 @@ static uint64_t birth_of(const struct percore_region *region, uint32_t row) {
   return region_base(region, table, table->birth_offset, row)[PACKETS];
 }
 
-/* The sum of the raw packets of all rows of `port`, whatever their state. */
+/* Returns the sum of the raw packets of all rows of `port`, whatever their
+ * state. */
 static uint64_t raw_sum(struct region_reader *reader) {
   struct region_tile tile;
   uint64_t sum = 0;
@@ -83,7 +84,7 @@ static uint64_t raw_sum(struct region_reader *reader) {
 static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   (void)state;
   static struct stage stage;
-  static uint64_t kept[NAMES]; /* Counts of the region for each name. */
+  static uint64_t kept[NAMES]; /* counts of the region for each name */
   struct worker workers[WORKERS];
   pthread_t threads[WORKERS];
   unsigned holder[PORT_ROWS] = {0}, waits = 0;
@@ -111,9 +112,9 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
                        errno);
     before = row;
     uint64_t now = raw_sum(reader);
-    assert_true(now >= sum); /* The sum never decreases. */
+    assert_true(now >= sum); /* the sum never decreases */
     sum = now;
-    usleep(50); /* Workers may be between a look-up and its updates. */
+    usleep(50); /* workers may be between a look-up and its updates */
   }
   __atomic_store_n(&stage.stop, true, __ATOMIC_RELEASE);
   for (int w = 0; w < WORKERS; w++)
@@ -121,7 +122,7 @@ static void no_count_of_a_removed_row_goes_to_the_next(void **state) {
   unsigned held[NAMES] = {0}, counted = 0;
   uint64_t all = 0;
   for (int r = 0; r < PORT_ROWS; r++)
-    held[holder[r]] = 1; /* The row is not reused, so it has no next birth. */
+    held[holder[r]] = 1; /* the row is not reused, so it has no next birth */
   for (unsigned name = 1; name < NAMES; name++) {
     uint64_t total = stage.counted[0][name] + stage.counted[1][name];
     if (!held[name])
@@ -202,7 +203,8 @@ static void a_waiting_row_does_not_hold_up_a_later_row(void **state) {
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.b);
   assert_true(is_added(
-      &pair, 0)); /* Both workers have passed a point since the removal. */
+      /* Both workers have passed a quiescent point since the removal. */
+      &pair, 0));
   assert_false(is_added(&pair, 1));
   percore_quiescent(pair.a);
   assert_true(is_added(&pair, 1));
@@ -224,7 +226,7 @@ static void constant_removals_do_not_hold_up_reuse(void **state) {
 }
 
 static void
-a_worker_that_moves_on_twice_does_not_stand_in_for_another(void **s) {
+a_worker_that_moves_on_twice_does_not_count_for_another_worker(void **s) {
   (void)s;
   struct pair pair = begin_pair();
   remove_port(&pair, 0);
@@ -244,7 +246,7 @@ int main(void) {
       cmocka_unit_test(a_waiting_row_does_not_hold_up_a_later_row),
       cmocka_unit_test(constant_removals_do_not_hold_up_reuse),
       cmocka_unit_test(
-          a_worker_that_moves_on_twice_does_not_stand_in_for_another),
+          a_worker_that_moves_on_twice_does_not_count_for_another_worker),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);

@@ -1,5 +1,5 @@
-/* Hostile producers: files in the runtime directory, and messages over the
- * socket. The state of a test is the receiver that its readers use. */
+/* Tests hostile producers: files in the runtime directory, and messages over
+ * the socket. The state of each test is the receiver that its readers use. */
 #include "percore_config.h"
 
 #include <dirent.h>
@@ -36,12 +36,11 @@ static int listen_as_unit(void) {
   return fd;
 }
 
-/* The most descriptors that the kernel passes with a message. */
+/* How many descriptors the kernel passes with one message at most. */
 enum { MOST_PASSED = 253 };
 
-/* Sends a HELLO with several copies of a descriptor. False if it cannot be
- * sent.
- */
+/* Sends a HELLO with several copies of a descriptor. Returns false if it cannot
+ * be sent. */
 static bool try_hello(int fd, int passed, int copies) {
   struct region_message hello = {.magic = REGION_MESSAGE_MAGIC,
                                  .version = REGION_MESSAGE_VERSION,
@@ -91,7 +90,7 @@ static unsigned count_descriptors(void) {
   return count;
 }
 
-/* Sends HELLO on all pending connections; it cannot be sent to a probe. */
+/* Sends HELLO on all pending connections; sending to a probe fails. */
 static void greet_all(int listener, int passed, int copies) {
   struct pollfd ready = {.fd = listener, .events = POLLIN};
   while (poll(&ready, 1, 0) > 0) {
@@ -211,8 +210,8 @@ a_region_whose_name_differs_from_its_socket_is_refused(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Returns a socket whose last close waits for an hour: its peer does not read,
- * and its send buffer is full. */
+/* Returns a socket whose last close blocks for an hour, because its peer does
+ * not read and its send buffer is full. */
 static int lingering_socket(int *other) {
   struct sockaddr_in address = {.sin_family = AF_INET,
                                 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -327,7 +326,7 @@ static void a_producer_that_is_only_probed_can_send_nothing(void **state) {
   close(listener);
 }
 
-/* The process that waits for HELLO on this connection. */
+/* Returns the process that waits for HELLO on this connection. */
 static pid_t process_of(int peer) {
   struct ucred process;
   socklen_t size = sizeof(process);
@@ -351,8 +350,8 @@ static int try_hello_of(struct region_connection *connection,
   return region_receiver_hello(receiver, connection, path, wait_ms, &fault);
 }
 
-/* Lets a process connect, and returns the producer's end. Waits for processes
- * of refused connections that have not exited yet. */
+/* Lets a process connect, and returns the producer's end. First waits until
+ * processes of refused connections have exited. */
 static int accept_process(struct region_connection *connection,
                           struct region_receiver *receiver) {
   char path[128];
@@ -407,8 +406,8 @@ static void after_hello_a_producer_can_send_nothing(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Including an empty message with a descriptor, which must not look like the
- * end of the connection. */
+/* This includes an empty message with a descriptor, which must not look like
+ * the end of the connection. */
 static void a_producer_that_sends_more_than_hello_is_refused(void **state) {
   enum { HELLO, EMPTY_WITH_DESCRIPTOR, EMPTY, BYTE, KINDS };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
@@ -453,7 +452,7 @@ static void a_descriptor_that_is_not_memory_stays_in_its_process(void **state) {
   int peer = accept_process(&connection, *state);
   pid_t pid = stop_process_of(peer);
   send_hello(peer, fd, 1);
-  close(fd); /* Not the last close, which would block. */
+  close(fd); /* not the last close, which would block */
   assert_return_code(kill(pid, SIGCONT), errno);
   assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
   assert_int_equal(errno, EPROTO);
@@ -481,9 +480,9 @@ static void one_process_waits_for_all_producers(void **state) {
     peers[i] = accept_process(&connections[i], *state);
   assert_int_equal(process_of(peers[1]), process_of(peers[0]));
   assert_int_equal(process_of(peers[2]), process_of(peers[0]));
-  /* stdin, stdout and stderr, and two per connection. With more, a peer would
-   * not see the end of its connection while the process cannot exit. The
-   * process may still be busy with the last connection. */
+  /* stdin, stdout, stderr, and two descriptors per connection. With more, a
+   * peer would not see the end of its connection if the process cannot exit.
+   * The process may still be busy with the last connection. */
   pid_t pid = process_of(peers[0]);
   for (int i = 0; i < 10000 && count_descriptors_of(pid) > 9; i++)
     poll(NULL, 0, 1);
@@ -500,7 +499,7 @@ static void requests_beside_a_refused_producer_are_repeated(void **state) {
   pid_t pid = process_of(peer);
   offend(*state);
   assert_int_equal(recv(peer, &byte, 1, 0),
-                   0); /* The process sees the end of the connection. */
+                   0); /* the process sees the end of the connection */
   close(peer);
   int listener = listen_as_unit();
   assert_int_equal(try_hello_of(&connection, *state, 60000), -1);
@@ -542,7 +541,7 @@ static void at_most_two_processes_wait_for_an_offenders_socket(void **state) {
       region_receiver_hello(*state, &connections[2], path, 60000, &fault), -1);
   assert_int_equal(errno, EBUSY);
   assert_non_null(strstr(fault.text, "cannot exit"));
-  region_connection_close(&connections[0]); /* Its process exits. */
+  region_connection_close(&connections[0]); /* its process exits */
   region_connection_close(&connections[2]);
   close(listener);
   close(peers[0]);
@@ -551,7 +550,7 @@ static void at_most_two_processes_wait_for_an_offenders_socket(void **state) {
     close_both(&connections[i], peers[i]);
 }
 
-/* Another producer may have taken the socket since the probe. */
+/* Another producer may have taken over the socket since the probe. */
 static void the_producer_is_the_process_that_sent_hello(void **state) {
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   struct region_connection connection;
@@ -576,7 +575,7 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   assert_return_code(listen(listener, 0), errno);
   assert_return_code(region_connection_probe(&connection, path), errno);
   for (int i = 0; i < 5;
-       i++) { /* Meanwhile the first connection is not accepted. */
+       i++) { /* the first connection is not accepted meanwhile */
     assert_int_equal(try_hello_of(&connection, *state, 1), -1);
     assert_int_equal(errno, EAGAIN);
   }
@@ -590,8 +589,8 @@ static void a_producer_without_a_queue_is_connected_to(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* The producer ends while the receiving process is stopped: the reader must not
- * wait for ever. */
+/* The producer ends while the receiving process is stopped. The reader must not
+ * wait forever. */
 static void a_silent_connection_ends_with_its_producer(void **state) {
   struct region_connection connection;
   int peer = accept_process(&connection, *state);
@@ -654,9 +653,9 @@ static void a_killed_receiver_is_replaced(void **state) {
   struct region_reader *reader = open_with(*state, 60000);
   pid_t pid;
   while ((pid = child_of(getpid(), "percore-receive\n")) == 0)
-    ; /* The process has not run yet. */
+    ; /* the process has not run yet */
   assert_return_code(kill(pid, SIGKILL), errno);
-  /* Its requests are lost; then a new receiver starts. */
+  /* The requests of the killed process are lost; then a new receiver starts. */
   while (region_reader_refresh(reader) != REGION_CAME)
     assert_int_equal(region_reader_errno(reader), ETIMEDOUT);
   assert_int_not_equal(child_of(getpid(), "percore-receive\n"), pid);
@@ -688,8 +687,8 @@ struct answer {
   int error, descriptors;
 };
 
-/* A producer in a child process: sends HELLO on each connection, reads the
- * request and answers. */
+/* Starts a producer in a child process that sends HELLO on each connection,
+ * reads the request, and answers it. */
 static pid_t answer_resets(int listener, int memory,
                            const struct answer *answers, size_t len) {
   struct region_message message;
@@ -730,7 +729,7 @@ static void a_reset_returns_the_producers_answer(void **state) {
   };
   struct percore_region *region = unit_create(PERCORE_SERVE_POLLED);
   int memory =
-      dup(region->memfd); /* A forked child loses the region's descriptor. */
+      dup(region->memfd); /* a forked child loses the region's descriptor */
   char path[128];
   unit_path(path);
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
@@ -790,7 +789,7 @@ int main(void) {
     if (tests[i].setup_func == start_receiver)
       tests[i] = (struct CMUnitTest){.name = tests[i].name,
                                      .test_func = unit_need_receivers};
-  alarm(600); /* Ends a test that hangs. */
+  alarm(600); /* ends a test that hangs */
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
                                 unit_remove_runtime_dir);
 }

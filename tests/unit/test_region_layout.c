@@ -1,4 +1,4 @@
-/* Names, shapes and places: src/region/rules.c, schema.c, layout.c. */
+/* Tests names, shapes and places: src/region/rules.c, schema.c, layout.c. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -152,7 +152,8 @@ static void collectds_name_of_a_value_has_at_most_120_bytes(void **state) {
   assert_true(region_schema_is_valid("unit", &table, 1, &fault));
 }
 
-static void parts_that_fill_several_huge_pages_begin_on_one(void **state) {
+static void
+parts_that_fill_several_huge_pages_begin_on_a_huge_page(void **state) {
   (void)state;
   struct percore_options options = {.extra_slots = 1};
   struct percore_field field = {.name = "a"};
@@ -230,7 +231,7 @@ int main(void) {
       cmocka_unit_test(meaningless_shapes_are_refused),
       cmocka_unit_test(scalars_after_a_histogram_are_refused),
       cmocka_unit_test(collectds_name_of_a_value_has_at_most_120_bytes),
-      cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_one),
+      cmocka_unit_test(parts_that_fill_several_huge_pages_begin_on_a_huge_page),
       cmocka_unit_test(a_region_too_large_to_address_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

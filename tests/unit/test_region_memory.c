@@ -1,5 +1,5 @@
-/* Available memory, with a fake root of /proc and /sys, and provided memory:
- * src/region/memory.c. */
+/* Tests src/region/memory.c: available memory, with a fake root of /proc and
+ * /sys, and memory that is provided. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -85,9 +85,9 @@ static void possible_cores_are_counted_up_to_the_highest_number(void **state) {
   }
 }
 
-/* Makes madvise(2) fail as on Linux before 5.14, which does not know
- * MADV_POPULATE_WRITE. An emulator without filters has no such advice either.
- */
+/* Makes madvise(2) fail as on Linux before 5.14, which does not have
+ * MADV_POPULATE_WRITE. An emulator without seccomp filters does not have that
+ * advice, either. */
 static void refuse_madvise(void) {
   struct sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

@@ -1,4 +1,4 @@
-/* Taking and keeping the name of a region: src/region/name.c. */
+/* Tests taking and keeping the name of a region: src/region/name.c. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -143,7 +143,7 @@ static int serve_as(uid_t user, bool orderly) {
   if (pid == 0) {
     struct percore_region *region;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    umask(077); /* Even the strictest umask must not exclude the group. */
+    umask(077); /* even the strictest umask must not exclude the group */
     if (setgroups(0, NULL) != 0 || setgid(GROUP) != 0 || setuid(user) != 0)
       _exit(2);
     error = percore_create(&region, "unit", unit_tables, TABLES, NULL) != 0
@@ -188,8 +188,8 @@ static void after_a_crash_the_group_can_take_the_name(void **state) {
   assert_int_equal(serve_as(SECOND_USER, true), 0);
 }
 
-/* The sticky bit keeps a member of the group from removing another member's
- * socket, even if no process listens there. */
+/* The sticky bit keeps members of the group from removing each other's sockets,
+ * even if no process listens there. */
 static void in_a_sticky_directory_only_its_user_and_root_replace_it(void **s) {
   (void)s;
   be_directory_of_group(03775);

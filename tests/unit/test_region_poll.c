@@ -1,12 +1,11 @@
-/* Accounting for long rounds: src/region/poll.c, with clocks that the test
- * sets.
- */
+/* Tests accounting for long rounds (src/region/poll.c), with clocks that the
+ * test sets. */
 #include "percore_config.h"
 
 #include "region/writer.h"
 #include "region_unit.h"
 
-enum { HZ = 1000000000 }; /* A tick is a nanosecond. */
+enum { HZ = 1000000000 }; /* a tick is a nanosecond */
 
 static void time_off_the_cpu_is_awake_time_without_cpu_time(void **state) {
   (void)state;
@@ -38,7 +37,7 @@ static void cpu_time_beyond_the_clock_is_no_absence(void **state) {
   assert_int_equal(region_poll_absence(&head, &now, HZ), 0);
 }
 
-static void only_the_cpu_time_of_a_long_round_with_work_is_busy(void **state) {
+static void in_a_long_round_with_work_only_cpu_time_is_busy(void **state) {
   (void)state;
   struct percore_slot_head head = {.last_tsc = 100};
   region_poll_long(&head, 1100, 32, 700);
@@ -78,7 +77,7 @@ static void a_clock_read_before_the_last_one_adds_no_time(void **state) {
   assert_int_equal(head.polls, 1);
 }
 
-static void a_clock_that_restarts_is_followed_from_there(void **state) {
+static void a_clock_that_restarts_is_followed_from_its_new_value(void **state) {
   (void)state;
   struct percore_slot_head head = {.last_tsc = 1u << 30, .long_round = 100};
   region_poll_long(&head, 1000, 1, 0);
@@ -117,11 +116,11 @@ int main(void) {
       cmocka_unit_test(an_absence_counts_once),
       cmocka_unit_test(sleep_is_not_absence),
       cmocka_unit_test(cpu_time_beyond_the_clock_is_no_absence),
-      cmocka_unit_test(only_the_cpu_time_of_a_long_round_with_work_is_busy),
+      cmocka_unit_test(in_a_long_round_with_work_only_cpu_time_is_busy),
       cmocka_unit_test(an_absence_longer_than_its_round_leaves_no_busy_time),
       cmocka_unit_test(a_long_round_without_work_was_idle),
       cmocka_unit_test(a_clock_read_before_the_last_one_adds_no_time),
-      cmocka_unit_test(a_clock_that_restarts_is_followed_from_there),
+      cmocka_unit_test(a_clock_that_restarts_is_followed_from_its_new_value),
       cmocka_unit_test(a_poll_of_a_sink_does_not_check_the_cpu_time),
       cmocka_unit_test(a_round_of_less_than_100_us_is_not_checked),
   };

@@ -1,4 +1,4 @@
-/* Readers: producers, rows and resets come and go. */
+/* Tests readers while producers, rows and resets come and go. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -112,7 +112,7 @@ struct ledger {
   struct region_reader *reader;
   uint64_t producer;
   uint32_t incarnations[PORT_ROWS];
-  bool gone[PORT_ROWS]; /* at the last update of the account */
+  bool gone[PORT_ROWS]; /* gone at the last update of the account */
   uint64_t last[PORT_ROWS], cores_last[4];
   struct account {
     char name[REGION_ROW_NAME_SIZE];
@@ -143,8 +143,8 @@ static void follow_producer(struct ledger *ledger) {
   ledger->producer = producer;
 }
 
-/* Returns the counts of the object in a row since the last update, or since its
- * birth. */
+/* Returns what the object in a row has counted since the last update, or since
+ * its birth. */
 static uint64_t growth_of(struct ledger *ledger, const struct region_tile *tile,
                           uint32_t i) {
   size_t at = (size_t)i * tile->columns + PACKETS;
@@ -194,9 +194,8 @@ static void look(struct ledger *ledger) {
   region_tile_free(&tile);
 }
 
-/* Updates the accounts and returns that of a port; UINT64_MAX if it is not
- * shown.
- */
+/* Updates the accounts and returns that of a port; UINT64_MAX if the port is
+ * not shown. */
 static uint64_t balance(struct ledger *ledger, const char *name) {
   look(ledger);
   for (size_t a = 0; a < COUNT_OF(ledger->accounts); a++)
@@ -265,8 +264,7 @@ static void an_account_continues_when_its_row_is_added_again(void **state) {
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &row), 0);
   count(&counting, row, 10);
   assert_int_equal(balance(&ledger, "eth0"), 10);
-  count(&counting, row,
-        5); /* The reader sees the row only after its removal. */
+  count(&counting, row, 5); /* the reader sees the row only after its removal */
   assert_return_code(percore_row_remove(counting.region, PORT, row, 0), 0);
   percore_quiescent(counting.slot);
   assert_return_code(percore_row_add(counting.region, PORT, "eth0", &other), 0);
@@ -294,7 +292,7 @@ static void a_reused_row_begins_a_new_account(void **state) {
   }
   assert_int_equal(balance(&ledger, "eth2"), 1000);
   assert_return_code(percore_row_remove(counting.region, PORT, rows[2], 0), 0);
-  count(&counting, rows[2], 7); /* The worker still uses the old row. */
+  count(&counting, rows[2], 7); /* the worker still uses the old row */
   /* The row is shown once more with its last counts, and then no longer. */
   assert_int_equal(balance(&ledger, "eth2"), 1007);
   assert_int_equal(balance(&ledger, "eth2"), UINT64_MAX);
@@ -342,7 +340,7 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   count(&counting, row, 100);
   assert_int_equal(balance(&ledger, "eth0"), 100);
   for (size_t i = 0; i < COUNT_OF(others);
-       i++) /* the most connections of a producer */
+       i++) /* a producer allows this many connections */
     others[i] = unit_connect();
   assert_false(region_connection_is_open(&ledger.reader->connection));
   count(&counting, row, 1);
@@ -361,8 +359,7 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
 }
 
 /* Connects until the listener's queue is full. Returns the number of
- * connections.
- */
+ * connections. */
 static int fill_queue(int *peers, int most) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   int len = 0;
@@ -463,8 +460,8 @@ static void each_slot_that_is_used_adds_to_the_total(void **state) {
 
 enum { CORES = 16, SLOTS = 21, EMPTY = 3, ROWS = 100, COLUMNS = 40 };
 
-/* Tests rows of this many columns in many slots, one of which has no memory for
- * rows. */
+/* Tests rows with this many columns in many slots, one of which has no memory
+ * for rows. */
 struct wide {
   struct percore_region *region;
   percore_slot_t slots[SLOTS];
@@ -504,12 +501,12 @@ static void use_empty_slot(struct percore_region *region) {
                          sizeof(struct percore_slot_head), region->page_size),
                      errno);
   region->slots[EMPTY].tid =
-      getpid(); /* The slot is alive, so that no thread takes it over. */
+      getpid(); /* the slot is alive, so that no thread takes it over */
   region->slots[EMPTY].generation =
       region_succeeded(region->slots[EMPTY].generation, REGION_LIVE);
 }
 
-/* Reading has not allocated it. */
+/* Asserts that reading has not allocated the slot. */
 static void check_empty_slot(const struct percore_region *region) {
   off_t rows = (off_t)(empty_block(region) + region->tables[1].slot_offset);
   assert_int_equal(lseek(region->memfd, rows, SEEK_HOLE), rows);
@@ -590,7 +587,7 @@ static void rows_of_every_width_are_summed_over_many_slots(void **state) {
 
 static void the_maximum_of_a_core_is_over_all_its_slots(void **state) {
   (void)state;
-  enum { QUEUE = 1, CORE = 2 }; /* The level of `globals` is a maximum. */
+  enum { QUEUE = 1, CORE = 2 }; /* the level of `globals` is a maximum */
   struct percore_region *region = unit_create(PERCORE_SERVE_THREAD);
   percore_core_table_t globals;
   percore_slot_t slots[2];

@@ -1,4 +1,4 @@
-/* The producer's side, checked through a reader in the same process. */
+/* Tests the producer's side, through a reader in the same process. */
 #include "percore_config.h"
 
 #include <errno.h>
@@ -142,9 +142,8 @@ static void two_threads_on_one_core_have_slots_with_its_label(void **state) {
   region_reader_slot(reader, 4, &view);
   assert_int_equal(view.core, 1);
   assert_string_equal(view.name, "b");
-  /* Both extra slots are in use: the fourth slot is a sink, and is counted as
-   * refused.
-   */
+  /* Both extra slots are in use, so the fourth slot is a sink and counts as
+   * refused. */
   errno = 0;
   assert_int_equal(percore_attach(region, "d", 1, &slots[3]), -1);
   assert_int_equal(errno, ENOSPC);
@@ -169,7 +168,7 @@ struct doomed {
   percore_slot_t slot;
 };
 
-/* Counts and ends inside a section. */
+/* Counts, and ends inside a section. */
 static void *count_and_die(void *argument) {
   struct doomed *doomed = argument;
   percore_core_table_t globals;
@@ -191,7 +190,7 @@ the_slot_of_a_dead_thread_is_taken_over_with_its_counts(void **state) {
   uint64_t values[2];
   assert_int_equal(pthread_create(&thread, NULL, count_and_die, &doomed), 0);
   pthread_join(thread, NULL);
-  /* The thread may exist for a moment after it was joined. */
+  /* The thread may still exist for a moment after it was joined. */
   do {
     assert_return_code(percore_attach(region, "heir", 2, &slot), 0);
     if (slot.head != doomed.slot.head)
@@ -567,7 +566,7 @@ static void a_reset_inside_a_section_changes_nothing(void **state) {
   percore_add(row, PACKETS, 1);
   percore_add(row, BYTES, 64);
   percore_begin(slot);
-  percore_add(row, PACKETS, 1); /* The bytes have not been added yet. */
+  percore_add(row, PACKETS, 1); /* the bytes have not been added yet */
   errno = 0;
   assert_int_equal(percore_reset(region, PORT, port), -1);
   assert_int_equal(errno, EAGAIN);
@@ -808,8 +807,8 @@ static void mlockall_does_not_fill_a_sparse_region(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Returns the kB of a line of smaps, of the mapping that begins at an address.
- */
+/* Returns the kB of one line of smaps, for the mapping that begins at an
+ * address. */
 static uint64_t mapped_kb(const void *start, const char *what) {
   char line[512], key[64];
   uint64_t kb = 0;
@@ -853,8 +852,9 @@ static bool kernel_makes_huge_pages(void) {
   return made;
 }
 
-/* How many huge pages the kernel makes of some arrays, with one request per
- * array: if free memory is fragmented, it stops at the first failure. */
+/* Returns how many huge pages the kernel makes of some arrays, with one request
+ * per array: if free memory is fragmented, the kernel stops at the first
+ * failure. */
 static uint64_t huge_pages_of_arrays(uint64_t arrays, uint64_t in_each) {
   uint64_t length = in_each * REGION_HUGE_PAGE, all = arrays * length;
   int fd = memfd_create("unit", MFD_CLOEXEC);
@@ -926,7 +926,8 @@ static unsigned long free_huge_pages(void) {
   return pages;
 }
 
-static void huge_pages_are_all_there_or_enomem(void **state) {
+static void
+all_huge_pages_are_available_or_create_fails_with_enomem(void **state) {
   (void)state;
   struct percore_options options = {
       .size = sizeof(options), .cores = 2, .extra_slots = 1, .huge_pages = 1};
@@ -1002,7 +1003,7 @@ static void of_many_connections_the_oldest_is_dropped(void **state) {
   assert_return_code(percore_destroy(region), 0);
 }
 
-/* Connects 40 times as nobody; the last connections stay open until the child
+/* Connects 40 times as nobody. The last connections stay open until the child
  * ends. */
 static _Noreturn void connect_as_nobody(const char path[108], int done) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -1125,7 +1126,8 @@ int main(void) {
       cmocka_unit_test(a_file_size_limit_sets_an_errno_and_sends_no_signal),
       cmocka_unit_test(mlockall_does_not_fill_a_sparse_region),
       cmocka_unit_test(reserved_rows_of_a_large_table_lie_in_huge_pages),
-      cmocka_unit_test(huge_pages_are_all_there_or_enomem),
+      cmocka_unit_test(
+          all_huge_pages_are_available_or_create_fails_with_enomem),
       cmocka_unit_test(a_polled_region_is_silent_until_it_is_served),
       cmocka_unit_test(of_many_connections_the_oldest_is_dropped),
       cmocka_unit_test(a_user_with_many_connections_loses_its_own),

@@ -1,5 +1,6 @@
-/* The sampling thread, on a machine whose clock advances by 2 ms at every read.
- * The real clock, by which the thread sleeps, is ahead of every deadline. */
+/* Tests the sampling thread, on a machine whose clock advances by 2 ms at every
+ * read. The real clock, by which the thread sleeps, is ahead of every deadline.
+ */
 #include "unit.h"
 
 #include "cycles/sampler.h"
@@ -72,7 +73,7 @@ static struct snapshot *wait_for_one(struct sampler *sampler) {
 
 static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
   (void)state;
-  /* No more snapshots than are kept for a late consumer. */
+  /* At most as many snapshots as are kept for a late consumer. */
   const uint64_t ahead_ns = SAMPLER_QUEUE / 2 * INTERVAL_NS;
   atomic_store(&limit_ns, fake->monotonic_ns +
                               (uint64_t)fake->realtime_offset_ns + ahead_ns);
@@ -83,7 +84,7 @@ static void snapshots_come_at_each_multiple_of_the_interval(void **state) {
     atomic_store(&limit_ns, snapshot->time_ns + ahead_ns);
     assert_int_equal(snapshot->interval_ns, INTERVAL_NS);
     assert_true(snapshot->time_ns > last_ns);
-    /* a snapshot that is more than 1 % (5 ms) late may have its true time */
+    /* A snapshot that is more than 1 % (5 ms) late may have its true time. */
     assert_true(snapshot->time_ns % INTERVAL_NS < 20 * LOOK_NS);
     if (last_ns != 0)
       assert_int_equal(snapshot->time_ns / INTERVAL_NS,

@@ -1,4 +1,4 @@
-/* The thread and the queue of a sampler. */
+/* Tests the thread and the queue of a sampler. */
 #include "unit.h"
 
 #include "cycles/sampling_thread.h"

@@ -10,7 +10,8 @@
 #define INTERVAL (10 * SECOND)
 #define SAMPLE (LOADAVG_INTERVAL_NS / 4)
 
-/* A sampler that wakes exactly on time, on two clocks that the test can set. */
+/* A sampler that wakes exactly on time, with two clocks that the test can set.
+ */
 struct play {
   struct schedule schedule;
   uint64_t monotonic_ns, realtime_ns;
@@ -49,7 +50,7 @@ static uint64_t wait_of(const struct play *play) {
                           play->realtime_ns);
 }
 
-/* Runs for a given time; each wake-up is late by late_ns. */
+/* Runs for a given time. Each wake-up is late by late_ns. */
 static void run(struct play *play, uint64_t ns, uint64_t late_ns) {
   uint64_t end_ns = play->monotonic_ns + ns;
   for (;;) {
@@ -86,7 +87,7 @@ static void a_start_on_the_grid_waits_for_the_next_multiple(void **state) {
   assert_int_equal(play.stamps[0], 1700000010 * SECOND);
 }
 
-/* The rest of an interval at the start may be too short for a load. */
+/* What remains of the interval at the start may be too short for a load. */
 static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   (void)state;
   for (uint64_t off_ms = 0; off_ms < 10000; off_ms += 10) {
@@ -100,8 +101,8 @@ static void the_first_snapshot_covers_at_least_half_an_interval(void **state) {
   }
 }
 
-/* Wake-ups that are late by up to 1 % of the interval neither lose nor move a
- * stamp. */
+/* Wake-ups that are late by up to 1 % of the interval neither lose a stamp nor
+ * move it. */
 static void a_little_jitter_does_not_change_the_stamps(void **state) {
   (void)state;
   struct play play;
@@ -220,7 +221,8 @@ static void after_a_clock_is_set_far_back_the_new_multiples_hold(void **state) {
   }
 }
 
-/* Set back by less than an interval, the clock shows the last stamp again. */
+/* If the clock is set back by less than an interval, it shows the last stamp
+ * again. */
 static void a_clock_set_back_a_little_repeats_no_stamp(void **state) {
   (void)state;
   static const uint64_t back_ms[] = {1, 10, 200, 1000, 5000, 9000};
@@ -344,7 +346,7 @@ static void a_wait_is_over_at_once_when_a_deadline_has_passed(void **state) {
   assert_int_equal(wait_of(&play), 0);
 }
 
-/* The sample then notices a clock that was set. */
+/* The sample then notices that the clock was set. */
 static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   (void)state;
   struct schedule schedule;
@@ -352,8 +354,8 @@ static void a_wait_is_never_longer_than_to_the_next_sample(void **state) {
   assert_int_equal(schedule_wait_ns(&schedule, 5, 5 * SECOND), SAMPLE);
 }
 
-/* A sampler that sleeps until the given time and takes due samples never
- * spins. */
+/* A sampler that sleeps until the given time and takes due samples never spins.
+ */
 static void every_wait_makes_progress(void **state) {
   (void)state;
   static const uint64_t intervals[] = {SECOND / 10, SECOND, INTERVAL,

@@ -199,7 +199,7 @@ static void a_refresh_notices_hotplug(void **state) {
   fake_machine_free(fake);
 }
 
-static void a_core_beyond_the_possible_ones_makes_room(void **state) {
+static void a_core_beyond_the_possible_cores_gets_room(void **state) {
   (void)state;
   struct fake_machine *fake = fake_machine_new(8);
   struct topology topology;
@@ -384,7 +384,7 @@ static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
   char *text = NULL;
   size_t length;
   FILE *out = open_memstream(&text, &length);
-  for (int core = 0; core < 4096; core++) { /* 8 MiB */
+  for (int core = 0; core < 4096; core++) { /* in total 8 MiB */
     fprintf(out, "processor\t: %d\nflags\t\t: hypervisor", core);
     for (int i = 0; i < 200; i++)
       fprintf(out, " flag_%d", i);
@@ -399,7 +399,7 @@ static void the_flags_are_found_in_a_cpuinfo_of_any_length(void **state) {
   fake_machine_free(fake);
 }
 
-static void every_single_missing_file_leaves_the_rest_known(void **state) {
+static void if_one_file_is_missing_everything_else_is_known(void **state) {
   (void)state;
   static const char *const files[] = {CPU "/possible",
                                       CPU "/isolated",
@@ -442,7 +442,7 @@ int main(void) {
       cmocka_unit_test(servers_of_64_and_256_cores_have_nodes_and_packages),
       cmocka_unit_test(an_offline_core_is_possible_and_belongs_to_no_node),
       cmocka_unit_test(a_refresh_notices_hotplug),
-      cmocka_unit_test(a_core_beyond_the_possible_ones_makes_room),
+      cmocka_unit_test(a_core_beyond_the_possible_cores_gets_room),
       cmocka_unit_test(isolcpus_and_nohz_full_are_both_isolated),
       cmocka_unit_test(siblings_form_a_ring_over_all_threads_of_a_core),
       cmocka_unit_test(an_impossible_sibling_is_ignored),
@@ -453,7 +453,7 @@ int main(void) {
           a_tsc_is_steady_only_if_clocksource_and_both_flags_say_so),
       cmocka_unit_test(only_the_whole_word_hypervisor_is_the_flag),
       cmocka_unit_test(the_flags_are_found_in_a_cpuinfo_of_any_length),
-      cmocka_unit_test(every_single_missing_file_leaves_the_rest_known),
+      cmocka_unit_test(if_one_file_is_missing_everything_else_is_known),
       cmocka_unit_test(freeing_twice_is_harmless),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

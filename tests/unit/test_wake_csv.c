@@ -1,4 +1,4 @@
-/* Datapoints in CSV files, good and bad. */
+/* Tests datapoints in CSV files, good and bad. */
 #include "wake/csv.h"
 
 #include "unit.h"

@@ -1,4 +1,4 @@
-/* From events on a core to datapoints: streams in every order. */
+/* Tests how events on a core become datapoints, with streams in every order. */
 #include "wake/classify.h"
 
 #include "unit.h"
@@ -92,7 +92,8 @@ static void lost_events_are_dropped_and_counted(void **state) {
   wake_on_idle(&steps, 6000, 1);
   wake_on_interrupt(&steps, 9100);
   assert_false(wake_on_expire(&steps, 9200, TIMER, 9000));
-  assert_false(wake_on_idle(&steps, 9900, 1)); /* no end of idle between */
+  /* The idle state has not ended in between. */
+  assert_false(wake_on_idle(&steps, 9900, 1));
   assert_int_equal(steps.drops[WAKE_DROP_LOST], 1);
   assert_false(wake_on_wake(&steps, 9950));
   steps.is_armed = 1;

@@ -1,4 +1,4 @@
-/* Statistics of datapoints. The numbers wanted come from
+/* Tests statistics of datapoints. The expected numbers come from
  *
  *   python3 -c "import statistics as s
  *   v = [(i * 7919 % 10007) / 8 for i in range(10000)]
@@ -6,7 +6,7 @@
  *   print(min(v), max(v), s.mean(v), s.median(v), s.stdev(v),
  *         q[98999], q[99899], q[99989])"
  *
- * and from the same with range(1000). */
+ * and from the same code with range(1000). */
 #include "wake/summary.h"
 
 #include "unit.h"

@@ -114,7 +114,8 @@ static void a_thread_that_never_polls_is_not_judged(void **state) {
   end(&fixture);
 }
 
-static void a_thread_that_takes_over_a_slot_is_judged_by_itself(void **state) {
+static void
+a_thread_that_takes_over_a_slot_is_judged_on_its_own_polls(void **state) {
   (void)state;
   struct fixture fixture;
   begin(&fixture);
@@ -148,7 +149,8 @@ int main(void) {
       cmocka_unit_test(a_worker_that_is_awake_and_does_not_poll_is_stuck),
       cmocka_unit_test(a_worker_that_sleeps_is_not_stuck_but_idle),
       cmocka_unit_test(a_thread_that_never_polls_is_not_judged),
-      cmocka_unit_test(a_thread_that_takes_over_a_slot_is_judged_by_itself),
+      cmocka_unit_test(
+          a_thread_that_takes_over_a_slot_is_judged_on_its_own_polls),
       cmocka_unit_test(a_detached_slot_is_not_a_worker),
   };
   return cmocka_run_group_tests(tests, unit_make_runtime_dir,
