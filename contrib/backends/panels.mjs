@@ -3,14 +3,42 @@
  *
  *   node panels.mjs CONFIG
  *
- * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}. Prints
- * {faults, panels}.
+ * CONFIG is JSON: modules, url, width, pictures {path: [row, ...]}, and reloads:
+ * how often to load the page again. Prints {faults, panels, loads}: for each
+ * load {drawn, waited}, the milliseconds from the navigation until the last
+ * panel was drawn, and those of them in which an answer of the store was missing.
  */
 import { createRequire } from 'node:module';
 
 const config = JSON.parse(process.argv[2]);
 const { chromium } = createRequire(config.modules + '/')('playwright-core');
 const PATIENCE_MS = 30000;
+
+/* Runs in the page, before its scripts. A panel is drawn in the frame after it
+ * has received its series. Panels that stay without series are waited for no longer than patienceMs. */
+function watchPanels(patienceMs) {
+  performance.setResourceTimingBufferSize(10000);
+  const frame = () => new Promise(requestAnimationFrame);
+  const isComplete = () => {
+    const panels = [...document.querySelectorAll('.percore-panel')];
+    return panels.length > 0 && panels.every((panel) => +panel.dataset.series > 0);
+  };
+  const waits = () => {
+    const found = performance.getEntriesByType('resource').filter(({ name }) => name.includes('/store/'));
+    let [sum, end] = [0, 0];
+    for (const { startTime, responseEnd } of found.sort((a, b) => a.startTime - b.startTime)) {
+      sum += Math.max(0, responseEnd - Math.max(startTime, end));
+      end = Math.max(end, responseEnd);
+    }
+    return sum;
+  };
+  globalThis.allDrawn = (async () => {
+    while (!isComplete() && performance.now() < patienceMs) await frame();
+    await frame();
+    await frame();
+    return { drawn: performance.now(), waited: waits() };
+  })();
+}
 
 const browser = await chromium.launch({
   executablePath: '/usr/bin/chromium',
@@ -29,20 +57,17 @@ try {
     // Only Grafana's own server has Grafana's fonts; other fonts will do.
     if (response.status() >= 400 && !response.url().includes('/public/fonts/')) faults.push(`${response.status()} ${response.url()}`);
   });
-  await page.goto(config.url);
-
-  const state = () => page.$$eval('.percore-panel', (panels) => panels.map((panel) => ({
+  await page.addInitScript(watchPanels, PATIENCE_MS);
+  const loads = [];
+  for (let load = 0; load <= (config.reloads ?? 0); load++) {
+    await page.goto(config.url);
+    loads.push(await page.evaluate(() => globalThis.allDrawn));
+  }
+  await page.waitForTimeout(1500);
+  const panels = await page.$$eval('.percore-panel', (found) => found.map((panel) => ({
     title: panel.querySelector('h2, [title]')?.textContent ?? '',
     series: +panel.dataset.series,
   })));
-  const deadline = Date.now() + PATIENCE_MS;
-  let panels = [];
-  while (Date.now() < deadline) {
-    panels = await state();
-    if (panels.length > 0 && panels.every((panel) => panel.series > 0)) break;
-    await page.waitForTimeout(300);
-  }
-  await page.waitForTimeout(1500);
 
   const size = await page.evaluate(() => ({
     height: document.documentElement.scrollHeight,
@@ -62,7 +87,7 @@ try {
     const bottom = next.length > 0 ? Math.min(...next) : size.height;
     await page.screenshot({ path, clip: { x: 0, y: top, width: config.width, height: bottom - top } });
   }
-  console.log(JSON.stringify({ faults, panels }));
+  console.log(JSON.stringify({ faults, panels, loads }));
 } finally {
   await browser.close();
 }

@@ -57,12 +57,12 @@ def build():
 
 class Server:
     """Serves the page, its configuration and the database on loopback. Without a host, the
-    dashboard is that of all hosts."""
+    dashboard is that of all hosts. `more` is added to the configuration."""
 
-    def __init__(self, page, store, dashboard, host, minutes, interval_s=1):
+    def __init__(self, page, store, dashboard, host, minutes, interval_s=1, **more):
         config = {'database': 'collectd', 'host': host, 'minutes': minutes,
                   'interval_s': interval_s, 'refresh_ms': 5000, 'open': True,
-                  'prefer': {'counter': '_tunnel_rx_packets'}}
+                  'prefer': {'counter': '_tunnel_rx_packets'}} | more
         with open(os.path.join(ROOT, 'contrib', 'dashboards', dashboard), 'rb') as file:
             fixed = {'/config.json': json.dumps(config).encode(), '/dashboard.json': file.read()}
 

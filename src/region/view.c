@@ -5,15 +5,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include "memory.h"
 #include "view.h"
-
-#ifndef MADV_POPULATE_READ
-#define MADV_POPULATE_READ 22
-#endif
 
 /* Larger histograms are not read under the sequence counter, because a writer
  * would change them faster than they can be read. */
@@ -32,20 +29,30 @@ uint64_t region_view_data(const struct region_view *view, uint64_t offset,
   return *known < length ? *known : length;
 }
 
+/* False if huge pages have holes. SEEK_DATA would not find them. */
+static bool has_all_pages(const struct region_view *view) {
+  struct stat status;
+  return fstat(view->memfd, &status) == 0 &&
+         (uint64_t)status.st_blocks * 512 >= view->size;
+}
+
 /* A load from a hole in huge pages takes a page from a pool, and kills the
- * process if the pool is empty. So all holes are filled now, with madvise(2),
- * which fails with an errno instead. SEEK_DATA does not find holes in huge
- * pages. */
+ * process if the pool is empty. MAP_POPULATE fills holes without that risk, but
+ * does not report failure. MADV_POPULATE_READ would, from Linux 5.14 on. */
 static bool fill_huge_pages(struct region_view *view,
                             struct region_fault *fault) {
   struct statfs status;
   if (fstatfs(view->memfd, &status) != 0)
     return region_fails(fault, errno, "its memory cannot be examined");
   view->huge = status.f_type == HUGETLBFS_MAGIC;
-  return !view->huge ||
-         madvise((void *)(uintptr_t)view->map, view->size,
-                 MADV_POPULATE_READ) == 0 ||
-         region_fails(fault, errno, "there are too few huge pages for it");
+  if (!view->huge || has_all_pages(view))
+    return true;
+  void *map = mmap(NULL, view->size, PROT_READ, MAP_SHARED | MAP_POPULATE,
+                   view->memfd, 0);
+  if (map != MAP_FAILED)
+    munmap(map, view->size);
+  return has_all_pages(view) ||
+         region_fails(fault, ENOMEM, "there are too few huge pages for it");
 }
 
 static bool take(struct region_view *view, size_t bytes,

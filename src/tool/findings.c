@@ -103,6 +103,16 @@ static void add_softirq(struct findings *findings,
       works ? "time in softirqs can be measured" : facts->softirq_trouble);
 }
 
+/* Why a source works on no core. A counter that does not exist is refused for
+ * want of rights, too, but rights would not help. */
+static const char *reason_without_cores(const struct doctor_facts *facts,
+                                        enum source source) {
+  if (source == SOURCE_REF_CYCLES && !facts->core_pmu)
+    return "this machine has no core PMU";
+  const char *reason = facts->source[source].reason;
+  return reason[0] != '\0' ? reason : "works on no core";
+}
+
 static void add_source(struct findings *findings,
                        const struct doctor_facts *facts, enum source source) {
   const struct source_facts *fact = &facts->source[source];
@@ -113,8 +123,7 @@ static void add_source(struct findings *findings,
                  source == SOURCE_IDLE  ? "make /proc/stat readable"
                  : source == SOURCE_BPF ? clock_advice
                                         : counter_advice(facts, source),
-                 "%s",
-                 fact->reason[0] != '\0' ? fact->reason : "works on no core");
+                 "%s", reason_without_cores(facts, source));
     return;
   }
   findings_add(findings, "sources", source_name(source),

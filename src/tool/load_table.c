@@ -330,23 +330,51 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-static void write_host(FILE *out, const struct host_figures *host) {
+/* Of the cores that are shown. Cores without a value count as idle, unless no
+ * core has a value. */
+static double busy_cores(const struct snapshot *snapshot,
+                         const struct window *window, size_t period) {
+  if (window->cores == NULL)
+    return snapshot->host.load_average[period];
+  double sum = NAN;
+  for (size_t i = 0; i < snapshot->cores_len; i++) {
+    double average = snapshot->cores[i].load_average[period];
+    if (window_shows_core(window, snapshot->cores[i].core) && !isnan(average))
+      sum = isnan(sum) ? average : sum + average;
+  }
+  return sum;
+}
+
+static void write_host(FILE *out, const struct snapshot *snapshot,
+                       const struct window *window) {
   char load[3][CELL_SIZE], queue[3][CELL_SIZE];
-  for (int i = 0; i < 3; i++) {
-    number_text(load[i], CELL_SIZE, "%.2f", host->load_average[i]);
-    number_text(queue[i], CELL_SIZE, "%.2f", host->run_queue_average[i]);
+  for (size_t i = 0; i < 3; i++) {
+    number_text(load[i], CELL_SIZE, "%.2f", busy_cores(snapshot, window, i));
+    number_text(queue[i], CELL_SIZE, "%.2f",
+                snapshot->host.run_queue_average[i]);
   }
   fprintf(out, "busy cores, 1/5/15 min: %s %s %s   run queue: %s %s %s\n",
           load[0], load[1], load[2], queue[0], queue[1], queue[2]);
 }
 
+/* A snapshot without an interval covers the run of a command. */
+static bool ran_too_briefly(const struct snapshot *snapshot) {
+  const struct self_figures *self = &snapshot->self;
+  return snapshot->interval_ns == 0 &&
+         self->cores_without_value == self->cores_online;
+}
+
 static int write_below(FILE *out, const struct snapshot *snapshot,
-                       size_t aggregates) {
+                       const struct window *window, size_t aggregates) {
   fprintf(out, "%-14s %6s %6s %6s %6s %6s\n", "load % of", "mean", "min", "max",
           "stddev", "cores");
   for (size_t i = 0; i < aggregates; i++)
     write_aggregate(out, &snapshot->aggregates[i]);
-  write_host(out, &snapshot->host);
+  write_host(out, snapshot, window);
+  if (ran_too_briefly(snapshot))
+    fputs("no loads: the command ended before its loads could be measured; "
+          "source idle needs at least 20 ms\n",
+          out);
   for (size_t i = 0; i < MARKS; i++) {
     bool used = false;
     for (size_t core = 0; core < snapshot->cores_len; core++)
@@ -386,7 +414,7 @@ int load_table_write(FILE *out, const void *figures, struct window window) {
   FILE *part = open_memstream(&below, &size);
   if (part == NULL)
     return -ENOMEM;
-  int status = write_below(part, snapshot, aggregates);
+  int status = write_below(part, snapshot, &window, aggregates);
   if (fclose(part) != 0)
     status = -ENOMEM;
   if (status == 0) {

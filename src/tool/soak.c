@@ -3,10 +3,12 @@
  * core, and adds up the time that it did not get. */
 #include "base/affinity.h"
 #include "cycles/topology.h"
+#include "json.h"
 #include "tool.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,14 +26,17 @@
 
 struct soak_options {
   bool force;
+  bool json;
 };
 
 static const struct argument arguments[] = {
     ARGUMENT(struct soak_options, force, 'f', "force", ARGUMENT_FLAG, NULL,
              "run on an isolated core, too"),
+    ARGUMENT_JSON(struct soak_options),
 };
 
 struct soak {
+  int core;
   uint64_t total_ns;
   uint64_t lost_ns;
   uint64_t gaps;
@@ -66,8 +71,8 @@ static uint64_t least_step_ns(void) {
   return least_ns;
 }
 
-static struct soak soak_for(uint64_t duration_ns) {
-  struct soak soak = {0};
+static struct soak soak_for(int core, uint64_t duration_ns) {
+  struct soak soak = {.core = core};
   const uint64_t step_ns = least_step_ns();
   const uint64_t begin_ns = monotonic_ns();
   uint64_t last_ns = begin_ns;
@@ -105,18 +110,41 @@ static int check_core(int core, bool force) {
   return TOOL_OK;
 }
 
-static int run(int core, double seconds) {
+/* The share of the time that others took. */
+static double floor_of(const struct soak *soak) {
+  return (double)soak->lost_ns / (double)soak->total_ns;
+}
+
+static int write_text(const struct soak *soak) {
+  printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
+         soak->core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
+         soak->gaps);
+  return 0;
+}
+
+static int write_json(const struct soak *soak) {
+  struct json *json = json_begin(stdout, COMMAND);
+  if (json == NULL)
+    return -ENOMEM;
+  json_integer(json, "core", soak->core);
+  json_number(json, "interval_s", (double)soak->total_ns / 1e9);
+  json_number(json, "load_floor", floor_of(soak));
+  json_unsigned(json, "pieces", soak->gaps);
+  return json_end(json);
+}
+
+static int run(int core, double seconds, bool json) {
   int status = occupy(core);
   if (status != 0)
     return say_failure(COMMAND, "cannot run on core %d: %s", core,
                        strerror(-status));
   stop_catch();
-  struct soak soak = soak_for((uint64_t)(seconds * 1e9));
+  struct soak soak = soak_for(core, (uint64_t)(seconds * 1e9));
   if (soak.total_ns == 0)
     return say_failure(COMMAND, "stopped before it began");
-  printf("core %d: others took %.2f %% of %.2f s, in %llu pieces\n", core,
-         100.0 * (double)soak.lost_ns / (double)soak.total_ns,
-         (double)soak.total_ns / 1e9, (unsigned long long)soak.gaps);
+  status = json ? write_json(&soak) : write_text(&soak);
+  if (status != 0)
+    return say_failure(COMMAND, "%s", strerror(-status));
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;
 }
 
@@ -141,7 +169,7 @@ static int soak_main(int argc, char **argv) {
     return say_usage(COMMAND, "SECONDS: '%s' is not a number from 0.1 to %g",
                      words[1], SECONDS_MOST);
   status = check_core((int)core, options.force);
-  return status == TOOL_OK ? run((int)core, seconds) : status;
+  return status == TOOL_OK ? run((int)core, seconds, options.json) : status;
 }
 
 const struct command soak_command = {

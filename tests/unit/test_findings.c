@@ -183,6 +183,23 @@ static void rights_are_advised_only_for_a_counter_that_exists(void **state) {
 }
 
 static void
+a_counter_that_does_not_exist_is_not_said_to_lack_rights(void **state) {
+  (void)state;
+  struct doctor_facts facts = healthy();
+  struct findings findings;
+  facts.may_perf = facts.core_pmu = facts.has_mperf = false;
+  facts.hypervisor = true;
+  facts.source[SOURCE_REF_CYCLES] = (struct source_facts){
+      .reason = "it cannot be opened: Permission denied (grant CAP_PERFMON)"};
+  findings_make(&findings, &facts);
+  assert_string_equal(find(&findings, "ref-cycles")->value,
+                      "this machine has no core PMU");
+  facts.core_pmu = true;
+  findings_make(&findings, &facts);
+  assert_non_null(strstr(find(&findings, "ref-cycles")->value, "CAP_PERFMON"));
+}
+
+static void
 with_perf_event_paranoid_minus_1_no_capability_is_needed(void **state) {
   (void)state;
   struct doctor_facts facts = healthy();
@@ -363,6 +380,8 @@ int main(void) {
       cmocka_unit_test(on_arm64_no_advice_is_about_x86),
       cmocka_unit_test(everything_missing_is_reported_with_advice),
       cmocka_unit_test(rights_are_advised_only_for_a_counter_that_exists),
+      cmocka_unit_test(
+          a_counter_that_does_not_exist_is_not_said_to_lack_rights),
       cmocka_unit_test(
           a_missing_directory_and_group_are_reported_with_commands),
       cmocka_unit_test(

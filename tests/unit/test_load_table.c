@@ -283,6 +283,42 @@ static void only_the_chosen_cores_are_shown(void **state) {
   free(fixture);
 }
 
+static void busy_cores_are_those_that_are_shown(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(4);
+  for (int core = 0; core < 4; core++)
+    fixture->core[core] = busy_core(core, 0.25 * core);
+  fixture->core[1].load_average[2] = NAN;
+  struct core_set cores;
+  core_set_clear(&cores);
+  core_set_add(&cores, 1);
+  core_set_add(&cores, 3);
+  char *out = table_of(fixture, (struct window){.cores = &cores});
+  assert_non_null(strstr(out, "busy cores, 1/5/15 min: 1.00 1.00 0.75 "));
+  free(out);
+  core_set_clear(&cores);
+  out = table_of(fixture, (struct window){.cores = &cores});
+  assert_non_null(strstr(out, "busy cores, 1/5/15 min: - - - "));
+  free(out);
+  free(fixture);
+}
+
+static void a_run_too_short_to_measure_is_explained(void **state) {
+  (void)state;
+  struct fixture *fixture = machine_of(2);
+  fixture->snapshot.interval_ns = 0; /* over the run of a command */
+  fixture->snapshot.covered_ns = 3000000;
+  fixture->snapshot.self.cores_without_value = 2;
+  char *out = table_of(fixture, (struct window){0});
+  assert_non_null(strstr(out, "\nno loads: the command ended before"));
+  free(out);
+  fixture->snapshot.self.cores_without_value = 1;
+  out = table_of(fixture, (struct window){0});
+  assert_null(strstr(out, "no loads"));
+  free(out);
+  free(fixture);
+}
+
 static void a_figure_that_rounds_to_zero_has_no_minus(void **state) {
   (void)state;
   struct fixture *fixture = machine_of(2);
@@ -346,6 +382,8 @@ int main(void) {
           the_json_document_holds_every_core_and_null_for_the_unknown),
       cmocka_unit_test(cores_are_ordered_by_the_chosen_column),
       cmocka_unit_test(only_the_chosen_cores_are_shown),
+      cmocka_unit_test(busy_cores_are_those_that_are_shown),
+      cmocka_unit_test(a_run_too_short_to_measure_is_explained),
       cmocka_unit_test(a_figure_that_rounds_to_zero_has_no_minus),
       cmocka_unit_test(colour_changes_no_character_of_any_table),
   };

@@ -7,9 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "region/directory.h"
+#include "region/memory.h"
 #include "region/view.h"
 #include "region_unit.h"
 
@@ -21,12 +23,12 @@ struct bytes {
   uint64_t region_size;
 };
 
-static struct bytes make_directory(void) {
+static struct bytes make_directory_in(uint64_t page_size) {
   struct percore_options options = {.extra_slots = 2, .instance = "a"};
   struct region_plan plan;
   struct region_fault fault;
   assert_int_equal(region_plan_make(&plan, "unit", unit_tables, TABLES,
-                                    &options, 4, 4096, &fault),
+                                    &options, 4, page_size, &fault),
                    0);
   struct bytes bytes = {.size = plan.header.directory_size,
                         .region_size = plan.header.region_size};
@@ -36,6 +38,8 @@ static struct bytes make_directory(void) {
   region_plan_free(&plan);
   return bytes;
 }
+
+static struct bytes make_directory(void) { return make_directory_in(4096); }
 
 /* Parses a copy of the bytes, so that ASan detects reads beyond the size. */
 static int parse(const struct bytes *bytes, size_t size) {
@@ -469,6 +473,47 @@ static void a_row_reused_without_births_is_skipped(void **state) {
   free(bytes.start);
 }
 
+static int huge_memory_of(const struct bytes *bytes) {
+  int fd = memfd_create("huge", MFD_CLOEXEC | MFD_HUGETLB | 21U << 26);
+  if (fd < 0)
+    return -1;
+  void *map = MAP_FAILED;
+  if (ftruncate(fd, (off_t)bytes->region_size) == 0)
+    map = mmap(NULL, bytes->region_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+               0);
+  if (map == MAP_FAILED) {
+    close(fd);
+    return -1;
+  }
+  memcpy(map, bytes->start, bytes->size);
+  munmap(map, bytes->region_size);
+  return fd;
+}
+
+static void holes_in_huge_pages_are_filled_before_they_are_read(void **state) {
+  (void)state;
+  struct bytes bytes = make_directory_in(REGION_HUGE_PAGE);
+  struct region_fault fault;
+  struct region_view view;
+  struct stat status;
+  int fd = huge_memory_of(&bytes);
+  if (fd < 0) {
+    free(bytes.start);
+    print_message("not tested: there are too few huge pages here\n");
+    skip();
+  }
+  assert_return_code(fstat(fd, &status), errno);
+  assert_true((uint64_t)status.st_blocks * 512 < bytes.region_size);
+  assert_return_code(
+      region_view_open(&view, fd, bytes.region_size, MAX_SIZE, NULL, &fault),
+      0);
+  assert_return_code(fstat(fd, &status), errno);
+  assert_int_equal(status.st_blocks * 512, bytes.region_size);
+  assert_true(view.huge);
+  region_view_close(&view);
+  free(bytes.start);
+}
+
 static void resets_without_births_are_refused(void **state) {
   (void)state;
   struct bytes bytes = make_directory();
@@ -569,6 +614,7 @@ int main(void) {
       cmocka_unit_test(a_broken_field_is_blamed_by_table_and_name),
       cmocka_unit_test(a_region_larger_than_allowed_is_refused),
       cmocka_unit_test(a_row_reused_without_births_is_skipped),
+      cmocka_unit_test(holes_in_huge_pages_are_filled_before_they_are_read),
       cmocka_unit_test(resets_without_births_are_refused),
       cmocka_unit_test(reading_a_region_of_holes_allocates_nothing),
       cmocka_unit_test(a_reader_survives_garbage_in_every_byte),

@@ -1,8 +1,9 @@
 /* Shows a Grafana dashboard's panels with Grafana's own components, with data
  * from the store that the dashboard is for. Only the heat map is drawn here,
  * because Grafana's own heat map is part of its server. /config.json says what
- * to show: {database, host, minutes, interval_s, refresh_ms, open, prefer};
- * without a host the dashboard is that of all hosts. */
+ * to show: {database, host, minutes, interval_s, refresh_ms, open, prefer,
+ * until_ms}; without a host the dashboard is that of all hosts, and without
+ * until_ms it ends now. */
 import { createRoot } from 'react-dom/client';
 import { useEffect, useState } from 'react';
 import { createTheme, ThemeContext } from '@grafana/data';
@@ -34,7 +35,7 @@ const box = ({ x, y, w, h }) => ({
 function Panel({ dashboard, panel, config, variables, tick }) {
   const [state, setState] = useState();
   useEffect(() => {
-    const to = Date.now() - parseInt(panel.timeShift ?? 0, 10) * 1000;
+    const to = (config.until_ms ?? Date.now()) - parseInt(panel.timeShift ?? 0, 10) * 1000;
     const range = { from: to - parseInt(panel.timeFrom ?? config.minutes, 10) * 60000, to };
     framesOf(dashboard, panel, config, variables, range, theme).then(
       (frames) => setState({ frames, range }),
