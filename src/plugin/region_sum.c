@@ -5,7 +5,6 @@
 #include "utils/common/common.h"
 
 #define PLUGIN_SIZE 128
-#define FIRST_CHAINS 64
 
 /* ---------------------------------------------------------------------------
  * A table
@@ -73,23 +72,19 @@ static bool describe_field(struct region_sum *sum,
       .wanted = region_config_wants_field(sum->config, described->name),
       .cycles = strcmp(unit, "cycles") == 0,
   };
-  for (uint32_t c = 0; c < record->cells; c++) {
-    sum->shape.kinds[record->column + c] = record->kind;
-    sum->shape.aggregations[record->column + c] = record->aggregation;
-  }
   return field->name != NULL && field->plugin_core != NULL &&
          field->plugin_host != NULL;
 }
 
 /* The plugin instances: core numbers and `all`, followed by the instance's name
  * if ReportPerInstance is set. */
-static bool make_labels(struct region_sum *sum, const char *instance) {
+static bool make_labels(struct region_sum *sum) {
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     char number[16];
     snprintf(number, sizeof(number), "%u", copy - 1);
     sum->shape.labels[copy] =
         name_of("%s%s%s", copy == 0 ? "all" : number,
-                instance != NULL ? "@" : "", instance != NULL ? instance : "");
+                sum->instance[0] != '\0' ? "@" : "", sum->instance);
     if (sum->shape.labels[copy] == NULL)
       return false;
   }
@@ -123,19 +118,21 @@ static int find_top_field(const struct region_sum *sum) {
   return -1;
 }
 
-/* Counters that are not reported are not tracked, except the field that Top
- * ranks by and, for `core`, the field that shows whether it is used. */
+/* Fields that are not reported are not read, except the field that Top ranks by
+ * and, for `core`, the field that shows whether it is used. */
 static void choose_columns(struct region_sum *sum) {
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
-    bool wanted =
-        field->wanted || (int)f == sum->shape.top_field || sum->shape.is_core;
-    for (uint32_t c = field->column; c < field->column + field->cells; c++)
-      if (!region_sum_is_counter(field->kind))
-        sum->shape.present[sum->shape.present_len++] = c;
-      else if (wanted)
-        sum->shape.counters[sum->shape.counters_len++] =
-            (struct region_sum_counter){.column = c, .field = f};
+  struct region_shape *shape = &sum->shape;
+  for (uint32_t f = 0; f < shape->field_count; f++) {
+    const struct region_sum_field *field = &shape->fields[f];
+    bool counts =
+        field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
+    struct region_columns *columns =
+        counts ? &shape->counters : &shape->present;
+    if (!field->wanted && (int)f != shape->top_field && !shape->is_core)
+      continue;
+    for (uint32_t c = 0; c < field->cells; c++)
+      columns->list[columns->len++] =
+          (struct region_column){.column = field->column + c, .field = f};
   }
 }
 
@@ -157,8 +154,7 @@ static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) +
          shape->field_count * (sizeof(*shape->fields) + 3 * PLUGIN_SIZE) +
-         shape->columns * 4 * sizeof(uint64_t) + shape->core_count +
-         region_sum_cells(sum) * sizeof(*sum->other.balance) +
+         shape->columns * 3 * sizeof(uint64_t) + shape->core_count +
          shape->copies_made * (sizeof(*shape->labels) + 2 * PLUGIN_SIZE);
 }
 
@@ -176,28 +172,19 @@ static void set_shape(struct region_sum *sum,
       !shape->single && sum->config != NULL && sum->config->rows_len > 0;
   sum->copies = shape->copies_made =
       reports_cores(sum) ? 1 + shape->core_count : 1;
-  sum->rows.chains = FIRST_CHAINS;
 }
 
 static bool make_arrays(struct region_sum *sum) {
   struct region_shape *shape = &sum->shape;
   uint32_t columns = shape->columns;
   shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
-  shape->kinds = calloc(columns, sizeof(*shape->kinds));
-  shape->aggregations = calloc(columns, sizeof(*shape->aggregations));
-  shape->counters = calloc(columns, sizeof(*shape->counters));
-  shape->present = calloc(columns, sizeof(*shape->present));
+  shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
+  shape->present.list = calloc(columns, sizeof(*shape->present.list));
   shape->labels = calloc(sum->copies, sizeof(*shape->labels));
   sum->scratch = calloc(columns, sizeof(*sum->scratch));
-  sum->other.balance =
-      calloc(region_sum_cells(sum), sizeof(*sum->other.balance));
   sum->core_used = calloc(shape->core_count, 1);
-  sum->rows.by_name = calloc(sum->rows.chains, sizeof(*sum->rows.by_name));
-  sum->rows.by_clean = calloc(sum->rows.chains, sizeof(*sum->rows.by_clean));
-  return shape->fields && shape->kinds && shape->aggregations &&
-         shape->counters && shape->present && shape->labels && sum->scratch &&
-         sum->other.balance && sum->core_used && sum->rows.by_name &&
-         sum->rows.by_clean;
+  return shape->fields && shape->counters.list && shape->present.list &&
+         shape->labels && sum->scratch && sum->core_used;
 }
 
 /* Returns false if out of memory. */
@@ -205,7 +192,9 @@ static bool describe(struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t,
                      const char *instance) {
   sum->table = strdup(directory->described[t].name);
-  if (sum->table == NULL || !make_arrays(sum) || !make_labels(sum, instance))
+  sum->instance = strdup(instance);
+  if (sum->table == NULL || sum->instance == NULL || !make_arrays(sum) ||
+      !make_labels(sum))
     return false;
   for (uint32_t f = 0; f < sum->shape.field_count; f++)
     if (!describe_field(sum, directory, t, f))
@@ -213,26 +202,25 @@ static bool describe(struct region_sum *sum,
   sum->shape.top_field = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
-  sum->other.shown = sum->shape.top_field >= 0;
-  if (!sum->shape.single)
-    sum->other.row = region_sum_make_row(sum, "other");
-  return sum->shape.single || sum->other.row != NULL;
+  sum->other_shown = sum->shape.top_field >= 0;
+  sum->other = region_sum_make_row(sum, "other");
+  return sum->other != NULL && region_sum_make_room(sum);
 }
 
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
-                                  struct region_allowance *allowance) {
+                                  struct region_allowance_entry *region) {
   struct region_sum *sum = calloc(1, sizeof(*sum));
   if (sum == NULL)
     return NULL;
   sum->region_config = config;
   sum->config = region_config_table(config, directory->described[t].name);
+  sum->region = region;
   sum->tsc_hz = tsc_hz;
-  sum->allowance = allowance;
   set_shape(sum, directory, t);
-  if (!region_allowance_take(allowance, size_of_sum(sum))) {
+  if (!region_allowance_take(&region->region, size_of_sum(sum))) {
     free(sum);
     return NULL;
   }
@@ -246,10 +234,10 @@ void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
   struct region_shape *shape = &sum->shape;
-  region_allowance_give(sum->allowance, size_of_sum(sum));
+  region_allowance_give(&sum->region->region, size_of_sum(sum));
   for (size_t i = 0; i < sum->rows.len; i++)
     region_sum_free_row(sum, sum->rows.list[i]);
-  region_sum_free_row(sum, sum->other.row);
+  region_sum_free_row(sum, sum->other);
   for (uint32_t f = 0; shape->fields != NULL && f < shape->field_count; f++) {
     free(shape->fields[f].name);
     free(shape->fields[f].plugin_core);
@@ -260,17 +248,15 @@ void region_sum_free(struct region_sum *sum) {
     free(shape->labels[copy]);
   free(shape->labels);
   free(shape->fields);
-  free(shape->kinds);
-  free(shape->aggregations);
-  free(shape->counters);
-  free(shape->present);
+  free(shape->counters.list);
+  free(shape->present.list);
   free(sum->scratch);
-  free(sum->other.balance);
   free(sum->core_used);
   free(sum->rows.list);
-  free(sum->rows.by_name);
-  free(sum->rows.by_clean);
+  free(sum->rows.chains[0]);
+  free(sum->rows.chains[1]);
   free(sum->table);
+  free(sum->instance);
   free(sum);
 }
 

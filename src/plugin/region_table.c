@@ -38,11 +38,12 @@ static void *claim(struct region_instance_table *table, size_t bytes) {
 static bool make_sums(struct region_instance_table *table) {
   size_t cells = region_sum_cells(table->sum);
   if (table->last == NULL)
-    table->last = claim(table, 3 * cells * sizeof(uint64_t));
+    table->last = claim(table, (2 * cells + table->sum->shape.columns) *
+                                   sizeof(uint64_t));
   if (table->last == NULL)
     return false;
   table->now = table->last + cells;
-  table->remainder = table->now + cells;
+  table->present = table->now + cells;
   return true;
 }
 
@@ -109,7 +110,6 @@ void region_table_leave(struct region_instance_table *table) {
   region_allowance_give(table->allowance, table->bytes);
   *table = (struct region_instance_table){.instance = table->instance,
                                           .number = table->number,
-                                          .name = table->name,
                                           .allowance = table->allowance,
                                           .final = table->final};
 }
@@ -123,7 +123,7 @@ void region_table_leave(struct region_instance_table *table) {
 /* The MaxMemory that would allow this many more bytes: a region gets half of
  * it, and the region's rows seven eighths of that. */
 static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
-  uint64_t all = 2 * (sum->allowance->used + bytes + MEBIBYTE) / 7 * 8;
+  uint64_t all = 2 * (sum->region->region.used + bytes + MEBIBYTE) / 7 * 8;
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
@@ -161,18 +161,6 @@ static void tell_short(const struct region_reading *reading) {
  * Beginning
  */
 
-/* A table that is read twice in one round of the sum would add its gauges
- * twice. */
-static void avoid_doubles(const struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
-  if (table->round != sum->round && table->round_before != sum->round)
-    return;
-  if (region_sum_is_shared(sum, table->instance))
-    sum->other.twice = true;
-  else
-    region_sum_begin_again(sum);
-}
-
 static bool make_candidates(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   struct region_candidates *candidates = &table->candidates;
@@ -190,15 +178,13 @@ static bool make_candidates(struct region_instance_table *table) {
 /* If MaxValues leaves less room than before, the last rows are hidden. */
 static void make_room_for_others(struct region_instance_table *table) {
   struct region_sum *sum = table->sum;
-  size_t used = sum->rows.tracked + sum->rows.waiting;
-  size_t many = used > sum->room.rows && sum->shape.top_field < 0
-                    ? used - sum->room.rows
-                    : 0;
-  for (uint32_t p = table->objects_len; p > 0 && many > 0; p--) {
+  size_t used = sum->rows.places, room = region_sum_room(sum);
+  for (uint32_t p = table->objects_len;
+       p > 0 && used > room && sum->shape.top_field < 0; p--) {
     if (table->objects[p - 1]->row == NULL)
       continue;
     table->left_out++;
-    many--;
+    used--;
     region_object_let_go(sum, table->objects[p - 1]);
   }
   region_objects_tidy(table);
@@ -220,10 +206,10 @@ bool region_table_begin(struct region_watch *watch,
     table->from_zero = false;
     return false;
   }
-  avoid_doubles(table);
   make_room_for_others(table);
   uint32_t unmarked = make_marks(table);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
+  table->has_present = false;
   table->round = sum->round;
   table->scans++;
   table->reading = reading;
@@ -234,7 +220,6 @@ bool region_table_begin(struct region_watch *watch,
       .sum = sum,
       .reader = table->instance->reader,
       .objects_len = table->objects_len,
-      .is_final = ended,
       .unmarked = unmarked,
       .looks_names_up =
           !table->scanned || (table->names_seen != sum->names_shown &&
@@ -255,16 +240,17 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* Adds the growth of all cells since the last scan. If a sum decreases, the
- * higher value is kept, because what the sum regains was counted before.
- * Returns the number of sums that decreased. */
+/* Adds the growth of all cells since the last scan to `other`, from which the
+ * growth of shown rows was subtracted. If a sum decreases, the higher value is
+ * kept, because what the sum regains was counted before. Returns the number of
+ * sums that decreased. */
 static uint32_t grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-      size_t at =
-          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
+    for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
+      size_t at = (size_t)copy * sum->shape.columns +
+                  sum->shape.counters.list[n].column;
       uint64_t grown = table->now[at] - table->last[at];
       if (!table->scanned && !table->from_zero) {
         grown = 0; /* counted before the first scan */
@@ -272,7 +258,7 @@ static uint32_t grow(struct region_instance_table *table) {
         drops++;
         continue;
       }
-      table->remainder[at] += grown;
+      sum->other->now[at] += grown;
       table->last[at] = table->now[at];
     }
   return drops;
@@ -294,9 +280,6 @@ static void finish(struct region_reading *reading) {
   struct region_sum *sum = reading->sum;
   if (!sum->shape.chooses_rows)
     count_drops(reading, grow(table));
-  region_sum_settle(sum, table->remainder);
-  memset(table->remainder, 0,
-         region_sum_cells(sum) * sizeof(*table->remainder));
   table->scanned = true;
   table->left_out = reading->left_out;
   table->rows_scanned = reading->next_row;
@@ -304,7 +287,7 @@ static void finish(struct region_reading *reading) {
   sum->room.left_out += reading->left_out;
   sum->room.live += reading->live;
   table->names_seen = sum->names_shown;
-  if (reading->is_final)
+  if (table->final == REGION_FINAL_UNDERWAY)
     table->final = REGION_FINAL_DONE;
   if (sum->memory_short || reading->unmarked > 0)
     tell_short(reading);
@@ -352,7 +335,7 @@ static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
 
 static int make_tile(struct region_tile *tile,
                      const struct region_instance_table *table, uint32_t rows) {
-  bool cores = region_sum_has_cores(table->sum);
+  bool cores = table->sum->copies > 1;
   return region_tile_init(tile, table->instance->reader, table->number, rows,
                           REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
 }
@@ -363,7 +346,7 @@ bool region_table_read(struct region_instance_table *table,
   if (make_tile(&reading->tile, table, tile_rows(reading->sum)) != 0) {
     tell_left_out(table->instance, reading->sum);
     table->from_zero = false;
-    if (reading->is_final)
+    if (table->final == REGION_FINAL_UNDERWAY)
       table->final = REGION_FINAL_DONE;
     region_table_stop(table);
     return true;
@@ -378,23 +361,6 @@ bool region_table_read(struct region_instance_table *table,
 /* ---------------------------------------------------------------------------
  * Top
  */
-
-static int compare_row(const void *key, const void *object) {
-  uint32_t row = *(const uint32_t *)key;
-  uint32_t number = (*(struct region_object *const *)object)->number;
-  return (row > number) - (row < number);
-}
-
-/* Under Row, candidates are tracked already. */
-static struct region_object *
-find_object(const struct region_instance_table *table, uint32_t row) {
-  struct region_object **found =
-      table->sum->shape.chooses_rows && table->objects_len > 0
-          ? bsearch(&row, table->objects, table->objects_len,
-                    sizeof(struct region_object *), compare_row)
-          : NULL;
-  return found != NULL ? *found : NULL;
-}
 
 /* Reads the row again, so that its counts before now belong to `other` and the
  * first interval of its series has the usual length. */
@@ -413,15 +379,14 @@ static void show_untracked(struct region_instance_table *table,
   region_tile_free(tile);
 }
 
+/* Under Row, candidates are tracked already. */
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {
-  struct region_object *object = find_object(table, candidate->row);
-  if (!table->sum->shape.chooses_rows)
+  if (candidate->object != NULL)
+    region_object_show(table->sum, candidate->object, row);
+  else if (!table->sum->shape.chooses_rows)
     show_untracked(table, candidate, row);
-  else if (object != NULL &&
-           object->incarnation == region_incarnation(candidate->generation))
-    region_object_show(table->sum, object, row);
 }
 
 void region_table_hide(struct region_instance_table *table) {
@@ -436,9 +401,5 @@ void region_table_hide(struct region_instance_table *table) {
 
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate) {
-  struct region_object *object = find_object(table, candidate->row);
-  if (object != NULL)
-    object->candidate_in = table->scans;
-  else if (candidate->row < table->marks_len)
-    table->marks[candidate->row].candidate_in = table->scans;
+  table->marks[candidate->row].candidate_in = table->scans;
 }

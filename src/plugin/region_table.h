@@ -21,6 +21,7 @@ struct region_instance;
 struct region_candidate {
   int64_t weight;
   uint64_t generation;
+  struct region_object *object; /* NULL: not tracked */
   uint32_t row;
   bool again; /* also a candidate in one of the two scans before */
 };
@@ -45,8 +46,7 @@ struct region_object {
   struct region_sum_row *row; /* NULL: counts for `other` */
   uint32_t number;
   uint32_t incarnation;
-  uint32_t copies;       /* allocated */
-  uint32_t candidate_in; /* the last scan in which it was a candidate */
+  uint32_t copies; /* allocated */
   /* Hidden and ended objects keep their places until the end of the scan, so
    * that no more rows are shown than there is room for. */
   bool hidden;     /* the row is shown for the last time */
@@ -73,8 +73,7 @@ enum region_final {
 /* A table of the instance's current producer. */
 struct region_instance_table {
   struct region_instance *instance;
-  uint32_t number; /* in the directory */
-  char *name;
+  uint32_t number;        /* in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
   struct region_instance_table *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
@@ -82,17 +81,18 @@ struct region_instance_table {
   bool scanned;   /* at least one scan is complete */
   bool odd_told;  /* the reason for having no sum was logged */
   enum region_final final;
-  uint64_t names_seen;   /* names_shown of the sum at the last scan */
-  uint64_t round;        /* the sum's round in which the last scan began */
-  uint64_t round_before; /* the same for the previous producer */
+  uint64_t names_seen; /* names_shown of the sum at the last scan */
+  uint64_t round;      /* the sum's round in which the last scan began */
   uint32_t scans;
   uint64_t left_out; /* rows that were not tracked in the last scan, or lost
                         their places since */
   struct region_reading *reading; /* the current scan, or NULL */
   uint64_t *last, *now; /* [copy][column]: sums of all cells, in the last scan
                            and so far in this one */
-  uint64_t *remainder;  /* [copy][column]: growth of the table minus growth of
-                           shown rows, so far in this scan */
+  /* [column]: gauges, levels and states of live rows without a row of the sum,
+   * in the last scan. */
+  uint64_t *present;
+  bool has_present;          /* there are such rows */
   struct region_mark *marks; /* of max_rows rows; NULL: not needed, or memory
                                 is short */
   size_t marks_size;
@@ -153,7 +153,7 @@ bool region_sum_is_shared(const struct region_sum *sum,
 void region_table_leave(struct region_instance_table *table);
 
 /* ---------------------------------------------------------------------------
- * For region_table.c, region_track.c, region_object.c and region_choice.c only
+ * For region_table.c and region_track.c only
  */
 
 /* The state of a scan. */
@@ -162,7 +162,6 @@ struct region_reading {
   struct region_instance_table *table;
   struct region_sum *sum;
   struct region_reader *reader;
-  bool is_final; /* the producer has ended */
   struct region_tile tile;
   uint32_t next_row, next_object, objects_len;
   bool looks_names_up;     /* names may have been shown since the last scan */
@@ -173,29 +172,11 @@ struct region_reading {
   uint32_t unmarked; /* rows in use without a mark, because memory is short */
 };
 
-/* If the row had no mark at the last scan, its counts until then are already in
- * `other`. (Under Row they are not counted at all.) */
-static inline bool
-region_table_had_no_mark(const struct region_instance_table *table,
-                         uint32_t row) {
-  return !table->sum->shape.chooses_rows && row >= table->marks_scanned &&
-         row < table->rows_scanned;
-}
-
-/* The cells of one copy of the row at index i. */
-static inline const uint64_t *region_tile_cells(const struct region_tile *tile,
-                                                uint32_t copy, uint32_t i) {
-  size_t at = (size_t)i * tile->columns;
-  return copy == 0 ? tile->totals + at
-                   : tile->cores + at +
-                         (size_t)(copy - 1) * tile->capacity * tile->columns;
-}
-
-/* Counts the rows of a tile and decides which of them to track. */
+/* Adds the rows of a tile to the sum, and decides which of them to track. */
 void region_track_tile(struct region_reading *reading);
 
-/* Tracks the object in the row at index i of the tile. Returns NULL if out of
- * memory. */
+/* Tracks the object in the row at index i of the tile for a row of the sum (or
+ * NULL). Returns NULL if out of memory. */
 struct region_object *region_object_track(struct region_reading *reading,
                                           uint32_t i,
                                           struct region_sum_row *row,
