@@ -189,9 +189,9 @@ static void add_rows(struct choice *choice) {
   struct region_sum *sum = choice->sum;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
-    row->top = row->top && row->round == sum->round && !row->clashes;
-    choice->used += row->top || region_sum_is_due(sum, row);
-    if (!row->top)
+    row->shown = row->shown && row->round == sum->round && !row->clashes;
+    choice->used += row->shown || region_sum_is_due(sum, row);
+    if (!row->shown)
       continue;
     struct contender *next = &choice->list[choice->len++];
     *next = (struct contender){
@@ -255,7 +255,7 @@ static void hide(struct choice *choice, const struct contender *contender) {
   struct region_sum_row *row = region_sum_find(choice->sum, contender->name);
   if (!contender->shown)
     return;
-  row->top = false;
+  row->shown = false;
   choice->used -= !region_sum_is_due(choice->sum, row);
 }
 
@@ -269,7 +269,7 @@ static void show(struct choice *choice, const struct contender *contender) {
   if (row == NULL || row->clashes)
     return;
   choice->used += contender->rank != KEEPS;
-  row->top = true;
+  row->shown = true;
   row->round = sum->round;
   memset(row->first, 0,
          (size_t)row->copies * sum->shape.field_count * sizeof(*row->first));
@@ -285,13 +285,13 @@ static void track(struct region_instance_table *table) {
     if (region_reader_row_name(table->instance->reader, table->number,
                                candidate->row, candidate->generation, name))
       row = region_sum_find(table->sum, name);
-    if (row != NULL && row->top)
+    if (row != NULL && row->shown)
       region_table_show(table, candidate, row);
     else
       region_table_remember(table, candidate);
   }
   table->candidates.len = 0;
-  region_table_hide(table);
+  region_objects_tidy(table);
 }
 
 static void choose(struct choice *choice) {

@@ -156,23 +156,6 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
  * A round
  */
 
-static void take_place(struct region_sum *sum, struct region_sum_row *row) {
-  sum->rows.places += !row->has_place;
-  row->has_place = true;
-}
-
-void region_sum_tie(struct region_sum *sum, struct region_sum_row *row) {
-  row->objects++;
-  take_place(sum, row);
-}
-
-void region_sum_untie(struct region_sum *sum, struct region_sum_row *row) {
-  if (--row->objects > 0)
-    return;
-  sum->rows.places -= row->has_place;
-  row->has_place = false;
-}
-
 void region_sum_note(struct region_sum *sum,
                      const struct region_outlet *outlet) {
   sum->decided = outlet->dispatched;
@@ -189,7 +172,8 @@ bool region_sum_has_due(const struct region_sum *sum) {
   return any && sum->room.rows > 0;
 }
 
-static void begin_row(struct region_sum *sum, struct region_sum_row *row) {
+static void begin_row(const struct region_sum *sum,
+                      struct region_sum_row *row) {
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
       size_t at = (size_t)copy * sum->shape.columns +
@@ -199,9 +183,24 @@ static void begin_row(struct region_sum *sum, struct region_sum_row *row) {
     }
   row->owner = NULL;
   row->weight = 0;
-  row->has_place = false;
-  if (row->objects > 0 || region_sum_is_due(sum, row))
-    take_place(sum, row);
+}
+
+/* Rows keep their places until their last counts are dispatched. If MaxValues
+ * leaves less room than before, the last rows are hidden. */
+static void share_places(struct region_sum *sum) {
+  struct region_sum_rows *rows = &sum->rows;
+  bool ranks = sum->shape.top_field >= 0;
+  rows->places = 0;
+  for (size_t i = 0; i < rows->len; i++) {
+    struct region_sum_row *row = rows->list[i];
+    row->shown = ranks ? row->shown : row->objects > 0;
+    rows->places += !row->shown && region_sum_is_due(sum, row);
+  }
+  for (size_t i = 0; i < rows->len; i++) {
+    struct region_sum_row *row = rows->list[i];
+    row->shown = row->shown && (ranks || !region_sum_is_full(sum));
+    rows->places += row->shown;
+  }
 }
 
 /* A core stays in use until its last counts are dispatched. */
@@ -214,9 +213,9 @@ void region_sum_begin(struct region_sum *sum, uint64_t round) {
   sum->room.left_out = sum->room.live = 0;
   sum->memory_short = false;
   begin_row(sum, sum->other);
-  sum->rows.places = 0; /* `other` has a place of its own */
   for (size_t i = 0; i < sum->rows.len; i++)
     begin_row(sum, sum->rows.list[i]);
+  share_places(sum);
 }
 
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {

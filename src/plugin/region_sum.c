@@ -4,18 +4,11 @@
 
 #include "utils/common/common.h"
 
-#define PLUGIN_SIZE 128
+#define NAME_SIZE 128
 
 /* ---------------------------------------------------------------------------
  * A table
  */
-
-static char *name_of(const char *format, const char *a, const char *b,
-                     const char *c) {
-  char text[3 * PLUGIN_SIZE];
-  snprintf(text, sizeof(text), format, a, b, c);
-  return strdup(text);
-}
 
 /* Values in cycles are dispatched in nanoseconds, so their names must not end
  * in `cycles`. */
@@ -56,14 +49,11 @@ static bool describe_field(struct region_sum *sum,
       &directory->fields[directory->tables[t].first_field + f];
   struct region_sum_field *field = &sum->shape.fields[f];
   const char *unit = described->unit != NULL ? described->unit : "";
-  char name[PLUGIN_SIZE];
+  char name[NAME_SIZE];
   name_field(name, sizeof(name), sum, table, described);
   *field = (struct region_sum_field){
       .name = strdup(described->name),
-      .plugin_core =
-          name_of("percore_%s_%s_%s", directory->name, table->name, name),
-      .plugin_host =
-          name_of("percore_host_%s_%s_%s", directory->name, table->name, name),
+      .label = strdup(name),
       .kind = record->kind,
       .aggregation = record->aggregation,
       .column = record->column,
@@ -72,23 +62,7 @@ static bool describe_field(struct region_sum *sum,
       .wanted = region_config_wants_field(sum->config, described->name),
       .cycles = strcmp(unit, "cycles") == 0,
   };
-  return field->name != NULL && field->plugin_core != NULL &&
-         field->plugin_host != NULL;
-}
-
-/* The plugin instances: core numbers and `all`, followed by the instance's name
- * if ReportPerInstance is set. */
-static bool make_labels(struct region_sum *sum) {
-  for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    char number[16];
-    snprintf(number, sizeof(number), "%u", copy - 1);
-    sum->shape.labels[copy] =
-        name_of("%s%s%s", copy == 0 ? "all" : number,
-                sum->instance[0] != '\0' ? "@" : "", sum->instance);
-    if (sum->shape.labels[copy] == NULL)
-      return false;
-  }
-  return true;
+  return field->name != NULL && field->label != NULL;
 }
 
 static bool reports_cores(const struct region_sum *sum) {
@@ -153,9 +127,8 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
 static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) +
-         shape->field_count * (sizeof(*shape->fields) + 3 * PLUGIN_SIZE) +
-         shape->columns * 3 * sizeof(uint64_t) + shape->core_count +
-         shape->copies_made * (sizeof(*shape->labels) + 2 * PLUGIN_SIZE);
+         shape->field_count * (sizeof(*shape->fields) + 2 * NAME_SIZE) +
+         shape->columns * 3 * sizeof(uint64_t) + shape->core_count;
 }
 
 static void set_shape(struct region_sum *sum,
@@ -180,11 +153,10 @@ static bool make_arrays(struct region_sum *sum) {
   shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
   shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
   shape->present.list = calloc(columns, sizeof(*shape->present.list));
-  shape->labels = calloc(sum->copies, sizeof(*shape->labels));
   sum->scratch = calloc(columns, sizeof(*sum->scratch));
   sum->core_used = calloc(shape->core_count, 1);
   return shape->fields && shape->counters.list && shape->present.list &&
-         shape->labels && sum->scratch && sum->core_used;
+         sum->scratch && sum->core_used;
 }
 
 /* Returns false if out of memory. */
@@ -193,8 +165,7 @@ static bool describe(struct region_sum *sum,
                      const char *instance) {
   sum->table = strdup(directory->described[t].name);
   sum->instance = strdup(instance);
-  if (sum->table == NULL || sum->instance == NULL || !make_arrays(sum) ||
-      !make_labels(sum))
+  if (sum->table == NULL || sum->instance == NULL || !make_arrays(sum))
     return false;
   for (uint32_t f = 0; f < sum->shape.field_count; f++)
     if (!describe_field(sum, directory, t, f))
@@ -240,13 +211,8 @@ void region_sum_free(struct region_sum *sum) {
   region_sum_free_row(sum, sum->other);
   for (uint32_t f = 0; shape->fields != NULL && f < shape->field_count; f++) {
     free(shape->fields[f].name);
-    free(shape->fields[f].plugin_core);
-    free(shape->fields[f].plugin_host);
+    free(shape->fields[f].label);
   }
-  for (uint32_t copy = 0; shape->labels != NULL && copy < shape->copies_made;
-       copy++)
-    free(shape->labels[copy]);
-  free(shape->labels);
   free(shape->fields);
   free(shape->counters.list);
   free(shape->present.list);

@@ -36,8 +36,7 @@ struct region_allowances {
 };
 
 struct region_sum_field {
-  char *name;
-  char *plugin_core, *plugin_host; /* in identifiers */
+  char *name, *label; /* label: in identifiers */
   uint32_t kind, aggregation, column, cells, sub_bits;
   bool wanted;
   bool cycles; /* converted to ns */
@@ -57,10 +56,9 @@ struct region_sum_row {
                         in this round; NULL: none */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all instances */
-  bool has_place;    /* counts towards the sum's share of MaxValues */
+  bool shown;        /* Top shows it, or MaxValues has room for it */
   bool clashes;      /* another row has the same clean name */
   bool several;      /* several instances have the row in this round */
-  bool top;          /* Top shows it */
   int64_t weight;    /* in this round; Top ranks by it */
   /* [copy][column], counters: counts at the beginning of the round, and now.
    * Only `other` can decrease; it shows the higher of the two. Gauges, levels
@@ -90,15 +88,14 @@ struct region_shape {
   bool is_core;          /* the built-in table `core` */
   bool chooses_rows;     /* the option Row is set */
   int top_field;         /* -1: no Top */
-  char **labels;         /* plugin instance of each copy */
 };
 
 struct region_sum_rows {
   struct region_sum_row **list;
   size_t len, capacity;
   struct region_sum_row **chains[2]; /* hash tables of `capacity` chains */
-  size_t places; /* rows with tracked objects, and rows without whose last
-                    counts are not dispatched yet */
+  size_t places; /* rows that are shown, and rows whose last counts are not
+                    dispatched yet */
 };
 
 /* The sum's share of MaxValues. */
@@ -187,16 +184,10 @@ static inline size_t region_sum_room(const struct region_sum *sum) {
   return sum->room.rows - has_other;
 }
 
-/* True if MaxValues leaves no room for another row. All instances of a single
- * row share one place. */
+/* True if MaxValues leaves no room for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
-  return sum->shape.single ? sum->room.rows == 0
-                           : sum->rows.places >= region_sum_room(sum);
+  return sum->rows.places >= region_sum_room(sum);
 }
-
-/* A tracked object is added to the row, or taken from it. */
-void region_sum_tie(struct region_sum *sum, struct region_sum_row *row);
-void region_sum_untie(struct region_sum *sum, struct region_sum_row *row);
 
 /* Records which earlier snapshots were dispatched. */
 void region_sum_note(struct region_sum *sum,

@@ -175,21 +175,6 @@ static bool make_candidates(struct region_instance_table *table) {
   return candidates->list != NULL;
 }
 
-/* If MaxValues leaves less room than before, the last rows are hidden. */
-static void make_room_for_others(struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
-  size_t used = sum->rows.places, room = region_sum_room(sum);
-  for (uint32_t p = table->objects_len;
-       p > 0 && used > room && sum->shape.top_field < 0; p--) {
-    if (table->objects[p - 1]->row == NULL)
-      continue;
-    table->left_out++;
-    used--;
-    region_object_let_go(sum, table->objects[p - 1]);
-  }
-  region_objects_tidy(table);
-}
-
 bool region_table_begin(struct region_watch *watch,
                         struct region_instance_table *table, bool ended) {
   struct region_sum *sum = table->sum;
@@ -206,7 +191,7 @@ bool region_table_begin(struct region_watch *watch,
     table->from_zero = false;
     return false;
   }
-  make_room_for_others(table);
+  region_objects_tidy(table);
   uint32_t unmarked = make_marks(table);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
   table->has_present = false;
@@ -384,19 +369,9 @@ void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {
   if (candidate->object != NULL)
-    region_object_show(table->sum, candidate->object, row);
+    region_object_show(candidate->object, row);
   else if (!table->sum->shape.chooses_rows)
     show_untracked(table, candidate, row);
-}
-
-void region_table_hide(struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
-  for (uint32_t p = 0; p < table->objects_len; p++) {
-    struct region_object *object = table->objects[p];
-    if (object->row != NULL && !object->row->top)
-      region_object_let_go(sum, object);
-  }
-  region_objects_tidy(table);
 }
 
 void region_table_remember(struct region_instance_table *table,

@@ -47,10 +47,8 @@ struct region_object {
   uint32_t number;
   uint32_t incarnation;
   uint32_t copies; /* allocated */
-  /* Hidden and ended objects keep their places until the end of the scan, so
-   * that no more rows are shown than there is room for. */
-  bool hidden;     /* the row is shown for the last time */
-  bool ended;      /* no longer tracked */
+  bool removed;    /* the row is shown for the last time */
+  bool ended;      /* the row holds another object */
   uint64_t last[]; /* [copy][column]: cell values at the last scan; for gauges
                       of single cores, the first value */
 };
@@ -133,8 +131,10 @@ void region_table_show(struct region_instance_table *table,
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate);
 
-/* Stops tracking objects for rows that Top no longer shows. */
-void region_table_hide(struct region_instance_table *table);
+/* Takes objects that were removed or have ended from their rows, and objects
+ * from rows that are no longer shown. Frees those that need not be tracked, and
+ * sorts the others. */
+void region_objects_tidy(struct region_instance_table *table);
 
 /* Aborts the current scan. No count is lost; the next scan begins at the first
  * row. */
@@ -182,13 +182,8 @@ struct region_object *region_object_track(struct region_reading *reading,
                                           struct region_sum_row *row,
                                           bool from_birth);
 
-void region_object_show(struct region_sum *sum, struct region_object *object,
+/* From now on the object counts for a row of the sum, or for `other` (NULL). */
+void region_object_show(struct region_object *object,
                         struct region_sum_row *row);
-
-/* From the next round on the object counts for `other`. */
-void region_object_let_go(struct region_sum *sum, struct region_object *object);
-
-/* Frees objects that have ended, and sorts the others. */
-void region_objects_tidy(struct region_instance_table *table);
 
 #endif

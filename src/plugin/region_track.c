@@ -12,21 +12,13 @@ static size_t size_of_object(const struct region_sum *sum, uint32_t copies) {
          (size_t)copies * sum->shape.columns * sizeof(uint64_t);
 }
 
-void region_object_show(struct region_sum *sum, struct region_object *object,
+void region_object_show(struct region_object *object,
                         struct region_sum_row *row) {
   if (object->row != NULL)
-    region_sum_untie(sum, object->row);
+    object->row->objects--;
   object->row = row;
   if (row != NULL)
-    region_sum_tie(sum, row);
-}
-
-/* Under Row the object stays tracked, because there is no other count of wanted
- * rows. */
-void region_object_let_go(struct region_sum *sum,
-                          struct region_object *object) {
-  object->hidden = true;
-  object->ended = !sum->shape.chooses_rows;
+    row->objects++;
 }
 
 static bool make_room(struct region_instance_table *table) {
@@ -91,7 +83,7 @@ struct region_object *region_object_track(struct region_reading *reading,
   object->number = reading->tile.first_row + i;
   object->incarnation = region_incarnation(reading->tile.generations[i]);
   begin_object(reading, object, i, from_birth);
-  region_object_show(sum, object, row);
+  region_object_show(object, row);
   table->objects[table->objects_len++] = object;
   return object;
 }
@@ -102,16 +94,19 @@ static int compare_objects(const void *a, const void *b) {
   return (x->number > y->number) - (x->number < y->number);
 }
 
+/* Under Row objects without a row stay tracked, because there is no other count
+ * of wanted rows. */
 void region_objects_tidy(struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
+  const struct region_sum *sum = table->sum;
   uint32_t kept = 0;
   bool sorted = true;
   for (uint32_t p = 0; p < table->objects_len; p++) {
     struct region_object *object = table->objects[p];
-    if (object->ended || object->hidden)
-      region_object_show(sum, object, NULL);
-    object->hidden = false;
-    if (object->ended) {
+    bool is_hidden = object->row != NULL && !object->row->shown;
+    table->left_out += is_hidden;
+    if (is_hidden || object->removed || object->ended)
+      region_object_show(object, NULL);
+    if (object->ended || (object->row == NULL && !sum->shape.chooses_rows)) {
       region_allowance_give(table->allowance,
                             size_of_object(sum, object->copies));
       free(object);
@@ -254,21 +249,26 @@ static const char *name_of(const struct row *row) {
   return reading->name;
 }
 
-/* Finds or creates the row with this name. NULL if out of memory. */
+/* Finds or creates the row with this name, and shows it. NULL if out of memory.
+ */
 static struct region_sum_row *make_row(const struct row *row) {
+  struct region_sum *sum = row->reading->sum;
   const char *name = name_of(row);
-  return name != NULL ? region_sum_name(row->reading->sum, name) : NULL;
+  struct region_sum_row *made =
+      name != NULL ? region_sum_name(sum, name) : NULL;
+  if (made != NULL && !made->shown) {
+    sum->rows.places += !region_sum_is_due(sum, made);
+    made->shown = true;
+  }
+  return made;
 }
 
 /* The row with this name if it is shown already, else NULL. */
 static struct region_sum_row *find_shown(const struct row *row) {
-  const struct region_sum *sum = row->reading->sum;
   const char *name = name_of(row);
   struct region_sum_row *found =
-      name != NULL ? region_sum_find(sum, name) : NULL;
-  bool is_shown = found != NULL &&
-                  (sum->shape.top_field >= 0 ? found->top : found->objects > 0);
-  return is_shown ? found : NULL;
+      name != NULL ? region_sum_find(row->reading->sum, name) : NULL;
+  return found != NULL && found->shown ? found : NULL;
 }
 
 static bool is_wanted(const struct row *row) {
@@ -306,7 +306,7 @@ static void follow(const struct row *row, struct region_object *object) {
   uint64_t last = top_cell(sum, object->last);
   if (object->row == NULL && row->is_live && sum->shape.top_field < 0 &&
       !region_sum_is_full(sum))
-    region_object_show(sum, object, make_row(row));
+    region_object_show(object, make_row(row));
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     uint32_t back = count_cells(
         sum, object, copy, cells_of(&reading->tile, copy, row->i), object->row);
@@ -319,8 +319,7 @@ static void follow(const struct row *row, struct region_object *object) {
   } else if (row->is_live) {
     leave_out(row, object, last);
   }
-  if (!row->is_live) /* updates still in flight belong to `other` */
-    region_object_let_go(sum, object);
+  object->removed = !row->is_live; /* updates in flight belong to `other` */
 }
 
 /* The row changed hands while it was read, so its growth belongs to the table;

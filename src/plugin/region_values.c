@@ -13,11 +13,12 @@
  * Growth
  */
 
-/* `other` is live in every round. */
+/* `other` is live in every round, except in a table of a single row. */
 static bool is_live(const struct region_sum *sum,
                     const struct region_sum_row *row) {
-  return row == sum->other || (row->round == sum->round && !row->clashes &&
-                               (sum->shape.top_field < 0 || row->top));
+  if (row == sum->other)
+    return !sum->shape.single;
+  return row->shown && row->round == sum->round && !row->clashes;
 }
 
 static void add_to_other(const struct region_sum *sum,
@@ -35,6 +36,7 @@ static void add_to_other(const struct region_sum *sum,
 static void end_row(struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
   bool live = is_live(sum, row);
+  row->text = NULL;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
       size_t at = (size_t)copy * sum->shape.columns +
@@ -176,12 +178,16 @@ static void put_copy(const struct region_sum *sum,
                     .snapshot = snapshot,
                     .rank = copy == 0 ? REGION_RANK_HOST : REGION_RANK_CORE,
                     .field = field,
-                    .copy = copy,
-                    .value = {.plugin = region_snapshot_text(
-                                  snapshot, copy == 0 ? field->plugin_host
-                                                      : field->plugin_core),
-                              .plugin_instance = region_snapshot_text(
-                                  snapshot, sum->shape.labels[copy])}};
+                    .copy = copy};
+  char core[16] = "all";
+  if (copy > 0)
+    snprintf(core, sizeof(core), "%u", copy - 1);
+  put.value.plugin = region_snapshot_format(
+      snapshot, "%s_%s_%s_%s", copy == 0 ? "percore_host" : "percore",
+      sum->region->name, sum->table, field->label);
+  put.value.plugin_instance =
+      region_snapshot_format(snapshot, "%s%s%s", core,
+                             sum->instance[0] != 0 ? "@" : "", sum->instance);
   if (from == 0)
     put_row(&put, sum->other);
   for (size_t i = from; i < to; i++)
@@ -242,22 +248,8 @@ static void show_row(const struct region_sum *sum,
                      snapshot->number, zero_ns);
 }
 
-/* Rows that were removed or hidden, and whose last counts are not dispatched
- * yet, are shown in the remaining room. */
-static void show_waiting(const struct region_sum *sum,
-                         struct region_snapshot *snapshot, size_t room) {
-  for (size_t i = 0; i < sum->rows.len; i++) {
-    struct region_sum_row *row = sum->rows.list[i];
-    if (row->text != NULL || !region_sum_is_due(sum, row))
-      continue;
-    if (room > 0)
-      show_row(sum, snapshot, row, 0);
-    else
-      row->due = snapshot->number + 1;
-    room -= room > 0;
-  }
-}
-
+/* Live rows are shown, then, in the remaining room, rows that were removed or
+ * hidden and whose last counts are not dispatched yet. */
 static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
                       uint64_t interval_ns) {
   uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
@@ -265,17 +257,29 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
   sum->put_ns = snapshot->time_ns;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
-    row->text = NULL;
     if (!is_live(sum, row))
       continue;
     /* under Top the first point is the row's former count */
     show_row(sum, snapshot, row, sum->shape.top_field < 0 ? zero_ns : 0);
     room -= room > 0;
   }
-  show_waiting(sum, snapshot, room);
-  sum->other->text = NULL;
-  if (sum->other_shown && !sum->shape.single)
+  for (size_t i = 0; i < sum->rows.len && room > 0; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
+    if (row->text != NULL || !region_sum_is_due(sum, row))
+      continue;
+    show_row(sum, snapshot, row, 0);
+    room--;
+  }
+  if (sum->other_shown && is_live(sum, sum->other))
     show_row(sum, snapshot, sum->other, zero_ns);
+}
+
+/* The latest counts of a row that is not in this snapshot are in no snapshot
+ * before the next one. */
+static void put_off(const struct region_sum *sum, struct region_sum_row *row,
+                    uint64_t number) {
+  if (row->text == NULL && region_sum_is_due(sum, row))
+    row->due = number + 1;
 }
 
 /* Rows that were not read for lack of room or memory count as cut values. */
@@ -297,33 +301,26 @@ static bool is_unused(const struct region_sum *sum) {
          (sum->rows.len == 0 || sum->rows.list[0]->now[0] == 0);
 }
 
-/* The latest counts are not in any snapshot before this one. */
-static void put_off(struct region_sum *sum, uint64_t number) {
-  for (size_t i = 0; i < sum->rows.len; i++)
-    if (region_sum_is_due(sum, sum->rows.list[i]))
-      sum->rows.list[i]->due = number;
-  if (region_sum_is_due(sum, sum->other))
-    sum->other->due = number;
-}
-
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     uint64_t interval_ns, bool (*is_wanted)(void *argument),
                     void *argument) {
-  end_rows(sum, snapshot->number);
+  uint64_t number = snapshot->number;
+  end_rows(sum, number);
   sum->round_put = sum->round;
-  if (sum->room.rows == 0) {
+  if (sum->room.rows > 0) {
+    memmove(&sum->snapshots[1], &sum->snapshots[0],
+            (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->snapshots));
+    sum->snapshots[0] = number;
+    if (is_unused(sum))
+      return;
+    show_rows(sum, snapshot, interval_ns);
+  } else {
     sum->room.left_out = sum->room.live;
-    cut_left_out(sum, snapshot);
-    put_off(sum, snapshot->number + 1);
-    return;
   }
-  memmove(&sum->snapshots[1], &sum->snapshots[0],
-          (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->snapshots));
-  sum->snapshots[0] = snapshot->number;
-  if (is_unused(sum))
-    return;
-  show_rows(sum, snapshot, interval_ns);
   cut_left_out(sum, snapshot);
+  put_off(sum, sum->other, number);
+  for (size_t i = 0; i < sum->rows.len; i++)
+    put_off(sum, sum->rows.list[i], number);
   size_t from = 0;
   do {
     size_t to = MIN(from + ROWS_AT_ONCE, sum->rows.len);
