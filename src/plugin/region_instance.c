@@ -74,7 +74,8 @@ bool region_instance_came(struct region_watch *watch,
   instance->table_count = directory->table_count;
   for (uint32_t t = 0; t < instance->table_count; t++)
     instance->tables[t] =
-        (struct region_instance_table){.instance = instance,
+        (struct region_instance_table){.watch = watch,
+                                       .instance = instance,
                                        .number = t,
                                        .allowance = &instance->allowance->rows,
                                        .from_zero = all};
@@ -222,8 +223,8 @@ static void begin_table(struct region_watch *watch,
     table->final = REGION_FINAL_DONE; /* unless there is more to be read */
   if (table->sum == NULL || !is_reported(table->sum))
     return;
-  bool is_amid = table->reading != NULL;
-  if (!region_table_begin(watch, table, ended))
+  bool is_amid = table->scan.underway;
+  if (!region_table_begin(table, ended))
     return;
   /* rows that were already read in this scan may have counted since */
   if (ended)
@@ -232,7 +233,7 @@ static void begin_table(struct region_watch *watch,
 
 bool region_instance_is_amid(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].reading != NULL ||
+    if (instance->tables[t].scan.underway ||
         instance->tables[t].final == REGION_FINAL_DUE)
       return true;
   return false;
@@ -252,9 +253,9 @@ static bool read_piece(struct region_watch *watch,
   for (uint32_t n = 0; n < instance->table_count; n++) {
     uint32_t t = instance->next_table++ % instance->table_count;
     struct region_instance_table *table = &instance->tables[t];
-    if (table->final == REGION_FINAL_DUE && table->reading == NULL)
+    if (table->final == REGION_FINAL_DUE && !table->scan.underway)
       begin_table(watch, instance, t, true);
-    if (table->reading == NULL)
+    if (!table->scan.underway)
       continue;
     region_table_read(table, cells_left);
     return true;

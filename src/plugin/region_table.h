@@ -68,8 +68,22 @@ enum region_final {
   REGION_FINAL_DONE
 };
 
+/* The state of a scan. */
+struct region_scan {
+  bool underway;
+  struct region_tile tile;
+  uint32_t next_row, next_object, objects_len;
+  bool looks_names_up;     /* names may have been shown since the last scan */
+  uint64_t live, left_out; /* counts of rows */
+  uint64_t names_matched;  /* names times Row options, in this tile */
+  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
+  uint32_t named;                  /* 0: no name was read */
+  uint32_t unmarked; /* rows in use without a mark, because memory is short */
+};
+
 /* A table of the instance's current producer. */
 struct region_instance_table {
+  struct region_watch *watch;
   struct region_instance *instance;
   uint32_t number;        /* in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
@@ -84,7 +98,7 @@ struct region_instance_table {
   uint32_t scans;
   uint64_t left_out; /* rows that were not tracked in the last scan, or lost
                         their places since */
-  struct region_reading *reading; /* the current scan, or NULL */
+  struct region_scan scan; /* the current scan */
   uint64_t *last, *now; /* [copy][column]: sums of all cells, in the last scan
                            and so far in this one */
   /* [column]: gauges, levels and states of live rows without a row of the sum,
@@ -107,12 +121,10 @@ struct region_instance_table {
 /* Begins a scan, unless one is in progress or was made in this round. `ended`:
  * the producer has ended, so this is the last scan. Returns false if there is
  * no scan to continue. */
-bool region_table_begin(struct region_watch *watch,
-                        struct region_instance_table *table, bool ended);
+bool region_table_begin(struct region_instance_table *table, bool ended);
 
-/* Reads rows, and subtracts the cost in cells from *cells_left. Returns true
- * when the scan is complete. */
-bool region_table_read(struct region_instance_table *table,
+/* Reads rows, and subtracts the cost in cells from *cells_left. */
+void region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left);
 
 /* This many cells are read in a few milliseconds. */
@@ -156,28 +168,20 @@ void region_table_leave(struct region_instance_table *table);
  * For region_table.c and region_track.c only
  */
 
-/* The state of a scan. */
-struct region_reading {
-  struct region_watch *watch;
-  struct region_instance_table *table;
-  struct region_sum *sum;
-  struct region_reader *reader;
-  struct region_tile tile;
-  uint32_t next_row, next_object, objects_len;
-  bool looks_names_up;     /* names may have been shown since the last scan */
-  uint64_t live, left_out; /* counts of rows */
-  uint64_t names_matched;  /* names times Row options, in this tile */
-  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
-  uint32_t named;                  /* 0: no name was read */
-  uint32_t unmarked; /* rows in use without a mark, because memory is short */
-};
-
 /* Adds the rows of a tile to the sum, and decides which of them to track. */
-void region_track_tile(struct region_reading *reading);
+void region_track_tile(struct region_instance_table *table);
+
+/* Counts by how much cells of one copy exceed `last`, and updates `last`: for a
+ * row of the sum if it is not NULL, and with in_other for `other`, too. What
+ * the row counts is taken off `other`. A cell that decreased counts again once
+ * it exceeds its former value. Returns the number of such cells. */
+uint32_t region_count_cells(const struct region_sum *sum, uint32_t copy,
+                            uint64_t *last, const uint64_t *cells,
+                            struct region_sum_row *row, bool in_other);
 
 /* Tracks the object in the row at index i of the tile for a row of the sum (or
  * NULL). Returns NULL if out of memory. */
-struct region_object *region_object_track(struct region_reading *reading,
+struct region_object *region_object_track(struct region_instance_table *table,
                                           uint32_t i,
                                           struct region_sum_row *row,
                                           bool from_birth);

@@ -49,11 +49,11 @@ static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
 
 /* Sets the values from which counting begins. Births are not known per core:
  * only a row's first object is known to have begun at 0. */
-static void begin_object(const struct region_reading *reading,
+static void begin_object(const struct region_instance_table *table,
                          struct region_object *object, uint32_t i,
                          bool from_birth) {
-  const struct region_columns *present = &reading->sum->shape.present;
-  const struct region_tile *tile = &reading->tile;
+  const struct region_columns *present = &table->sum->shape.present;
+  const struct region_tile *tile = &table->scan.tile;
   bool is_first = object->incarnation <= 1;
   for (uint32_t copy = 0; copy < object->copies; copy++) {
     uint64_t *last = object->last + (size_t)copy * tile->columns;
@@ -66,12 +66,11 @@ static void begin_object(const struct region_reading *reading,
   }
 }
 
-struct region_object *region_object_track(struct region_reading *reading,
+struct region_object *region_object_track(struct region_instance_table *table,
                                           uint32_t i,
                                           struct region_sum_row *row,
                                           bool from_birth) {
-  struct region_instance_table *table = reading->table;
-  struct region_sum *sum = reading->sum;
+  struct region_sum *sum = table->sum;
   size_t size = size_of_object(sum, sum->copies);
   struct region_object *object =
       make_room(table) ? region_claim(table->allowance, size) : NULL;
@@ -80,9 +79,9 @@ struct region_object *region_object_track(struct region_reading *reading,
     return NULL;
   }
   object->copies = sum->copies;
-  object->number = reading->tile.first_row + i;
-  object->incarnation = region_incarnation(reading->tile.generations[i]);
-  begin_object(reading, object, i, from_birth);
+  object->number = table->scan.tile.first_row + i;
+  object->incarnation = region_incarnation(table->scan.tile.generations[i]);
+  begin_object(table, object, i, from_birth);
   region_object_show(object, row);
   table->objects[table->objects_len++] = object;
   return object;
@@ -126,7 +125,7 @@ void region_objects_tidy(struct region_instance_table *table) {
  */
 
 struct row {
-  struct region_reading *reading;
+  struct region_instance_table *table;
   uint32_t i, number, incarnation;
   bool is_live;
   bool was_seen;            /* in the last scan; unknown without a mark */
@@ -135,14 +134,11 @@ struct row {
   const uint64_t *totals, *births;
 };
 
-/* Counts what a tracked object added to its cells, for a row of the sum or for
- * `other` (NULL). A cell that decreased counts again once it exceeds its former
- * value. Returns the number of such cells. */
-static uint32_t count_cells(struct region_sum *sum,
-                            struct region_object *object, uint32_t copy,
-                            const uint64_t *cells, struct region_sum_row *row) {
+uint32_t region_count_cells(const struct region_sum *sum, uint32_t copy,
+                            uint64_t *last, const uint64_t *cells,
+                            struct region_sum_row *row, bool in_other) {
   size_t at = (size_t)copy * sum->shape.columns;
-  uint64_t *last = object->last + at, *other = sum->other->now + at;
+  uint64_t *other = sum->other->now + at;
   uint32_t back = 0;
   for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
     const struct region_column *column = &sum->shape.counters.list[n];
@@ -153,7 +149,7 @@ static uint32_t count_cells(struct region_sum *sum,
       continue;
     }
     last[c] = cells[c];
-    if (sum->shape.chooses_rows) /* else it is in the growth of the table */
+    if (in_other)
       other[c] += grown;
     if (row != NULL && region_sum_counts(sum, row, copy, column->field)) {
       row->now[at + c] += grown;
@@ -163,10 +159,21 @@ static uint32_t count_cells(struct region_sum *sum,
   return back;
 }
 
+/* Counts what a tracked object added to its cells. Under Row this is not part
+ * of any other count. */
+static uint32_t count_object(const struct region_sum *sum,
+                             struct region_object *object, uint32_t copy,
+                             const uint64_t *cells,
+                             struct region_sum_row *row) {
+  return region_count_cells(sum, copy,
+                            object->last + (size_t)copy * sum->shape.columns,
+                            cells, row, sum->shape.chooses_rows);
+}
+
 /* The weight by which Top ranks the row; for a counter, its growth since
  * `last`. */
 static int64_t weigh(const struct row *row, uint64_t last) {
-  const struct region_shape *shape = &row->reading->sum->shape;
+  const struct region_shape *shape = &row->table->sum->shape;
   const struct region_sum_field *field = &shape->fields[shape->top_field];
   if (field->kind == PERCORE_GAUGE)
     last = row->births[field->column];
@@ -200,14 +207,14 @@ void region_candidates_cut(struct region_candidates *candidates) {
 
 static void offer(const struct row *row, struct region_object *object,
                   int64_t weight) {
-  struct region_instance_table *table = row->reading->table;
+  struct region_instance_table *table = row->table;
   struct region_candidates *candidates = &table->candidates;
   uint32_t candidate_in = row->mark->candidate_in;
   if (candidates->len >= candidates->most && weight <= candidates->least)
     return;
   candidates->list[candidates->len++] = (struct region_candidate){
       .weight = weight,
-      .generation = row->reading->tile.generations[row->i],
+      .generation = row->table->scan.tile.generations[row->i],
       .object = object,
       .row = row->number,
       .again = candidate_in != 0 && candidate_in + 2 >= table->scans};
@@ -216,7 +223,7 @@ static void offer(const struct row *row, struct region_object *object,
 }
 
 static void add_present(const struct row *row) {
-  struct region_instance_table *table = row->reading->table;
+  struct region_instance_table *table = row->table;
   region_sum_add_present(table->sum, table->present, row->totals, row->births,
                          !table->has_present);
   table->has_present = true;
@@ -227,8 +234,8 @@ static void add_present(const struct row *row) {
 static void leave_out(const struct row *row, struct region_object *object,
                       uint64_t last) {
   add_present(row);
-  if (row->reading->sum->shape.top_field < 0)
-    row->reading->left_out++;
+  if (row->table->sum->shape.top_field < 0)
+    row->table->scan.left_out++;
   else if (row->mark != NULL)
     offer(row, object, weigh(row, last));
 }
@@ -239,20 +246,20 @@ static void leave_out(const struct row *row, struct region_object *object,
 
 /* NULL if the row holds another object by now. */
 static const char *name_of(const struct row *row) {
-  struct region_reading *reading = row->reading;
-  if (reading->named != row->number + 1 &&
-      !region_reader_row_name(reading->reader, reading->table->number,
-                              row->number, reading->tile.generations[row->i],
-                              reading->name))
+  struct region_instance_table *table = row->table;
+  if (table->scan.named != row->number + 1 &&
+      !region_reader_row_name(table->instance->reader, table->number,
+                              row->number, table->scan.tile.generations[row->i],
+                              table->scan.name))
     return NULL;
-  reading->named = row->number + 1;
-  return reading->name;
+  table->scan.named = row->number + 1;
+  return table->scan.name;
 }
 
 /* Finds or creates the row with this name, and shows it. NULL if out of memory.
  */
 static struct region_sum_row *make_row(const struct row *row) {
-  struct region_sum *sum = row->reading->sum;
+  struct region_sum *sum = row->table->sum;
   const char *name = name_of(row);
   struct region_sum_row *made =
       name != NULL ? region_sum_name(sum, name) : NULL;
@@ -267,14 +274,14 @@ static struct region_sum_row *make_row(const struct row *row) {
 static struct region_sum_row *find_shown(const struct row *row) {
   const char *name = name_of(row);
   struct region_sum_row *found =
-      name != NULL ? region_sum_find(row->reading->sum, name) : NULL;
+      name != NULL ? region_sum_find(row->table->sum, name) : NULL;
   return found != NULL && found->shown ? found : NULL;
 }
 
 static bool is_wanted(const struct row *row) {
-  const struct region_table_config *config = row->reading->sum->config;
+  const struct region_table_config *config = row->table->sum->config;
   const char *name = name_of(row);
-  row->reading->names_matched += config->rows_len;
+  row->table->scan.names_matched += config->rows_len;
   return name != NULL && region_config_wants_row(config, name);
 }
 
@@ -283,34 +290,35 @@ static bool is_wanted(const struct row *row) {
  */
 
 static void show(const struct row *row, const struct region_object *object) {
-  struct region_sum *sum = row->reading->sum;
-  bool replace =
-      region_sum_add(sum, object->row, row->reading->table->instance);
+  struct region_sum *sum = row->table->sum;
+  bool replace = region_sum_add(sum, object->row, row->table->instance);
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->shape.columns;
-    region_sum_add_present(
-        sum, object->row->now + at, cells_of(&row->reading->tile, copy, row->i),
-        copy == 0 ? row->births : object->last + at, replace);
+    region_sum_add_present(sum, object->row->now + at,
+                           cells_of(&row->table->scan.tile, copy, row->i),
+                           copy == 0 ? row->births : object->last + at,
+                           replace);
   }
 }
 
 static void add_weight(const struct row *row, struct region_sum_row *to,
                        int64_t weight) {
-  if (row->reading->sum->shape.top_field >= 0)
+  if (row->table->sum->shape.top_field >= 0)
     to->weight = region_weights_add(to->weight, weight);
 }
 
 static void follow(const struct row *row, struct region_object *object) {
-  struct region_reading *reading = row->reading;
-  struct region_sum *sum = reading->sum;
+  struct region_instance_table *table = row->table;
+  struct region_sum *sum = table->sum;
   uint64_t last = top_cell(sum, object->last);
   if (object->row == NULL && row->is_live && sum->shape.top_field < 0 &&
       !region_sum_is_full(sum))
     region_object_show(object, make_row(row));
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint32_t back = count_cells(
-        sum, object, copy, cells_of(&reading->tile, copy, row->i), object->row);
-    reading->watch->cells_back += copy == 0 ? back : 0;
+    uint32_t back =
+        count_object(sum, object, copy,
+                     cells_of(&table->scan.tile, copy, row->i), object->row);
+    table->watch->cells_back += copy == 0 ? back : 0;
   }
   if (object->row != NULL) {
     show(row, object);
@@ -324,26 +332,26 @@ static void follow(const struct row *row, struct region_object *object) {
 
 /* The row changed hands while it was read, so its growth belongs to the table;
  * under Row the growth waits until the next scan. */
-static void skip(struct region_reading *reading, struct region_object *object,
-                 uint32_t i) {
-  struct region_sum *sum = reading->sum;
+static void skip(struct region_instance_table *table,
+                 struct region_object *object, uint32_t i) {
+  struct region_sum *sum = table->sum;
   for (uint32_t copy = 0; !sum->shape.chooses_rows && copy < sum->copies;
        copy++)
-    (void)count_cells(sum, object, copy, cells_of(&reading->tile, copy, i),
-                      NULL);
+    (void)count_object(sum, object, copy, cells_of(&table->scan.tile, copy, i),
+                       NULL);
 }
 
 /* The row holds another object now. That object's birth is the sum of what all
  * earlier objects counted. What unseen objects counted in between belongs to
  * `other`. */
 static void end_object(const struct row *row, struct region_object *object) {
-  struct region_sum *sum = row->reading->sum;
+  struct region_sum *sum = row->table->sum;
   object->ended = true;
   if (row->incarnation != object->incarnation + 1)
     return;
   uint64_t last = top_cell(sum, object->last);
   /* while the row was changing, cells beyond the birth may have been read */
-  (void)count_cells(sum, object, 0, row->births, object->row);
+  (void)count_object(sum, object, 0, row->births, object->row);
   if (object->row == NULL)
     return;
   add_weight(row, object->row, (int64_t)(top_cell(sum, row->births) - last));
@@ -357,7 +365,7 @@ static void end_object(const struct row *row, struct region_object *object) {
 static bool begin_tracking(const struct row *row,
                            struct region_sum_row *shown) {
   struct region_object *object =
-      region_object_track(row->reading, row->i, shown, row->is_new);
+      region_object_track(row->table, row->i, shown, row->is_new);
   if (object != NULL)
     follow(row, object);
   return object != NULL;
@@ -367,8 +375,8 @@ static bool begin_tracking(const struct row *row,
  * already. Returns false if the object must be considered again in the next
  * scan, because memory is short. */
 static bool consider_wanted(const struct row *row) {
-  struct region_reading *reading = row->reading;
-  bool ranks = reading->sum->shape.top_field >= 0;
+  struct region_instance_table *table = row->table;
+  bool ranks = table->sum->shape.top_field >= 0;
   if (row->mark == NULL || row->was_seen)
     return true;
   if (is_wanted(row)) {
@@ -377,11 +385,11 @@ static bool consider_wanted(const struct row *row) {
     if (!begin_tracking(row, shown)) {
       if (row->is_live)
         add_present(row);
-      reading->left_out += row->is_live;
+      table->scan.left_out += row->is_live;
       return false;
     }
   }
-  reading->watch->rows_unseen +=
+  table->watch->rows_unseen +=
       row->is_new && row->incarnation > row->mark->incarnation + 1;
   return true;
 }
@@ -389,15 +397,15 @@ static bool consider_wanted(const struct row *row) {
 /* Under Top an object is tracked if its name is shown. Otherwise every object
  * is tracked if there is room. */
 static void consider(const struct row *row) {
-  struct region_reading *reading = row->reading;
-  struct region_sum *sum = reading->sum;
+  struct region_instance_table *table = row->table;
+  struct region_sum *sum = table->sum;
   struct region_sum_row *shown = NULL;
   uint64_t last = top_cell(sum, row->is_new ? row->births : row->totals);
   if (sum->shape.top_field < 0)
     shown = !region_sum_is_full(sum) ? make_row(row)
             : sum->shared            ? find_shown(row)
                                      : NULL;
-  else if (row->mark != NULL && (!row->was_seen || reading->looks_names_up))
+  else if (row->mark != NULL && (!row->was_seen || table->scan.looks_names_up))
     shown = find_shown(row);
   if (shown == NULL || !begin_tracking(row, shown))
     leave_out(row, NULL, row->was_seen ? row->mark->weighed : last);
@@ -419,12 +427,11 @@ static bool was_tracked(const struct region_instance_table *table,
          row >= table->rows_scanned;
 }
 
-static struct row look_at(struct region_reading *reading, uint32_t i) {
-  const struct region_instance_table *table = reading->table;
-  const struct region_tile *tile = &reading->tile;
+static struct row look_at(struct region_instance_table *table, uint32_t i) {
+  const struct region_tile *tile = &table->scan.tile;
   uint32_t number = tile->first_row + i;
   struct row row = {
-      .reading = reading,
+      .table = table,
       .i = i,
       .number = number,
       .incarnation = region_incarnation(tile->generations[i]),
@@ -440,30 +447,30 @@ static struct row look_at(struct region_reading *reading, uint32_t i) {
   return row;
 }
 
-static struct region_object *find_object(struct region_reading *reading,
+static struct region_object *find_object(struct region_instance_table *table,
                                          uint32_t row) {
-  struct region_object **objects = reading->table->objects;
-  while (reading->next_object < reading->objects_len &&
-         objects[reading->next_object]->number < row)
-    reading->next_object++;
-  return reading->next_object < reading->objects_len &&
-                 objects[reading->next_object]->number == row
-             ? objects[reading->next_object]
+  struct region_object **objects = table->objects;
+  while (table->scan.next_object < table->scan.objects_len &&
+         objects[table->scan.next_object]->number < row)
+    table->scan.next_object++;
+  return table->scan.next_object < table->scan.objects_len &&
+                 objects[table->scan.next_object]->number == row
+             ? objects[table->scan.next_object]
              : NULL;
 }
 
-static void read_row(struct region_reading *reading, uint32_t i) {
-  const struct region_sum *sum = reading->sum;
+static void read_row(struct region_instance_table *table, uint32_t i) {
+  const struct region_sum *sum = table->sum;
   struct region_object *object =
-      find_object(reading, reading->tile.first_row + i);
-  if (reading->tile.generations[i] == 0) {
+      find_object(table, table->scan.tile.first_row + i);
+  if (table->scan.tile.generations[i] == 0) {
     if (object != NULL)
-      skip(reading, object, i);
+      skip(table, object, i);
     return;
   }
-  struct row row = look_at(reading, i);
-  reading->live += row.is_live;
-  reading->watch->rows_torn += reading->tile.torn[i];
+  struct row row = look_at(table, i);
+  table->scan.live += row.is_live;
+  table->watch->rows_torn += table->scan.tile.torn[i];
   bool is_tracked = object != NULL && object->incarnation == row.incarnation;
   if (is_tracked)
     follow(&row, object);
@@ -481,11 +488,11 @@ static void read_row(struct region_reading *reading, uint32_t i) {
 
 /* Adds every cell to the sum of the table, whichever object it belongs to, so
  * that no count is lost when rows change hands. */
-static void add_to_sum(const struct region_reading *reading) {
-  const struct region_columns *counters = &reading->sum->shape.counters;
-  const struct region_tile *tile = &reading->tile;
-  for (uint32_t copy = 0; copy < reading->sum->copies; copy++) {
-    uint64_t *now = reading->table->now + (size_t)copy * tile->columns;
+static void add_to_sum(const struct region_instance_table *table) {
+  const struct region_columns *counters = &table->sum->shape.counters;
+  const struct region_tile *tile = &table->scan.tile;
+  for (uint32_t copy = 0; copy < table->sum->copies; copy++) {
+    uint64_t *now = table->now + (size_t)copy * tile->columns;
     if (copy > 0 && !tile->core_used[copy - 1])
       continue;
     for (uint32_t i = 0; i < tile->rows; i++) {
@@ -496,10 +503,10 @@ static void add_to_sum(const struct region_reading *reading) {
   }
 }
 
-void region_track_tile(struct region_reading *reading) {
-  add_to_sum(reading);
-  for (uint32_t i = 0; i < reading->tile.rows; i++)
-    read_row(reading, i);
-  region_sum_use_cores(reading->sum, reading->tile.core_used);
-  region_sum_count_live(reading->sum, reading->live);
+void region_track_tile(struct region_instance_table *table) {
+  add_to_sum(table);
+  for (uint32_t i = 0; i < table->scan.tile.rows; i++)
+    read_row(table, i);
+  region_sum_use_cores(table->sum, table->scan.tile.core_used);
+  region_sum_count_live(table->sum, table->scan.live);
 }
