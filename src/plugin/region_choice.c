@@ -83,22 +83,6 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
       give_room(sums->list[i], room / new);
 }
 
-/* Shares room among the sums of the first region in the list, and subtracts
- * what they can use from *room. Returns the number of these sums. */
-static size_t share_region(struct region_sum **list, size_t len, uint64_t share,
-                           uint64_t *room) {
-  size_t tables = 1;
-  while (tables < len && list[tables]->region == list[0]->region)
-    tables++;
-  for (size_t i = 0; i < tables; i++) {
-    uint64_t used =
-        give_room(list[i], MIN(list[i]->room.wanted, share / (tables - i)));
-    share -= used;
-    *room -= used;
-  }
-  return tables;
-}
-
 /* Regions that want few values come first; within a region, tables that want
  * few values. */
 static int compare_wanted(const void *a, const void *b) {
@@ -112,15 +96,15 @@ static int compare_wanted(const void *a, const void *b) {
 }
 
 /* Counts the values that each region wants; returns the number of regions. */
-static size_t count_wanted(struct region_sums *sums) {
+static size_t count_wanted(const struct region_sums *sums) {
   size_t regions = 0;
   for (size_t i = 0; i < sums->len; i++)
-    sums->list[i]->region->wanted = 0;
+    sums->list[i]->region->sums = sums->list[i]->region->wanted = 0;
   for (size_t i = 0; i < sums->len; i++) {
     struct region_sum *sum = sums->list[i];
     if (is_counted(sum))
       sum->room.wanted = values_wanted(sum);
-    regions += sum->region->wanted == 0;
+    regions += sum->region->sums++ == 0;
     sum->region->wanted += sum->room.wanted;
   }
   return regions;
@@ -130,15 +114,23 @@ void region_share_room(struct region_watch *watch) {
   struct region_sums *sums = &watch->sums;
   size_t taken = VALUES_SELF + watch->values_useful;
   uint64_t all = watch->outlet.room > taken ? watch->outlet.room - taken : 0;
-  uint64_t room = all - all / FOR_NEW_SUMS;
+  uint64_t room = all - all / FOR_NEW_SUMS, share = 0;
   sums->grew = false;
   if (sums->len == 0)
     return;
   size_t regions = count_wanted(sums);
   qsort(sums->list, sums->len, sizeof(*sums->list), compare_wanted);
-  for (size_t i = 0; i < sums->len; regions--) {
-    uint64_t share = MIN(sums->list[i]->region->wanted, room / regions);
-    i += share_region(&sums->list[i], sums->len - i, share, &room);
+  for (size_t i = 0; i < sums->len; i++) {
+    struct region_sum *sum = sums->list[i];
+    if (i == 0 || sum->region != sums->list[i - 1]->region) {
+      share = MIN(sum->region->wanted, room / regions);
+      regions--;
+    }
+    uint64_t used =
+        give_room(sum, MIN(sum->room.wanted, share / sum->region->sums));
+    sum->region->sums--;
+    share -= used;
+    room -= used;
   }
   give_rest(watch, all);
 }

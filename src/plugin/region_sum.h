@@ -30,7 +30,9 @@ struct region_allowances {
   struct region_allowance_entry {
     struct region_allowance_entry *next;
     struct region_allowance region, rows;
-    uint64_t wanted; /* values wanted by all sums of the region */
+    /* While room is shared: sums that have no share yet, and the values that
+     * all sums want. */
+    uint64_t sums, wanted;
     char name[128];
   } * list;
 };

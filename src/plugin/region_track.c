@@ -159,21 +159,28 @@ uint32_t region_count_cells(const struct region_sum *sum, uint32_t copy,
   return back;
 }
 
-/* Counts what a tracked object added to its cells. Under Row this is not part
- * of any other count. */
-static uint32_t count_object(const struct region_sum *sum,
-                             struct region_object *object, uint32_t copy,
-                             const uint64_t *cells,
+/* Counts what a tracked object added to its cells, for a row of the sum or
+ * (NULL) for the table. Under Row the object is not part of any other count. */
+static uint32_t count_object(const struct region_instance_table *table,
+                             struct region_object *object, uint32_t i,
                              struct region_sum_row *row) {
-  return region_count_cells(sum, copy,
-                            object->last + (size_t)copy * sum->shape.columns,
-                            cells, row, sum->shape.chooses_rows);
+  const struct region_sum *sum = table->sum;
+  uint32_t back = 0;
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    uint32_t of_copy = region_count_cells(
+        sum, copy, object->last + (size_t)copy * sum->shape.columns,
+        cells_of(&table->scan.tile, copy, i), row, sum->shape.chooses_rows);
+    back += copy == 0 ? of_copy : 0;
+  }
+  return back;
 }
 
-/* The weight by which Top ranks the row; for a counter, its growth since
- * `last`. */
+/* The weight by which Top ranks the row: the growth of a counter since `last`,
+ * or a gauge or level as it is; 0 without Top. */
 static int64_t weigh(const struct row *row, uint64_t last) {
   const struct region_shape *shape = &row->table->sum->shape;
+  if (shape->top_field < 0)
+    return 0;
   const struct region_sum_field *field = &shape->fields[shape->top_field];
   if (field->kind == PERCORE_GAUGE)
     last = row->births[field->column];
@@ -289,22 +296,19 @@ static bool is_wanted(const struct row *row) {
  * A row that is tracked
  */
 
-static void show(const struct row *row, const struct region_object *object) {
-  struct region_sum *sum = row->table->sum;
-  bool replace = region_sum_add(sum, object->row, row->table->instance);
+static void show(const struct row *row, const struct region_object *object,
+                 uint64_t last) {
+  const struct region_instance_table *table = row->table;
+  struct region_sum *sum = table->sum;
+  struct region_sum_row *shown = object->row;
+  bool replace = region_sum_add(sum, shown, table->instance);
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->shape.columns;
-    region_sum_add_present(sum, object->row->now + at,
-                           cells_of(&row->table->scan.tile, copy, row->i),
-                           copy == 0 ? row->births : object->last + at,
-                           replace);
+    region_sum_add_present(
+        sum, shown->now + at, cells_of(&table->scan.tile, copy, row->i),
+        copy == 0 ? row->births : object->last + at, replace);
   }
-}
-
-static void add_weight(const struct row *row, struct region_sum_row *to,
-                       int64_t weight) {
-  if (row->table->sum->shape.top_field >= 0)
-    to->weight = region_weights_add(to->weight, weight);
+  shown->weight = region_weights_add(shown->weight, weigh(row, last));
 }
 
 static void follow(const struct row *row, struct region_object *object) {
@@ -314,31 +318,12 @@ static void follow(const struct row *row, struct region_object *object) {
   if (object->row == NULL && row->is_live && sum->shape.top_field < 0 &&
       !region_sum_is_full(sum))
     region_object_show(object, make_row(row));
-  for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint32_t back =
-        count_object(sum, object, copy,
-                     cells_of(&table->scan.tile, copy, row->i), object->row);
-    table->watch->cells_back += copy == 0 ? back : 0;
-  }
-  if (object->row != NULL) {
-    show(row, object);
-    add_weight(row, object->row,
-               sum->shape.top_field >= 0 ? weigh(row, last) : 0);
-  } else if (row->is_live) {
+  table->watch->cells_back += count_object(table, object, row->i, object->row);
+  if (object->row != NULL)
+    show(row, object, last);
+  else if (row->is_live)
     leave_out(row, object, last);
-  }
   object->removed = !row->is_live; /* updates in flight belong to `other` */
-}
-
-/* The row changed hands while it was read, so its growth belongs to the table;
- * under Row the growth waits until the next scan. */
-static void skip(struct region_instance_table *table,
-                 struct region_object *object, uint32_t i) {
-  struct region_sum *sum = table->sum;
-  for (uint32_t copy = 0; !sum->shape.chooses_rows && copy < sum->copies;
-       copy++)
-    (void)count_object(sum, object, copy, cells_of(&table->scan.tile, copy, i),
-                       NULL);
 }
 
 /* The row holds another object now. That object's birth is the sum of what all
@@ -349,12 +334,13 @@ static void end_object(const struct row *row, struct region_object *object) {
   object->ended = true;
   if (row->incarnation != object->incarnation + 1)
     return;
-  uint64_t last = top_cell(sum, object->last);
+  uint64_t grown = top_cell(sum, row->births) - top_cell(sum, object->last);
   /* while the row was changing, cells beyond the birth may have been read */
-  (void)count_object(sum, object, 0, row->births, object->row);
+  (void)region_count_cells(sum, 0, object->last, row->births, object->row,
+                           sum->shape.chooses_rows);
   if (object->row == NULL)
     return;
-  add_weight(row, object->row, (int64_t)(top_cell(sum, row->births) - last));
+  object->row->weight = region_weights_add(object->row->weight, (int64_t)grown);
   object->row->round = sum->round; /* its gauges are unknown */
 }
 
@@ -460,30 +446,33 @@ static struct region_object *find_object(struct region_instance_table *table,
 }
 
 static void read_row(struct region_instance_table *table, uint32_t i) {
-  const struct region_sum *sum = table->sum;
-  struct region_object *object =
-      find_object(table, table->scan.tile.first_row + i);
-  if (table->scan.tile.generations[i] == 0) {
-    if (object != NULL)
-      skip(table, object, i);
+  const struct region_shape *shape = &table->sum->shape;
+  const struct region_tile *tile = &table->scan.tile;
+  struct region_object *object = find_object(table, tile->first_row + i);
+  if (tile->generations[i] == 0) {
+    /* The row changed hands while it was read, so its growth belongs to the
+     * table; under Row the growth waits until the next scan. */
+    if (object != NULL && !shape->chooses_rows)
+      (void)count_object(table, object, i, NULL);
     return;
   }
   struct row row = look_at(table, i);
   table->scan.live += row.is_live;
-  table->watch->rows_torn += table->scan.tile.torn[i];
-  bool is_tracked = object != NULL && object->incarnation == row.incarnation;
-  if (is_tracked)
-    follow(&row, object);
-  else if (object != NULL)
+  table->watch->rows_torn += tile->torn[i];
+  if (object != NULL && object->incarnation != row.incarnation) {
     end_object(&row, object);
-  if (!is_tracked && sum->shape.chooses_rows && !consider_wanted(&row))
+    object = NULL;
+  }
+  if (object != NULL)
+    follow(&row, object);
+  else if (shape->chooses_rows && !consider_wanted(&row))
     return;
-  if (!is_tracked && !sum->shape.chooses_rows && row.is_live)
+  else if (!shape->chooses_rows && row.is_live)
     consider(&row);
   if (row.mark == NULL)
     return;
   row.mark->incarnation = row.incarnation;
-  row.mark->weighed = top_cell(sum, row.totals);
+  row.mark->weighed = top_cell(table->sum, row.totals);
 }
 
 /* Adds every cell to the sum of the table, whichever object it belongs to, so
