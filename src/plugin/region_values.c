@@ -42,15 +42,17 @@ static void end_row(struct region_sum *sum, struct region_sum_row *row,
       size_t at = (size_t)copy * sum->shape.columns +
                   sum->shape.counters.list[n].column;
       uint64_t grown = row->now[at] - row->before[at];
-      if (live && (int64_t)grown > 0)
-        row->due = number;
-      if (live)
+      if (live) {
+        row->due = (int64_t)grown > 0 ? number : row->due;
         continue;
+      }
       sum->other->now[at] += grown;
       row->now[at] = row->before[at];
     }
-  if (!live && row->owner != NULL)
-    add_to_other(sum, row->now);
+  if (live || row->owner == NULL)
+    return;
+  add_to_other(sum, row->now);
+  row->owner = NULL;
 }
 
 /* As a sum of many rows, `other` has no state. Under Top its gauges are known

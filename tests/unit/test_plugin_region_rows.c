@@ -1359,6 +1359,26 @@ static void a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched(
 }
 
 static void
+the_gauge_of_a_row_that_clashes_is_counted_once_while_its_counts_wait(
+    void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  count(region, "a b", 5);
+  open_more(region, "a b", 3);
+  start_watch("");
+  play_round(SECOND);
+  dispatched_but(0);
+  count(region, "a b", 1);
+  play_round(SECOND);
+  dispatched_but(1);
+  open_more(region, "a;b", 4);
+  play_round(SECOND);
+  assert_count(SUM, "all", "a_b", 6);
+  assert_none("percore_host_unit_flow_open", "all", "a_b");
+  assert_true(gauge("percore_host_unit_flow_open", "all", "other") == 7);
+}
+
+static void
 the_last_counts_of_a_producer_survive_a_dropped_snapshot(void **state) {
   (void)state;
   struct percore_region *region = create(0, NULL, core_tables, 1);
@@ -1676,6 +1696,8 @@ int main(void) {
       TEST(a_removed_row_is_shown_once_more),
       TEST(a_removed_row_is_shown_until_its_last_counts_are_dispatched),
       TEST(a_row_that_top_hides_is_shown_until_its_last_counts_are_dispatched),
+      TEST(
+          the_gauge_of_a_row_that_clashes_is_counted_once_while_its_counts_wait),
       TEST(the_last_counts_of_a_producer_survive_a_dropped_snapshot),
       TEST(
           another_schema_begins_once_the_last_counts_of_the_old_one_are_dispatched),
