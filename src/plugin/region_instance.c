@@ -109,11 +109,10 @@ static bool add_sum(struct region_sums *sums, struct region_sum *sum) {
   return true;
 }
 
-/* True if a producer has ended and its counts for the sum must still be read.
- */
+/* True if a producer has ended and its last scan for the sum has not begun. */
 static bool is_due(const struct region_sum *sum) {
   const struct region_instance_table *table = sum->tables;
-  while (table != NULL && table->final != REGION_FINAL_DUE)
+  while (table != NULL && table->scans_due <= table->scan.underway)
     table = table->next_of_sum;
   return table != NULL;
 }
@@ -215,33 +214,25 @@ static void begin_table(struct region_watch *watch,
                         struct region_instance *instance, uint32_t t,
                         bool ended) {
   struct region_instance_table *table = &instance->tables[t];
-  if (table->sum == NULL && !join(watch, instance, t)) {
-    table->final = ended ? REGION_FINAL_DUE : REGION_NOT_FINAL;
-    return;
-  }
-  if (ended)
-    table->final = REGION_FINAL_DONE; /* unless there is more to be read */
-  if (table->sum == NULL || !is_reported(table->sum))
-    return;
   bool is_amid = table->scan.underway;
-  if (!region_table_begin(table, ended))
-    return;
-  /* rows that were already read in this scan may have counted since */
-  if (ended)
-    table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
+  table->scans_due = ended ? 1 + is_amid : 0;
+  if (table->sum == NULL && !join(watch, instance, t))
+    return; /* tries again in the next round */
+  if (table->sum == NULL || !is_reported(table->sum) ||
+      !region_table_begin(table, ended))
+    table->scans_due = 0;
 }
 
 bool region_instance_is_amid(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].scan.underway ||
-        instance->tables[t].final == REGION_FINAL_DUE)
+    if (instance->tables[t].scan.underway || instance->tables[t].scans_due > 0)
       return true;
   return false;
 }
 
 bool region_instance_is_drained(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].final != REGION_FINAL_DONE)
+    if (instance->tables[t].scans_due > 0)
       return false;
   return true;
 }
@@ -253,7 +244,7 @@ static bool read_piece(struct region_watch *watch,
   for (uint32_t n = 0; n < instance->table_count; n++) {
     uint32_t t = instance->next_table++ % instance->table_count;
     struct region_instance_table *table = &instance->tables[t];
-    if (table->final == REGION_FINAL_DUE && !table->scan.underway)
+    if (table->scans_due > 0 && !table->scan.underway)
       begin_table(watch, instance, t, true);
     if (!table->scan.underway)
       continue;

@@ -158,11 +158,11 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
 
 void region_sum_note(struct region_sum *sum,
                      const struct region_outlet *outlet) {
-  sum->decided = outlet->dispatched;
+  sum->past.decided = outlet->dispatched;
   for (size_t i = 0; i < REGION_SUM_SNAPSHOTS; i++)
-    if (sum->snapshots[i] > sum->dispatched &&
-        region_outlet_dispatched(outlet, sum->snapshots[i]))
-      sum->dispatched = sum->snapshots[i];
+    if (sum->past.snapshots[i] > sum->past.dispatched &&
+        region_outlet_dispatched(outlet, sum->past.snapshots[i]))
+      sum->past.dispatched = sum->past.snapshots[i];
 }
 
 bool region_sum_has_due(const struct region_sum *sum) {
@@ -339,10 +339,7 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
     sum->copies = 1;
   sum->room = from->room;
   sum->round = sum->round_put = from->round_put;
-  sum->put_ns = from->put_ns;
-  memcpy(sum->snapshots, from->snapshots, sizeof(sum->snapshots));
-  sum->dispatched = from->dispatched;
-  sum->decided = from->decided;
+  sum->past = from->past;
   sum->other_shown |= from->other_shown;
   inherit_row(sum, sum->other, from, from->other);
   for (size_t i = 0; i < from->rows.len; i++) {

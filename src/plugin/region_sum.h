@@ -69,9 +69,6 @@ struct region_sum_row {
   struct region_first *first; /* [copy][field] */
 };
 
-/* How many snapshots of a sum may be waiting for dispatch. */
-#define REGION_SUM_SNAPSHOTS 8
-
 struct region_columns {
   struct region_column {
     uint32_t column, field;
@@ -108,6 +105,18 @@ struct region_sum_room {
   uint64_t wanted;   /* values for the host if all rows were shown */
 };
 
+/* How many snapshots of a sum may be waiting for dispatch. */
+#define REGION_SUM_SNAPSHOTS 8
+
+/* Earlier snapshots. */
+struct region_sum_past {
+  uint64_t put_ns; /* CLOCK_REALTIME: timestamp of the last one */
+  /* Numbers of the last ones that contain the sum, newest first. */
+  uint64_t snapshots[REGION_SUM_SNAPSHOTS];
+  uint64_t dispatched; /* the last of these that was dispatched */
+  uint64_t decided;    /* all up to this number were dispatched or dropped */
+};
+
 struct region_sum {
   const struct region_config *region_config;
   const struct region_table_config *config; /* NULL: no <Table> block */
@@ -131,11 +140,7 @@ struct region_sum {
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short;    /* a row or object was not tracked in this round */
   uint64_t round, round_put;
-  uint64_t put_ns; /* CLOCK_REALTIME: timestamp of the last snapshot */
-  /* Numbers of the last snapshots that contain the sum, newest first. */
-  uint64_t snapshots[REGION_SUM_SNAPSHOTS];
-  uint64_t dispatched; /* the last one that was dispatched */
-  uint64_t decided;    /* snapshots up to this one were dispatched or dropped */
+  struct region_sum_past past;
   bool clash_told, memory_told, left_out_told;
 };
 
@@ -198,7 +203,7 @@ void region_sum_note(struct region_sum *sum,
 /* True if the row's latest counts are not known to have been dispatched. */
 static inline bool region_sum_is_due(const struct region_sum *sum,
                                      const struct region_sum_row *row) {
-  return row->due > sum->dispatched;
+  return row->due > sum->past.dispatched;
 }
 
 /* True if this holds for any row, and the sum has room to show rows. */
@@ -226,7 +231,8 @@ static inline bool region_sum_counts(const struct region_sum *sum,
                                      const struct region_sum_row *row,
                                      uint32_t copy, uint32_t field) {
   uint64_t first = row->first[copy * sum->shape.field_count + field].snapshot;
-  return sum->shape.top_field < 0 || (first != 0 && first <= sum->dispatched);
+  return sum->shape.top_field < 0 ||
+         (first != 0 && first <= sum->past.dispatched);
 }
 
 /* Estimated bytes per row. */

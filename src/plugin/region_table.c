@@ -115,7 +115,7 @@ void region_table_leave(struct region_instance_table *table) {
                                           .number = table->number,
                                           .watch = table->watch,
                                           .allowance = table->allowance,
-                                          .final = table->final};
+                                          .scans_due = table->scans_due};
 }
 
 /* ---------------------------------------------------------------------------
@@ -142,8 +142,7 @@ static void give_up(struct region_instance_table *table) {
                            : "MaxMemory is too small for it");
   sum->left_out_told = true;
   table->from_zero = false;
-  if (table->final == REGION_FINAL_UNDERWAY)
-    table->final = REGION_FINAL_DONE;
+  table->scans_due -= table->scans_due > 0;
   region_table_stop(table);
 }
 
@@ -260,8 +259,7 @@ static void finish(struct region_instance_table *table) {
   table->names_seen = sum->names_shown;
   sum->room.left_out += scan->left_out;
   sum->room.live += scan->live;
-  if (table->final == REGION_FINAL_UNDERWAY)
-    table->final = REGION_FINAL_DONE;
+  table->scans_due -= table->scans_due > 0;
   if (sum->memory_short || scan->unmarked > 0)
     tell_short(table);
   region_table_stop(table);

@@ -60,14 +60,6 @@ struct region_mark {
   uint64_t weighed;      /* cell value of the column that Top ranks by */
 };
 
-/* The last scan of a table begins after its producer has ended. */
-enum region_final {
-  REGION_NOT_FINAL,
-  REGION_FINAL_DUE, /* begins after the current scan */
-  REGION_FINAL_UNDERWAY,
-  REGION_FINAL_DONE
-};
-
 /* The state of a scan. */
 struct region_scan {
   bool underway;
@@ -92,7 +84,9 @@ struct region_instance_table {
                      first scan */
   bool scanned;   /* at least one scan is complete */
   bool odd_told;  /* the reason for having no sum was logged */
-  enum region_final final;
+  /* The producer has ended, and this many scans must still be completed: the
+   * current one, whose first rows may have counted since, and a last one. */
+  uint32_t scans_due;
   uint64_t names_seen; /* names_shown of the sum at the last scan */
   uint64_t round;      /* the sum's round in which the last scan began */
   uint32_t scans;

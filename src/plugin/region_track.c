@@ -386,7 +386,9 @@ static void consider(const struct row *row) {
   struct region_instance_table *table = row->table;
   struct region_sum *sum = table->sum;
   struct region_sum_row *shown = NULL;
-  uint64_t last = top_cell(sum, row->is_new ? row->births : row->totals);
+  uint64_t last = row->was_seen
+                      ? row->mark->weighed
+                      : top_cell(sum, row->is_new ? row->births : row->totals);
   if (sum->shape.top_field < 0)
     shown = !region_sum_is_full(sum) ? make_row(row)
             : sum->shared            ? find_shown(row)
@@ -394,7 +396,7 @@ static void consider(const struct row *row) {
   else if (row->mark != NULL && (!row->was_seen || table->scan.looks_names_up))
     shown = find_shown(row);
   if (shown == NULL || !begin_tracking(row, shown))
-    leave_out(row, NULL, row->was_seen ? row->mark->weighed : last);
+    leave_out(row, NULL, last);
 }
 
 /* ---------------------------------------------------------------------------

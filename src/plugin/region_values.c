@@ -221,8 +221,8 @@ static void put_rows(const struct region_sum *sum,
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
-  if (sum->put_ns != 0 && sum->put_ns < now_ns)
-    zero_ns = sum->put_ns;
+  if (sum->past.put_ns != 0 && sum->past.put_ns < now_ns)
+    zero_ns = sum->past.put_ns;
   return zero_ns;
 }
 
@@ -231,8 +231,8 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
 static void begin_series(const struct region_sum *sum,
                          struct region_first *first, uint64_t number,
                          uint64_t zero_ns) {
-  bool dropped =
-      first->snapshot > sum->dispatched && first->snapshot <= sum->decided;
+  bool dropped = first->snapshot > sum->past.dispatched &&
+                 first->snapshot <= sum->past.decided;
   if (first->snapshot == 0 && first->zero_ns == 0)
     first->zero_ns = zero_ns;
   if (first->snapshot == 0 || dropped)
@@ -256,7 +256,7 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
                       uint64_t interval_ns) {
   uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
   size_t room = region_sum_room(sum);
-  sum->put_ns = snapshot->time_ns;
+  sum->past.put_ns = snapshot->time_ns;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
     if (!is_live(sum, row))
@@ -310,9 +310,9 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
   end_rows(sum, number);
   sum->round_put = sum->round;
   if (sum->room.rows > 0) {
-    memmove(&sum->snapshots[1], &sum->snapshots[0],
-            (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->snapshots));
-    sum->snapshots[0] = number;
+    memmove(&sum->past.snapshots[1], &sum->past.snapshots[0],
+            (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->past.snapshots));
+    sum->past.snapshots[0] = number;
     if (is_unused(sum))
       return;
     show_rows(sum, snapshot, interval_ns);
