@@ -75,9 +75,10 @@ static struct region_sum_row **chain_of(const struct region_sum *sum, int by,
 }
 
 /* Two names that differ only in bytes that identifiers cannot contain become
- * the same identifier. Then neither row is reported. */
-static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
-  struct region_sum_row *same = *chain_of(sum, 1, row->name[1]);
+ * the same identifier. Then neither row is reported. `same`: the rows whose
+ * clean names have the same hash. */
+static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
+                         struct region_sum_row *same) {
   row->clashes = !sum->shape.single && strcmp(row->name[1], "other") == 0;
   while (same != NULL && strcmp(same->name[1], row->name[1]) != 0)
     same = same->next[1];
@@ -94,12 +95,12 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
 }
 
 static void link_row(struct region_sum *sum, struct region_sum_row *row) {
-  mark_clashes(sum, row);
   for (int by = 0; by < 2; by++) {
     struct region_sum_row **chain = chain_of(sum, by, row->name[by]);
     row->next[by] = *chain;
     *chain = row;
   }
+  mark_clashes(sum, row, row->next[1]);
 }
 
 static void link_all(struct region_sum *sum) {

@@ -106,7 +106,8 @@ struct region_instance_table {
   /* At the last scan: rows in use, and rows with a mark. */
   uint32_t rows_scanned, marks_scanned;
   struct region_object **objects; /* sorted by number */
-  uint32_t objects_len, objects_capacity;
+  uint32_t objects_len;
+  size_t objects_capacity;
   struct region_candidates candidates; /* of the last scan */
   struct region_allowance *allowance;  /* to which all of this is charged */
   size_t bytes;                        /* charged, without objects */

@@ -1,6 +1,8 @@
 /* What a scan of an instance's table does with each row. */
 #include "region_instance.h"
 
+#include "base/grow.h"
+
 #include "utils/common/common.h"
 
 /* ---------------------------------------------------------------------------
@@ -19,19 +21,6 @@ void region_object_show(struct region_object *object,
   object->row = row;
   if (row != NULL)
     row->objects++;
-}
-
-static bool make_room(struct region_instance_table *table) {
-  if (table->objects_len < table->objects_capacity)
-    return true;
-  uint32_t capacity = MAX(16, 2 * table->objects_capacity);
-  struct region_object **objects =
-      realloc(table->objects, capacity * sizeof(struct region_object *));
-  if (objects == NULL)
-    return false;
-  table->objects = objects;
-  table->objects_capacity = capacity;
-  return true;
 }
 
 /* The cells of one copy of the row at index i. */
@@ -72,8 +61,12 @@ struct region_object *region_object_track(struct region_instance_table *table,
                                           bool from_birth) {
   struct region_sum *sum = table->sum;
   size_t size = size_of_object(sum, sum->copies);
+  struct region_object **objects =
+      grow_array(table->objects, table->objects_len, &table->objects_capacity,
+                 sizeof(struct region_object *));
+  table->objects = objects != NULL ? objects : table->objects;
   struct region_object *object =
-      make_room(table) ? region_claim(table->allowance, size) : NULL;
+      objects != NULL ? region_claim(table->allowance, size) : NULL;
   if (object == NULL) {
     sum->memory_short = true;
     return NULL;
@@ -231,6 +224,8 @@ static void offer(const struct row *row, struct region_object *object,
 
 static void add_present(const struct row *row) {
   struct region_instance_table *table = row->table;
+  if (table->sum->shape.present.len == 0)
+    return;
   region_sum_add_present(table->sum, table->present, row->totals, row->births,
                          !table->has_present);
   table->has_present = true;
