@@ -241,16 +241,6 @@ void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
   }
 }
 
-/* If the owner is the same as before, the row now holds a later object. */
-bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const void *owner) {
-  bool first = row->owner == NULL, again = row->owner == owner;
-  row->round = sum->round;
-  row->several = !first && (row->several || !again);
-  row->owner = owner;
-  return first || again;
-}
-
 /* ---------------------------------------------------------------------------
  * Forgetting
  */

@@ -7,8 +7,8 @@
  * memory. A round consists of these calls:
  *
  *   region_sum_begin
- *   for each instance (region_table.h): region_sum_add and growth for its rows,
- *   then the growth of the table for `other`
+ *   for each instance (region_table.h): what its rows show and by how much they
+ *   grew, then the growth of the table for `other`
  *   region_sum_put
  */
 #ifndef PERCORE_PLUGIN_REGION_SUM_H
@@ -219,11 +219,6 @@ void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
                             const uint64_t *cells, const uint64_t *bases,
                             bool replace);
-
-/* The row is live. Returns true if the gauges, levels and states of this owner
- * replace those that were added earlier in this round. */
-bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const void *owner);
 
 /* True if the growth of this cell belongs to the row and not to `other`. A
  * series that Top shows counts only after its first point was dispatched. */

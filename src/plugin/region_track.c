@@ -291,18 +291,23 @@ static bool is_wanted(const struct row *row) {
  * A row that is tracked
  */
 
+/* Gauges, levels and states of several instances are combined; those of an
+ * earlier object of the same instance are replaced. */
 static void show(const struct row *row, const struct region_object *object,
                  uint64_t last) {
   const struct region_instance_table *table = row->table;
-  struct region_sum *sum = table->sum;
+  const struct region_sum *sum = table->sum;
   struct region_sum_row *shown = object->row;
-  bool replace = region_sum_add(sum, shown, table->instance);
+  bool first = shown->owner == NULL, again = shown->owner == table->instance;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->shape.columns;
     region_sum_add_present(
         sum, shown->now + at, cells_of(&table->scan.tile, copy, row->i),
-        copy == 0 ? row->births : object->last + at, replace);
+        copy == 0 ? row->births : object->last + at, first || again);
   }
+  shown->round = sum->round;
+  shown->several = !first && (shown->several || !again);
+  shown->owner = table->instance;
   shown->weight = region_weights_add(shown->weight, weigh(row, last));
 }
 
