@@ -192,6 +192,7 @@ static void add_rows(struct choice *choice) {
   }
 }
 
+/* Rows that clash cannot be shown. */
 static void add_candidates(struct choice *choice) {
   const struct region_instance_table *table = choice->sum->tables;
   for (; table != NULL; table = table->next_of_sum)
@@ -200,9 +201,13 @@ static void add_candidates(struct choice *choice) {
       struct contender *next = &choice->list[choice->len];
       *next = (struct contender){.weight = candidate->weight,
                                  .rank = candidate->again ? COMPETES : IS_NEW};
-      choice->len += region_reader_row_name(table->instance->reader,
-                                            table->number, candidate->row,
-                                            candidate->generation, next->name);
+      if (!region_reader_row_name(table->instance->reader, table->number,
+                                  candidate->row, candidate->generation,
+                                  next->name))
+        continue;
+      const struct region_sum_row *row =
+          region_sum_find(choice->sum, next->name);
+      choice->len += row == NULL || !row->clashes;
     }
 }
 

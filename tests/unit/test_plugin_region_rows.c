@@ -187,6 +187,25 @@ static void a_row_that_leads_once_does_not_replace_another(void **state) {
   }
 }
 
+static void a_row_called_other_takes_no_place_under_top(void **state) {
+  (void)state;
+  struct percore_region *region = create_flows(0, NULL);
+  row_of(region, 0, "a");
+  row_of(region, 0, "b");
+  start_long_after(TOP);
+  play_round(SECOND);
+  for (int round = 0; round < 12; round++) {
+    count(region, "a", 2);
+    count(region, "b", 3);
+    count(region, "other", 100);
+    play_round(SECOND);
+    if (round < 6)
+      continue; /* that it clashes is known when it first wins a place */
+    assert_non_null(find(SUM, "all", "a"));
+    assert_non_null(find(SUM, "all", "b"));
+  }
+}
+
 static void
 a_row_counts_for_itself_once_its_first_point_is_dispatched(void **state) {
   (void)state;
@@ -1646,6 +1665,7 @@ int main(void) {
       TEST(rows_that_count_alike_do_not_take_turns),
       TEST(weights_that_overflow_rank_first),
       TEST(a_row_that_leads_once_does_not_replace_another),
+      TEST(a_row_called_other_takes_no_place_under_top),
       TEST(a_row_counts_for_itself_once_its_first_point_is_dispatched),
       TEST(a_reset_of_a_row_in_other_changes_nothing),
       TEST(a_row_used_again_takes_nothing_from_other_and_adds_nothing),
