@@ -47,7 +47,8 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* Marks leave one part of the memory to tracked objects. */
+/* If there is too little memory for all marks, they leave one part of it to
+ * tracked objects. */
 #define MARKS_PART 8
 
 /* Reserves address space for all possible rows; memory is used only for rows in
@@ -66,14 +67,14 @@ static uint32_t make_marks(struct region_instance_table *table) {
     table->marks = marks;
     table->marks_size = size;
   }
-  uint32_t more = in_use > table->marks_len ? in_use - table->marks_len : 0;
-  size_t left = region_allowance_left(table->allowance) / MARKS_PART *
-                (MARKS_PART - 1) / sizeof(struct region_mark);
-  more = (uint32_t)MIN(more, left);
-  if (region_allowance_take(table->allowance,
-                            more * sizeof(struct region_mark))) {
-    table->bytes += more * sizeof(struct region_mark);
-    table->marks_len += more;
+  size_t most = table->marks_len + region_allowance_left(table->allowance) /
+                                       sizeof(struct region_mark);
+  size_t rows = in_use <= most ? in_use : most / MARKS_PART * (MARKS_PART - 1);
+  size_t more = rows > table->marks_len ? rows - table->marks_len : 0;
+  size_t bytes = more * sizeof(struct region_mark);
+  if (region_allowance_take(table->allowance, bytes)) {
+    table->bytes += bytes;
+    table->marks_len += (uint32_t)more;
   }
   return in_use > table->marks_len ? in_use - table->marks_len : 0;
 }
