@@ -241,6 +241,41 @@ void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
   }
 }
 
+/* True if the growth of this cell belongs to the row and not to `other`. A
+ * series that Top shows counts only after its first point was dispatched. */
+static bool counts(const struct region_sum *sum,
+                   const struct region_sum_row *row, uint32_t copy,
+                   uint32_t field) {
+  uint64_t first = row->first[copy * sum->shape.field_count + field].snapshot;
+  return sum->shape.top_field < 0 ||
+         (first != 0 && first <= sum->past.dispatched);
+}
+
+uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
+                          uint64_t *last, const uint64_t *cells,
+                          struct region_sum_row *row, bool in_other) {
+  size_t at = (size_t)copy * sum->shape.columns;
+  uint64_t *other = sum->other->now + at;
+  uint32_t back = 0;
+  for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
+    const struct region_column *column = &sum->shape.counters.list[n];
+    uint32_t c = column->column;
+    uint64_t grown = cells[c] - last[c];
+    if ((int64_t)grown < 0) {
+      back++;
+      continue;
+    }
+    last[c] = cells[c];
+    if (in_other)
+      other[c] += grown;
+    if (row != NULL && counts(sum, row, copy, column->field)) {
+      row->now[at + c] += grown;
+      other[c] -= grown;
+    }
+  }
+  return back;
+}
+
 /* ---------------------------------------------------------------------------
  * Forgetting
  */

@@ -220,15 +220,13 @@ void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
                             const uint64_t *cells, const uint64_t *bases,
                             bool replace);
 
-/* True if the growth of this cell belongs to the row and not to `other`. A
- * series that Top shows counts only after its first point was dispatched. */
-static inline bool region_sum_counts(const struct region_sum *sum,
-                                     const struct region_sum_row *row,
-                                     uint32_t copy, uint32_t field) {
-  uint64_t first = row->first[copy * sum->shape.field_count + field].snapshot;
-  return sum->shape.top_field < 0 ||
-         (first != 0 && first <= sum->past.dispatched);
-}
+/* Counts by how much cells of one copy exceed `last`, and updates `last`: for a
+ * row of the sum if it is not NULL, and with in_other for `other`, too. What
+ * the row counts is taken off `other`. A cell that decreased counts again once
+ * it exceeds its former value. Returns the number of such cells. */
+uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
+                          uint64_t *last, const uint64_t *cells,
+                          struct region_sum_row *row, bool in_other);
 
 /* Estimated bytes per row. */
 size_t region_sum_row_size(const struct region_sum *sum);

@@ -236,8 +236,8 @@ static void grow(struct region_instance_table *table) {
            region_sum_cells(sum) * sizeof(*table->last));
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
     size_t at = (size_t)copy * sum->shape.columns;
-    drops += region_count_cells(sum, copy, table->last + at, table->now + at,
-                                NULL, true);
+    drops += region_sum_count(sum, copy, table->last + at, table->now + at,
+                              NULL, true);
   }
   table->watch->cells_back += drops;
   if (drops > 0 && !table->instance->drop_told)

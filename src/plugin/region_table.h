@@ -166,14 +166,6 @@ void region_table_leave(struct region_instance_table *table);
 /* Adds the rows of a tile to the sum, and decides which of them to track. */
 void region_track_tile(struct region_instance_table *table);
 
-/* Counts by how much cells of one copy exceed `last`, and updates `last`: for a
- * row of the sum if it is not NULL, and with in_other for `other`, too. What
- * the row counts is taken off `other`. A cell that decreased counts again once
- * it exceeds its former value. Returns the number of such cells. */
-uint32_t region_count_cells(const struct region_sum *sum, uint32_t copy,
-                            uint64_t *last, const uint64_t *cells,
-                            struct region_sum_row *row, bool in_other);
-
 /* Tracks the object in the row at index i of the tile for a row of the sum (or
  * NULL). Returns NULL if out of memory. */
 struct region_object *region_object_track(struct region_instance_table *table,

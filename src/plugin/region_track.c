@@ -127,31 +127,6 @@ struct row {
   const uint64_t *totals, *births;
 };
 
-uint32_t region_count_cells(const struct region_sum *sum, uint32_t copy,
-                            uint64_t *last, const uint64_t *cells,
-                            struct region_sum_row *row, bool in_other) {
-  size_t at = (size_t)copy * sum->shape.columns;
-  uint64_t *other = sum->other->now + at;
-  uint32_t back = 0;
-  for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
-    const struct region_column *column = &sum->shape.counters.list[n];
-    uint32_t c = column->column;
-    uint64_t grown = cells[c] - last[c];
-    if ((int64_t)grown < 0) {
-      back++;
-      continue;
-    }
-    last[c] = cells[c];
-    if (in_other)
-      other[c] += grown;
-    if (row != NULL && region_sum_counts(sum, row, copy, column->field)) {
-      row->now[at + c] += grown;
-      other[c] -= grown;
-    }
-  }
-  return back;
-}
-
 /* Counts what a tracked object added to its cells, for a row of the sum or
  * (NULL) for the table. Under Row the object is not part of any other count. */
 static uint32_t count_object(const struct region_instance_table *table,
@@ -160,7 +135,7 @@ static uint32_t count_object(const struct region_instance_table *table,
   const struct region_sum *sum = table->sum;
   uint32_t back = 0;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint32_t of_copy = region_count_cells(
+    uint32_t of_copy = region_sum_count(
         sum, copy, object->last + (size_t)copy * sum->shape.columns,
         cells_of(&table->scan.tile, copy, i), row, sum->shape.chooses_rows);
     back += copy == 0 ? of_copy : 0;
@@ -336,8 +311,8 @@ static void end_object(const struct row *row, struct region_object *object) {
     return;
   uint64_t grown = top_cell(sum, row->births) - top_cell(sum, object->last);
   /* while the row was changing, cells beyond the birth may have been read */
-  (void)region_count_cells(sum, 0, object->last, row->births, object->row,
-                           sum->shape.chooses_rows);
+  (void)region_sum_count(sum, 0, object->last, row->births, object->row,
+                         sum->shape.chooses_rows);
   if (object->row == NULL)
     return;
   object->row->weight = region_weights_add(object->row->weight, (int64_t)grown);
