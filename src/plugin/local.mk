@@ -5,6 +5,7 @@ EXTRA_DIST += src/plugin/collectd-percore.pod
 if PLUGIN
 noinst_LTLIBRARIES += libplugin.la
 libplugin_la_SOURCES = \
+	src/base/grow.h \
 	src/plugin/config.c src/plugin/config.h \
 	src/plugin/config_option.c src/plugin/config_option.h \
 	src/plugin/dispatch.c src/plugin/dispatch.h \
@@ -20,7 +21,6 @@ libplugin_la_SOURCES = \
 	src/plugin/region_instance.c src/plugin/region_instance.h \
 	src/plugin/region_list.c src/plugin/region_list.h \
 	src/plugin/region_name.c src/plugin/region_name.h \
-	src/plugin/region_object.c \
 	src/plugin/region_rows.c \
 	src/plugin/region_sampler.c src/plugin/region_sampler.h \
 	src/plugin/region_snapshot.c src/plugin/region_snapshot.h \

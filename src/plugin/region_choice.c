@@ -10,7 +10,7 @@
 
 #include "utils/common/common.h"
 
-/* A candidate must have more than this multiple of a shown row's weight. */
+/* A candidate must have this multiple of a shown row's weight. */
 #define CLEARLY 2
 
 /* ---------------------------------------------------------------------------
@@ -60,16 +60,13 @@ static uint64_t values_used(const struct region_sum *sum) {
     return 0;
   return sum->round_put == 0
              ? sum->room.wanted
-             : (sum->rows.tracked + sum->rows.waiting + !sum->shape.single) *
-                   values_of_row(sum);
+             : (sum->rows.places + !sum->shape.single) * values_of_row(sum);
 }
 
 /* Returns how many values of its share the sum can use. */
 static uint64_t give_room(struct region_sum *sum, uint64_t share) {
-  uint64_t rows = share / values_of_row(sum);
-  sum->room.any = rows > 0;
-  sum->room.rows = rows > 0 && !sum->shape.single ? rows - 1 : rows;
-  return rows * values_of_row(sum);
+  sum->room.rows = share / values_of_row(sum);
+  return sum->room.rows * values_of_row(sum);
 }
 
 /* Other sums give up room only in the next round, so a new sum gets what is
@@ -78,53 +75,37 @@ static void give_rest(struct region_watch *watch, uint64_t room) {
   struct region_sums *sums = &watch->sums;
   size_t new = 0;
   for (size_t i = 0; i < sums->len; i++) {
-    room -= MIN(room, values_used(sums->list[i].sum));
-    new += is_unknown(sums->list[i].sum);
+    room -= MIN(room, values_used(sums->list[i]));
+    new += is_unknown(sums->list[i]);
   }
   for (size_t i = 0; i < sums->len; i++)
-    if (is_unknown(sums->list[i].sum))
-      give_room(sums->list[i].sum, room / new);
-}
-
-/* Shares room among the sums of the first region in the list, and subtracts
- * what they can use from *room. Returns the number of these sums. */
-static size_t share_region(struct region_sum_entry *list, size_t len,
-                           uint64_t share, uint64_t *room) {
-  size_t tables = 1;
-  while (tables < len && list[tables].allowance == list[0].allowance)
-    tables++;
-  for (size_t i = 0; i < tables; i++) {
-    uint64_t used = give_room(
-        list[i].sum, MIN(list[i].sum->room.wanted, share / (tables - i)));
-    share -= used;
-    *room -= used;
-  }
-  return tables;
+    if (is_unknown(sums->list[i]))
+      give_room(sums->list[i], room / new);
 }
 
 /* Regions that want few values come first; within a region, tables that want
  * few values. */
 static int compare_wanted(const void *a, const void *b) {
-  const struct region_sum_entry *x = a, *y = b;
-  if (x->allowance->wanted != y->allowance->wanted)
-    return x->allowance->wanted > y->allowance->wanted ? 1 : -1;
-  if (x->allowance != y->allowance)
-    return x->allowance > y->allowance ? 1 : -1;
-  return (x->sum->room.wanted > y->sum->room.wanted) -
-         (x->sum->room.wanted < y->sum->room.wanted);
+  const struct region_sum *x = *(struct region_sum *const *)a;
+  const struct region_sum *y = *(struct region_sum *const *)b;
+  if (x->region->wanted != y->region->wanted)
+    return x->region->wanted > y->region->wanted ? 1 : -1;
+  if (x->region != y->region)
+    return x->region > y->region ? 1 : -1;
+  return (x->room.wanted > y->room.wanted) - (x->room.wanted < y->room.wanted);
 }
 
 /* Counts the values that each region wants; returns the number of regions. */
-static size_t count_wanted(struct region_sums *sums) {
+static size_t count_wanted(const struct region_sums *sums) {
   size_t regions = 0;
   for (size_t i = 0; i < sums->len; i++)
-    sums->list[i].allowance->wanted = 0;
+    sums->list[i]->region->sums = sums->list[i]->region->wanted = 0;
   for (size_t i = 0; i < sums->len; i++) {
-    struct region_sum_entry *entry = &sums->list[i];
-    if (is_counted(entry->sum))
-      entry->sum->room.wanted = values_wanted(entry->sum);
-    regions += entry->allowance->wanted == 0;
-    entry->allowance->wanted += entry->sum->room.wanted;
+    struct region_sum *sum = sums->list[i];
+    if (is_counted(sum))
+      sum->room.wanted = values_wanted(sum);
+    regions += sum->region->sums++ == 0;
+    sum->region->wanted += sum->room.wanted;
   }
   return regions;
 }
@@ -133,38 +114,49 @@ void region_share_room(struct region_watch *watch) {
   struct region_sums *sums = &watch->sums;
   size_t taken = VALUES_SELF + watch->values_useful;
   uint64_t all = watch->outlet.room > taken ? watch->outlet.room - taken : 0;
-  uint64_t room = all - all / FOR_NEW_SUMS;
+  uint64_t room = all - all / FOR_NEW_SUMS, share = 0;
   sums->grew = false;
   if (sums->len == 0)
     return;
   size_t regions = count_wanted(sums);
   qsort(sums->list, sums->len, sizeof(*sums->list), compare_wanted);
-  for (size_t i = 0; i < sums->len; regions--) {
-    uint64_t share = MIN(sums->list[i].allowance->wanted, room / regions);
-    i += share_region(&sums->list[i], sums->len - i, share, &room);
+  for (size_t i = 0; i < sums->len; i++) {
+    struct region_sum *sum = sums->list[i];
+    if (i == 0 || sum->region != sums->list[i - 1]->region) {
+      share = MIN(sum->region->wanted, room / regions);
+      regions--;
+    }
+    uint64_t used =
+        give_room(sum, MIN(sum->room.wanted, share / sum->region->sums));
+    sum->region->sums--;
+    share -= used;
+    room -= used;
   }
   give_rest(watch, all);
 }
 
 /* ---------------------------------------------------------------------------
- * Rows that want to be shown
+ * Top
  */
 
+/* A name that is shown or a candidate. */
 struct contender {
   char name[REGION_ROW_NAME_SIZE];
-  struct region_instance_table *table;
-  const struct region_candidate *candidate;
-  int64_t weight; /* of all contenders with this name */
-  bool again;     /* any contender with this name was a candidate before */
+  bool shown;
+  enum {
+    KEEPS, /* a row that is no longer shown, but still has its place */
+    COMPETES,
+    IS_NEW /* takes free places only */
+  } rank;
+  int64_t weight;   /* over all instances */
+  int64_t strength; /* compared with the weights of shown rows */
 };
 
 struct choice {
   struct region_sum *sum;
-  struct contender *contenders; /* those with the same name are adjacent */
-  size_t contenders_len;
-  struct region_sum_row **shown; /* may be replaced, lightest first */
-  size_t shown_len, beaten;
-  size_t used, places;
+  struct contender *list;
+  size_t len;
+  size_t places, used; /* used: also by rows whose last counts are due */
 };
 
 static int compare_names(const void *a, const void *b) {
@@ -172,167 +164,161 @@ static int compare_names(const void *a, const void *b) {
   return strcmp(x->name, y->name);
 }
 
-/* The heaviest first. */
-static int compare_weights(const void *a, const void *b) {
+/* Those that should be shown come first. Among equals, shown rows stay. */
+static int compare_rights(const void *a, const void *b) {
   const struct contender *x = a, *y = b;
-  return x->weight != y->weight ? (x->weight < y->weight ? 1 : -1)
-                                : compare_names(a, b);
+  if (x->rank != y->rank)
+    return x->rank > y->rank ? 1 : -1;
+  if (x->strength != y->strength)
+    return x->strength < y->strength ? 1 : -1;
+  if (x->weight != y->weight)
+    return x->weight < y->weight ? 1 : -1;
+  return x->shown != y->shown ? y->shown - x->shown : compare_names(a, b);
 }
 
-/* The index after the last contender with the same name as the first. */
-static size_t end_of_name(const struct choice *choice, size_t first) {
-  const struct contender *list = choice->contenders;
-  size_t end = first + 1;
-  while (end < choice->contenders_len &&
-         strcmp(list[end].name, list[first].name) == 0)
-    end++;
-  return end;
-}
-
-static void rank_names(struct choice *choice) {
-  struct contender *list = choice->contenders;
-  size_t len = choice->contenders_len;
-  qsort(list, len, sizeof(*list), compare_names);
-  for (size_t i = 0, end; i < len; i = end) {
-    end = end_of_name(choice, i);
-    for (size_t j = i + 1; j < end; j++) {
-      list[i].weight = region_weights_add(list[i].weight, list[j].weight);
-      list[i].again |= list[j].again;
-    }
-    for (size_t j = i + 1; j < end; j++) {
-      list[j].weight = list[i].weight;
-      list[j].again = list[i].again;
-    }
+/* Removed rows give up their places. */
+static void add_rows(struct choice *choice) {
+  struct region_sum *sum = choice->sum;
+  for (size_t i = 0; i < sum->rows.len; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
+    row->shown = row->shown && row->round == sum->round && !row->clashes;
+    choice->used += row->shown || region_sum_is_due(sum, row);
+    if (!row->shown)
+      continue;
+    struct contender *next = &choice->list[choice->len++];
+    *next = (struct contender){
+        .shown = true, .rank = COMPETES, .weight = row->weight};
+    strcpy(next->name, row->name[0]);
   }
-  qsort(list, len, sizeof(*list), compare_weights);
 }
 
-static bool find_contenders(struct choice *choice) {
-  size_t most = 1;
-  struct region_instance_table *table;
-  for (table = choice->sum->tables; table != NULL; table = table->next_of_sum) {
-    region_candidates_cut(&table->candidates);
-    most += table->candidates.len;
-  }
-  struct contender *next = choice->contenders = malloc(most * sizeof(*next));
-  if (next == NULL)
-    return false;
-  for (table = choice->sum->tables; table != NULL; table = table->next_of_sum)
+/* Rows that clash cannot be shown. */
+static void add_candidates(struct choice *choice) {
+  const struct region_instance_table *table = choice->sum->tables;
+  for (; table != NULL; table = table->next_of_sum)
     for (size_t i = 0; i < table->candidates.len; i++) {
       const struct region_candidate *candidate = &table->candidates.list[i];
-      next->table = table;
-      next->candidate = candidate;
-      next->weight = candidate->weight;
-      next->again = candidate->again;
-      next += region_reader_row_name(table->instance->reader, table->number,
-                                     candidate->row, candidate->generation,
-                                     next->name);
+      struct contender *next = &choice->list[choice->len];
+      *next = (struct contender){.weight = candidate->weight,
+                                 .rank = candidate->again ? COMPETES : IS_NEW};
+      if (!region_reader_row_name(table->instance->reader, table->number,
+                                  candidate->row, candidate->generation,
+                                  next->name))
+        continue;
+      const struct region_sum_row *row =
+          region_sum_find(choice->sum, next->name);
+      choice->len += row == NULL || !row->clashes;
     }
-  choice->contenders_len = (size_t)(next - choice->contenders);
-  rank_names(choice);
-  return true;
 }
 
-/* ---------------------------------------------------------------------------
- * The choice
- */
+static void join_names(struct choice *choice) {
+  struct contender *list = choice->list;
+  size_t kept = 0;
+  qsort(list, choice->len, sizeof(*list), compare_names);
+  for (size_t i = 0; i < choice->len; i++) {
+    struct contender *last = kept > 0 ? &list[kept - 1] : NULL;
+    if (last == NULL || strcmp(last->name, list[i].name) != 0) {
+      list[kept++] = list[i];
+      continue;
+    }
+    last->weight = region_weights_add(last->weight, list[i].weight);
+    last->rank = MIN(last->rank, list[i].rank);
+    last->shown |= list[i].shown;
+  }
+  choice->len = kept;
+}
 
-static int compare_rows(const void *a, const void *b) {
-  const struct region_sum_row *x = *(struct region_sum_row *const *)a;
-  const struct region_sum_row *y = *(struct region_sum_row *const *)b;
-  return (x->weight > y->weight) - (x->weight < y->weight);
+/* Puts the contenders in order. Returns how many of them may have places. */
+static size_t rank(struct choice *choice) {
+  const struct region_sum *sum = choice->sum;
+  size_t waiting = choice->used; /* rows that are not shown any more */
+  for (size_t i = 0; i < choice->len; i++) {
+    struct contender *contender = &choice->list[i];
+    const struct region_sum_row *row = region_sum_find(sum, contender->name);
+    bool keeps =
+        !contender->shown && row != NULL && region_sum_is_due(sum, row);
+    contender->strength = contender->shown || contender->weight < 0
+                              ? contender->weight
+                              : contender->weight / CLEARLY;
+    contender->rank = keeps ? KEEPS : contender->rank;
+    waiting -= contender->shown || keeps;
+  }
+  qsort(choice->list, choice->len, sizeof(*choice->list), compare_rights);
+  return MIN(choice->len, choice->places - MIN(choice->places, waiting));
 }
 
 /* The place becomes free when the row's last counts are dispatched. */
-static void hide_lightest(struct choice *choice) {
-  struct region_sum_row *lightest = choice->shown[choice->beaten++];
-  lightest->top = false;
-  region_sum_move_to_other(choice->sum, lightest);
-  choice->used -= !region_sum_is_due(choice->sum, lightest);
-}
-
-/* Finds the shown rows. Removed rows give up their places. */
-static bool find_shown(struct choice *choice) {
-  struct region_sum *sum = choice->sum;
-  choice->shown = malloc((sum->rows.len + 1) * sizeof(struct region_sum_row *));
-  if (choice->shown == NULL)
-    return false;
-  for (size_t i = 0; i < sum->rows.len; i++) {
-    struct region_sum_row *row = sum->rows.list[i];
-    row->top = row->top && row->round == sum->round && !row->clashes;
-    if (row->top)
-      choice->shown[choice->shown_len++] = row;
-    choice->used += row->top || region_sum_is_due(sum, row);
-  }
-  qsort(choice->shown, choice->shown_len, sizeof(struct region_sum_row *),
-        compare_rows);
-  choice->places = MIN(sum->config->top, sum->room.rows);
-  while (choice->shown_len - choice->beaten > choice->places)
-    hide_lightest(choice);
-  return true;
-}
-
-/* Replaces the lightest shown row if the contender clearly exceeds it. */
-static bool beat(struct choice *choice, const struct contender *contender) {
-  if (!contender->again || choice->beaten == choice->shown_len)
-    return false;
-  const struct region_sum_row *lightest = choice->shown[choice->beaten];
-  if (contender->weight <= lightest->weight ||
-      contender->weight / CLEARLY < lightest->weight)
-    return false;
-  hide_lightest(choice);
-  return choice->used < choice->places;
+static void hide(struct choice *choice, const struct contender *contender) {
+  struct region_sum_row *row = region_sum_find(choice->sum, contender->name);
+  if (!contender->shown)
+    return;
+  row->shown = false;
+  choice->used -= !region_sum_is_due(choice->sum, row);
 }
 
 /* The series continues from the row's former count. */
-static bool show(struct choice *choice, const struct contender *contender) {
+static void show(struct choice *choice, const struct contender *contender) {
   struct region_sum *sum = choice->sum;
+  if (contender->shown ||
+      (contender->rank != KEEPS && choice->used >= choice->places))
+    return;
   struct region_sum_row *row = region_sum_name(sum, contender->name);
-  if (row == NULL || row->clashes || row->top)
-    return row != NULL &&
-           row->top; /* an object of another instance showed the row */
-  choice->used += !region_sum_is_due(sum, row);
-  row->top = true;
-  row->round = row->used = sum->round;
+  if (row == NULL || row->clashes)
+    return;
+  choice->used += contender->rank != KEEPS;
+  row->shown = true;
+  row->round = sum->round;
   memset(row->first, 0,
          (size_t)row->copies * sum->shape.field_count * sizeof(*row->first));
-  (void)region_sum_grow(sum, row);
   sum->names_shown++;
-  return true;
 }
 
-/* Decides about the contenders with one name. */
-static void decide(struct choice *choice, size_t first, size_t end) {
-  const struct contender *list = choice->contenders;
-  struct region_sum_row *row = region_sum_find(choice->sum, list[first].name);
-  bool has_place =
-      row != NULL && (row->top || region_sum_is_due(choice->sum, row));
-  bool is_shown =
-      has_place || choice->used < choice->places || beat(choice, &list[first]);
-  is_shown = is_shown && show(choice, &list[first]);
-  if (is_shown)
-    row = region_sum_find(choice->sum, list[first].name);
-  for (size_t i = first; i < end; i++)
-    if (is_shown)
-      region_table_show(list[i].table, list[i].candidate, row);
+/* Tracks the candidates' objects for the rows that are shown now. */
+static void track(struct region_instance_table *table) {
+  char name[REGION_ROW_NAME_SIZE];
+  for (size_t i = 0; i < table->candidates.len; i++) {
+    const struct region_candidate *candidate = &table->candidates.list[i];
+    struct region_sum_row *row = NULL;
+    if (region_reader_row_name(table->instance->reader, table->number,
+                               candidate->row, candidate->generation, name))
+      row = region_sum_find(table->sum, name);
+    if (row != NULL && row->shown)
+      region_table_show(table, candidate, row);
     else
-      region_table_remember(list[i].table, list[i].candidate);
+      region_table_remember(table, candidate);
+  }
+  table->candidates.len = 0;
+  region_objects_tidy(table);
+}
+
+static void choose(struct choice *choice) {
+  add_rows(choice);
+  add_candidates(choice);
+  join_names(choice);
+  choice->places = MIN(choice->sum->config->top, region_sum_room(choice->sum));
+  size_t winners = rank(choice);
+  for (size_t i = winners; i < choice->len; i++)
+    hide(choice, &choice->list[i]);
+  for (size_t i = 0; i < winners; i++)
+    show(choice, &choice->list[i]);
 }
 
 void region_choose(struct region_sum *sum) {
-  struct choice choice = {.sum = sum};
+  struct region_instance_table *table;
+  size_t most = sum->rows.len + 1;
   if (sum->shape.top_field < 0)
     return;
-  if (find_contenders(&choice) && find_shown(&choice))
-    for (size_t i = 0, end; i < choice.contenders_len; i = end) {
-      end = end_of_name(&choice, i);
-      decide(&choice, i, end);
-    }
+  for (table = sum->tables; table != NULL; table = table->next_of_sum) {
+    region_candidates_cut(&table->candidates);
+    most += table->candidates.len;
+  }
+  struct choice choice = {.sum = sum,
+                          .list = malloc(most * sizeof(*choice.list))};
+  if (choice.list != NULL)
+    choose(&choice);
   else
     sum->memory_short = true;
-  struct region_instance_table *table = sum->tables;
-  for (; table != NULL; table = table->next_of_sum)
-    region_table_hide(table);
-  free(choice.contenders);
-  free(choice.shown);
+  free(choice.list);
+  for (table = sum->tables; table != NULL; table = table->next_of_sum)
+    track(table);
 }

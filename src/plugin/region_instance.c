@@ -11,40 +11,11 @@
  */
 
 void region_instance_free_tables(struct region_instance *instance) {
-  for (uint32_t t = 0; t < instance->table_count; t++) {
+  for (uint32_t t = 0; t < instance->table_count; t++)
     region_table_leave(&instance->tables[t]);
-    free(instance->tables[t].name);
-  }
   free(instance->tables);
   instance->tables = NULL;
   instance->table_count = 0;
-}
-
-static void free_named(struct region_instance_table *tables, uint32_t count) {
-  for (uint32_t t = 0; tables != NULL && t < count; t++)
-    free(tables[t].name);
-  free(tables);
-}
-
-static struct region_instance_table *
-find_table(const struct region_instance *instance, const char *name) {
-  for (uint32_t t = 0; t < instance->table_count; t++)
-    if (strcmp(instance->tables[t].name, name) == 0)
-      return &instance->tables[t];
-  return NULL;
-}
-
-/* If the next producer's table has the same fields, its rows continue under the
- * same names. */
-static void take_over(const struct region_instance *instance,
-                      struct region_instance_table *table,
-                      const struct region_directory *directory, uint32_t t) {
-  struct region_instance_table *before = find_table(instance, table->name);
-  if (before == NULL || before->sum == NULL ||
-      !region_sum_fits(before->sum, directory, t))
-    return;
-  region_table_join(table, before->sum);
-  table->round_before = before->round;
 }
 
 /* If a producer started after its name was last unserved, none of its counts
@@ -94,28 +65,20 @@ bool region_instance_came(struct region_watch *watch,
   instance->attaches_refused =
       all ? 0 : region_reader_attach_refused(instance->reader);
   instance->adds_refused = all ? 0 : adds_refused(instance);
-  struct region_instance_table *tables =
-      calloc(directory->table_count, sizeof(*tables));
-  bool complete = tables != NULL;
-  for (uint32_t t = 0; complete && t < directory->table_count; t++) {
-    tables[t].instance = instance;
-    tables[t].number = t;
-    tables[t].allowance = &instance->allowance->rows;
-    tables[t].name = strdup(directory->described[t].name);
-    complete = tables[t].name != NULL;
-    if (complete)
-      take_over(instance, &tables[t], directory, t);
-    tables[t].from_zero = instance->began_lately;
-  }
-  region_instance_free_tables(instance);
-  region_workers_reset(&instance->workers);
-  if (!complete) {
-    free_named(tables, directory->table_count);
-    return false;
-  }
-  instance->tables = tables;
-  instance->table_count = directory->table_count;
   instance->producer = region_reader_producer(instance->reader);
+  region_workers_reset(&instance->workers);
+  region_instance_free_tables(instance);
+  instance->tables = calloc(directory->table_count, sizeof(*instance->tables));
+  if (instance->tables == NULL)
+    return false;
+  instance->table_count = directory->table_count;
+  for (uint32_t t = 0; t < instance->table_count; t++)
+    instance->tables[t] =
+        (struct region_instance_table){.watch = watch,
+                                       .instance = instance,
+                                       .number = t,
+                                       .allowance = &instance->allowance->rows,
+                                       .from_zero = all};
   return true;
 }
 
@@ -123,47 +86,33 @@ bool region_instance_came(struct region_watch *watch,
  * Which sum a table is added to
  */
 
-static struct region_sum_entry *
-find_entry(struct region_sums *sums, const struct region_instance *instance,
-           const char *name, const char *table) {
-  for (size_t i = 0; i < sums->len; i++) {
-    struct region_sum_entry *entry = &sums->list[i];
-    if (entry->allowance == instance->allowance && /* of the same region */
-        strcmp(entry->instance, name) == 0 &&
-        strcmp(entry->sum->table, table) == 0)
-      return entry;
-  }
+/* Returns where the sum is in the list, or NULL. */
+static struct region_sum **find_sum(const struct region_sums *sums,
+                                    const struct region_instance *instance,
+                                    const char *name, const char *table) {
+  for (size_t i = 0; i < sums->len; i++)
+    if (sums->list[i]->region == instance->allowance &&
+        strcmp(sums->list[i]->instance, name) == 0 &&
+        strcmp(sums->list[i]->table, table) == 0)
+      return &sums->list[i];
   return NULL;
 }
 
-static struct region_sum *add_entry(struct region_sums *sums,
-                                    const struct region_instance *instance,
-                                    const char *name, struct region_sum *sum) {
-  struct region_sum_entry *list =
+static bool add_sum(struct region_sums *sums, struct region_sum *sum) {
+  struct region_sum **list =
       realloc(sums->list, (sums->len + 1) * sizeof(*list));
   if (list == NULL)
-    return NULL;
+    return false;
   sums->list = list;
-  struct region_sum_entry *entry = &list[sums->len];
-  entry->region = strdup(instance->region);
-  entry->instance = strdup(name);
-  entry->allowance = instance->allowance;
-  entry->sum = sum;
-  if (entry->region == NULL || entry->instance == NULL) {
-    free(entry->region);
-    free(entry->instance);
-    return NULL;
-  }
-  sums->len++;
+  list[sums->len++] = sum;
   sums->grew = true;
-  return sum;
+  return true;
 }
 
-/* True if a producer has ended and its counts for the sum must still be read.
- */
+/* True if a producer has ended and its last scan for the sum has not begun. */
 static bool is_due(const struct region_sum *sum) {
   const struct region_instance_table *table = sum->tables;
-  while (table != NULL && table->final != REGION_FINAL_DUE)
+  while (table != NULL && table->scans_due <= table->scan.underway)
     table = table->next_of_sum;
   return table != NULL;
 }
@@ -176,38 +125,41 @@ static bool must_wait(const struct region_sum *sum) {
 
 /* Logs once why a table is not reported. If this lasts for more than one round,
  * counts of that time are not reported later. */
-static void leave_out(struct region_instance_table *table, const char *format,
-                      const struct region_instance *instance) {
+static void leave_out(struct region_instance_table *table, const char *name,
+                      const char *why) {
+  const struct region_instance *instance = table->instance;
   if (!table->odd_told)
-    WARNING(format, instance->region, instance->name[0] != 0 ? "@" : "",
-            instance->name, table->name);
+    WARNING("percore: region %s%s%s: table %s is left out%s", instance->region,
+            instance->name[0] != 0 ? "@" : "", instance->name, name, why);
   table->from_zero &= !table->odd_told;
   table->odd_told = true;
 }
 
-/* NULL if out of memory. */
+/* Makes the sum of table t, in place of a sum with other fields if there is
+ * one. Returns NULL if out of memory. */
 static struct region_sum *make_sum(struct region_watch *watch,
                                    const struct region_instance *instance,
                                    uint32_t t, const char *name,
-                                   struct region_sum_entry *entry) {
+                                   struct region_sum **replaced) {
   const struct region_directory *directory =
       region_reader_directory(instance->reader);
-  uint64_t tsc_hz = entry != NULL ? entry->sum->tsc_hz : 0;
-  struct region_sum *sum =
-      region_sum_new(instance->config, directory, t, name[0] != 0 ? name : NULL,
-                     tsc_hz != 0 ? tsc_hz : directory->header.tsc_hz,
-                     &instance->allowance->region);
-  if (sum == NULL || entry == NULL) {
-    bool added = sum != NULL && add_entry(&watch->sums, instance, name, sum);
-    if (!added)
-      region_sum_free(sum);
-    return added ? sum : NULL;
+  struct region_sum *before = replaced != NULL ? *replaced : NULL;
+  struct region_sum *sum = region_sum_new(instance->config, directory, t, name,
+                                          before != NULL && before->tsc_hz != 0
+                                              ? before->tsc_hz
+                                              : directory->header.tsc_hz,
+                                          instance->allowance);
+  if (sum != NULL && before == NULL && !add_sum(&watch->sums, sum)) {
+    region_sum_free(sum);
+    return NULL;
   }
-  region_sum_inherit(sum, entry->sum);
-  while (entry->sum->tables != NULL)
-    region_table_leave(entry->sum->tables);
-  region_sum_free(entry->sum);
-  entry->sum = sum;
+  if (sum == NULL || before == NULL)
+    return sum;
+  region_sum_inherit(sum, before);
+  while (before->tables != NULL)
+    region_table_leave(before->tables);
+  region_sum_free(before);
+  *replaced = sum;
   return sum;
 }
 
@@ -216,37 +168,33 @@ static struct region_sum *make_sum(struct region_watch *watch,
  * lives. Returns false if the table must wait until the next round. */
 static bool join(struct region_watch *watch, struct region_instance *instance,
                  uint32_t t) {
+  const struct region_directory *directory =
+      region_reader_directory(instance->reader);
   struct region_instance_table *table = &instance->tables[t];
-  bool apart = instance->config->report_per_instance && instance->name[0] != 0;
-  const char *name = apart ? instance->name : "";
-  struct region_sum_entry *entry =
-      find_entry(&watch->sums, instance, name, table->name);
-  bool shares = entry != NULL && region_sum_is_shared(entry->sum, instance);
-  if (entry != NULL &&
-      region_sum_fits(entry->sum, region_reader_directory(instance->reader),
-                      t)) {
-    region_table_join(table, entry->sum);
-    table->sum->shared |= shares;
+  const char *table_name = directory->described[t].name;
+  const char *name =
+      instance->config->report_per_instance ? instance->name : "";
+  struct region_sum **found =
+      find_sum(&watch->sums, instance, name, table_name);
+  bool shares = found != NULL && region_sum_is_shared(*found, instance);
+  bool fits = found != NULL && region_sum_fits(*found, directory, t);
+  if (!fits && shares) {
+    leave_out(table, table_name,
+              ", because its fields differ from those of other instances; set "
+              "ReportPerInstance true to report it.");
     return true;
   }
-  if (shares) {
-    leave_out(table,
-              "percore: region %s%s%s: table %s is left out, because its "
-              "fields differ from those of other instances; set "
-              "ReportPerInstance true to report it.",
-              instance);
-    return true;
-  }
-  if (entry != NULL && must_wait(entry->sum))
+  if (!fits && found != NULL && must_wait(*found))
     return false;
-  struct region_sum *sum = make_sum(watch, instance, t, name, entry);
-  if (sum != NULL)
-    region_table_join(table, sum);
-  else
-    leave_out(table,
-              "percore: region %s%s%s: table %s is left out: MaxMemory leaves "
-              "too little for it; raise MaxMemory.",
-              instance);
+  struct region_sum *sum =
+      fits ? *found : make_sum(watch, instance, t, name, found);
+  if (sum == NULL) {
+    leave_out(table, table_name,
+              ": MaxMemory leaves too little for it; raise MaxMemory.");
+    return true;
+  }
+  region_table_join(table, sum);
+  sum->shared |= shares;
   return true;
 }
 
@@ -266,33 +214,25 @@ static void begin_table(struct region_watch *watch,
                         struct region_instance *instance, uint32_t t,
                         bool ended) {
   struct region_instance_table *table = &instance->tables[t];
-  if (table->sum == NULL && !join(watch, instance, t)) {
-    table->final = ended ? REGION_FINAL_DUE : REGION_NOT_FINAL;
-    return;
-  }
-  if (ended)
-    table->final = REGION_FINAL_DONE; /* unless there is more to be read */
-  if (table->sum == NULL || !is_reported(table->sum))
-    return;
-  bool is_amid = table->reading != NULL;
-  if (!region_table_begin(watch, table, ended))
-    return;
-  /* rows that were already read in this scan may have counted since */
-  if (ended)
-    table->final = is_amid ? REGION_FINAL_DUE : REGION_FINAL_UNDERWAY;
+  bool is_amid = table->scan.underway;
+  table->scans_due = ended ? 1 + is_amid : 0;
+  if (table->sum == NULL && !join(watch, instance, t))
+    return; /* tries again in the next round */
+  if (table->sum == NULL || !is_reported(table->sum) ||
+      !region_table_begin(table, ended))
+    table->scans_due = 0;
 }
 
 bool region_instance_is_amid(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].reading != NULL ||
-        instance->tables[t].final == REGION_FINAL_DUE)
+    if (instance->tables[t].scan.underway || instance->tables[t].scans_due > 0)
       return true;
   return false;
 }
 
 bool region_instance_is_drained(const struct region_instance *instance) {
   for (uint32_t t = 0; t < instance->table_count; t++)
-    if (instance->tables[t].final != REGION_FINAL_DONE)
+    if (instance->tables[t].scans_due > 0)
       return false;
   return true;
 }
@@ -304,9 +244,9 @@ static bool read_piece(struct region_watch *watch,
   for (uint32_t n = 0; n < instance->table_count; n++) {
     uint32_t t = instance->next_table++ % instance->table_count;
     struct region_instance_table *table = &instance->tables[t];
-    if (table->final == REGION_FINAL_DUE && table->reading == NULL)
+    if (table->scans_due > 0 && !table->scan.underway)
       begin_table(watch, instance, t, true);
-    if (table->reading == NULL)
+    if (!table->scan.underway)
       continue;
     region_table_read(table, cells_left);
     return true;

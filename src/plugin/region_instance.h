@@ -43,29 +43,11 @@ struct region_instance {
   int complaint; /* errno: the reason for not being read that was logged */
 };
 
-/* Sums by region, table, and instance if ReportPerInstance is set. */
+/* The sums by region, table, and instance if ReportPerInstance is set. */
 struct region_sums {
-  struct region_sum_entry {
-    char *region, *instance;
-    struct region_allowance_entry *allowance;
-    struct region_sum *sum;
-  } * list;
+  struct region_sum **list;
   size_t len;
   bool grew; /* a sum was added since room was last shared */
-};
-
-/* MaxMemory limits all regions together. A region with all its instances gets
- * half of that, of which an eighth is reserved for names, but at least
- * REGION_MEMORY_OWN. */
-#define REGION_MEMORY_OWN ((size_t)1 << 20)
-struct region_allowances {
-  struct region_allowance all;
-  struct region_allowance_entry {
-    struct region_allowance_entry *next;
-    struct region_allowance region, rows;
-    uint64_t wanted; /* values wanted by all sums of the region */
-    char name[128];
-  } * list;
 };
 
 /* Sockets on which no process listened: hashes of name, inode and change time,

@@ -3,6 +3,7 @@
 #include "region_instance.h"
 
 #include "base/descriptors.h"
+#include "base/grow.h"
 
 #include "utils/common/common.h"
 
@@ -270,15 +271,12 @@ static bool has_refused(const struct region_refused *refused, uint64_t mark) {
 
 /* If memory is short, the socket is not remembered. */
 static void remember(struct region_refused *refused, uint64_t mark) {
-  if (refused->len == refused->capacity) {
-    size_t capacity = MAX(64, 2 * refused->capacity);
-    uint64_t *marks = realloc(refused->marks, capacity * sizeof(*marks));
-    if (marks == NULL)
-      return;
-    refused->marks = marks;
-    refused->capacity = capacity;
-  }
-  refused->marks[refused->len++] = mark;
+  uint64_t *marks = grow_array(refused->marks, refused->len, &refused->capacity,
+                               sizeof(*marks));
+  if (marks == NULL)
+    return;
+  refused->marks = marks;
+  marks[refused->len++] = mark;
 }
 
 /* Counts a try; checks the clock at every 64th. */

@@ -25,7 +25,7 @@ static size_t size_of_row(const struct region_sum *sum, uint32_t copies,
   return sizeof(struct region_sum_row) + strlen(name) + strlen(clean) + 2 +
          2 * (size_t)copies * sum->shape.columns * sizeof(uint64_t) +
          (size_t)copies * sum->shape.field_count * sizeof(struct region_first) +
-         4 * sizeof(void *); /* in the list and the hash chains */
+         4 * sizeof(void *); /* in the list and the hash tables */
 }
 
 size_t region_sum_row_size(const struct region_sum *sum) {
@@ -38,25 +38,25 @@ struct region_sum_row *region_sum_make_row(struct region_sum *sum,
   region_name_clean(clean, sizeof(clean), sum->shape.single ? "all" : name);
   size_t size = size_of_row(sum, sum->copies, name, clean);
   size_t cells = (size_t)sum->copies * sum->shape.columns;
-  struct region_sum_row *row = region_claim(sum->allowance, size);
+  struct region_sum_row *row = region_claim(&sum->region->region, size);
   if (row == NULL)
     return NULL;
   row->now = (void *)(row + 1);
-  row->delta = row->now + cells;
-  row->first = (void *)(row->delta + cells);
-  row->name =
+  row->before = row->now + cells;
+  row->first = (void *)(row->before + cells);
+  row->name[0] =
       (void *)(row->first + (size_t)sum->copies * sum->shape.field_count);
+  row->name[1] = strcpy(row->name[0], name) + strlen(name) + 1;
+  strcpy(row->name[1], clean);
   row->copies = sum->copies;
-  row->clean = strcpy(row->name, name) + strlen(name) + 1;
-  strcpy(row->clean, clean);
-  row->used = sum->round;
   return row;
 }
 
 void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
   if (row != NULL)
-    region_allowance_give(sum->allowance,
-                          size_of_row(sum, row->copies, row->name, row->clean));
+    region_allowance_give(
+        &sum->region->region,
+        size_of_row(sum, row->copies, row->name[0], row->name[1]));
   free(row);
 }
 
@@ -66,82 +66,75 @@ void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row) {
 
 /* Names come from producers: hashing includes an address, so that a producer
  * cannot choose names that share a chain. */
-static size_t hash(const struct region_sum *sum, const char *name) {
+static struct region_sum_row **chain_of(const struct region_sum *sum, int by,
+                                        const char *name) {
   uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)sum;
   for (; *name != '\0'; name++)
     h = (h ^ (unsigned char)*name) * 0x100000001b3u;
-  return (size_t)(h ^ h >> 32);
-}
-
-static void link_row(struct region_sum *sum, struct region_sum_row *row) {
-  struct region_sum_row **chain =
-      &sum->rows.by_name[hash(sum, row->name) & (sum->rows.chains - 1)];
-  row->next_by_name = *chain;
-  *chain = row;
-  chain = &sum->rows.by_clean[hash(sum, row->clean) & (sum->rows.chains - 1)];
-  row->next_by_clean = *chain;
-  *chain = row;
+  return &sum->rows.chains[by][(h ^ h >> 32) & (sum->rows.capacity - 1)];
 }
 
 /* Two names that differ only in bytes that identifiers cannot contain become
- * the same identifier. Then neither row is reported. */
-static void mark_clashes(struct region_sum *sum, struct region_sum_row *row) {
-  struct region_sum_row *other =
-      sum->rows.by_clean[hash(sum, row->clean) & (sum->rows.chains - 1)];
-  row->clashes = !sum->shape.single && strcmp(row->clean, "other") == 0;
-  while (other != NULL &&
-         (other == row || strcmp(other->clean, row->clean) != 0))
-    other = other->next_by_clean;
-  if (other == NULL)
+ * the same identifier. Then neither row is reported. `same`: the rows whose
+ * clean names have the same hash. */
+static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
+                         struct region_sum_row *same) {
+  row->clashes = !sum->shape.single && strcmp(row->name[1], "other") == 0;
+  while (same != NULL && strcmp(same->name[1], row->name[1]) != 0)
+    same = same->next[1];
+  if (same == NULL)
     return;
-  row->clashes = other->clashes =
+  row->clashes = same->clashes =
       true; /* other rows with this name are marked already */
   if (!sum->clash_told)
     WARNING("percore: two rows of table %s are not reported: both would be "
             "called \"%s\"; rename one of them. Further clashes are not "
             "logged.",
-            sum->table, row->clean);
+            sum->table, row->name[1]);
   sum->clash_told = true;
 }
 
-static void relink(struct region_sum *sum) {
-  memset(sum->rows.by_name, 0, sum->rows.chains * sizeof(*sum->rows.by_name));
-  memset(sum->rows.by_clean, 0, sum->rows.chains * sizeof(*sum->rows.by_clean));
+static void link_row(struct region_sum *sum, struct region_sum_row *row) {
+  for (int by = 0; by < 2; by++) {
+    struct region_sum_row **chain = chain_of(sum, by, row->name[by]);
+    row->next[by] = *chain;
+    *chain = row;
+  }
+  mark_clashes(sum, row, row->next[1]);
+}
+
+static void link_all(struct region_sum *sum) {
+  for (int by = 0; by < 2; by++)
+    memset(sum->rows.chains[by], 0,
+           sum->rows.capacity * sizeof(*sum->rows.chains[by]));
   for (size_t i = 0; i < sum->rows.len; i++)
     link_row(sum, sum->rows.list[i]);
 }
 
-static bool make_room(struct region_sum *sum) {
-  if (sum->rows.len < sum->rows.capacity)
+/* Makes room for another row. Returns false if out of memory. */
+bool region_sum_make_room(struct region_sum *sum) {
+  struct region_sum_rows *rows = &sum->rows;
+  size_t capacity = rows->capacity > 0 ? 2 * rows->capacity : 64;
+  if (rows->len < rows->capacity)
     return true;
-  size_t capacity = sum->rows.capacity > 0 ? 2 * sum->rows.capacity : 64;
-  void *rows = realloc(sum->rows.list, capacity * sizeof(*sum->rows.list));
-  if (rows == NULL)
-    return false;
-  sum->rows.list = rows;
-  sum->rows.capacity = capacity;
-  void *by_name = calloc(capacity, sizeof(*sum->rows.by_name));
-  void *by_clean = calloc(capacity, sizeof(*sum->rows.by_clean));
-  if (by_name == NULL || by_clean == NULL) {
-    free(by_name);
-    free(by_clean);
-    return true; /* chains get longer, and still work */
+  struct region_sum_row ***arrays[] = {&rows->list, &rows->chains[0],
+                                       &rows->chains[1]};
+  for (size_t i = 0; i < STATIC_ARRAY_SIZE(arrays); i++) {
+    void *array = realloc(*arrays[i], capacity * sizeof(**arrays[i]));
+    if (array == NULL)
+      return false;
+    *arrays[i] = array;
   }
-  free(sum->rows.by_name);
-  free(sum->rows.by_clean);
-  sum->rows.by_name = by_name;
-  sum->rows.by_clean = by_clean;
-  sum->rows.chains = capacity;
-  relink(sum);
+  rows->capacity = capacity;
+  link_all(sum);
   return true;
 }
 
 struct region_sum_row *region_sum_find(const struct region_sum *sum,
                                        const char *name) {
-  struct region_sum_row *row =
-      sum->rows.by_name[hash(sum, name) & (sum->rows.chains - 1)];
-  while (row != NULL && strcmp(row->name, name) != 0)
-    row = row->next_by_name;
+  struct region_sum_row *row = *chain_of(sum, 0, name);
+  while (row != NULL && strcmp(row->name[0], name) != 0)
+    row = row->next[0];
   return row;
 }
 
@@ -150,82 +143,64 @@ struct region_sum_row *region_sum_name(struct region_sum *sum,
   struct region_sum_row *row = region_sum_find(sum, name);
   if (row != NULL)
     return row;
-  if (!make_room(sum) || (row = region_sum_make_row(sum, name)) == NULL) {
+  if (!region_sum_make_room(sum) ||
+      (row = region_sum_make_row(sum, name)) == NULL) {
     sum->memory_short = true;
     return NULL;
   }
   sum->rows.list[sum->rows.len++] = row;
   link_row(sum, row);
-  mark_clashes(sum, row);
   return row;
 }
 
 /* ---------------------------------------------------------------------------
- * Values
+ * A round
  */
-
-static uint64_t combine(uint32_t kind, uint32_t aggregation, uint64_t so_far,
-                        uint64_t value) {
-  if (kind == PERCORE_STATE)
-    return value;
-  return region_combine_levels(
-      kind == PERCORE_GAUGE ? PERCORE_SUM : aggregation, so_far, value);
-}
-
-static void clear_delta(const struct region_sum *sum,
-                        struct region_sum_row *row) {
-  memset(row->delta, 0,
-         (size_t)row->copies * sum->shape.columns * sizeof(*row->delta));
-}
-
-uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row) {
-  if (row->grown != sum->round) {
-    clear_delta(sum, row);
-    row->weight = 0;
-  }
-  row->grown = sum->round;
-  return row->delta;
-}
-
-void region_sum_begin_again(struct region_sum *sum) {
-  sum->other.begun = false;
-  for (uint32_t s = 0; sum->other.row != NULL && s < sum->shape.present_len;
-       s++)
-    sum->other.row->now[sum->shape.present[s]] = 0;
-}
-
-/* `other` is live in every round. As a sum of many rows it has no state. */
-static void begin_other(struct region_sum *sum) {
-  region_sum_grow(sum, sum->other.row);
-  sum->other.row->several = true;
-  sum->other.twice = false;
-  region_sum_begin_again(sum);
-}
 
 void region_sum_note(struct region_sum *sum,
                      const struct region_outlet *outlet) {
-  sum->decided = outlet->dispatched;
+  sum->past.decided = outlet->dispatched;
   for (size_t i = 0; i < REGION_SUM_SNAPSHOTS; i++)
-    if (sum->snapshots[i] > sum->dispatched &&
-        region_outlet_dispatched(outlet, sum->snapshots[i]))
-      sum->dispatched = sum->snapshots[i];
+    if (sum->past.snapshots[i] > sum->past.dispatched &&
+        region_outlet_dispatched(outlet, sum->past.snapshots[i]))
+      sum->past.dispatched = sum->past.snapshots[i];
 }
 
 bool region_sum_has_due(const struct region_sum *sum) {
-  bool any = sum->other.row != NULL && region_sum_is_due(sum, sum->other.row);
+  bool any = region_sum_is_due(sum, sum->other);
   for (size_t i = 0; !any && i < sum->rows.len; i++)
     any = region_sum_is_due(sum, sum->rows.list[i]);
-  return any && sum->room.any;
+  return any && sum->room.rows > 0;
 }
 
-/* Counts the rows that keep their places until their last counts are
- * dispatched. */
-static void count_waiting(struct region_sum *sum) {
-  sum->rows.waiting = 0;
-  for (size_t i = 0; i < sum->rows.len; i++) {
-    struct region_sum_row *row = sum->rows.list[i];
-    row->waits = row->objects == 0 && region_sum_is_due(sum, row);
-    sum->rows.waiting += row->waits;
+static void begin_row(const struct region_sum *sum,
+                      struct region_sum_row *row) {
+  for (uint32_t copy = 0; copy < sum->copies; copy++)
+    for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
+      size_t at = (size_t)copy * sum->shape.columns +
+                  sum->shape.counters.list[n].column;
+      if ((int64_t)(row->now[at] - row->before[at]) > 0)
+        row->before[at] = row->now[at];
+    }
+  row->owner = NULL;
+  row->weight = 0;
+}
+
+/* Rows keep their places until their last counts are dispatched. If MaxValues
+ * leaves less room than before, the last rows are hidden. */
+static void share_places(struct region_sum *sum) {
+  struct region_sum_rows *rows = &sum->rows;
+  bool ranks = sum->shape.top_field >= 0;
+  rows->places = 0;
+  for (size_t i = 0; i < rows->len; i++) {
+    struct region_sum_row *row = rows->list[i];
+    row->shown = ranks ? row->shown : row->objects > 0;
+    rows->places += !row->shown && region_sum_is_due(sum, row);
+  }
+  for (size_t i = 0; i < rows->len; i++) {
+    struct region_sum_row *row = rows->list[i];
+    row->shown = row->shown && (ranks || !region_sum_is_full(sum));
+    rows->places += row->shown;
   }
 }
 
@@ -235,12 +210,13 @@ void region_sum_begin(struct region_sum *sum, uint64_t round) {
     return;
   if (!region_sum_has_due(sum))
     memset(sum->core_used, 0, sum->shape.core_count);
-  count_waiting(sum);
   sum->round = round;
   sum->room.left_out = sum->room.live = 0;
   sum->memory_short = false;
-  if (sum->other.row != NULL)
-    begin_other(sum);
+  begin_row(sum, sum->other);
+  for (size_t i = 0; i < sum->rows.len; i++)
+    begin_row(sum, sum->rows.list[i]);
+  share_places(sum);
 }
 
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
@@ -248,62 +224,56 @@ void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used) {
     sum->core_used[core] |= core_used[core];
 }
 
-static void add_present(const struct region_sum *sum, uint64_t *now,
-                        const uint64_t *present, bool replace) {
-  for (uint32_t s = 0; s < sum->shape.present_len; s++) {
-    uint32_t c = sum->shape.present[s];
-    now[c] = replace ? present[s]
-                     : combine(sum->shape.kinds[c], sum->shape.aggregations[c],
-                               now[c], present[s]);
+void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
+                            const uint64_t *cells, const uint64_t *bases,
+                            bool replace) {
+  for (uint32_t n = 0; n < sum->shape.present.len; n++) {
+    const struct region_column *column = &sum->shape.present.list[n];
+    const struct region_sum_field *field = &sum->shape.fields[column->field];
+    uint32_t c = column->column;
+    bool is_gauge = field->kind == PERCORE_GAUGE;
+    uint64_t value = cells[c] - (is_gauge && bases != NULL ? bases[c] : 0);
+    if (replace || field->kind == PERCORE_STATE)
+      now[c] = value;
+    else
+      now[c] = region_combine_levels(
+          is_gauge ? PERCORE_SUM : field->aggregation, now[c], value);
   }
 }
 
-bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const void *owner, const uint64_t *present) {
-  row->round = sum->round;
-  if (present == NULL)
-    return false;
-  bool first = row->present_round != sum->round;
-  bool again =
-      !first && row->owner == owner; /* the row now holds a later object */
-  row->several = !first && (row->several || !again);
-  row->present_round = sum->round;
-  row->owner = owner;
-  add_present(sum, row->now, present, first || again);
-  return first || again;
+/* True if the growth of this cell belongs to the row and not to `other`. A
+ * series that Top shows counts only after its first point was dispatched. */
+static bool counts(const struct region_sum *sum,
+                   const struct region_sum_row *row, uint32_t copy,
+                   uint32_t field) {
+  uint64_t first = row->first[copy * sum->shape.field_count + field].snapshot;
+  return sum->shape.top_field < 0 ||
+         (first != 0 && first <= sum->past.dispatched);
 }
 
-void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
-                         uint32_t core, const uint64_t *present, bool replace) {
-  add_present(sum, row->now + (size_t)(core + 1) * sum->shape.columns, present,
-              replace);
-}
-
-void region_sum_add_to_other(struct region_sum *sum, const uint64_t *present) {
-  if (sum->other.row == NULL || sum->shape.present_len == 0)
-    return;
-  add_present(sum, sum->other.row->now, present, !sum->other.begun);
-  sum->other.begun = true;
-}
-
-void region_sum_settle(struct region_sum *sum, const uint64_t *remainder) {
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-      size_t at =
-          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
-      sum->other.balance[at] += remainder[at];
+uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
+                          uint64_t *last, const uint64_t *cells,
+                          struct region_sum_row *row, bool in_other) {
+  size_t at = (size_t)copy * sum->shape.columns;
+  uint64_t *other = sum->other->now + at;
+  uint32_t back = 0;
+  for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
+    const struct region_column *column = &sum->shape.counters.list[n];
+    uint32_t c = column->column;
+    uint64_t grown = cells[c] - last[c];
+    if ((int64_t)grown < 0) {
+      back++;
+      continue;
     }
-}
-
-void region_sum_move_to_other(struct region_sum *sum,
-                              struct region_sum_row *row) {
-  region_sum_settle(sum, region_sum_grow(sum, row));
-  clear_delta(sum, row);
-  for (uint32_t s = 0; s < sum->shape.present_len; s++)
-    sum->scratch[s] = row->now[sum->shape.present[s]];
-  if (row->present_round == sum->round)
-    region_sum_add_to_other(sum, sum->scratch);
-  row->present_round = 0;
+    last[c] = cells[c];
+    if (in_other)
+      other[c] += grown;
+    if (row != NULL && counts(sum, row, copy, column->field)) {
+      row->now[at + c] += grown;
+      other[c] -= grown;
+    }
+  }
+  return back;
 }
 
 /* ---------------------------------------------------------------------------
@@ -314,7 +284,8 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
   size_t kept = 0;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
-    if (row->used >= round || row->objects > 0)
+    if (row->round >= MIN(round, sum->round_put) || sum->open > 0 ||
+        row->objects > 0 || region_sum_is_due(sum, row))
       sum->rows.list[kept++] = row;
     else
       region_sum_free_row(sum, row);
@@ -322,9 +293,7 @@ void region_sum_forget(struct region_sum *sum, uint64_t round) {
   if (kept == sum->rows.len)
     return;
   sum->rows.len = kept;
-  relink(sum);
-  for (size_t i = 0; i < kept; i++)
-    mark_clashes(sum, sum->rows.list[i]);
+  link_all(sum);
 }
 
 /* A row that is shown again continues from its former count, so names are kept.
@@ -339,20 +308,23 @@ static int compare_rounds(const void *a, const void *b) {
 }
 
 void region_sum_forget_most(struct region_sum *sum) {
-  size_t most =
-      sum->shape.top_field >= 0 ? sum->config->top : sum->rows.tracked;
+  size_t most = sum->shape.top_field >= 0 ? sum->config->top : sum->rows.places;
   most = MAX(REMEMBERED_TIMES * most, REMEMBERED_LEAST);
   if (sum->open > 0 || sum->rows.len <= most + most / 4)
     return;
-  uint64_t *used = malloc(sum->rows.len * sizeof(*used));
-  if (used == NULL)
+  uint64_t *rounds = malloc(sum->rows.len * sizeof(*rounds));
+  if (rounds == NULL)
     return;
   for (size_t i = 0; i < sum->rows.len; i++)
-    used[i] = sum->rows.list[i]->used;
-  qsort(used, sum->rows.len, sizeof(*used), compare_rounds);
-  region_sum_forget(sum, used[sum->rows.len - most]);
-  free(used);
+    rounds[i] = sum->rows.list[i]->round;
+  qsort(rounds, sum->rows.len, sizeof(*rounds), compare_rounds);
+  region_sum_forget(sum, rounds[sum->rows.len - most]);
+  free(rounds);
 }
+
+/* ---------------------------------------------------------------------------
+ * Another schema
+ */
 
 static const struct region_sum_field *
 same_field(const struct region_sum *sum, const struct region_sum_field *other) {
@@ -365,35 +337,26 @@ same_field(const struct region_sum *sum, const struct region_sum_field *other) {
   return NULL;
 }
 
-static void inherit_cells(const struct region_sum *sum, uint64_t *cells,
-                          const struct region_sum *from, const uint64_t *old,
-                          uint32_t copies) {
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
-    const struct region_sum_field *before = same_field(from, field);
-    for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
-      memcpy(cells + (size_t)copy * sum->shape.columns + field->column,
-             old + (size_t)copy * from->shape.columns + before->column,
-             field->cells * sizeof(*cells));
-  }
-}
-
 static void inherit_row(const struct region_sum *sum,
                         struct region_sum_row *row,
                         const struct region_sum *from,
                         const struct region_sum_row *old) {
-  uint32_t copies = MIN(row->copies, old->copies);
+  const struct region_shape *shape = &sum->shape, *before = &from->shape;
   row->round = old->round;
-  row->used = old->used;
   row->due = old->due;
-  inherit_cells(sum, row->now, from, old->now, copies);
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *before =
-        same_field(from, &sum->shape.fields[f]);
-    for (uint32_t copy = 0; before != NULL && copy < copies; copy++)
-      row->first[copy * sum->shape.field_count + f] =
-          old->first[copy * from->shape.field_count +
-                     (before - from->shape.fields)];
+  for (uint32_t f = 0; f < shape->field_count; f++) {
+    const struct region_sum_field *field = &shape->fields[f];
+    const struct region_sum_field *same = same_field(from, field);
+    for (uint32_t copy = 0;
+         same != NULL && copy < MIN(row->copies, old->copies); copy++) {
+      size_t at = (size_t)copy * shape->columns + field->column;
+      size_t was_at = (size_t)copy * before->columns + same->column;
+      size_t size = field->cells * sizeof(*row->now);
+      memcpy(&row->now[at], &old->now[was_at], size);
+      memcpy(&row->before[at], &old->before[was_at], size);
+      row->first[copy * shape->field_count + f] =
+          old->first[copy * before->field_count + (same - before->fields)];
+    }
   }
 }
 
@@ -402,19 +365,13 @@ void region_sum_inherit(struct region_sum *sum, const struct region_sum *from) {
     sum->copies = 1;
   sum->room = from->room;
   sum->round = sum->round_put = from->round_put;
-  sum->put_ns = from->put_ns;
-  memcpy(sum->snapshots, from->snapshots, sizeof(sum->snapshots));
-  sum->dispatched = from->dispatched;
-  sum->decided = from->decided;
+  sum->past = from->past;
+  sum->other_shown |= from->other_shown;
+  inherit_row(sum, sum->other, from, from->other);
   for (size_t i = 0; i < from->rows.len; i++) {
-    struct region_sum_row *row = region_sum_name(sum, from->rows.list[i]->name);
+    const struct region_sum_row *old = from->rows.list[i];
+    struct region_sum_row *row = region_sum_name(sum, old->name[0]);
     if (row != NULL)
-      inherit_row(sum, row, from, from->rows.list[i]);
+      inherit_row(sum, row, from, old);
   }
-  if (sum->other.row == NULL || from->other.row == NULL)
-    return;
-  inherit_row(sum, sum->other.row, from, from->other.row);
-  sum->other.shown |= from->other.shown;
-  inherit_cells(sum, sum->other.balance, from, from->other.balance,
-                MIN(sum->copies, from->copies));
 }

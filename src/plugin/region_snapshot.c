@@ -1,5 +1,7 @@
 #include "region_snapshot.h"
 
+#include "base/grow.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -72,19 +74,6 @@ const char *region_snapshot_format(struct region_snapshot *snapshot,
   return region_snapshot_text(snapshot, text);
 }
 
-static bool make_room(struct region_values *values) {
-  if (values->len < values->capacity)
-    return true;
-  size_t capacity = values->capacity > 0 ? 2 * values->capacity : 256;
-  struct region_value *list =
-      realloc(values->list, capacity * sizeof(*values->list));
-  if (list == NULL)
-    return false;
-  values->list = list;
-  values->capacity = capacity;
-  return true;
-}
-
 static void cut(struct region_snapshot *snapshot, enum region_rank rank,
                 const struct region_value *value) {
   snapshot->values[rank].cut++;
@@ -112,11 +101,14 @@ void region_snapshot_put(struct region_snapshot *snapshot,
     cut(snapshot, rank, value);
     return;
   }
-  if (value->type_instance[0] == '\0' || !make_room(values)) {
+  struct region_value *list = grow_array(
+      values->list, values->len, &values->capacity, sizeof(*values->list));
+  if (list != NULL)
+    values->list = list;
+  if (list != NULL && value->type_instance[0] != '\0')
+    list[values->len++] = *value;
+  else
     snapshot->memory_short = true;
-    return;
-  }
-  values->list[values->len++] = *value;
 }
 
 void region_snapshot_tell(struct region_snapshot *snapshot,

@@ -4,19 +4,11 @@
 
 #include "utils/common/common.h"
 
-#define PLUGIN_SIZE 128
-#define FIRST_CHAINS 64
+#define NAME_SIZE 128
 
 /* ---------------------------------------------------------------------------
  * A table
  */
-
-static char *name_of(const char *format, const char *a, const char *b,
-                     const char *c) {
-  char text[3 * PLUGIN_SIZE];
-  snprintf(text, sizeof(text), format, a, b, c);
-  return strdup(text);
-}
 
 /* Values in cycles are dispatched in nanoseconds, so their names must not end
  * in `cycles`. */
@@ -57,14 +49,11 @@ static bool describe_field(struct region_sum *sum,
       &directory->fields[directory->tables[t].first_field + f];
   struct region_sum_field *field = &sum->shape.fields[f];
   const char *unit = described->unit != NULL ? described->unit : "";
-  char name[PLUGIN_SIZE];
+  char name[NAME_SIZE];
   name_field(name, sizeof(name), sum, table, described);
   *field = (struct region_sum_field){
       .name = strdup(described->name),
-      .plugin_core =
-          name_of("percore_%s_%s_%s", directory->name, table->name, name),
-      .plugin_host =
-          name_of("percore_host_%s_%s_%s", directory->name, table->name, name),
+      .label = strdup(name),
       .kind = record->kind,
       .aggregation = record->aggregation,
       .column = record->column,
@@ -73,27 +62,7 @@ static bool describe_field(struct region_sum *sum,
       .wanted = region_config_wants_field(sum->config, described->name),
       .cycles = strcmp(unit, "cycles") == 0,
   };
-  for (uint32_t c = 0; c < record->cells; c++) {
-    sum->shape.kinds[record->column + c] = record->kind;
-    sum->shape.aggregations[record->column + c] = record->aggregation;
-  }
-  return field->name != NULL && field->plugin_core != NULL &&
-         field->plugin_host != NULL;
-}
-
-/* The plugin instances: core numbers and `all`, followed by the instance's name
- * if ReportPerInstance is set. */
-static bool make_labels(struct region_sum *sum, const char *instance) {
-  for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    char number[16];
-    snprintf(number, sizeof(number), "%u", copy - 1);
-    sum->shape.labels[copy] =
-        name_of("%s%s%s", copy == 0 ? "all" : number,
-                instance != NULL ? "@" : "", instance != NULL ? instance : "");
-    if (sum->shape.labels[copy] == NULL)
-      return false;
-  }
-  return true;
+  return field->name != NULL && field->label != NULL;
 }
 
 static bool reports_cores(const struct region_sum *sum) {
@@ -123,19 +92,21 @@ static int find_top_field(const struct region_sum *sum) {
   return -1;
 }
 
-/* Counters that are not reported are not tracked, except the field that Top
- * ranks by and, for `core`, the field that shows whether it is used. */
+/* Fields that are not reported are not read, except the field that Top ranks by
+ * and, for `core`, the field that shows whether it is used. */
 static void choose_columns(struct region_sum *sum) {
-  for (uint32_t f = 0; f < sum->shape.field_count; f++) {
-    const struct region_sum_field *field = &sum->shape.fields[f];
-    bool wanted =
-        field->wanted || (int)f == sum->shape.top_field || sum->shape.is_core;
-    for (uint32_t c = field->column; c < field->column + field->cells; c++)
-      if (!region_sum_is_counter(field->kind))
-        sum->shape.present[sum->shape.present_len++] = c;
-      else if (wanted)
-        sum->shape.counters[sum->shape.counters_len++] =
-            (struct region_sum_counter){.column = c, .field = f};
+  struct region_shape *shape = &sum->shape;
+  for (uint32_t f = 0; f < shape->field_count; f++) {
+    const struct region_sum_field *field = &shape->fields[f];
+    bool counts =
+        field->kind == PERCORE_COUNTER || field->kind == PERCORE_HISTOGRAM;
+    struct region_columns *columns =
+        counts ? &shape->counters : &shape->present;
+    if (!field->wanted && (int)f != shape->top_field && !shape->is_core)
+      continue;
+    for (uint32_t c = 0; c < field->cells; c++)
+      columns->list[columns->len++] =
+          (struct region_column){.column = field->column + c, .field = f};
   }
 }
 
@@ -156,10 +127,8 @@ static void warn_of_unknown_fields(const struct region_sum *sum) {
 static size_t size_of_sum(const struct region_sum *sum) {
   const struct region_shape *shape = &sum->shape;
   return sizeof(*sum) +
-         shape->field_count * (sizeof(*shape->fields) + 3 * PLUGIN_SIZE) +
-         shape->columns * 4 * sizeof(uint64_t) + shape->core_count +
-         region_sum_cells(sum) * sizeof(*sum->other.balance) +
-         shape->copies_made * (sizeof(*shape->labels) + 2 * PLUGIN_SIZE);
+         shape->field_count * (sizeof(*shape->fields) + 2 * NAME_SIZE) +
+         shape->columns * 3 * sizeof(uint64_t) + shape->core_count;
 }
 
 static void set_shape(struct region_sum *sum,
@@ -176,28 +145,18 @@ static void set_shape(struct region_sum *sum,
       !shape->single && sum->config != NULL && sum->config->rows_len > 0;
   sum->copies = shape->copies_made =
       reports_cores(sum) ? 1 + shape->core_count : 1;
-  sum->rows.chains = FIRST_CHAINS;
 }
 
 static bool make_arrays(struct region_sum *sum) {
   struct region_shape *shape = &sum->shape;
   uint32_t columns = shape->columns;
   shape->fields = calloc(shape->field_count, sizeof(*shape->fields));
-  shape->kinds = calloc(columns, sizeof(*shape->kinds));
-  shape->aggregations = calloc(columns, sizeof(*shape->aggregations));
-  shape->counters = calloc(columns, sizeof(*shape->counters));
-  shape->present = calloc(columns, sizeof(*shape->present));
-  shape->labels = calloc(sum->copies, sizeof(*shape->labels));
+  shape->counters.list = calloc(columns, sizeof(*shape->counters.list));
+  shape->present.list = calloc(columns, sizeof(*shape->present.list));
   sum->scratch = calloc(columns, sizeof(*sum->scratch));
-  sum->other.balance =
-      calloc(region_sum_cells(sum), sizeof(*sum->other.balance));
   sum->core_used = calloc(shape->core_count, 1);
-  sum->rows.by_name = calloc(sum->rows.chains, sizeof(*sum->rows.by_name));
-  sum->rows.by_clean = calloc(sum->rows.chains, sizeof(*sum->rows.by_clean));
-  return shape->fields && shape->kinds && shape->aggregations &&
-         shape->counters && shape->present && shape->labels && sum->scratch &&
-         sum->other.balance && sum->core_used && sum->rows.by_name &&
-         sum->rows.by_clean;
+  return shape->fields && shape->counters.list && shape->present.list &&
+         sum->scratch && sum->core_used;
 }
 
 /* Returns false if out of memory. */
@@ -205,7 +164,8 @@ static bool describe(struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t,
                      const char *instance) {
   sum->table = strdup(directory->described[t].name);
-  if (sum->table == NULL || !make_arrays(sum) || !make_labels(sum, instance))
+  sum->instance = strdup(instance);
+  if (sum->table == NULL || sum->instance == NULL || !make_arrays(sum))
     return false;
   for (uint32_t f = 0; f < sum->shape.field_count; f++)
     if (!describe_field(sum, directory, t, f))
@@ -213,26 +173,25 @@ static bool describe(struct region_sum *sum,
   sum->shape.top_field = find_top_field(sum);
   warn_of_unknown_fields(sum);
   choose_columns(sum);
-  sum->other.shown = sum->shape.top_field >= 0;
-  if (!sum->shape.single)
-    sum->other.row = region_sum_make_row(sum, "other");
-  return sum->shape.single || sum->other.row != NULL;
+  sum->other_shown = sum->shape.top_field >= 0;
+  sum->other = region_sum_make_row(sum, "other");
+  return sum->other != NULL && region_sum_make_room(sum);
 }
 
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
-                                  struct region_allowance *allowance) {
+                                  struct region_allowance_entry *region) {
   struct region_sum *sum = calloc(1, sizeof(*sum));
   if (sum == NULL)
     return NULL;
   sum->region_config = config;
   sum->config = region_config_table(config, directory->described[t].name);
+  sum->region = region;
   sum->tsc_hz = tsc_hz;
-  sum->allowance = allowance;
   set_shape(sum, directory, t);
-  if (!region_allowance_take(allowance, size_of_sum(sum))) {
+  if (!region_allowance_take(&region->region, size_of_sum(sum))) {
     free(sum);
     return NULL;
   }
@@ -246,31 +205,24 @@ void region_sum_free(struct region_sum *sum) {
   if (sum == NULL)
     return;
   struct region_shape *shape = &sum->shape;
-  region_allowance_give(sum->allowance, size_of_sum(sum));
+  region_allowance_give(&sum->region->region, size_of_sum(sum));
   for (size_t i = 0; i < sum->rows.len; i++)
     region_sum_free_row(sum, sum->rows.list[i]);
-  region_sum_free_row(sum, sum->other.row);
+  region_sum_free_row(sum, sum->other);
   for (uint32_t f = 0; shape->fields != NULL && f < shape->field_count; f++) {
     free(shape->fields[f].name);
-    free(shape->fields[f].plugin_core);
-    free(shape->fields[f].plugin_host);
+    free(shape->fields[f].label);
   }
-  for (uint32_t copy = 0; shape->labels != NULL && copy < shape->copies_made;
-       copy++)
-    free(shape->labels[copy]);
-  free(shape->labels);
   free(shape->fields);
-  free(shape->kinds);
-  free(shape->aggregations);
-  free(shape->counters);
-  free(shape->present);
+  free(shape->counters.list);
+  free(shape->present.list);
   free(sum->scratch);
-  free(sum->other.balance);
   free(sum->core_used);
   free(sum->rows.list);
-  free(sum->rows.by_name);
-  free(sum->rows.by_clean);
+  free(sum->rows.chains[0]);
+  free(sum->rows.chains[1]);
   free(sum->table);
+  free(sum->instance);
   free(sum);
 }
 

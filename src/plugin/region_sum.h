@@ -7,8 +7,8 @@
  * memory. A round consists of these calls:
  *
  *   region_sum_begin
- *   for each instance (region_table.h): region_sum_add and region_sum_grow for
- *   its rows, then region_sum_settle for the table
+ *   for each instance (region_table.h): what its rows show and by how much they
+ *   grew, then the growth of the table for `other`
  *   region_sum_put
  */
 #ifndef PERCORE_PLUGIN_REGION_SUM_H
@@ -21,9 +21,24 @@
 
 struct region_instance_table;
 
+/* MaxMemory limits all regions together. A region with all its instances gets
+ * half of that, of which an eighth is reserved for names, but at least
+ * REGION_MEMORY_OWN. */
+#define REGION_MEMORY_OWN ((size_t)1 << 20)
+struct region_allowances {
+  struct region_allowance all;
+  struct region_allowance_entry {
+    struct region_allowance_entry *next;
+    struct region_allowance region, rows;
+    /* While room is shared: sums that have no share yet, and the values that
+     * all sums want. */
+    uint64_t sums, wanted;
+    char name[128];
+  } * list;
+};
+
 struct region_sum_field {
-  char *name;
-  char *plugin_core, *plugin_host; /* in identifiers */
+  char *name, *label; /* label: in identifiers */
   uint32_t kind, aggregation, column, cells, sub_bits;
   bool wanted;
   bool cycles; /* converted to ns */
@@ -31,90 +46,91 @@ struct region_sum_field {
 
 /* A row of the sum. Copy 0 is the sum over all cores, copy 1 + N is core N. */
 struct region_sum_row {
-  struct region_sum_row *next_by_name, *next_by_clean;
-  char *name, *clean;
-  const char *text; /* the clean name, in the snapshot that is being built */
-  uint64_t round;   /* the last round in which the row was live; 0: never */
-  uint64_t present_round; /* the last round in which its gauges, levels and
-                             states were read */
-  uint64_t grown;         /* the round that delta and weight belong to */
-  uint64_t used; /* the last round in which the row was shown or named */
-  uint64_t due;  /* the row's latest counts are in this snapshot and every later
-                    one that contains the sum; 0: the row has not counted yet */
-  const void *owner; /* instance whose object was added last */
+  struct region_sum_row *next[2]; /* with the same hash: by name, by clean name
+                                   */
+  char *name[2];                  /* as produced, and clean */
+  const char *text;  /* the clean name, in the snapshot that is being built */
+  uint64_t round;    /* the last round in which the row was live; 0: never */
+  uint64_t due;      /* the row's latest counts are in this snapshot and every
+                        later one that contains the sum; 0: the row has not
+                        counted yet */
+  const void *owner; /* instance whose gauges, levels and states were added last
+                        in this round; NULL: none */
   uint32_t copies;   /* allocated */
   uint32_t objects;  /* tracked objects, over all instances */
-  bool waits;   /* has no objects, and its last counts are not dispatched yet */
-  bool clashes; /* another row has the same clean name */
-  bool several; /* several instances have the row in this round */
-  bool top;     /* Top shows it */
-  int64_t weight;  /* Top ranks by it */
-  uint64_t *now;   /* [copy][column]: counts, or gauges, levels and states */
-  uint64_t *delta; /* [copy][column]: growth in this round */
+  bool shown;        /* Top shows it, or MaxValues has room for it */
+  bool clashes;      /* another row has the same clean name */
+  bool several;      /* several instances have the row in this round */
+  int64_t weight;    /* in this round; Top ranks by it */
+  /* [copy][column], counters: counts at the beginning of the round, and now.
+   * Only `other` can decrease; it shows the higher of the two. Gauges, levels
+   * and states are in `now`. */
+  uint64_t *before, *now;
   struct region_first *first; /* [copy][field] */
 };
 
-/* How many snapshots of a sum may be waiting for dispatch. */
-#define REGION_SUM_SNAPSHOTS 8
+struct region_columns {
+  struct region_column {
+    uint32_t column, field;
+  } * list;
+  uint32_t len;
+};
 
 /* The structure of a table; does not change. */
 struct region_shape {
   struct region_sum_field *fields;
   uint32_t field_count, columns, core_count;
-  uint32_t copies_made;           /* allocated: 1, or 1 + core_count */
-  uint32_t *kinds, *aggregations; /* by column */
-  struct region_sum_counter {
-    uint32_t column, field;
-  } * counters;      /* counter and histogram columns that are needed */
-  uint32_t *present; /* columns of gauges, levels and states */
-  uint32_t counters_len, present_len;
+  uint32_t copies_made; /* allocated: 1, or 1 + core_count */
+  /* The columns that are needed: counters and histograms; the others. */
+  struct region_columns counters, present;
   bool single, per_core; /* the table has a single row; it is PER_CORE */
   bool is_core;          /* the built-in table `core` */
   bool chooses_rows;     /* the option Row is set */
   int top_field;         /* -1: no Top */
-  char **labels;         /* plugin instance of each copy */
 };
 
 struct region_sum_rows {
   struct region_sum_row **list;
   size_t len, capacity;
-  struct region_sum_row **by_name, **by_clean; /* hash chains */
-  size_t chains;
-  size_t tracked; /* rows with tracked objects */
-  size_t waiting; /* rows without objects whose last counts are not dispatched
-                     yet */
-};
-
-/* What the rows that are not shown have counted together. */
-struct region_sum_other {
-  struct region_sum_row *row; /* NULL for a table of a single row */
-  /* [copy][column], signed: how much the table grew, minus how much the shown
-   * rows grew. `other` shows the highest value so far. */
-  uint64_t *balance;
-  bool shown; /* shown from now on, because it has counted something */
-  bool begun; /* includes gauges or levels */
-  bool twice; /* includes the gauges or levels of one instance twice */
+  struct region_sum_row **chains[2]; /* hash tables of `capacity` chains */
+  size_t places; /* rows that are shown, and rows whose last counts are not
+                    dispatched yet */
 };
 
 /* The sum's share of MaxValues. */
 struct region_sum_room {
-  bool any;          /* enough for one row or `other` */
-  size_t rows;       /* rows that may be shown in addition */
+  size_t rows;       /* rows that may be shown, with `other` */
   uint64_t left_out; /* live rows that are not shown, in this round */
   uint64_t live;     /* live rows, in this round */
   uint64_t wanted;   /* values for the host if all rows were shown */
 };
 
+/* How many snapshots of a sum may be waiting for dispatch. */
+#define REGION_SUM_SNAPSHOTS 8
+
+/* Earlier snapshots. */
+struct region_sum_past {
+  uint64_t put_ns; /* CLOCK_REALTIME: timestamp of the last one */
+  /* Numbers of the last ones that contain the sum, newest first. */
+  uint64_t snapshots[REGION_SUM_SNAPSHOTS];
+  uint64_t dispatched; /* the last of these that was dispatched */
+  uint64_t decided;    /* all up to this number were dispatched or dropped */
+};
+
 struct region_sum {
   const struct region_config *region_config;
   const struct region_table_config *config; /* NULL: no <Table> block */
+  struct region_allowance_entry *region;
+  char *instance; /* "" unless ReportPerInstance is set */
   char *table;
   uint64_t tsc_hz; /* 0: cycles are not converted */
   struct region_shape shape;
   struct region_sum_rows rows;
-  struct region_sum_other other;
+  /* What the rows that are not shown have counted together. Not shown for a
+   * table of a single row. */
+  struct region_sum_row *other;
+  bool other_shown; /* from now on, because something belongs there */
   struct region_sum_room room;
-  struct region_allowance *allowance;
   struct region_instance_table *tables; /* tables that are added to the sum */
   bool shared;          /* several instances have had the table */
   uint32_t open;        /* tables that are being read */
@@ -124,11 +140,7 @@ struct region_sum {
   uint64_t names_shown; /* incremented whenever Top shows another name */
   bool memory_short;    /* a row or object was not tracked in this round */
   uint64_t round, round_put;
-  uint64_t put_ns; /* CLOCK_REALTIME: timestamp of the last snapshot */
-  /* Numbers of the last snapshots that contain the sum, newest first. */
-  uint64_t snapshots[REGION_SUM_SNAPSHOTS];
-  uint64_t dispatched; /* the last one that was dispatched */
-  uint64_t decided;    /* snapshots up to this one were dispatched or dropped */
+  struct region_sum_past past;
   bool clash_told, memory_told, left_out_told;
 };
 
@@ -137,31 +149,22 @@ struct region_sum {
 void *region_claim(struct region_allowance *allowance, size_t size);
 
 /* Creates the sum for table t of a directory. `instance` is the instance's name
- * if ReportPerInstance is set, else NULL; tsc_hz is that of the first producer.
+ * if ReportPerInstance is set, else ""; tsc_hz is that of the first producer.
  * Returns NULL if out of memory. */
 struct region_sum *region_sum_new(const struct region_config *config,
                                   const struct region_directory *directory,
                                   uint32_t t, const char *instance,
                                   uint64_t tsc_hz,
-                                  struct region_allowance *allowance);
+                                  struct region_allowance_entry *region);
 void region_sum_free(struct region_sum *sum);
 
 /* True if the directory's table t has the same fields as the sum. */
 bool region_sum_fits(const struct region_sum *sum,
                      const struct region_directory *directory, uint32_t t);
 
-/* True if cores are reported individually. */
-static inline bool region_sum_has_cores(const struct region_sum *sum) {
-  return sum->copies > 1;
-}
-
 /* By default a table that ever had more than REGION_PER_CORE_ROWS live rows is
  * no longer reported per core. */
 void region_sum_count_live(struct region_sum *sum, uint64_t rows);
-
-static inline bool region_sum_is_counter(uint32_t kind) {
-  return kind == PERCORE_COUNTER || kind == PERCORE_HISTOGRAM;
-}
 
 static inline size_t region_sum_cells(const struct region_sum *sum) {
   return (size_t)sum->shape.copies_made * sum->shape.columns;
@@ -182,11 +185,15 @@ struct region_sum_row *region_sum_find(const struct region_sum *sum,
 struct region_sum_row *region_sum_name(struct region_sum *sum,
                                        const char *name);
 
+/* The number of rows that may be shown besides `other`. */
+static inline size_t region_sum_room(const struct region_sum *sum) {
+  bool has_other = sum->room.rows > 0 && !sum->shape.single;
+  return sum->room.rows - has_other;
+}
+
 /* True if MaxValues leaves no room for another row. */
 static inline bool region_sum_is_full(const struct region_sum *sum) {
-  return sum->shape.single
-             ? !sum->room.any
-             : sum->rows.tracked + sum->rows.waiting >= sum->room.rows;
+  return sum->rows.places >= region_sum_room(sum);
 }
 
 /* Records which earlier snapshots were dispatched. */
@@ -196,7 +203,7 @@ void region_sum_note(struct region_sum *sum,
 /* True if the row's latest counts are not known to have been dispatched. */
 static inline bool region_sum_is_due(const struct region_sum *sum,
                                      const struct region_sum_row *row) {
-  return row->due > sum->dispatched;
+  return row->due > sum->past.dispatched;
 }
 
 /* True if this holds for any row, and the sum has room to show rows. */
@@ -205,61 +212,32 @@ bool region_sum_has_due(const struct region_sum *sum);
 /* Begins a round. Has no effect until the previous round is completely read and
  * put. */
 void region_sum_begin(struct region_sum *sum, uint64_t round);
-/* A table is read again in the same round: its gauges, levels and states
- * replace the earlier ones. */
-void region_sum_begin_again(struct region_sum *sum);
 void region_sum_use_cores(struct region_sum *sum, const uint8_t *core_used);
 
-/* The row is live, with these gauges, levels and states, indexed like
- * shape.present. `present` is NULL if the object ended before it could be read.
- * Returns true if the values replace those that were added earlier in this
- * round; then the other copies must replace theirs, too. */
-bool region_sum_add(struct region_sum *sum, struct region_sum_row *row,
-                    const void *owner, const uint64_t *present);
-void region_sum_add_core(struct region_sum *sum, struct region_sum_row *row,
-                         uint32_t core, const uint64_t *present, bool replace);
+/* Sets or adds the gauges, levels and states of one object. For gauges, `bases`
+ * are subtracted; NULL: nothing. All arrays are indexed by column. */
+void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
+                            const uint64_t *cells, const uint64_t *bases,
+                            bool replace);
 
-/* True if the growth of this cell belongs to the row and not to `other`. A
- * series that Top shows counts only after its first point was dispatched. */
-static inline bool region_sum_counts(const struct region_sum *sum,
-                                     const struct region_sum_row *row,
-                                     uint32_t copy, uint32_t field) {
-  uint64_t first = row->first[copy * sum->shape.field_count + field].snapshot;
-  return sum->shape.top_field < 0 || (first != 0 && first <= sum->dispatched);
-}
-
-/* The row's growth in this round, [copy][column]; the caller adds to it. */
-uint64_t *region_sum_grow(struct region_sum *sum, struct region_sum_row *row);
-
-/* Adds the gauges and levels of a live row that is not shown. */
-void region_sum_add_to_other(struct region_sum *sum, const uint64_t *present);
-
-/* Adds the growth of one instance's table, minus the growth that was added to
- * rows; [copy][column], modulo 2^64. */
-void region_sum_settle(struct region_sum *sum, const uint64_t *remainder);
-
-/* Moves what a row added in this round to `other`, because the row is not
- * shown. */
-void region_sum_move_to_other(struct region_sum *sum,
-                              struct region_sum_row *row);
+/* Counts by how much cells of one copy exceed `last`, and updates `last`: for a
+ * row of the sum if it is not NULL, and with in_other for `other`, too. What
+ * the row counts is taken off `other`. A cell that decreased counts again once
+ * it exceeds its former value. Returns the number of such cells. */
+uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
+                          uint64_t *last, const uint64_t *cells,
+                          struct region_sum_row *row, bool in_other);
 
 /* Estimated bytes per row. */
 size_t region_sum_row_size(const struct region_sum *sum);
 
-/* Frees rows that were last shown before this round. */
+/* Frees rows that were last live before this round, but not rows of a round
+ * that is still being read. */
 void region_sum_forget(struct region_sum *sum, uint64_t round);
 
 /* Frees the rows that have been hidden longest, if there are many times more
  * rows than shown ones. */
 void region_sum_forget_most(struct region_sum *sum);
-
-/* Limits the argument of region_sum_forget to rounds that were put: rows of a
- * round that is still being read are needed. */
-static inline uint64_t region_sum_forget_before(const struct region_sum *sum,
-                                                uint64_t round) {
-  uint64_t put = sum->open == 0 ? sum->round_put : 0;
-  return round < put ? round : put;
-}
 
 /* Ends the round (region_values.c). Returns early once is_wanted(argument) is
  * false; after that the sum may only be freed. */
@@ -268,6 +246,7 @@ void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     void *argument);
 
 /* For the files of region_sum only. */
+bool region_sum_make_room(struct region_sum *sum);
 struct region_sum_row *region_sum_make_row(struct region_sum *sum,
                                            const char *name);
 void region_sum_free_row(struct region_sum *sum, struct region_sum_row *row);

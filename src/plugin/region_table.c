@@ -38,13 +38,18 @@ static void *claim(struct region_instance_table *table, size_t bytes) {
 static bool make_sums(struct region_instance_table *table) {
   size_t cells = region_sum_cells(table->sum);
   if (table->last == NULL)
-    table->last = claim(table, 3 * cells * sizeof(uint64_t));
+    table->last = claim(table, (2 * cells + table->sum->shape.columns) *
+                                   sizeof(uint64_t));
   if (table->last == NULL)
     return false;
   table->now = table->last + cells;
-  table->remainder = table->now + cells;
+  table->present = table->now + cells;
   return true;
 }
+
+/* If there is too little memory for all marks, they leave one part of it to
+ * tracked objects. */
+#define MARKS_PART 8
 
 /* Reserves address space for all possible rows; memory is used only for rows in
  * use. Returns the number of rows in use that have no mark because memory is
@@ -62,14 +67,14 @@ static uint32_t make_marks(struct region_instance_table *table) {
     table->marks = marks;
     table->marks_size = size;
   }
-  for (uint32_t rows = in_use; rows > table->marks_len;) {
-    size_t bytes = (rows - table->marks_len) * sizeof(struct region_mark);
-    if (region_allowance_take(table->allowance, bytes)) {
-      table->bytes += bytes;
-      table->marks_len = rows;
-      break;
-    }
-    rows = table->marks_len + (rows - table->marks_len) / 2;
+  size_t most = table->marks_len + region_allowance_left(table->allowance) /
+                                       sizeof(struct region_mark);
+  size_t rows = in_use <= most ? in_use : most / MARKS_PART * (MARKS_PART - 1);
+  size_t more = rows > table->marks_len ? rows - table->marks_len : 0;
+  size_t bytes = more * sizeof(struct region_mark);
+  if (region_allowance_take(table->allowance, bytes)) {
+    table->bytes += bytes;
+    table->marks_len += (uint32_t)more;
   }
   return in_use > table->marks_len ? in_use - table->marks_len : 0;
 }
@@ -109,9 +114,9 @@ void region_table_leave(struct region_instance_table *table) {
   region_allowance_give(table->allowance, table->bytes);
   *table = (struct region_instance_table){.instance = table->instance,
                                           .number = table->number,
-                                          .name = table->name,
+                                          .watch = table->watch,
                                           .allowance = table->allowance,
-                                          .final = table->final};
+                                          .scans_due = table->scans_due};
 }
 
 /* ---------------------------------------------------------------------------
@@ -123,27 +128,31 @@ void region_table_leave(struct region_instance_table *table) {
 /* The MaxMemory that would allow this many more bytes: a region gets half of
  * it, and the region's rows seven eighths of that. */
 static uint64_t memory_for(const struct region_sum *sum, uint64_t bytes) {
-  uint64_t all = 2 * (sum->allowance->used + bytes + MEBIBYTE) / 7 * 8;
+  uint64_t all = 2 * (sum->region->region.used + bytes + MEBIBYTE) / 7 * 8;
   return (all / MEBIBYTE + 1) * MEBIBYTE;
 }
 
-/* Logs once per table that it is left out, and what to do. */
-static void tell_left_out(const struct region_instance *instance,
-                          struct region_sum *sum) {
+/* The table is left out, which is logged once. */
+static void give_up(struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
   if (!sum->left_out_told)
-    WARNING("percore: region %s: table %s is left out: %s.", instance->region,
+    WARNING("percore: region %s: table %s is left out: %s.", sum->region->name,
             sum->table,
             errno == EFBIG ? "a row of all cores takes more than 16 MiB; set "
                              "ReportPerCore false"
                            : "MaxMemory is too small for it");
   sum->left_out_told = true;
+  table->from_zero = false;
+  table->scans_due -= table->scans_due > 0;
+  region_table_stop(table);
 }
 
-static void tell_short(const struct region_reading *reading) {
-  struct region_sum *sum = reading->sum;
-  uint64_t rows = reading->unmarked, bytes = rows * sizeof(struct region_mark);
+static void tell_short(const struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
+  uint64_t rows = table->scan.unmarked;
+  uint64_t bytes = rows * sizeof(struct region_mark);
   if (rows == 0) {
-    rows = reading->left_out > 0 ? reading->left_out : 1;
+    rows = MAX(1, table->scan.left_out);
     bytes = rows * region_sum_row_size(sum);
   }
   if (!sum->memory_told)
@@ -151,7 +160,7 @@ static void tell_short(const struct region_reading *reading) {
         "percore: region %s: table %s: %" PRIu64
         " of its rows are %s: MaxMemory is too small; set MaxMemory %" PRIu64
         ".",
-        reading->table->instance->region, sum->table, rows,
+        table->instance->region, sum->table, rows,
         sum->shape.chooses_rows ? "left out" : "counted only in `other`",
         memory_for(sum, bytes));
   sum->memory_told = true;
@@ -160,18 +169,6 @@ static void tell_short(const struct region_reading *reading) {
 /* ---------------------------------------------------------------------------
  * Beginning
  */
-
-/* A table that is read twice in one round of the sum would add its gauges
- * twice. */
-static void avoid_doubles(const struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
-  if (table->round != sum->round && table->round_before != sum->round)
-    return;
-  if (region_sum_is_shared(sum, table->instance))
-    sum->other.twice = true;
-  else
-    region_sum_begin_again(sum);
-}
 
 static bool make_candidates(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
@@ -187,55 +184,28 @@ static bool make_candidates(struct region_instance_table *table) {
   return candidates->list != NULL;
 }
 
-/* If MaxValues leaves less room than before, the last rows are hidden. */
-static void make_room_for_others(struct region_instance_table *table) {
+bool region_table_begin(struct region_instance_table *table, bool ended) {
   struct region_sum *sum = table->sum;
-  size_t used = sum->rows.tracked + sum->rows.waiting;
-  size_t many = used > sum->room.rows && sum->shape.top_field < 0
-                    ? used - sum->room.rows
-                    : 0;
-  for (uint32_t p = table->objects_len; p > 0 && many > 0; p--) {
-    if (table->objects[p - 1]->row == NULL)
-      continue;
-    table->left_out++;
-    many--;
-    region_object_let_go(sum, table->objects[p - 1]);
-  }
-  region_objects_tidy(table);
-}
-
-bool region_table_begin(struct region_watch *watch,
-                        struct region_instance_table *table, bool ended) {
-  struct region_sum *sum = table->sum;
-  if (table->reading != NULL)
+  if (table->scan.underway)
     return true;
-  region_sum_begin(sum, watch->round);
+  region_sum_begin(sum, table->watch->round);
   if (table->round == sum->round && !ended)
     return false;
   errno = ENOMEM;
-  struct region_reading *reading = calloc(1, sizeof(*reading));
-  if (reading == NULL || !make_sums(table) || !make_candidates(table)) {
-    free(reading);
-    tell_left_out(table->instance, sum);
-    table->from_zero = false;
+  if (!make_sums(table) || !make_candidates(table)) {
+    give_up(table);
     return false;
   }
-  avoid_doubles(table);
-  make_room_for_others(table);
-  uint32_t unmarked = make_marks(table);
+  region_objects_tidy(table);
   memset(table->now, 0, region_sum_cells(sum) * sizeof(*table->now));
+  table->has_present = false;
   table->round = sum->round;
   table->scans++;
-  table->reading = reading;
   sum->open++;
-  *reading = (struct region_reading){
-      .watch = watch,
-      .table = table,
-      .sum = sum,
-      .reader = table->instance->reader,
+  table->scan = (struct region_scan){
+      .underway = true,
       .objects_len = table->objects_len,
-      .is_final = ended,
-      .unmarked = unmarked,
+      .unmarked = make_marks(table),
       .looks_names_up =
           !table->scanned || (table->names_seen != sum->names_shown &&
                               region_sum_is_shared(sum, table->instance))};
@@ -243,11 +213,10 @@ bool region_table_begin(struct region_watch *watch,
 }
 
 void region_table_stop(struct region_instance_table *table) {
-  if (table->reading == NULL)
+  if (!table->scan.underway)
     return;
   region_objects_tidy(table);
-  free(table->reading);
-  table->reading = NULL;
+  table->scan.underway = false;
   table->sum->open--;
 }
 
@@ -255,59 +224,45 @@ void region_table_stop(struct region_instance_table *table) {
  * The end of a pass
  */
 
-/* Adds the growth of all cells since the last scan. If a sum decreases, the
- * higher value is kept, because what the sum regains was counted before.
- * Returns the number of sums that decreased. */
-static uint32_t grow(struct region_instance_table *table) {
+/* Adds the growth of all cells since the last scan to `other`, from which the
+ * growth of shown rows was subtracted. If a sum decreases, the higher value is
+ * kept, because what the sum regains was counted before. What was counted
+ * before the first scan may be left out. */
+static void grow(struct region_instance_table *table) {
   const struct region_sum *sum = table->sum;
   uint32_t drops = 0;
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-      size_t at =
-          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
-      uint64_t grown = table->now[at] - table->last[at];
-      if (!table->scanned && !table->from_zero) {
-        grown = 0; /* counted before the first scan */
-      } else if ((int64_t)grown < 0) {
-        drops++;
-        continue;
-      }
-      table->remainder[at] += grown;
-      table->last[at] = table->now[at];
-    }
-  return drops;
-}
-
-static void count_drops(struct region_reading *reading, uint32_t drops) {
-  struct region_instance *instance = reading->table->instance;
-  reading->watch->cells_back += drops;
-  if (drops > 0 && !instance->drop_told)
+  if (!table->scanned && !table->from_zero)
+    memcpy(table->last, table->now,
+           region_sum_cells(sum) * sizeof(*table->last));
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    size_t at = (size_t)copy * sum->shape.columns;
+    drops += region_sum_count(sum, copy, table->last + at, table->now + at,
+                              NULL, true);
+  }
+  table->watch->cells_back += drops;
+  if (drops > 0 && !table->instance->drop_told)
     WARNING("percore: region %s: counters of table %s decreased, which a "
             "producer must never do. They are reported again once they exceed "
             "their former values.",
-            instance->region, reading->sum->table);
-  instance->drop_told |= drops > 0;
+            sum->region->name, sum->table);
+  table->instance->drop_told |= drops > 0;
 }
 
-static void finish(struct region_reading *reading) {
-  struct region_instance_table *table = reading->table;
-  struct region_sum *sum = reading->sum;
+static void finish(struct region_instance_table *table) {
+  struct region_sum *sum = table->sum;
+  const struct region_scan *scan = &table->scan;
   if (!sum->shape.chooses_rows)
-    count_drops(reading, grow(table));
-  region_sum_settle(sum, table->remainder);
-  memset(table->remainder, 0,
-         region_sum_cells(sum) * sizeof(*table->remainder));
+    grow(table);
   table->scanned = true;
-  table->left_out = reading->left_out;
-  table->rows_scanned = reading->next_row;
+  table->left_out = scan->left_out;
+  table->rows_scanned = scan->next_row;
   table->marks_scanned = table->marks_len;
-  sum->room.left_out += reading->left_out;
-  sum->room.live += reading->live;
   table->names_seen = sum->names_shown;
-  if (reading->is_final)
-    table->final = REGION_FINAL_DONE;
-  if (sum->memory_short || reading->unmarked > 0)
-    tell_short(reading);
+  sum->room.left_out += scan->left_out;
+  sum->room.live += scan->live;
+  table->scans_due -= table->scans_due > 0;
+  if (sum->memory_short || scan->unmarked > 0)
+    tell_short(table);
   region_table_stop(table);
 }
 
@@ -324,121 +279,83 @@ static uint32_t tile_rows(const struct region_sum *sum) {
 }
 
 /* The cost of reading the tile, in cells. */
-static uint64_t cost_of_tile(const struct region_reading *reading) {
-  const struct region_sum *sum = reading->sum;
+static uint64_t cost_of_tile(const struct region_instance_table *table) {
+  const struct region_sum *sum = table->sum;
   uint64_t slots =
-      sum->shape.per_core ? region_reader_slots(reading->reader) : 1;
+      sum->shape.per_core ? region_reader_slots(table->instance->reader) : 1;
   uint64_t row =
       sum->shape.columns * MAX((uint64_t)sum->copies, slots / SLOTS_PER_CELL);
-  return MAX(1, reading->tile.rows) * row + CELLS_PER_SLOT * slots +
-         CELLS_PER_MATCH * reading->names_matched;
+  return MAX(1, table->scan.tile.rows) * row + CELLS_PER_SLOT * slots +
+         CELLS_PER_MATCH * table->scan.names_matched;
+}
+
+static int make_tile(struct region_instance_table *table, uint32_t rows) {
+  bool cores = table->sum->copies > 1;
+  return region_tile_init(&table->scan.tile, table->instance->reader,
+                          table->number, rows,
+                          REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
 }
 
 /* Returns true if the last rows were read. */
-static bool read_tiles(struct region_reading *reading, uint64_t *cells_left) {
-  struct region_tile *tile = &reading->tile;
-  const struct region_watch_options *options = &reading->watch->options;
+static bool read_tiles(struct region_instance_table *table,
+                       uint64_t *cells_left) {
+  struct region_scan *scan = &table->scan;
+  const struct region_watch_options *options = &table->watch->options;
   do {
-    reading->names_matched = 0;
-    region_tile_read(reading->reader, tile, reading->next_row);
-    region_track_tile(reading);
-    reading->next_row += tile->rows;
-    *cells_left -= MIN(*cells_left, cost_of_tile(reading));
-    if (tile->rows < tile->capacity)
+    scan->names_matched = 0;
+    region_tile_read(table->instance->reader, &scan->tile, scan->next_row);
+    region_track_tile(table);
+    scan->next_row += scan->tile.rows;
+    *cells_left -= MIN(*cells_left, cost_of_tile(table));
+    if (scan->tile.rows < scan->tile.capacity)
       return true;
   } while (*cells_left > 0 && options->is_wanted(options->argument));
   return false;
 }
 
-static int make_tile(struct region_tile *tile,
-                     const struct region_instance_table *table, uint32_t rows) {
-  bool cores = region_sum_has_cores(table->sum);
-  return region_tile_init(tile, table->instance->reader, table->number, rows,
-                          REGION_WANT_BIRTHS | (cores ? REGION_WANT_CORES : 0));
-}
-
-bool region_table_read(struct region_instance_table *table,
+void region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left) {
-  struct region_reading *reading = table->reading;
-  if (make_tile(&reading->tile, table, tile_rows(reading->sum)) != 0) {
-    tell_left_out(table->instance, reading->sum);
-    table->from_zero = false;
-    if (reading->is_final)
-      table->final = REGION_FINAL_DONE;
-    region_table_stop(table);
-    return true;
+  if (make_tile(table, tile_rows(table->sum)) != 0) {
+    give_up(table);
+    return;
   }
-  bool is_complete = read_tiles(reading, cells_left);
-  region_tile_free(&reading->tile);
+  bool is_complete = read_tiles(table, cells_left);
+  region_tile_free(&table->scan.tile);
   if (is_complete)
-    finish(reading);
-  return is_complete;
+    finish(table);
 }
 
 /* ---------------------------------------------------------------------------
  * Top
  */
 
-static int compare_row(const void *key, const void *object) {
-  uint32_t row = *(const uint32_t *)key;
-  uint32_t number = (*(struct region_object *const *)object)->number;
-  return (row > number) - (row < number);
-}
-
-/* Under Row, candidates are tracked already. */
-static struct region_object *
-find_object(const struct region_instance_table *table, uint32_t row) {
-  struct region_object **found =
-      table->sum->shape.chooses_rows && table->objects_len > 0
-          ? bsearch(&row, table->objects, table->objects_len,
-                    sizeof(struct region_object *), compare_row)
-          : NULL;
-  return found != NULL ? *found : NULL;
-}
-
 /* Reads the row again, so that its counts before now belong to `other` and the
  * first interval of its series has the usual length. */
 static void show_untracked(struct region_instance_table *table,
                            const struct region_candidate *candidate,
                            struct region_sum_row *row) {
-  struct region_reading reading = {.table = table, .sum = table->sum};
-  struct region_tile *tile = &reading.tile;
-  if (make_tile(tile, table, 1) != 0)
+  struct region_tile *tile = &table->scan.tile;
+  if (make_tile(table, 1) != 0)
     return;
   region_tile_read(table->instance->reader, tile, candidate->row);
   if (tile->rows > 0 && region_state(tile->generations[0]) == REGION_LIVE &&
       region_incarnation(tile->generations[0]) ==
           region_incarnation(candidate->generation))
-    region_object_track(&reading, 0, row, false);
+    region_object_track(table, 0, row, false);
   region_tile_free(tile);
 }
 
+/* Under Row, candidates are tracked already. */
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {
-  struct region_object *object = find_object(table, candidate->row);
-  if (!table->sum->shape.chooses_rows)
+  if (candidate->object != NULL)
+    region_object_show(candidate->object, row);
+  else if (!table->sum->shape.chooses_rows)
     show_untracked(table, candidate, row);
-  else if (object != NULL &&
-           object->incarnation == region_incarnation(candidate->generation))
-    region_object_show(table->sum, object, row);
-}
-
-void region_table_hide(struct region_instance_table *table) {
-  struct region_sum *sum = table->sum;
-  for (uint32_t p = 0; p < table->objects_len; p++) {
-    struct region_object *object = table->objects[p];
-    if (object->row != NULL && !object->row->top)
-      region_object_let_go(sum, object);
-  }
-  region_objects_tidy(table);
 }
 
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate) {
-  struct region_object *object = find_object(table, candidate->row);
-  if (object != NULL)
-    object->candidate_in = table->scans;
-  else if (candidate->row < table->marks_len)
-    table->marks[candidate->row].candidate_in = table->scans;
+  table->marks[candidate->row].candidate_in = table->scans;
 }

@@ -21,6 +21,7 @@ struct region_instance;
 struct region_candidate {
   int64_t weight;
   uint64_t generation;
+  struct region_object *object; /* NULL: not tracked */
   uint32_t row;
   bool again; /* also a candidate in one of the two scans before */
 };
@@ -45,12 +46,9 @@ struct region_object {
   struct region_sum_row *row; /* NULL: counts for `other` */
   uint32_t number;
   uint32_t incarnation;
-  uint32_t copies;       /* allocated */
-  uint32_t candidate_in; /* the last scan in which it was a candidate */
-  /* Hidden and ended objects keep their places until the end of the scan, so
-   * that no more rows are shown than there is room for. */
-  bool hidden;     /* the row is shown for the last time */
-  bool ended;      /* no longer tracked */
+  uint32_t copies; /* allocated */
+  bool removed;    /* the row is shown for the last time */
+  bool ended;      /* the row holds another object */
   uint64_t last[]; /* [copy][column]: cell values at the last scan; for gauges
                       of single cores, the first value */
 };
@@ -62,37 +60,45 @@ struct region_mark {
   uint64_t weighed;      /* cell value of the column that Top ranks by */
 };
 
-/* The last scan of a table begins after its producer has ended. */
-enum region_final {
-  REGION_NOT_FINAL,
-  REGION_FINAL_DUE, /* begins after the current scan */
-  REGION_FINAL_UNDERWAY,
-  REGION_FINAL_DONE
+/* The state of a scan. */
+struct region_scan {
+  bool underway;
+  struct region_tile tile;
+  uint32_t next_row, next_object, objects_len;
+  bool looks_names_up;     /* names may have been shown since the last scan */
+  uint64_t live, left_out; /* counts of rows */
+  uint64_t names_matched;  /* names times Row options, in this tile */
+  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
+  uint32_t named;                  /* 0: no name was read */
+  uint32_t unmarked; /* rows in use without a mark, because memory is short */
 };
 
 /* A table of the instance's current producer. */
 struct region_instance_table {
+  struct region_watch *watch;
   struct region_instance *instance;
-  uint32_t number; /* in the directory */
-  char *name;
+  uint32_t number;        /* in the directory */
   struct region_sum *sum; /* NULL: not added to any sum */
   struct region_instance_table *next_of_sum;
   bool from_zero; /* all of its counts are reported, including those before the
                      first scan */
   bool scanned;   /* at least one scan is complete */
   bool odd_told;  /* the reason for having no sum was logged */
-  enum region_final final;
-  uint64_t names_seen;   /* names_shown of the sum at the last scan */
-  uint64_t round;        /* the sum's round in which the last scan began */
-  uint64_t round_before; /* the same for the previous producer */
+  /* The producer has ended, and this many scans must still be completed: the
+   * current one, whose first rows may have counted since, and a last one. */
+  uint32_t scans_due;
+  uint64_t names_seen; /* names_shown of the sum at the last scan */
+  uint64_t round;      /* the sum's round in which the last scan began */
   uint32_t scans;
   uint64_t left_out; /* rows that were not tracked in the last scan, or lost
                         their places since */
-  struct region_reading *reading; /* the current scan, or NULL */
+  struct region_scan scan; /* the current scan */
   uint64_t *last, *now; /* [copy][column]: sums of all cells, in the last scan
                            and so far in this one */
-  uint64_t *remainder;  /* [copy][column]: growth of the table minus growth of
-                           shown rows, so far in this scan */
+  /* [column]: gauges, levels and states of live rows without a row of the sum,
+   * in the last scan. */
+  uint64_t *present;
+  bool has_present;          /* there are such rows */
   struct region_mark *marks; /* of max_rows rows; NULL: not needed, or memory
                                 is short */
   size_t marks_size;
@@ -100,7 +106,8 @@ struct region_instance_table {
   /* At the last scan: rows in use, and rows with a mark. */
   uint32_t rows_scanned, marks_scanned;
   struct region_object **objects; /* sorted by number */
-  uint32_t objects_len, objects_capacity;
+  uint32_t objects_len;
+  size_t objects_capacity;
   struct region_candidates candidates; /* of the last scan */
   struct region_allowance *allowance;  /* to which all of this is charged */
   size_t bytes;                        /* charged, without objects */
@@ -109,12 +116,10 @@ struct region_instance_table {
 /* Begins a scan, unless one is in progress or was made in this round. `ended`:
  * the producer has ended, so this is the last scan. Returns false if there is
  * no scan to continue. */
-bool region_table_begin(struct region_watch *watch,
-                        struct region_instance_table *table, bool ended);
+bool region_table_begin(struct region_instance_table *table, bool ended);
 
-/* Reads rows, and subtracts the cost in cells from *cells_left. Returns true
- * when the scan is complete. */
-bool region_table_read(struct region_instance_table *table,
+/* Reads rows, and subtracts the cost in cells from *cells_left. */
+void region_table_read(struct region_instance_table *table,
                        uint64_t *cells_left);
 
 /* This many cells are read in a few milliseconds. */
@@ -133,8 +138,10 @@ void region_table_show(struct region_instance_table *table,
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate);
 
-/* Stops tracking objects for rows that Top no longer shows. */
-void region_table_hide(struct region_instance_table *table);
+/* Takes objects that were removed or have ended from their rows, and objects
+ * from rows that are no longer shown. Frees those that need not be tracked, and
+ * sorts the others. */
+void region_objects_tidy(struct region_instance_table *table);
 
 /* Aborts the current scan. No count is lost; the next scan begins at the first
  * row. */
@@ -153,61 +160,21 @@ bool region_sum_is_shared(const struct region_sum *sum,
 void region_table_leave(struct region_instance_table *table);
 
 /* ---------------------------------------------------------------------------
- * For region_table.c, region_track.c, region_object.c and region_choice.c only
+ * For region_table.c and region_track.c only
  */
 
-/* The state of a scan. */
-struct region_reading {
-  struct region_watch *watch;
-  struct region_instance_table *table;
-  struct region_sum *sum;
-  struct region_reader *reader;
-  bool is_final; /* the producer has ended */
-  struct region_tile tile;
-  uint32_t next_row, next_object, objects_len;
-  bool looks_names_up;     /* names may have been shown since the last scan */
-  uint64_t live, left_out; /* counts of rows */
-  uint64_t names_matched;  /* names times Row options, in this tile */
-  char name[REGION_ROW_NAME_SIZE]; /* name of the row `named` - 1 */
-  uint32_t named;                  /* 0: no name was read */
-  uint32_t unmarked; /* rows in use without a mark, because memory is short */
-};
+/* Adds the rows of a tile to the sum, and decides which of them to track. */
+void region_track_tile(struct region_instance_table *table);
 
-/* If the row had no mark at the last scan, its counts until then are already in
- * `other`. (Under Row they are not counted at all.) */
-static inline bool
-region_table_had_no_mark(const struct region_instance_table *table,
-                         uint32_t row) {
-  return !table->sum->shape.chooses_rows && row >= table->marks_scanned &&
-         row < table->rows_scanned;
-}
-
-/* The cells of one copy of the row at index i. */
-static inline const uint64_t *region_tile_cells(const struct region_tile *tile,
-                                                uint32_t copy, uint32_t i) {
-  size_t at = (size_t)i * tile->columns;
-  return copy == 0 ? tile->totals + at
-                   : tile->cores + at +
-                         (size_t)(copy - 1) * tile->capacity * tile->columns;
-}
-
-/* Counts the rows of a tile and decides which of them to track. */
-void region_track_tile(struct region_reading *reading);
-
-/* Tracks the object in the row at index i of the tile. Returns NULL if out of
- * memory. */
-struct region_object *region_object_track(struct region_reading *reading,
+/* Tracks the object in the row at index i of the tile for a row of the sum (or
+ * NULL). Returns NULL if out of memory. */
+struct region_object *region_object_track(struct region_instance_table *table,
                                           uint32_t i,
                                           struct region_sum_row *row,
                                           bool from_birth);
 
-void region_object_show(struct region_sum *sum, struct region_object *object,
+/* From now on the object counts for a row of the sum, or for `other` (NULL). */
+void region_object_show(struct region_object *object,
                         struct region_sum_row *row);
-
-/* From the next round on the object counts for `other`. */
-void region_object_let_go(struct region_sum *sum, struct region_object *object);
-
-/* Frees objects that have ended, and sorts the others. */
-void region_objects_tidy(struct region_instance_table *table);
 
 #endif

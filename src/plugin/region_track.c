@@ -1,121 +1,167 @@
 /* What a scan of an instance's table does with each row. */
 #include "region_instance.h"
 
+#include "base/grow.h"
+
 #include "utils/common/common.h"
 
 /* ---------------------------------------------------------------------------
- * Counting
+ * Tracked objects
  */
 
-/* Counts what a tracked object added to its cells. A cell that decreased counts
- * again once it exceeds its former value. Returns the number of such cells. */
-static uint32_t count_cells(struct region_reading *reading,
-                            struct region_object *object, uint32_t copy,
-                            const uint64_t *cells) {
-  struct region_sum *sum = reading->sum;
-  size_t at = (size_t)copy * sum->shape.columns;
-  uint64_t *last = object->last + at,
-           *remainder = reading->table->remainder + at;
-  uint64_t *own = NULL;
-  uint32_t back = 0;
-  if (object->row != NULL && !object->row->clashes)
-    own = region_sum_grow(sum, object->row) + at;
-  for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-    uint32_t c = sum->shape.counters[g].column;
-    uint64_t grown = cells[c] - last[c];
-    if ((int64_t)grown < 0) {
-      back++;
+static size_t size_of_object(const struct region_sum *sum, uint32_t copies) {
+  return sizeof(struct region_object) + sizeof(struct region_object *) +
+         (size_t)copies * sum->shape.columns * sizeof(uint64_t);
+}
+
+void region_object_show(struct region_object *object,
+                        struct region_sum_row *row) {
+  if (object->row != NULL)
+    object->row->objects--;
+  object->row = row;
+  if (row != NULL)
+    row->objects++;
+}
+
+/* The cells of one copy of the row at index i. */
+static const uint64_t *cells_of(const struct region_tile *tile, uint32_t copy,
+                                uint32_t i) {
+  size_t at = (size_t)i * tile->columns;
+  return copy == 0 ? tile->totals + at
+                   : tile->cores + at +
+                         (size_t)(copy - 1) * tile->capacity * tile->columns;
+}
+
+static const uint64_t *births_of(const struct region_tile *tile, uint32_t i) {
+  return tile->births + (size_t)i * tile->columns;
+}
+
+/* Sets the values from which counting begins. Births are not known per core:
+ * only a row's first object is known to have begun at 0. */
+static void begin_object(const struct region_instance_table *table,
+                         struct region_object *object, uint32_t i,
+                         bool from_birth) {
+  const struct region_columns *present = &table->sum->shape.present;
+  const struct region_tile *tile = &table->scan.tile;
+  bool is_first = object->incarnation <= 1;
+  for (uint32_t copy = 0; copy < object->copies; copy++) {
+    uint64_t *last = object->last + (size_t)copy * tile->columns;
+    const uint64_t *cells =
+        copy == 0 && from_birth ? births_of(tile, i) : cells_of(tile, copy, i);
+    if (!is_first || !from_birth)
+      memcpy(last, cells, tile->columns * sizeof(*last));
+    for (uint32_t n = 0; is_first && n < present->len; n++)
+      last[present->list[n].column] = 0;
+  }
+}
+
+struct region_object *region_object_track(struct region_instance_table *table,
+                                          uint32_t i,
+                                          struct region_sum_row *row,
+                                          bool from_birth) {
+  struct region_sum *sum = table->sum;
+  size_t size = size_of_object(sum, sum->copies);
+  struct region_object **objects =
+      grow_array(table->objects, table->objects_len, &table->objects_capacity,
+                 sizeof(struct region_object *));
+  table->objects = objects != NULL ? objects : table->objects;
+  struct region_object *object =
+      objects != NULL ? region_claim(table->allowance, size) : NULL;
+  if (object == NULL) {
+    sum->memory_short = true;
+    return NULL;
+  }
+  object->copies = sum->copies;
+  object->number = table->scan.tile.first_row + i;
+  object->incarnation = region_incarnation(table->scan.tile.generations[i]);
+  begin_object(table, object, i, from_birth);
+  region_object_show(object, row);
+  table->objects[table->objects_len++] = object;
+  return object;
+}
+
+static int compare_objects(const void *a, const void *b) {
+  const struct region_object *x = *(struct region_object *const *)a;
+  const struct region_object *y = *(struct region_object *const *)b;
+  return (x->number > y->number) - (x->number < y->number);
+}
+
+/* Under Row objects without a row stay tracked, because there is no other count
+ * of wanted rows. */
+void region_objects_tidy(struct region_instance_table *table) {
+  const struct region_sum *sum = table->sum;
+  uint32_t kept = 0;
+  bool sorted = true;
+  for (uint32_t p = 0; p < table->objects_len; p++) {
+    struct region_object *object = table->objects[p];
+    bool is_hidden = object->row != NULL && !object->row->shown;
+    table->left_out += is_hidden;
+    if (is_hidden || object->removed || object->ended)
+      region_object_show(object, NULL);
+    if (object->ended || (object->row == NULL && !sum->shape.chooses_rows)) {
+      region_allowance_give(table->allowance,
+                            size_of_object(sum, object->copies));
+      free(object);
       continue;
     }
-    last[c] = cells[c];
-    if (sum->shape.chooses_rows)
-      remainder[c] += grown; /* of all wanted rows */
-    if (own != NULL && region_sum_counts(sum, object->row, copy,
-                                         sum->shape.counters[g].field)) {
-      own[c] += grown;
-      remainder[c] -= grown;
-    }
+    sorted &= kept == 0 || table->objects[kept - 1]->number < object->number;
+    table->objects[kept++] = object;
+  }
+  table->objects_len = kept;
+  if (!sorted)
+    qsort(table->objects, kept, sizeof(struct region_object *),
+          compare_objects);
+}
+
+/* ---------------------------------------------------------------------------
+ * A row of the tile
+ */
+
+struct row {
+  struct region_instance_table *table;
+  uint32_t i, number, incarnation;
+  bool is_live;
+  bool was_seen;            /* in the last scan; unknown without a mark */
+  bool is_new;              /* has counted nothing before the last scan */
+  struct region_mark *mark; /* NULL: none */
+  const uint64_t *totals, *births;
+};
+
+/* Counts what a tracked object added to its cells, for a row of the sum or
+ * (NULL) for the table. Under Row the object is not part of any other count. */
+static uint32_t count_object(const struct region_instance_table *table,
+                             struct region_object *object, uint32_t i,
+                             struct region_sum_row *row) {
+  const struct region_sum *sum = table->sum;
+  uint32_t back = 0;
+  for (uint32_t copy = 0; copy < sum->copies; copy++) {
+    uint32_t of_copy = region_sum_count(
+        sum, copy, object->last + (size_t)copy * sum->shape.columns,
+        cells_of(&table->scan.tile, copy, i), row, sum->shape.chooses_rows);
+    back += copy == 0 ? of_copy : 0;
   }
   return back;
 }
 
-/* The row changed hands during the read, so its growth belongs to the table. */
-static void skip_cells(const struct region_reading *reading,
-                       struct region_object *object, uint32_t copy,
-                       uint32_t i) {
-  const struct region_sum *sum = reading->sum;
-  const uint64_t *cells = region_tile_cells(&reading->tile, copy, i);
-  uint64_t *last = object->last + (size_t)copy * sum->shape.columns;
-  for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-    uint32_t c = sum->shape.counters[g].column;
-    if ((int64_t)(cells[c] - last[c]) > 0)
-      last[c] = cells[c];
-  }
-}
-
-/* Levels and states as they are; gauges minus their value at birth. */
-static const uint64_t *present_values(const struct region_sum *sum,
-                                      const uint64_t *cells,
-                                      const uint64_t *bases) {
-  for (uint32_t s = 0; s < sum->shape.present_len; s++) {
-    uint32_t c = sum->shape.present[s];
-    uint64_t base = sum->shape.kinds[c] == PERCORE_GAUGE ? bases[c] : 0;
-    sum->scratch[s] = cells[c] - base;
-  }
-  return sum->scratch;
-}
-
-static void add_to_other(const struct region_reading *reading, uint32_t i) {
-  const struct region_tile *tile = &reading->tile;
-  region_sum_add_to_other(
-      reading->sum, present_values(reading->sum, region_tile_cells(tile, 0, i),
-                                   tile->births + (size_t)i * tile->columns));
-}
-
-/* The weight by which Top ranks the row at index i; for a counter, its growth
- * since `last`. */
-static int64_t weigh(const struct region_reading *reading, uint32_t i,
-                     uint64_t last) {
-  const struct region_sum *sum = reading->sum;
-  const struct region_sum_field *field =
-      &sum->shape.fields[sum->shape.top_field];
-  size_t at = (size_t)i * sum->shape.columns + field->column;
+/* The weight by which Top ranks the row: the growth of a counter since `last`,
+ * or a gauge or level as it is; 0 without Top. */
+static int64_t weigh(const struct row *row, uint64_t last) {
+  const struct region_shape *shape = &row->table->sum->shape;
+  if (shape->top_field < 0)
+    return 0;
+  const struct region_sum_field *field = &shape->fields[shape->top_field];
   if (field->kind == PERCORE_GAUGE)
-    last = reading->tile.births[at];
+    last = row->births[field->column];
   else if (field->kind != PERCORE_COUNTER)
     last = 0;
-  return (int64_t)(reading->tile.totals[at] - last);
+  return (int64_t)(row->totals[field->column] - last);
 }
 
-static uint64_t last_weighed(const struct region_sum *sum,
-                             const struct region_object *object) {
-  return object->last[sum->shape.fields[sum->shape.top_field].column];
-}
-
-static void add_weight(struct region_sum *sum, struct region_sum_row *row,
-                       int64_t weight) {
-  (void)region_sum_grow(sum, row); /* resets the weight in a new round */
-  row->weight = region_weights_add(row->weight, weight);
-}
-
-/* ---------------------------------------------------------------------------
- * A row that is followed
- */
-
-static void show(struct region_reading *reading,
-                 const struct region_object *object, uint32_t i) {
-  struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  bool replace =
-      region_sum_add(sum, object->row, reading->table->instance,
-                     present_values(sum, region_tile_cells(tile, 0, i),
-                                    tile->births + (size_t)i * tile->columns));
-  for (uint32_t copy = 1; copy < sum->copies; copy++)
-    region_sum_add_core(
-        sum, object->row, copy - 1,
-        present_values(sum, region_tile_cells(tile, copy, i),
-                       object->last + (size_t)copy * sum->shape.columns),
-        replace);
+/* The cell that Top ranks by; 0 without Top. */
+static uint64_t top_cell(const struct region_sum *sum, const uint64_t *cells) {
+  return sum->shape.top_field >= 0
+             ? cells[sum->shape.fields[sum->shape.top_field].column]
+             : 0;
 }
 
 /* The heaviest first; equal candidates in the order of their rows. */
@@ -134,291 +180,299 @@ void region_candidates_cut(struct region_candidates *candidates) {
   candidates->least = candidates->list[candidates->len - 1].weight;
 }
 
-static void offer(struct region_reading *reading, uint32_t i, int64_t weight,
-                  uint32_t candidate_in) {
-  struct region_candidates *candidates = &reading->table->candidates;
+static void offer(const struct row *row, struct region_object *object,
+                  int64_t weight) {
+  struct region_instance_table *table = row->table;
+  struct region_candidates *candidates = &table->candidates;
+  uint32_t candidate_in = row->mark->candidate_in;
   if (candidates->len >= candidates->most && weight <= candidates->least)
     return;
   candidates->list[candidates->len++] = (struct region_candidate){
       .weight = weight,
-      .generation = reading->tile.generations[i],
-      .row = reading->tile.first_row + i,
-      .again = candidate_in != 0 && candidate_in + 2 >= reading->table->scans};
+      .generation = row->table->scan.tile.generations[row->i],
+      .object = object,
+      .row = row->number,
+      .again = candidate_in != 0 && candidate_in + 2 >= table->scans};
   if (candidates->len == 2 * candidates->most)
     region_candidates_cut(candidates);
 }
 
-/* NULL if the row holds another object by now. */
-static const char *name_of(struct region_reading *reading, uint32_t i) {
-  const struct region_tile *tile = &reading->tile;
-  uint32_t row = tile->first_row + i;
-  if (reading->named != row + 1 &&
-      !region_reader_row_name(reading->reader, reading->table->number, row,
-                              tile->generations[i], reading->name))
-    return NULL;
-  reading->named = row + 1;
-  return reading->name;
+static void add_present(const struct row *row) {
+  struct region_instance_table *table = row->table;
+  if (table->sum->shape.present.len == 0)
+    return;
+  region_sum_add_present(table->sum, table->present, row->totals, row->births,
+                         !table->has_present);
+  table->has_present = true;
 }
 
-/* Finds or creates the row with this name. NULL if out of memory. */
-static struct region_sum_row *make_row(struct region_reading *reading,
-                                       uint32_t i) {
-  const char *name = name_of(reading, i);
-  return name != NULL ? region_sum_name(reading->sum, name) : NULL;
+/* The row is not shown. Its growth since `last` is the weight by which Top
+ * ranks it. */
+static void leave_out(const struct row *row, struct region_object *object,
+                      uint64_t last) {
+  add_present(row);
+  if (row->table->sum->shape.top_field < 0)
+    row->table->scan.left_out++;
+  else if (row->mark != NULL)
+    offer(row, object, weigh(row, last));
+}
+
+/* ---------------------------------------------------------------------------
+ * Names
+ */
+
+/* NULL if the row holds another object by now. */
+static const char *name_of(const struct row *row) {
+  struct region_instance_table *table = row->table;
+  if (table->scan.named != row->number + 1 &&
+      !region_reader_row_name(table->instance->reader, table->number,
+                              row->number, table->scan.tile.generations[row->i],
+                              table->scan.name))
+    return NULL;
+  table->scan.named = row->number + 1;
+  return table->scan.name;
+}
+
+/* Finds or creates the row with this name, and shows it. NULL if out of memory.
+ */
+static struct region_sum_row *make_row(const struct row *row) {
+  struct region_sum *sum = row->table->sum;
+  const char *name = name_of(row);
+  struct region_sum_row *made =
+      name != NULL ? region_sum_name(sum, name) : NULL;
+  if (made != NULL && !made->shown) {
+    sum->rows.places += !region_sum_is_due(sum, made);
+    made->shown = true;
+  }
+  return made;
 }
 
 /* The row with this name if it is shown already, else NULL. */
-static struct region_sum_row *find_shown(struct region_reading *reading,
-                                         uint32_t i) {
-  const struct region_sum *sum = reading->sum;
-  const char *name = name_of(reading, i);
-  struct region_sum_row *row = name != NULL ? region_sum_find(sum, name) : NULL;
-  bool is_shown =
-      row != NULL && (sum->shape.top_field >= 0 ? row->top : row->objects > 0);
-  return is_shown ? row : NULL;
+static struct region_sum_row *find_shown(const struct row *row) {
+  const char *name = name_of(row);
+  struct region_sum_row *found =
+      name != NULL ? region_sum_find(row->table->sum, name) : NULL;
+  return found != NULL && found->shown ? found : NULL;
 }
 
-static void track(struct region_reading *reading, struct region_object *object,
-                  uint32_t i) {
-  struct region_sum *sum = reading->sum;
-  bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
-  bool ranks = sum->shape.top_field >= 0;
-  if (object->row == NULL && is_live && !ranks && !region_sum_is_full(sum))
-    region_object_show(sum, object, make_row(reading, i));
-  int64_t weight = ranks ? weigh(reading, i, last_weighed(sum, object)) : 0;
+static bool is_wanted(const struct row *row) {
+  const struct region_table_config *config = row->table->sum->config;
+  const char *name = name_of(row);
+  row->table->scan.names_matched += config->rows_len;
+  return name != NULL && region_config_wants_row(config, name);
+}
+
+/* ---------------------------------------------------------------------------
+ * A row that is tracked
+ */
+
+/* Gauges, levels and states of several instances are combined; those of an
+ * earlier object of the same instance are replaced. */
+static void show(const struct row *row, const struct region_object *object,
+                 uint64_t last) {
+  const struct region_instance_table *table = row->table;
+  const struct region_sum *sum = table->sum;
+  struct region_sum_row *shown = object->row;
+  bool first = shown->owner == NULL, again = shown->owner == table->instance;
   for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint32_t back = count_cells(reading, object, copy,
-                                region_tile_cells(&reading->tile, copy, i));
-    reading->watch->cells_back += copy == 0 ? back : 0;
+    size_t at = (size_t)copy * sum->shape.columns;
+    region_sum_add_present(
+        sum, shown->now + at, cells_of(&table->scan.tile, copy, row->i),
+        copy == 0 ? row->births : object->last + at, first || again);
   }
-  if (object->row != NULL) {
-    show(reading, object, i);
-    add_weight(sum, object->row, weight);
-  } else if (is_live) {
-    add_to_other(reading, i);
-    if (ranks)
-      offer(reading, i, weight, object->candidate_in);
-    else
-      reading->left_out++;
-  }
-  if (!is_live) /* updates still in flight belong to `other` */
-    region_object_let_go(sum, object);
+  shown->round = sum->round;
+  shown->several = !first && (shown->several || !again);
+  shown->owner = table->instance;
+  shown->weight = region_weights_add(shown->weight, weigh(row, last));
+}
+
+static void follow(const struct row *row, struct region_object *object) {
+  struct region_instance_table *table = row->table;
+  struct region_sum *sum = table->sum;
+  uint64_t last = top_cell(sum, object->last);
+  if (object->row == NULL && row->is_live && sum->shape.top_field < 0 &&
+      !region_sum_is_full(sum))
+    region_object_show(object, make_row(row));
+  table->watch->cells_back += count_object(table, object, row->i, object->row);
+  if (object->row != NULL)
+    show(row, object, last);
+  else if (row->is_live)
+    leave_out(row, object, last);
+  object->removed = !row->is_live; /* updates in flight belong to `other` */
 }
 
 /* The row holds another object now. That object's birth is the sum of what all
  * earlier objects counted. What unseen objects counted in between belongs to
  * `other`. */
-static void end_object(struct region_reading *reading,
-                       struct region_object *object, uint32_t i) {
-  struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  const uint64_t *births = tile->births + (size_t)i * tile->columns;
-  if (region_incarnation(tile->generations[i]) == object->incarnation + 1) {
-    if (object->row != NULL && sum->shape.top_field >= 0)
-      add_weight(
-          sum, object->row,
-          (int64_t)(births[sum->shape.fields[sum->shape.top_field].column] -
-                    last_weighed(sum, object)));
-    /* while the row was changing, cells beyond the birth may have been read */
-    (void)count_cells(reading, object, 0, births);
-    if (object->row != NULL)
-      region_sum_add(sum, object->row, reading->table->instance, NULL);
-  }
+static void end_object(const struct row *row, struct region_object *object) {
+  struct region_sum *sum = row->table->sum;
   object->ended = true;
+  if (row->incarnation != object->incarnation + 1)
+    return;
+  uint64_t grown = top_cell(sum, row->births) - top_cell(sum, object->last);
+  /* while the row was changing, cells beyond the birth may have been read */
+  (void)region_sum_count(sum, 0, object->last, row->births, object->row,
+                         sum->shape.chooses_rows);
+  if (object->row == NULL)
+    return;
+  object->row->weight = region_weights_add(object->row->weight, (int64_t)grown);
+  object->row->round = sum->round; /* its gauges are unknown */
 }
 
 /* ---------------------------------------------------------------------------
- * A row that is not followed
+ * A row that is not tracked
  */
 
-static bool begin_tracking(struct region_reading *reading, uint32_t i,
-                           struct region_sum_row *row, bool is_new) {
-  struct region_object *object = region_object_track(reading, i, row, is_new);
+static bool begin_tracking(const struct row *row,
+                           struct region_sum_row *shown) {
+  struct region_object *object =
+      region_object_track(row->table, row->i, shown, row->is_new);
   if (object != NULL)
-    track(reading, object, i);
+    follow(row, object);
   return object != NULL;
 }
 
-static void leave_out(struct region_reading *reading, uint32_t i) {
-  reading->left_out++;
-  add_to_other(reading, i);
-}
-
-/* Without Top and Row, every row is shown if there is room. */
-static void consider_any(struct region_reading *reading, uint32_t i) {
-  const struct region_instance_table *table = reading->table;
-  /* the growth that was left out may be as old as the table */
-  bool is_new = table->scanned ? table->left_out == 0 : table->from_zero;
-  struct region_sum_row *row = NULL;
-  if (!region_sum_is_full(reading->sum))
-    row = make_row(reading, i);
-  else if (reading->sum->shared)
-    row = find_shown(reading, i);
-  if (row == NULL || !begin_tracking(reading, i, row, is_new))
-    leave_out(reading, i);
-}
-
-/* Tracks the object if Top shows a row with its name. */
-static bool track_if_shown(struct region_reading *reading, uint32_t i,
-                           bool is_new) {
-  struct region_sum_row *row = find_shown(reading, i);
-  return row != NULL && begin_tracking(reading, i, row, is_new);
-}
-
-/* Under Top: the row counts for `other` unless its name is shown. */
-static void consider_under_top(struct region_reading *reading, uint32_t i,
-                               struct region_mark *mark, bool is_new,
-                               bool was_seen) {
-  const struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  size_t at = (size_t)i * tile->columns +
-              sum->shape.fields[sum->shape.top_field].column;
-  if ((!was_seen || reading->looks_names_up) &&
-      track_if_shown(reading, i, is_new))
-    return;
-  add_to_other(reading, i);
-  uint64_t last = was_seen ? mark->weighed
-                  : is_new ? tile->births[at]
-                           : tile->totals[at];
-  offer(reading, i, weigh(reading, i, last), mark->candidate_in);
-}
-
-static bool is_wanted(struct region_reading *reading, uint32_t i) {
-  const char *name = name_of(reading, i);
-  reading->names_matched += reading->sum->config->rows_len;
-  return name != NULL && region_config_wants_row(reading->sum->config, name);
-}
-
 /* Under Row: tracks the object if its name is wanted, even if it was removed
- * already. Returns false if out of memory. */
-static bool consider_wanted(struct region_reading *reading, uint32_t i,
-                            bool is_new) {
-  bool is_live = region_state(reading->tile.generations[i]) == REGION_LIVE;
-  if (!is_wanted(reading, i) ||
-      (is_live && reading->sum->shape.top_field >= 0 &&
-       track_if_shown(reading, i, is_new)) ||
-      begin_tracking(reading, i, NULL, is_new))
+ * already. Returns false if the object must be considered again in the next
+ * scan, because memory is short. */
+static bool consider_wanted(const struct row *row) {
+  struct region_instance_table *table = row->table;
+  bool ranks = table->sum->shape.top_field >= 0;
+  if (row->mark == NULL || row->was_seen)
     return true;
-  if (is_live)
-    leave_out(reading, i);
-  return false;
+  if (is_wanted(row)) {
+    struct region_sum_row *shown =
+        ranks && row->is_live ? find_shown(row) : NULL;
+    if (!begin_tracking(row, shown)) {
+      if (row->is_live)
+        add_present(row);
+      table->scan.left_out += row->is_live;
+      return false;
+    }
+  }
+  table->watch->rows_unseen +=
+      row->is_new && row->incarnation > row->mark->incarnation + 1;
+  return true;
 }
 
-/* Decides what to do with an object that is not tracked. Under Top or Row,
- * marks show which objects were seen before. Returns false if the object must
- * be considered again in the next scan. */
-static bool consider(struct region_reading *reading, uint32_t i) {
-  const struct region_instance_table *table = reading->table;
-  const struct region_tile *tile = &reading->tile;
-  uint32_t row = tile->first_row + i;
-  uint32_t incarnation = region_incarnation(tile->generations[i]);
-  if (table->sum->shape.top_field < 0 && !table->sum->shape.chooses_rows) {
-    consider_any(reading, i);
-    return true;
-  }
-  if (row >= table->marks_len) {
-    if (!table->sum->shape.chooses_rows)
-      add_to_other(reading, i);
-    return false;
-  }
-  struct region_mark *mark = &table->marks[row];
-  bool was_seen = mark->incarnation == incarnation;
-  bool is_new =
-      !was_seen && (table->scanned ? !region_table_had_no_mark(table, row)
-                                   : table->from_zero);
-  if (!was_seen)
-    mark->candidate_in = 0;
-  if (!table->sum->shape.chooses_rows) {
-    consider_under_top(reading, i, mark, is_new, was_seen);
-  } else if (!was_seen) {
-    if (!consider_wanted(reading, i, is_new))
-      return false;
-    reading->watch->rows_unseen +=
-        is_new && incarnation > mark->incarnation + 1;
-  }
-  return true;
+/* Under Top an object is tracked if its name is shown. Otherwise every object
+ * is tracked if there is room. */
+static void consider(const struct row *row) {
+  struct region_instance_table *table = row->table;
+  struct region_sum *sum = table->sum;
+  struct region_sum_row *shown = NULL;
+  uint64_t last = row->was_seen
+                      ? row->mark->weighed
+                      : top_cell(sum, row->is_new ? row->births : row->totals);
+  if (sum->shape.top_field < 0)
+    shown = !region_sum_is_full(sum) ? make_row(row)
+            : sum->shared            ? find_shown(row)
+                                     : NULL;
+  else if (row->mark != NULL && (!row->was_seen || table->scan.looks_names_up))
+    shown = find_shown(row);
+  if (shown == NULL || !begin_tracking(row, shown))
+    leave_out(row, NULL, last);
 }
 
 /* ---------------------------------------------------------------------------
  * All rows
  */
 
-static void mark_row(const struct region_reading *reading, uint32_t i) {
-  const struct region_instance_table *table = reading->table;
-  const struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  uint32_t row = tile->first_row + i;
-  if (row >= table->marks_len)
-    return;
-  table->marks[row].incarnation = region_incarnation(tile->generations[i]);
-  if (sum->shape.top_field >= 0)
-    table->marks[row].weighed =
-        tile->totals[(size_t)i * tile->columns +
-                     sum->shape.fields[sum->shape.top_field].column];
+/* If a row had no mark at the last scan, its counts until then are already in
+ * `other`, like those of rows that were left out: only new rows may be counted
+ * from their birth. (Under Row they are not counted at all.) */
+static bool was_tracked(const struct region_instance_table *table,
+                        uint32_t row) {
+  const struct region_shape *shape = &table->sum->shape;
+  if (shape->top_field < 0 && !shape->chooses_rows)
+    return table->left_out == 0;
+  return shape->chooses_rows || row < table->marks_scanned ||
+         row >= table->rows_scanned;
 }
 
-static struct region_object *find_object(struct region_reading *reading,
+static struct row look_at(struct region_instance_table *table, uint32_t i) {
+  const struct region_tile *tile = &table->scan.tile;
+  uint32_t number = tile->first_row + i;
+  struct row row = {
+      .table = table,
+      .i = i,
+      .number = number,
+      .incarnation = region_incarnation(tile->generations[i]),
+      .is_live = region_state(tile->generations[i]) == REGION_LIVE,
+      .mark = number < table->marks_len ? &table->marks[number] : NULL,
+      .totals = cells_of(tile, 0, i),
+      .births = births_of(tile, i)};
+  row.was_seen = row.mark != NULL && row.mark->incarnation == row.incarnation;
+  row.is_new = !row.was_seen &&
+               (table->scanned ? was_tracked(table, number) : table->from_zero);
+  if (row.mark != NULL && !row.was_seen)
+    row.mark->candidate_in = 0;
+  return row;
+}
+
+static struct region_object *find_object(struct region_instance_table *table,
                                          uint32_t row) {
-  struct region_object **objects = reading->table->objects;
-  while (reading->next_object < reading->objects_len &&
-         objects[reading->next_object]->number < row)
-    reading->next_object++;
-  return reading->next_object < reading->objects_len &&
-                 objects[reading->next_object]->number == row
-             ? objects[reading->next_object]
+  struct region_object **objects = table->objects;
+  while (table->scan.next_object < table->scan.objects_len &&
+         objects[table->scan.next_object]->number < row)
+    table->scan.next_object++;
+  return table->scan.next_object < table->scan.objects_len &&
+                 objects[table->scan.next_object]->number == row
+             ? objects[table->scan.next_object]
              : NULL;
 }
 
-static void read_row(struct region_reading *reading, uint32_t i) {
-  const struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  uint64_t generation = tile->generations[i];
-  struct region_object *object = find_object(reading, tile->first_row + i);
-  if (generation == 0) { /* the row changed while it was read; under Row its
-                            growth waits until the next scan */
-    for (uint32_t copy = 0;
-         object != NULL && !sum->shape.chooses_rows && copy < sum->copies;
-         copy++)
-      skip_cells(reading, object, copy, i);
+static void read_row(struct region_instance_table *table, uint32_t i) {
+  const struct region_shape *shape = &table->sum->shape;
+  const struct region_tile *tile = &table->scan.tile;
+  struct region_object *object = find_object(table, tile->first_row + i);
+  if (tile->generations[i] == 0) {
+    /* The row changed hands while it was read, so its growth belongs to the
+     * table; under Row the growth waits until the next scan. */
+    if (object != NULL && !shape->chooses_rows)
+      (void)count_object(table, object, i, NULL);
     return;
   }
-  bool is_live = region_state(generation) == REGION_LIVE;
-  reading->live += is_live;
-  reading->watch->rows_torn += tile->torn[i];
-  if (object != NULL && object->incarnation == region_incarnation(generation)) {
-    track(reading, object, i);
-  } else {
-    if (object != NULL)
-      end_object(reading, object, i);
-    if ((is_live || sum->shape.chooses_rows) && !consider(reading, i))
-      return;
+  struct row row = look_at(table, i);
+  table->scan.live += row.is_live;
+  table->watch->rows_torn += tile->torn[i];
+  if (object != NULL && object->incarnation != row.incarnation) {
+    end_object(&row, object);
+    object = NULL;
   }
-  mark_row(reading, i);
+  if (object != NULL)
+    follow(&row, object);
+  else if (shape->chooses_rows && !consider_wanted(&row))
+    return;
+  else if (!shape->chooses_rows && row.is_live)
+    consider(&row);
+  if (row.mark == NULL)
+    return;
+  row.mark->incarnation = row.incarnation;
+  row.mark->weighed = top_cell(table->sum, row.totals);
 }
 
 /* Adds every cell to the sum of the table, whichever object it belongs to, so
  * that no count is lost when rows change hands. */
-static void add_to_sum(const struct region_reading *reading) {
-  const struct region_sum *sum = reading->sum;
-  const struct region_tile *tile = &reading->tile;
-  for (uint32_t copy = 0; copy < sum->copies; copy++) {
-    uint64_t *now = reading->table->now + (size_t)copy * sum->shape.columns;
+static void add_to_sum(const struct region_instance_table *table) {
+  const struct region_columns *counters = &table->sum->shape.counters;
+  const struct region_tile *tile = &table->scan.tile;
+  for (uint32_t copy = 0; copy < table->sum->copies; copy++) {
+    uint64_t *now = table->now + (size_t)copy * tile->columns;
     if (copy > 0 && !tile->core_used[copy - 1])
       continue;
     for (uint32_t i = 0; i < tile->rows; i++) {
-      const uint64_t *cells = region_tile_cells(tile, copy, i);
-      for (uint32_t g = 0; g < sum->shape.counters_len; g++)
-        now[sum->shape.counters[g].column] +=
-            cells[sum->shape.counters[g].column];
+      const uint64_t *cells = cells_of(tile, copy, i);
+      for (uint32_t n = 0; n < counters->len; n++)
+        now[counters->list[n].column] += cells[counters->list[n].column];
     }
   }
 }
 
-void region_track_tile(struct region_reading *reading) {
-  const struct region_tile *tile = &reading->tile;
-  add_to_sum(reading);
-  for (uint32_t i = 0; i < tile->rows; i++)
-    read_row(reading, i);
-  region_sum_use_cores(reading->sum, tile->core_used);
-  region_sum_count_live(reading->sum, reading->live);
+void region_track_tile(struct region_instance_table *table) {
+  add_to_sum(table);
+  for (uint32_t i = 0; i < table->scan.tile.rows; i++)
+    read_row(table, i);
+  region_sum_use_cores(table->sum, table->scan.tile.core_used);
+  region_sum_count_live(table->sum, table->scan.live);
 }

@@ -1,6 +1,6 @@
 /* The end of a round of a region_sum: which rows are shown, with which values.
  */
-#include "region_sum.h"
+#include "region_table.h"
 
 #include "utils/common/common.h"
 
@@ -13,57 +13,69 @@
  * Growth
  */
 
+/* `other` is live in every round, except in a table of a single row. */
 static bool is_live(const struct region_sum *sum,
                     const struct region_sum_row *row) {
-  return row->round == sum->round && !row->clashes &&
-         (sum->shape.top_field < 0 || row->top);
+  if (row == sum->other)
+    return !sum->shape.single;
+  return row->shown && row->round == sum->round && !row->clashes;
 }
 
-static void grow_row(struct region_sum *sum, struct region_sum_row *row,
-                     uint64_t number) {
-  const uint64_t *delta = region_sum_grow(sum, row);
-  for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-      size_t at =
-          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
-      row->now[at] += delta[at];
-      if (delta[at] != 0)
-        row->due = number;
-    }
+static void add_to_other(const struct region_sum *sum,
+                         const uint64_t *present) {
+  struct region_sum_row *other = sum->other;
+  if (sum->shape.present.len == 0)
+    return;
+  region_sum_add_present(sum, other->now, present, NULL, other->owner == NULL);
+  other->owner = sum;
 }
 
-/* If a producer's counters decrease, shown rows may have grown more than the
+/* What a row counted in this round belongs to `other` if the row is not shown.
+ * If a producer's counters decrease, shown rows may have grown more than the
  * table. Then `other` does not grow until the table has caught up. */
-static void grow_other(struct region_sum *sum, uint64_t number) {
-  struct region_sum_row *other = sum->other.row;
-  uint64_t *delta = region_sum_grow(sum, other);
+static void end_row(struct region_sum *sum, struct region_sum_row *row,
+                    uint64_t number) {
+  bool live = is_live(sum, row);
+  row->text = NULL;
   for (uint32_t copy = 0; copy < sum->copies; copy++)
-    for (uint32_t g = 0; g < sum->shape.counters_len; g++) {
-      size_t at =
-          (size_t)copy * sum->shape.columns + sum->shape.counters[g].column;
-      delta[at] = 0;
-      if ((int64_t)(sum->other.balance[at] - other->now[at]) <= 0)
+    for (uint32_t n = 0; n < sum->shape.counters.len; n++) {
+      size_t at = (size_t)copy * sum->shape.columns +
+                  sum->shape.counters.list[n].column;
+      uint64_t grown = row->now[at] - row->before[at];
+      if (live) {
+        row->due = (int64_t)grown > 0 ? number : row->due;
         continue;
-      delta[at] = sum->other.balance[at] - other->now[at];
-      other->now[at] = sum->other.balance[at];
-      sum->other.shown = true;
-      other->due = number;
+      }
+      sum->other->now[at] += grown;
+      row->now[at] = row->before[at];
     }
-  sum->other.shown |= sum->room.left_out > 0 || sum->other.begun;
+  if (live || row->owner == NULL)
+    return;
+  add_to_other(sum, row->now);
+  row->owner = NULL;
 }
 
-static void grow_all(struct region_sum *sum, uint64_t number) {
-  for (size_t i = 0; i < sum->rows.len; i++) {
-    struct region_sum_row *row = sum->rows.list[i];
-    if (row->clashes) /* the clash may be newer than this round's reading */
-      region_sum_move_to_other(sum, row);
-    else if (row->grown == sum->round)
-      grow_row(sum, row, number);
-    if (is_live(sum, row) || region_sum_is_due(sum, row))
-      row->used = sum->round;
+/* As a sum of many rows, `other` has no state. Under Top its gauges are known
+ * even if every row is shown. */
+static void end_rows(struct region_sum *sum, uint64_t number) {
+  struct region_sum_row *other = sum->other;
+  bool is_read = false;
+  other->several = true;
+  for (const struct region_instance_table *table = sum->tables; table != NULL;
+       table = table->next_of_sum) {
+    is_read |= table->round == sum->round;
+    if (table->round == sum->round && table->has_present)
+      add_to_other(sum, table->present);
   }
-  if (sum->other.row != NULL)
-    grow_other(sum, number);
+  for (size_t i = 0; i < sum->rows.len; i++)
+    end_row(sum, sum->rows.list[i], number);
+  end_row(sum, other, number);
+  sum->other_shown |=
+      other->due == number || sum->room.left_out > 0 || other->owner != NULL;
+  for (uint32_t n = 0; n < sum->shape.present.len && other->owner == NULL; n++)
+    other->now[sum->shape.present.list[n].column] = 0;
+  if (is_read && sum->shape.top_field >= 0)
+    other->owner = sum;
 }
 
 /* ---------------------------------------------------------------------------
@@ -103,14 +115,19 @@ static void put_counter(struct put *put, const struct region_sum_row *row,
   region_snapshot_put(put->snapshot, put->rank, &put->value);
 }
 
-static void put_percentiles(struct put *put, const uint64_t *counts) {
+/* Percentiles of what was counted in this round. */
+static void put_percentiles(struct put *put, const uint64_t *before,
+                            const uint64_t *now) {
   static const struct {
     const char *name;
     double q;
   } percentiles[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"max", 1}};
   const struct region_sum_field *field = put->field;
+  uint64_t *grown = put->sum->scratch;
+  for (uint32_t c = 0; c < field->cells; c++)
+    grown[c] = (int64_t)(now[c] - before[c]) > 0 ? now[c] - before[c] : 0;
   for (size_t i = 0; i < STATIC_ARRAY_SIZE(percentiles); i++) {
-    double at = region_histogram_quantile(field->sub_bits, counts, field->cells,
+    double at = region_histogram_quantile(field->sub_bits, grown, field->cells,
                                           percentiles[i].q);
     if (at < 0)
       return; /* the histogram is empty */
@@ -123,16 +140,8 @@ static void put_percentiles(struct put *put, const uint64_t *counts) {
   }
 }
 
-/* If one of several instances was read twice in this round, the gauges of
- * `other` are unknown. */
-static bool other_has_meaning(const struct put *put) {
-  const struct region_sum *sum = put->sum;
-  return put->copy == 0 && !sum->other.twice &&
-         (sum->shape.top_field >= 0 || sum->other.begun);
-}
-
 /* States, and levels without an aggregation, have a value only if a single
- * instance has the row. */
+ * instance has the row. `other` has no values of single cores. */
 static bool has_meaning(const struct put *put,
                         const struct region_sum_row *row) {
   const struct region_sum *sum = put->sum;
@@ -140,9 +149,7 @@ static bool has_meaning(const struct put *put,
   bool none =
       field->kind == PERCORE_STATE ||
       (field->kind == PERCORE_LEVEL && field->aggregation == PERCORE_NONE);
-  bool known = row == sum->other.row ? other_has_meaning(put)
-                                     : row->present_round == sum->round;
-  return known &&
+  return row->owner != NULL && (put->copy == 0 || row != sum->other) &&
          (!none || (!row->several && (put->copy > 0 || !sum->shape.per_core)));
 }
 
@@ -152,10 +159,10 @@ static void put_row(struct put *put, const struct region_sum_row *row) {
     return;
   put->value.type_instance = row->text;
   if (put->field->kind == PERCORE_COUNTER) {
-    put_counter(put, row, row->now[at]);
+    bool grown = (int64_t)(row->now[at] - row->before[at]) > 0;
+    put_counter(put, row, grown ? row->now[at] : row->before[at]);
   } else if (put->field->kind == PERCORE_HISTOGRAM) {
-    if (row->grown == put->sum->round)
-      put_percentiles(put, row->delta + at);
+    put_percentiles(put, &row->before[at], &row->now[at]);
   } else if (has_meaning(put, row)) {
     put->value.type = REGION_GAUGE;
     put->value.gauge = in_ns(put, (double)(int64_t)row->now[at]);
@@ -173,14 +180,18 @@ static void put_copy(const struct region_sum *sum,
                     .snapshot = snapshot,
                     .rank = copy == 0 ? REGION_RANK_HOST : REGION_RANK_CORE,
                     .field = field,
-                    .copy = copy,
-                    .value = {.plugin = region_snapshot_text(
-                                  snapshot, copy == 0 ? field->plugin_host
-                                                      : field->plugin_core),
-                              .plugin_instance = region_snapshot_text(
-                                  snapshot, sum->shape.labels[copy])}};
-  if (from == 0 && sum->other.row != NULL)
-    put_row(&put, sum->other.row);
+                    .copy = copy};
+  char core[16] = "all";
+  if (copy > 0)
+    snprintf(core, sizeof(core), "%u", copy - 1);
+  put.value.plugin = region_snapshot_format(
+      snapshot, "%s_%s_%s_%s", copy == 0 ? "percore_host" : "percore",
+      sum->region->name, sum->table, field->label);
+  put.value.plugin_instance =
+      region_snapshot_format(snapshot, "%s%s%s", core,
+                             sum->instance[0] != 0 ? "@" : "", sum->instance);
+  if (from == 0)
+    put_row(&put, sum->other);
   for (size_t i = from; i < to; i++)
     put_row(&put, sum->rows.list[i]);
 }
@@ -210,8 +221,8 @@ static void put_rows(const struct region_sum *sum,
 static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
                           uint64_t interval_ns) {
   uint64_t zero_ns = now_ns > interval_ns ? now_ns - interval_ns : 0;
-  if (sum->put_ns != 0 && sum->put_ns < now_ns)
-    zero_ns = sum->put_ns;
+  if (sum->past.put_ns != 0 && sum->past.put_ns < now_ns)
+    zero_ns = sum->past.put_ns;
   return zero_ns;
 }
 
@@ -220,8 +231,8 @@ static uint64_t find_zero(const struct region_sum *sum, uint64_t now_ns,
 static void begin_series(const struct region_sum *sum,
                          struct region_first *first, uint64_t number,
                          uint64_t zero_ns) {
-  bool dropped =
-      first->snapshot > sum->dispatched && first->snapshot <= sum->decided;
+  bool dropped = first->snapshot > sum->past.dispatched &&
+                 first->snapshot <= sum->past.decided;
   if (first->snapshot == 0 && first->zero_ns == 0)
     first->zero_ns = zero_ns;
   if (first->snapshot == 0 || dropped)
@@ -231,7 +242,7 @@ static void begin_series(const struct region_sum *sum,
 static void show_row(const struct region_sum *sum,
                      struct region_snapshot *snapshot,
                      struct region_sum_row *row, uint64_t zero_ns) {
-  row->text = region_snapshot_text(snapshot, row->clean);
+  row->text = region_snapshot_text(snapshot, row->name[1]);
   for (uint32_t copy = 0; copy < sum->copies; copy++)
     for (uint32_t f = 0; f < sum->shape.field_count; f++)
       if (copy == 0 || sum->core_used[copy - 1])
@@ -239,41 +250,38 @@ static void show_row(const struct region_sum *sum,
                      snapshot->number, zero_ns);
 }
 
-/* Rows that were removed or hidden, and whose last counts are not dispatched
- * yet, are shown in the remaining room. */
-static void show_waiting(const struct region_sum *sum,
-                         struct region_snapshot *snapshot, size_t room) {
-  for (size_t i = 0; i < sum->rows.len; i++) {
-    struct region_sum_row *row = sum->rows.list[i];
-    if (row->text != NULL || !region_sum_is_due(sum, row))
-      continue;
-    if (room > 0)
-      show_row(sum, snapshot, row, 0);
-    else
-      row->due = snapshot->number + 1;
-    room -= room > 0;
-  }
-}
-
+/* Live rows are shown, then, in the remaining room, rows that were removed or
+ * hidden and whose last counts are not dispatched yet. */
 static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
                       uint64_t interval_ns) {
   uint64_t zero_ns = find_zero(sum, snapshot->time_ns, interval_ns);
-  size_t room = sum->room.rows;
-  sum->put_ns = snapshot->time_ns;
+  size_t room = region_sum_room(sum);
+  sum->past.put_ns = snapshot->time_ns;
   for (size_t i = 0; i < sum->rows.len; i++) {
     struct region_sum_row *row = sum->rows.list[i];
-    row->text = NULL;
     if (!is_live(sum, row))
       continue;
     /* under Top the first point is the row's former count */
     show_row(sum, snapshot, row, sum->shape.top_field < 0 ? zero_ns : 0);
     room -= room > 0;
   }
-  show_waiting(sum, snapshot, room);
-  if (sum->other.row != NULL)
-    sum->other.row->text = NULL;
-  if (sum->other.row != NULL && sum->other.shown)
-    show_row(sum, snapshot, sum->other.row, zero_ns);
+  for (size_t i = 0; i < sum->rows.len && room > 0; i++) {
+    struct region_sum_row *row = sum->rows.list[i];
+    if (row->text != NULL || !region_sum_is_due(sum, row))
+      continue;
+    show_row(sum, snapshot, row, 0);
+    room--;
+  }
+  if (sum->other_shown && is_live(sum, sum->other))
+    show_row(sum, snapshot, sum->other, zero_ns);
+}
+
+/* The latest counts of a row that is not in this snapshot are in no snapshot
+ * before the next one. */
+static void put_off(const struct region_sum *sum, struct region_sum_row *row,
+                    uint64_t number) {
+  if (row->text == NULL && region_sum_is_due(sum, row))
+    row->due = number + 1;
 }
 
 /* Rows that were not read for lack of room or memory count as cut values. */
@@ -295,33 +303,26 @@ static bool is_unused(const struct region_sum *sum) {
          (sum->rows.len == 0 || sum->rows.list[0]->now[0] == 0);
 }
 
-/* The latest counts are not in any snapshot before this one. */
-static void put_off(struct region_sum *sum, uint64_t number) {
-  for (size_t i = 0; i < sum->rows.len; i++)
-    if (region_sum_is_due(sum, sum->rows.list[i]))
-      sum->rows.list[i]->due = number;
-  if (sum->other.row != NULL && region_sum_is_due(sum, sum->other.row))
-    sum->other.row->due = number;
-}
-
 void region_sum_put(struct region_sum *sum, struct region_snapshot *snapshot,
                     uint64_t interval_ns, bool (*is_wanted)(void *argument),
                     void *argument) {
-  grow_all(sum, snapshot->number);
+  uint64_t number = snapshot->number;
+  end_rows(sum, number);
   sum->round_put = sum->round;
-  if (!sum->room.any) {
+  if (sum->room.rows > 0) {
+    memmove(&sum->past.snapshots[1], &sum->past.snapshots[0],
+            (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->past.snapshots));
+    sum->past.snapshots[0] = number;
+    if (is_unused(sum))
+      return;
+    show_rows(sum, snapshot, interval_ns);
+  } else {
     sum->room.left_out = sum->room.live;
-    cut_left_out(sum, snapshot);
-    put_off(sum, snapshot->number + 1);
-    return;
   }
-  memmove(&sum->snapshots[1], &sum->snapshots[0],
-          (REGION_SUM_SNAPSHOTS - 1) * sizeof(*sum->snapshots));
-  sum->snapshots[0] = snapshot->number;
-  if (is_unused(sum))
-    return;
-  show_rows(sum, snapshot, interval_ns);
   cut_left_out(sum, snapshot);
+  put_off(sum, sum->other, number);
+  for (size_t i = 0; i < sum->rows.len; i++)
+    put_off(sum, sum->rows.list[i], number);
   size_t from = 0;
   do {
     size_t to = MIN(from + ROWS_AT_ONCE, sum->rows.len);

@@ -40,22 +40,22 @@ region_watch_new(const struct region_watch_options *options,
   return watch;
 }
 
-static bool is_known(const struct region_watch *watch, const char *region) {
-  for (size_t i = 0; i < watch->sums.len; i++)
-    if (strcmp(watch->sums.list[i].region, region) == 0)
-      return true;
-  for (struct region_instance *instance = watch->instances; instance != NULL;
-       instance = instance->next)
-    if (strcmp(instance->region, region) == 0)
-      return true;
-  return false;
+static bool is_used(const struct region_watch *watch,
+                    const struct region_allowance_entry *entry) {
+  const struct region_instance *instance = watch->instances;
+  while (instance != NULL && instance->allowance != entry)
+    instance = instance->next;
+  size_t i = 0;
+  while (i < watch->sums.len && watch->sums.list[i]->region != entry)
+    i++;
+  return instance != NULL || i < watch->sums.len;
 }
 
 static void drop_allowances(struct region_watch *watch) {
   for (struct region_allowance_entry **link = &watch->allowances.list;
        *link != NULL;) {
     struct region_allowance_entry *entry = *link;
-    if (is_known(watch, entry->name)) {
+    if (is_used(watch, entry)) {
       link = &entry->next;
       continue;
     }
@@ -68,11 +68,8 @@ void region_watch_free(struct region_watch *watch) {
   if (watch == NULL)
     return;
   region_list_free(watch);
-  for (size_t i = 0; i < watch->sums.len; i++) {
-    region_sum_free(watch->sums.list[i].sum);
-    free(watch->sums.list[i].region);
-    free(watch->sums.list[i].instance);
-  }
+  for (size_t i = 0; i < watch->sums.len; i++)
+    region_sum_free(watch->sums.list[i]);
   free(watch->sums.list);
   watch->sums.len = 0;
   drop_allowances(watch);
@@ -214,19 +211,14 @@ static void begin_unanswered(struct region_watch *watch,
  */
 
 static void forget_rows(struct region_watch *watch, uint64_t round) {
-  for (size_t i = 0; i < watch->sums.len; i++)
-    region_sum_forget(watch->sums.list[i].sum,
-                      region_sum_forget_before(watch->sums.list[i].sum, round));
   size_t kept = 0;
   for (size_t i = 0; i < watch->sums.len; i++) {
-    struct region_sum_entry entry = watch->sums.list[i];
-    if (entry.sum->round >= round || entry.sum->tables != NULL) {
-      watch->sums.list[kept++] = entry;
-      continue;
-    }
-    region_sum_free(entry.sum);
-    free(entry.region);
-    free(entry.instance);
+    struct region_sum *sum = watch->sums.list[i];
+    region_sum_forget(sum, round);
+    if (sum->round >= round || sum->tables != NULL)
+      watch->sums.list[kept++] = sum;
+    else
+      region_sum_free(sum);
   }
   watch->sums.len = kept;
 }
@@ -234,8 +226,8 @@ static void forget_rows(struct region_watch *watch, uint64_t round) {
 /* If memory is short, frees names that are not shown now. */
 static void forget_early(struct region_watch *watch) {
   for (size_t i = 0; i < watch->sums.len; i++) {
-    struct region_sum *sum = watch->sums.list[i].sum;
-    if (sum->memory_short && sum->open == 0)
+    struct region_sum *sum = watch->sums.list[i];
+    if (sum->memory_short)
       region_sum_forget(sum, sum->round);
     else
       region_sum_forget_most(sum);
@@ -375,18 +367,16 @@ static void put_sums(struct region_watch *watch,
                      struct region_snapshot *snapshot) {
   const struct region_watch_options *options = &watch->options;
   for (size_t i = 0; i < watch->sums.len; i++) {
-    struct region_sum *sum = watch->sums.list[i].sum;
+    struct region_sum *sum = watch->sums.list[i];
     snapshot->partial |= sum->open > 0;
     if (!options->is_wanted(options->argument))
       continue;
-    if (is_to_be_repeated(watch, sum)) {
+    if (is_to_be_repeated(watch, sum))
       region_sum_begin(sum, watch->round);
-      sum->other.twice = true; /* its gauges are unknown */
-    } else if (is_complete(sum)) {
+    else if (is_complete(sum))
       region_choose(sum);
-    } else {
+    else
       continue;
-    }
     snapshot->memory_short |= sum->memory_short && sum->shape.top_field >= 0;
     region_sum_put(sum, snapshot, options->interval_ns, options->is_wanted,
                    options->argument);
@@ -429,7 +419,7 @@ struct region_snapshot *region_watch_round(struct region_watch *watch,
                                                .room = options->values_max};
   watch->round++;
   for (size_t i = 0; i < watch->sums.len; i++)
-    region_sum_note(watch->sums.list[i].sum, &watch->outlet);
+    region_sum_note(watch->sums.list[i], &watch->outlet);
   memset(watch->useful, 0, sizeof(*watch->useful));
   region_list_look(watch);
   read_round(watch, now, snapshot);

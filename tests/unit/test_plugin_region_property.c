@@ -435,10 +435,12 @@ static void look(bool quiet) {
     host_dispatched = play.dispatched;
     host_before_it = play.before_it;
   }
-  /* A table that does not fit into MaxMemory is logged. With Row, single rows
-   * may not fit, either. */
-  bool is_left_out = (play.row_option && play.short_of_memory) ||
-                     fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL;
+  /* A table or region that does not fit into MaxMemory is logged. With Row,
+   * single rows may not fit, either. */
+  bool is_left_out =
+      (play.row_option && play.short_of_memory) ||
+      fake_logged(LOG_WARNING, "is left out: MaxMemory") != NULL ||
+      fake_logged(LOG_WARNING, "raise MaxMemory") != NULL;
   play.inexact |= is_left_out;
   bool is_whole = !is_left_out && !play.pieces && play.schema_age >= 2;
   check_counters(is_whole && !play.inexact && !play.drops);
