@@ -30,4 +30,17 @@ static inline bool array_grow(void *array, size_t old_len, size_t len,
   return true;
 }
 
+/* Gives an array of *capacity elements, of which `len` are in use, room for
+ * another element, by doubling the capacity. Returns as array_resize does. */
+static inline bool array_reserve(void *array, size_t len, size_t *capacity,
+                                 size_t size) {
+  if (len < *capacity)
+    return true;
+  size_t more = *capacity > 0 ? 2 * *capacity : 64;
+  if (!array_resize(array, more, size))
+    return false;
+  *capacity = more;
+  return true;
+}
+
 #endif

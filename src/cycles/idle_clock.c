@@ -92,7 +92,7 @@ static void find_unseen(struct idle_clock *clock) {
   size_t length = strlen(clock->unseen);
   if (length + 2 >= UNSEEN_SIZE ||
       machine_read_long(machine, "/proc/interrupts", &clock->text,
-                        &clock->text_size) != 0)
+                        &clock->text_size) < 0)
     return;
   char *list = clock->unseen + length + (length > 0 ? 1 : 0);
   interrupts_without_tracepoint(clock->text, list,
@@ -202,7 +202,7 @@ static bool count_softirqs(struct idle_clock *clock, int core,
     return false;
   if (clock->softirqs_ns != clock->time_ns &&
       machine_read_long(clock->machine, "/proc/softirqs", &clock->text,
-                        &clock->text_size) != 0)
+                        &clock->text_size) < 0)
     return false;
   clock->softirqs_ns = clock->time_ns;
   return interrupts_add_softirqs(clock->text, clock->places[core], softirqs);

@@ -1,5 +1,7 @@
 #include "source.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,25 +141,19 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
-static int64_t clock_ns(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
-}
-
 /* Opening and reading take at most a fifth of a core; waiting for a core is not
  * counted, or a busy machine would hardly be read. */
-static void rest(struct map_source *source, int64_t began_ns) {
-  int64_t took = clock_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
-  source->next_ns = clock_ns(CLOCK_MONOTONIC) + REST * took;
+static void rest(struct map_source *source, uint64_t began_ns) {
+  uint64_t took = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
+  source->next_ns = clock_now_ns(CLOCK_MONOTONIC) + REST * took;
 }
 
 bool map_source_is_due(const struct map_source *source) {
-  return clock_ns(CLOCK_MONOTONIC) >= source->next_ns;
+  return clock_now_ns(CLOCK_MONOTONIC) >= source->next_ns;
 }
 
 int map_source_open(struct map_source *source) {
-  int64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   int status = open_map(source, why);
   if (why[0] != '\0' || source->failed)
@@ -391,7 +387,7 @@ static void settle(struct look *look, bool swept) {
 }
 
 void map_source_read(struct map_source *source) {
-  int64_t began_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t began_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
   char why[MAP_WHY_SIZE] = "";
   struct look look = {.source = source};
   source->pass++;

@@ -28,7 +28,7 @@ struct map_source {
   bool full;  /* more entries than rows at the last complete reading */
   bool refused[2]; /* reported that a name is too long; that names clash */
   bool failed;     /* the last try to open it failed */
-  int64_t next_ns; /* when to read it again, CLOCK_MONOTONIC */
+  uint64_t next_ns; /* when to read it again, CLOCK_MONOTONIC */
   char said[MAP_SAID_SIZE];
 
   bool in_region;

@@ -2,6 +2,8 @@
 
 #include "utils/common/common.h"
 
+#include "base/array.h"
+
 #include <math.h>
 
 #define MEMBER(type, into, option)                                             \
@@ -85,15 +87,13 @@ bool config_has_strings(const oconfig_item_t *item) {
  */
 
 void *config_append(void *list_pointer, size_t *len, size_t size) {
-  void *list;
-  memcpy(&list, list_pointer, sizeof(list));
-  list = realloc(list, (*len + 1) * size);
-  if (list == NULL) {
+  if (!array_grow(list_pointer, *len, *len + 1, size)) {
     ERROR("percore: out of memory.");
     return NULL;
   }
-  memcpy(list_pointer, &list, sizeof(list));
-  return memset((char *)list + (*len)++ * size, 0, size);
+  char *list;
+  memcpy(&list, list_pointer, sizeof(list));
+  return list + (*len)++ * size;
 }
 
 /* ---------------------------------------------------------------------------

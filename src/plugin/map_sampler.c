@@ -1,5 +1,6 @@
 #include "map_sampler.h"
 
+#include "base/clock.h"
 #include "cycles/sampling_thread.h"
 #include "map/map.h"
 
@@ -7,7 +8,6 @@
 
 #include <glob.h>
 
-#define NS_PER_S UINT64_C(1000000000)
 #define LEAD_NS                                                                \
   (NS_PER_S /                                                                  \
    20) /* from the end of reading the maps to the multiple of the interval */
@@ -30,12 +30,6 @@ struct map_sampler {
   bool *missed; /* of each configuration: said that no map matches it */
   struct sampling_thread sampling;
 };
-
-static uint64_t clock_now(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static void warn(void *context, const char *line) {
   (void)context;
@@ -168,21 +162,21 @@ static void find_maps(struct map_sampler *sampler) {
 static bool sleep_until_due(struct map_sampler *sampler) {
   uint64_t interval = sampler->interval_ns;
   uint64_t lead = MIN(sampler->took_ns + LEAD_NS, interval / 2);
-  uint64_t now = clock_now(CLOCK_REALTIME);
+  uint64_t now = clock_now_ns(CLOCK_REALTIME);
   uint64_t wait = interval - (now + lead) % interval;
   return sampling_thread_sleep(&sampler->sampling,
-                               clock_now(CLOCK_MONOTONIC) + wait);
+                               clock_now_ns(CLOCK_MONOTONIC) + wait);
 }
 
 static void *run(void *argument) {
   struct map_sampler *sampler = argument;
   do {
-    uint64_t begin = clock_now(CLOCK_MONOTONIC);
+    uint64_t begin = clock_now_ns(CLOCK_MONOTONIC);
     find_maps(sampler);
     for (size_t i = 0; i < sampler->regions_len; i++)
       map_publisher_update(sampler->regions[i].publisher);
     sampler->looked = true;
-    sampler->took_ns = clock_now(CLOCK_MONOTONIC) - begin;
+    sampler->took_ns = clock_now_ns(CLOCK_MONOTONIC) - begin;
   } while (sleep_until_due(sampler));
   for (size_t i = 0; i < sampler->regions_len; i++)
     map_publisher_close(sampler->regions[i].publisher);

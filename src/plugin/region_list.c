@@ -2,8 +2,8 @@
 
 #include "region_instance.h"
 
+#include "base/array.h"
 #include "base/descriptors.h"
-#include "base/grow.h"
 
 #include "utils/common/common.h"
 
@@ -271,12 +271,9 @@ static bool has_refused(const struct region_refused *refused, uint64_t mark) {
 
 /* If memory is short, the socket is not remembered. */
 static void remember(struct region_refused *refused, uint64_t mark) {
-  uint64_t *marks = grow_array(refused->marks, refused->len, &refused->capacity,
-                               sizeof(*marks));
-  if (marks == NULL)
-    return;
-  refused->marks = marks;
-  marks[refused->len++] = mark;
+  if (array_reserve(&refused->marks, refused->len, &refused->capacity,
+                    sizeof(mark)))
+    refused->marks[refused->len++] = mark;
 }
 
 /* Counts a try; checks the clock at every 64th. */

@@ -1,5 +1,6 @@
 #include "region_sampler.h"
 
+#include "base/clock.h"
 #include "cycles/loadavg.h"
 #include "cycles/sampling_thread.h"
 #include "cycles/schedule.h"
@@ -9,8 +10,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
-
-#define NS_PER_S UINT64_C(1000000000)
 
 struct region_sampler {
   struct region_watch_options options;
@@ -22,12 +21,6 @@ struct region_sampler {
   struct region_outlet outlet;
 };
 
-static uint64_t clock_now(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
-
 /* ---------------------------------------------------------------------------
  * The thread
  */
@@ -36,7 +29,7 @@ static uint64_t clock_now(clockid_t clock) {
 static bool wait_for(void *argument, uint64_t ns) {
   struct region_sampler *sampler = argument;
   return sampling_thread_sleep(&sampler->sampling,
-                               clock_now(CLOCK_MONOTONIC) + ns);
+                               clock_now_ns(CLOCK_MONOTONIC) + ns);
 }
 
 static bool is_wanted(void *argument) {
@@ -46,7 +39,7 @@ static bool is_wanted(void *argument) {
 
 static uint64_t now_ns(void *argument) {
   (void)argument;
-  return clock_now(CLOCK_MONOTONIC);
+  return clock_now_ns(CLOCK_MONOTONIC);
 }
 
 static struct region_outlet get_outlet(void *argument) {
@@ -59,8 +52,8 @@ static struct region_outlet get_outlet(void *argument) {
 
 static void read_regions(struct region_sampler *sampler, uint64_t stamp_ns) {
   struct region_moment now = {.stamp_ns = stamp_ns,
-                              .monotonic_ns = clock_now(CLOCK_MONOTONIC),
-                              .boottime_ns = clock_now(CLOCK_BOOTTIME)};
+                              .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
+                              .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)};
   struct region_snapshot *snapshot = region_watch_round(sampler->watch, &now);
   if (snapshot != NULL)
     region_snapshot_free(sampling_thread_put(&sampler->sampling, snapshot,
@@ -73,14 +66,14 @@ static void *run(void *argument) {
   struct region_sampler *sampler = argument;
   struct schedule schedule;
   schedule_start(&schedule, sampler->options.interval_ns, LOADAVG_INTERVAL_NS,
-                 clock_now(CLOCK_MONOTONIC), clock_now(CLOCK_REALTIME));
+                 clock_now_ns(CLOCK_MONOTONIC), clock_now_ns(CLOCK_REALTIME));
   for (;;) {
-    uint64_t wait_ns = schedule_wait_ns(&schedule, clock_now(CLOCK_MONOTONIC),
-                                        clock_now(CLOCK_REALTIME));
+    uint64_t wait_ns = schedule_wait_ns(
+        &schedule, clock_now_ns(CLOCK_MONOTONIC), clock_now_ns(CLOCK_REALTIME));
     if (!wait_for(sampler, wait_ns))
       return NULL;
     struct schedule_due due = schedule_take(
-        &schedule, clock_now(CLOCK_MONOTONIC), clock_now(CLOCK_REALTIME));
+        &schedule, clock_now_ns(CLOCK_MONOTONIC), clock_now_ns(CLOCK_REALTIME));
     if (due.what & SCHEDULE_INTERVAL)
       read_regions(sampler, due.stamp_ns);
   }
@@ -119,9 +112,9 @@ int region_sampler_start(struct region_sampler **result,
   sampler->options.argument = sampler;
   sampling_thread_init(&sampler->sampling, REGION_SAMPLER_QUEUE);
 
-  struct region_moment now = {.stamp_ns = clock_now(CLOCK_REALTIME),
-                              .monotonic_ns = clock_now(CLOCK_MONOTONIC),
-                              .boottime_ns = clock_now(CLOCK_BOOTTIME)};
+  struct region_moment now = {.stamp_ns = clock_now_ns(CLOCK_REALTIME),
+                              .monotonic_ns = clock_now_ns(CLOCK_MONOTONIC),
+                              .boottime_ns = clock_now_ns(CLOCK_BOOTTIME)};
   int status = 0;
   sampler->receiver = sampler->options.receiver = region_receiver_new();
   if (sampler->receiver == NULL)

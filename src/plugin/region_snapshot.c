@@ -1,6 +1,6 @@
 #include "region_snapshot.h"
 
-#include "base/grow.h"
+#include "base/array.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -101,12 +101,10 @@ void region_snapshot_put(struct region_snapshot *snapshot,
     cut(snapshot, rank, value);
     return;
   }
-  struct region_value *list = grow_array(
-      values->list, values->len, &values->capacity, sizeof(*values->list));
-  if (list != NULL)
-    values->list = list;
-  if (list != NULL && value->type_instance[0] != '\0')
-    list[values->len++] = *value;
+  if (value->type_instance[0] != '\0' &&
+      array_reserve(&values->list, values->len, &values->capacity,
+                    sizeof(*value)))
+    values->list[values->len++] = *value;
   else
     snapshot->memory_short = true;
 }

@@ -1,7 +1,7 @@
 /* What a scan of an instance's table does with each row. */
 #include "region_instance.h"
 
-#include "base/grow.h"
+#include "base/array.h"
 
 #include "utils/common/common.h"
 
@@ -61,12 +61,10 @@ struct region_object *region_object_track(struct region_instance_table *table,
                                           bool from_birth) {
   struct region_sum *sum = table->sum;
   size_t size = size_of_object(sum, sum->copies);
-  struct region_object **objects =
-      grow_array(table->objects, table->objects_len, &table->objects_capacity,
-                 sizeof(struct region_object *));
-  table->objects = objects != NULL ? objects : table->objects;
-  struct region_object *object =
-      objects != NULL ? region_claim(table->allowance, size) : NULL;
+  struct region_object *object = NULL;
+  if (array_reserve(&table->objects, table->objects_len,
+                    &table->objects_capacity, sizeof(struct region_object *)))
+    object = region_claim(table->allowance, size);
   if (object == NULL) {
     sum->memory_short = true;
     return NULL;

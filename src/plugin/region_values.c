@@ -2,9 +2,10 @@
  */
 #include "region_table.h"
 
+#include "base/clock.h"
+
 #include "utils/common/common.h"
 
-#define NS_PER_S UINT64_C(1000000000)
 /* Rows are put in batches, field by field within a batch: small enough for the
  * L1 cache, and consecutive values differ only in the row. */
 #define ROWS_AT_ONCE 256

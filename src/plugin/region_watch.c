@@ -3,6 +3,8 @@
 #include "region_instance.h"
 #include "region_list.h"
 
+#include "base/clock.h"
+
 #include "utils/common/common.h"
 
 #define MEMORY_MAX_DEFAULT ((size_t)1 << 30)
@@ -16,7 +18,6 @@
 #define HELLO_WAITS 20
 #define HELLO_PART 4
 #define HELLO_WAIT_NS UINT64_C(1000000)
-#define NS_PER_S UINT64_C(1000000000)
 /* How long reading an ended producer may take, because its successor may be
  * waiting. */
 #define ENDING_NS (30 * NS_PER_S)

@@ -1,11 +1,10 @@
 #include "wake_sampler.h"
 
+#include "base/clock.h"
 #include "cycles/sampling_thread.h"
 #include "wake/survey.h"
 
 #include "utils/common/common.h"
-
-#define NS_PER_S UINT64_C(1000000000)
 
 /* Parts of an interval: collectd's reads and writes are over when a burst
  * begins, and the burst is over before the next. */
@@ -43,12 +42,6 @@ static const struct {
 };
 
 const char *wake_value_name(int value) { return values[value].name; }
-
-static uint64_t clock_now(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
 
 static void warn(void *context, const char *line) {
   (void)context;
@@ -120,20 +113,20 @@ static struct loads *take_loads(struct wake_sampler *sampler) {
 static bool wait_for(void *context, uint64_t ns) {
   struct wake_sampler *sampler = context;
   return sampling_thread_sleep(&sampler->sampling,
-                               clock_now(CLOCK_MONOTONIC) + ns);
+                               clock_now_ns(CLOCK_MONOTONIC) + ns);
 }
 
 static bool sleep_until_due(struct wake_sampler *sampler) {
   uint64_t interval = sampler->interval_ns;
   uint64_t phase =
-      (clock_now(CLOCK_REALTIME) + interval - interval / BEGIN) % interval;
+      (clock_now_ns(CLOCK_REALTIME) + interval - interval / BEGIN) % interval;
   return wait_for(sampler, interval - phase);
 }
 
 /* The CPU time of this thread since the last call, divided by wall time. */
 static double measure_cpu(struct wake_sampler *sampler) {
-  uint64_t cpu_ns = clock_now(CLOCK_THREAD_CPUTIME_ID);
-  uint64_t now_ns = clock_now(CLOCK_MONOTONIC);
+  uint64_t cpu_ns = clock_now_ns(CLOCK_THREAD_CPUTIME_ID);
+  uint64_t now_ns = clock_now_ns(CLOCK_MONOTONIC);
   double cpu = (double)(cpu_ns - sampler->cpu_ns) /
                (double)(now_ns - sampler->cpu_since_ns);
   sampler->cpu_ns = cpu_ns;

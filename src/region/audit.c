@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "audit.h"
+#include "base/clock.h"
 #include "base/utf8.h"
 #include "view.h"
 
@@ -71,10 +72,7 @@ static void check_start(struct state *state) {
     FOUND(state, REGION_RULE_REGION_ID,
           "the region id is 0; it must be random, because readers take a "
           "region with the same id for the same region");
-  struct timespec now;
-  clock_gettime(CLOCK_BOOTTIME, &now);
-  uint64_t now_ns =
-      (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
+  uint64_t now_ns = clock_now_ns(CLOCK_BOOTTIME);
   if (header->start_realtime_ns == 0 || header->start_boottime_ns == 0)
     FOUND(state, REGION_RULE_START_TIMES,
           "a start time is 0; readers recognise a new producer by it");

@@ -15,6 +15,8 @@
 #include "memory.h"
 #include "writer.h"
 
+#include "base/clock.h"
+
 #ifndef F_SEAL_FUTURE_WRITE
 #define F_SEAL_FUTURE_WRITE 0x0010
 #endif
@@ -105,8 +107,8 @@ static void write_directory(struct percore_region *region,
   struct region_header *header = &plan->header;
   header->pid = getpid();
   header->tsc_hz = region_tsc_hz();
-  header->start_realtime_ns = region_now_ns(CLOCK_REALTIME);
-  header->start_boottime_ns = region_now_ns(CLOCK_BOOTTIME);
+  header->start_realtime_ns = clock_now_ns(CLOCK_REALTIME);
+  header->start_boottime_ns = clock_now_ns(CLOCK_BOOTTIME);
   if (getrandom(header->region_id, sizeof(header->region_id), 0) !=
       sizeof(header->region_id))
     memcpy(header->region_id, &header->start_boottime_ns, 8);

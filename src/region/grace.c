@@ -29,6 +29,8 @@
 #include "memory.h"
 #include "writer.h"
 
+#include "base/clock.h"
+
 static long membarrier(int command) {
   return syscall(SYS_membarrier, command, 0, 0);
 }
@@ -72,7 +74,7 @@ static void begin_period(struct percore_region *region) {
     slot->seen = now;
   }
   grace->begun++;
-  grace->begun_ns = region_now_ns(CLOCK_MONOTONIC);
+  grace->begun_ns = clock_now_ns(CLOCK_MONOTONIC);
 }
 
 /* True if no thread uses rows through this slot at present. */
@@ -135,7 +137,7 @@ void region_remove_later(struct percore_region *region, uint32_t table,
   else
     state->oldest = row + 1;
   state->newest = row + 1;
-  if (region_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= MIN_PERIOD_NS)
+  if (clock_now_ns(CLOCK_MONOTONIC) - region->grace.begun_ns >= MIN_PERIOD_NS)
     begin_period(region);
 }
 

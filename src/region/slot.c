@@ -11,6 +11,8 @@
 #include "memory.h"
 #include "writer.h"
 
+#include "base/clock.h"
+
 static int32_t own_tid(void) { return (int32_t)syscall(SYS_gettid); }
 
 static bool can_be_taken(const struct region_slot *slot) {
@@ -97,7 +99,7 @@ static void take_slot(struct percore_region *region, uint32_t s, int core,
   __atomic_thread_fence(__ATOMIC_RELEASE);
   __atomic_store_n(&slot->core, core, __ATOMIC_RELAXED);
   __atomic_store_n(&slot->tid, own_tid(), __ATOMIC_RELAXED);
-  __atomic_store_n(&slot->since_boottime_ns, region_now_ns(CLOCK_BOOTTIME),
+  __atomic_store_n(&slot->since_boottime_ns, clock_now_ns(CLOCK_BOOTTIME),
                    __ATOMIC_RELAXED);
   name_slot(slot, name);
   begin_block(region_block(region, s));

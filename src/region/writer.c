@@ -9,6 +9,8 @@
 
 #include "writer.h"
 
+#include "base/clock.h"
+
 bool region_lock(struct percore_region *region) {
   errno = ENODEV;
   if (region->is_sink)
@@ -37,12 +39,6 @@ bool region_owner_is_dead(const struct region_slot *slot) {
   return syscall(SYS_tgkill, getpid(), slot->tid, 0) != 0 && errno == ESRCH;
 }
 
-uint64_t region_now_ns(clockid_t clock) {
-  struct timespec now;
-  clock_gettime(clock, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
 /* ---------------------------------------------------------------------------
  * The frequency of percore_tsc
  */
@@ -55,9 +51,9 @@ static uint64_t measured_tsc_hz;
 static void read_both(uint64_t *ns, uint64_t *tsc) {
   uint64_t shortest = UINT64_MAX;
   for (int i = 0; i < 8; i++) {
-    uint64_t before = region_now_ns(CLOCK_MONOTONIC_RAW);
+    uint64_t before = clock_now_ns(CLOCK_MONOTONIC_RAW);
     uint64_t ticks = percore_tsc();
-    uint64_t after = region_now_ns(CLOCK_MONOTONIC_RAW);
+    uint64_t after = clock_now_ns(CLOCK_MONOTONIC_RAW);
     if (after - before >= shortest)
       continue;
     shortest = after - before;

@@ -144,8 +144,6 @@ bool region_user_table(const struct percore_region *region, uint32_t *table);
 /* True if the thread that owns a slot has ended. */
 bool region_owner_is_dead(const struct region_slot *slot);
 
-uint64_t region_now_ns(clockid_t clock);
-
 /* Returns the ticks of percore_tsc per second, which the first call measures.
  */
 uint64_t region_tsc_hz(void);

@@ -3,6 +3,8 @@
 #include "core.h"
 #include "programs.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +12,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define NS_PER_S UINT64_C(1000000000)
 #define NO_CORE UINT32_MAX
 #define DISTANCE_MIN_NS 1000 /* as in percore wake */
 #define DISTANCE_MAX_NS 4000000
@@ -26,11 +27,7 @@ struct wake_burst {
   uint64_t until_ns;
 };
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
+static uint64_t now_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
 int wake_burst_open(struct wake_burst **result,
                     const struct wake_burst_options *options,

@@ -4,6 +4,8 @@
 #include "programs.h"
 #include "tracepoints.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
@@ -18,7 +20,6 @@
 
 #define WAITS 4096    /* waits of the thread kept for a late reader */
 #define MATCH_NS 1000 /* the kernel's LTime is later by the timer slack */
-#define NS_PER_S UINT64_C(1000000000)
 
 /* One wait of the thread. */
 struct wait {
@@ -55,11 +56,7 @@ const char *wake_source_name(enum wake_source source) {
   return names[source];
 }
 
-static uint64_t now_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
-}
+static uint64_t now_ns(void) { return clock_now_ns(CLOCK_MONOTONIC); }
 
 /* ---------------------------------------------------------------------------
  * The waiting thread
@@ -74,8 +71,7 @@ static void begin_thread(void) {
 
 /* flags: TIMER_ABSTIME, or 0 for a duration. */
 static void sleep_ns(int flags, uint64_t ns) {
-  struct timespec time = {.tv_sec = (time_t)(ns / NS_PER_S),
-                          .tv_nsec = (long)(ns % NS_PER_S)};
+  struct timespec time = timespec_of_ns(ns);
   clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL);
 }
 

@@ -2,6 +2,7 @@
 noinst_LTLIBRARIES += libwake.la
 libwake_la_SOURCES = \
 	src/base/bpf.h \
+	src/base/clock.h \
 	src/wake/burst.c src/wake/burst.h \
 	src/wake/classify.c src/wake/classify.h \
 	src/wake/collect.c src/wake/collect.h \
