@@ -10,14 +10,10 @@ struct name {
 };
 
 static const struct name source_names[] = {
-    {SOURCE_AUTO, "auto"},
-    {SOURCE_NONE, "none"},
-    {SOURCE_MPERF, "mperf"},
-    {SOURCE_REF_CYCLES, "ref-cycles"},
-    {SOURCE_EVENT, "event"},
-    {SOURCE_BPF, "bpf"},
-    {SOURCE_IDLE, "idle"},
-    {0, NULL},
+    {SOURCE_AUTO, "auto"},   {SOURCE_NONE, "none"},
+    {SOURCE_MPERF, "mperf"}, {SOURCE_REF_CYCLES, "ref-cycles"},
+    {SOURCE_EVENT, "event"}, {SOURCE_BPF, "bpf"},
+    {SOURCE_IDLE, "idle"},   {0, NULL},
 };
 
 static const struct name proof_names[] = {

@@ -26,8 +26,8 @@ struct map_source {
   bool fresh; /* all entries of the last reading are known, or there were none:
                  new entries count from 0 */
   bool full;  /* more entries than rows at the last complete reading */
-  bool refused[2]; /* reported that a name is too long; that names clash */
-  bool failed;     /* the last try to open it failed */
+  bool refused[2];  /* reported that a name is too long; that names clash */
+  bool failed;      /* the last try to open it failed */
   uint64_t next_ns; /* when to read it again, CLOCK_MONOTONIC */
   char said[MAP_SAID_SIZE];
 
