@@ -170,6 +170,8 @@ static int compare_candidates(const void *a, const void *b) {
 }
 
 void region_candidates_cut(struct region_candidates *candidates) {
+  if (candidates->len == 0)
+    return; /* there may be no list, for want of memory */
   qsort(candidates->list, candidates->len, sizeof(*candidates->list),
         compare_candidates);
   if (candidates->len <= candidates->most)
