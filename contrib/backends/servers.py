@@ -15,6 +15,7 @@ import signal
 import socket
 import subprocess
 import time
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COLLECTD_SAMPLES = os.path.join(HERE, os.pardir, 'collectd')
@@ -93,6 +94,7 @@ class Server:
                  stdin=subprocess.DEVNULL):
         self.name, self.port, self.directory = name, port, directory
         self.udp_ports = ()  # ready() waits for these ports, too
+        self.ready_path = None  # ready() waits until this path is served, too
         self.log = os.path.join(directory, name + '.log')
         with open(self.log, 'ab') as log:
             self.process = subprocess.Popen(
@@ -114,15 +116,24 @@ class Server:
             raise RuntimeError(f'{self.name} ended with {self.process.returncode}:\n'
                                + self.tail())
 
+    def is_serving(self):
+        if self.ready_path is None:
+            return True
+        try:
+            with urllib.request.urlopen(self.url + self.ready_path, timeout=5):
+                return True
+        except OSError:
+            return False
+
     def ready(self):
-        """Waits until all its ports are open."""
+        """Waits until it serves, with all its ports open."""
         deadline = time.monotonic() + self.patience
         while time.monotonic() < deadline:
             self.check_alive()
             with socket.socket() as probe:
                 probe.settimeout(1)
                 if probe.connect_ex(('127.0.0.1', self.port)) == 0 and \
-                        all(map(is_udp_bound, self.udp_ports)):
+                        all(map(is_udp_bound, self.udp_ports)) and self.is_serving():
                     return self
             time.sleep(0.02)
         raise RuntimeError(f'{self.name} does not answer on port {self.port}'
@@ -282,10 +293,12 @@ class Stack:
         folder, port = self._folder(name), free_port()
         config = self._scrape_config(folder, exporter_ports)
         self._write(folder, 'prometheus-rules.yml', rules or sample('prometheus-rules.yml'))
-        return self._start(name, [
+        server = self._start(name, [
             PROGRAMS['prometheus'][0], f'--config.file={config}',
             f'--storage.tsdb.path={folder}/data',
             f'--web.listen-address=127.0.0.1:{port}'], port=port)
+        server.ready_path = '/-/ready'
+        return server
 
     def victoria_metrics(self, *exporter_ports):
         """Runs VictoriaMetrics, which scrapes as Prometheus does; .graphite_port accepts Graphite
