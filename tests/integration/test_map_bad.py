@@ -209,7 +209,7 @@ def what_is_not_a_map_is_said():
 
 
 def unusual_maps_are_read_or_said():
-    """Frozen maps and huge values are read; maps of maps are said once"""
+    """Frozen maps and huge values are read; maps of maps are reported once"""
     with RuntimeDir(), Pins() as pins:
         pins.create("frozen")
         run("bpftool", "map", "freeze", "pinned", f"{pins.directory}/frozen")
@@ -228,7 +228,7 @@ def unusual_maps_are_read_or_said():
 
 def a_pin_may_become_any_other_map():
     """Another map under the same pin is read from its first count on, whatever its
-    type is, and also after something that is no map"""
+    type is, and also after something that is not a map"""
     with RuntimeDir(), Pins() as pins:
         pin = f"{pins.directory}/ports"
         pins.create("ports", "hash")

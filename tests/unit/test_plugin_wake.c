@@ -13,7 +13,7 @@
  * A played survey
  */
 
-/* Written by the thread before it hands out figures, or ends. */
+/* Written by the thread before it hands over figures or ends. */
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
