@@ -1,4 +1,4 @@
-/* Reading all entries of a map, with a played bpf(2). */
+/* Tests reading all entries of a map, with a simulated bpf(2). */
 #include "base/bpf.h"
 #include "map/map.h"
 

@@ -1,4 +1,4 @@
-/* The thread of <WakeLatency>. A played survey replaces the kernel. */
+/* Tests the thread of <WakeLatency>. A simulated survey replaces the kernel. */
 #include "plugin_unit.h"
 
 #include "plugin/wake_sampler.h"
@@ -10,7 +10,7 @@
 #define INTERVAL_NS UINT64_C(2000000)
 
 /* ---------------------------------------------------------------------------
- * A played survey
+ * A simulated survey
  */
 
 /* Written by the thread before it hands over figures or ends. */

@@ -12,7 +12,7 @@
 #define PROBES 100
 
 /* ---------------------------------------------------------------------------
- * A played burst
+ * A simulated burst
  */
 
 static struct {
