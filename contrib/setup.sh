@@ -1,4 +1,5 @@
-# shellcheck shell=bash Code shared by contrib/demo, contrib/check and contrib/debian: installs
+# shellcheck shell=bash
+# Code shared by contrib/demo, contrib/check and contrib/debian: installs
 # packages, and builds without changing the checkout. Source it under `set -euo pipefail`.
 
 # Everything that ./configure looks for, and what builds it.

@@ -80,7 +80,8 @@ typedef struct {
 typedef struct {
   unsigned char *rows;
   size_t stride;
-  /* Of row 0; a scratch word if the table is not CONSISTENT. */
+  /* The sequence word of row 0; a scratch word if the table is not CONSISTENT.
+   */
   unsigned char *sequences;
   size_t sequence_stride; /* 0 if the table is not CONSISTENT */
 } percore_owned_table_t;

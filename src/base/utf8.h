@@ -1,8 +1,7 @@
-/* utf8.h: checks and cleans foreign bytes as UTF-8.
+/* utf8.h: checks and cleans untrusted bytes as UTF-8.
  *
  * Code in the folder base/ may be used by every other folder, and includes
- * nothing from them.
- */
+ * nothing from them. */
 #ifndef PERCORE_BASE_UTF8_H
 #define PERCORE_BASE_UTF8_H
 

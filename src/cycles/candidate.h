@@ -96,7 +96,7 @@ int candidate_open(const struct candidate *candidate, struct perf_group *group,
 
 /* Computes the window between two readings. Returns 0; -ESTALE if time_enabled
  * did not advance, because the core was away; -EAGAIN if the group never ran in
- * the window, so that nothing is known. */
+ * the window, so nothing is known. */
 int candidate_window(const struct candidate *candidate,
                      const struct perf_reading *from,
                      const struct perf_reading *to,

@@ -154,7 +154,7 @@ static void explain_clock(struct candidate *candidate,
            core->number);
 }
 
-/* The clock must have run on the core already. */
+/* The clock must already have run on the core. */
 static int try_clock(const struct engine *engine, const struct core *core) {
   struct idle_clock_reading reading;
   return engine->clock_read

@@ -15,7 +15,7 @@ static bool is_wanted(const struct engine *engine, int core) {
   return engine->options.cores == NULL || core_set_has(&engine->wanted, core);
 }
 
-/* Adds a core unless it is known already. */
+/* Adds a core unless it is already known. */
 static int add_core(struct engine *engine, int number) {
   size_t len = engine->cores_len, at = 0;
   while (at < len && engine->cores[at].number < number)

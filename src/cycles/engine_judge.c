@@ -11,8 +11,8 @@
  * migrated. */
 #define TSC_RATE_TOLERANCE 0.001
 
-/* A TSC whose rate could not be measured is tried again after this long, and
- * ever more rarely. */
+/* A TSC whose rate could not be measured is tried again after this long, and at
+ * growing intervals. */
 #define TSC_RETRY_FIRST_NS NS_PER_S
 #define TSC_RETRY_MAX_NS (60 * NS_PER_S)
 

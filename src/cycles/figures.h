@@ -102,7 +102,7 @@ struct aggregate_figures {
   int cores_len;               /* how many cores have a value */
   int cores_without_value;
   double mean, min, max, stddev; /* of busy; see spread_figures */
-  /* Of each kind of time that the tick saw. */
+  /* The spread of each kind of time that the tick saw. */
   struct spread_figures time[TIMES];
 };
 

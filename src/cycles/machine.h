@@ -55,8 +55,8 @@ struct machine {
   long (*perf_room)(void *context, long wanted, bool raise_limit);
 
   /* Adds to *changed every core that the kernel reported as added or removed
-   * since the last call. Returns 0, or -ENOBUFS if reports were lost, so that
-   * any core may have changed. NULL: the kernel reports nothing. */
+   * since the last call. Returns 0, or -ENOBUFS if reports were lost; any core
+   * may then have changed. NULL: the kernel reports nothing. */
   int (*changed_cores)(void *context, struct core_set *changed);
 
   /* The kernel's idle clock; idle_clock_kernel.h has the contracts.

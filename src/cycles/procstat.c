@@ -10,8 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A read that took longer may have been interrupted, so that its rows and its
- * time stamp do not belong together. One more attempt is cheap. */
+/* A read that took longer may have been interrupted, so its rows and its
+ * timestamp may not belong together. One more attempt is cheap. */
 #define BRACKET_GOOD_NS UINT64_C(2000000)
 
 /* ---------------------------------------------------------------------------

@@ -8,7 +8,7 @@
 /* The kinds of interrupts of a core itself that have tracepoints NAME_entry and
  * NAME_exit. They are listed by name: a pattern would also match tracepoints
  * that run for every packet. Interrupts of devices have irq_handler_entry and
- * irq_handler_exit; on other processors than x86, so have all interrupts. */
+ * irq_handler_exit; on processors other than x86, all interrupts do. */
 #if defined(__x86_64__)
 #define PROGRAMS_EACH_INTERRUPT(EACH)                                          \
   EACH(local_timer)                                                            \

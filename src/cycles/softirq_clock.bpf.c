@@ -60,8 +60,8 @@ int on_hard_exit(void *tracepoint) {
  * Softirqs
  */
 
-/* A hard interrupt between the two readings of `hard` makes them differ. The
- * chance that one comes in each of the tries is nil; the bound is for the
+/* A hard interrupt between the two readings of `hard` makes them differ. That
+ * one comes in every try is practically impossible; the bound is for the
  * verifier. */
 static __always_inline __s64
 time_outside_hard_interrupts(const struct softirq_words *words) {
@@ -75,7 +75,7 @@ time_outside_hard_interrupts(const struct softirq_words *words) {
   return time;
 }
 
-/* Only the name of a task tells that it is ksoftirqd. */
+/* ksoftirqd can be recognized only by the name of the task. */
 static __always_inline enum softirq_context context_of_this_core(void) {
   union {
     char text[16];

@@ -14,8 +14,8 @@
 #define RETRY_FIRST_NS (UINT64_C(10) * 1000000000)
 #define RETRY_MAX_NS (UINT64_C(600) * 1000000000)
 
-/* A read is repeated if it took longer, because words and time then differ by
- * more than that. */
+/* A read that took longer is repeated, because the words and the time may then
+ * be further apart than this. */
 #define BRACKET_NS INT64_C(1000000)
 #define READ_TRIES 5
 
@@ -31,7 +31,7 @@ struct softirq_clock {
   const struct engine *engine;
   const struct machine *machine;
   bool loaded;
-  char trouble[WHY_SIZE]; /* why it is not; "": it is, or was not tried yet */
+  char trouble[WHY_SIZE]; /* why not; "": loaded, or not tried yet */
   struct backoff backoff;
   struct core_set possible;
   int cores;
@@ -39,7 +39,7 @@ struct softirq_clock {
   int64_t offset_ns;            /* of this time namespace */
   int64_t time_ns;              /* of the last read; 0: it failed */
   struct softirq_words *words;  /* of possible cores, in rising numbers */
-  struct sums *sums;            /* beside them */
+  struct sums *sums;            /* in the order of `words` */
   bool vector[SOFTIRQ_VECTORS]; /* has run on any core */
 };
 
@@ -65,8 +65,8 @@ struct softirq_clock *softirq_clock_open(const struct engine *engine) {
   core_set_for_each(core, &clock->possible) {
     clock->places[core] = (int16_t)clock->cores++;
   }
-  /* The kernel decides how many words it copies. Memory that it does not write
-   * to takes none. */
+  /* The kernel decides how many words it copies, so there is room for all.
+   * Pages that are never written take no memory. */
   clock->words = calloc(CORES_MAX + 1, sizeof(*clock->words));
   clock->sums = calloc((size_t)clock->cores + 1, sizeof(*clock->sums));
   if (clock->words != NULL && clock->sums != NULL)
@@ -225,8 +225,9 @@ static struct sums sums_at(int64_t time_ns, int64_t offset_ns,
   return sums;
 }
 
-/* The growth of a sum. The sum is held where it steps back, because a span
- * ended while the words were read. Returns false if it steps back further. */
+/* Computes the growth of a sum. A sum that steps back a little, because a span
+ * ended while the words were read, keeps its former value. Returns false if it
+ * steps back further. */
 static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
   if (from_ns - *to_ns > 2 * BRACKET_NS)
     return false;
@@ -236,7 +237,7 @@ static bool grow(int64_t from_ns, int64_t *to_ns, double *growth_ns) {
   return true;
 }
 
-/* Makes shares of the growth of sums. Words are not read at the same instant,
+/* Turns the growth of sums into shares. Words are not read at the same instant,
  * so the growth may exceed wall time by as much as that takes. */
 static bool to_shares(const struct sums *from, struct sums *to,
                       struct softirq_figures *figures) {

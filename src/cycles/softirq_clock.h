@@ -2,9 +2,8 @@
  * in softirqs, according to programs in the kernel (softirq_clock.bpf.c). One
  * system call reads all cores without disturbing any.
  *
- * Spans reach from tracepoint to tracepoint: the way into and out of an
- * interrupt belongs to none of the figures.
- */
+ * Spans reach from tracepoint to tracepoint, so entering and leaving an
+ * interrupt is in none of the figures. */
 #ifndef PERCORE_CYCLES_SOFTIRQ_CLOCK_H
 #define PERCORE_CYCLES_SOFTIRQ_CLOCK_H
 
@@ -41,7 +40,7 @@ const char *softirq_clock_trouble(const struct softirq_clock *clock);
 struct softirq_figures softirq_clock_core(struct softirq_clock *clock,
                                           int core);
 
-/* "net_rx" */
+/* Such as "net_rx". */
 const char *softirq_vector_name(int vector);
 
 #endif

@@ -30,7 +30,7 @@ enum softirq_context {
 
 struct softirq_words {
   int64_t hard;
-  int64_t open; /* the word of `softirq` that is negative + 1; 0: none is */
+  int64_t open; /* 1 + index of the negative word in `softirq`; 0: none */
   int64_t softirq[SOFTIRQ_CONTEXTS * SOFTIRQ_VECTORS];
 };
 

@@ -15,7 +15,7 @@ struct map_field {
   bool is_signed;
   bool is_gauge; /* otherwise a counter, which wraps at 2^(8 * size) */
   bool is_tagged;
-  bool is_withheld; /* not shown, because it decreased and so is no counter */
+  bool is_withheld; /* not shown: it decreased, so it is not a counter */
 };
 
 struct map_fields {

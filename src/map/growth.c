@@ -24,7 +24,7 @@ uint64_t map_step(const struct map_field *field, uint64_t before,
 /* How a copy of the values compares with the last reading. */
 struct verdict {
   bool any;   /* a counter fell */
-  bool whole; /* and so did all others that were not 0 */
+  bool whole; /* and all others that were not 0 fell, too */
   bool small; /* a counter fell by less than half */
 };
 

@@ -4,8 +4,8 @@
 
 #include "fields.h"
 
-/* A field is not a counter once it fell alone this many times more often than
- * entries fell as a whole. */
+/* A field is taken not to be a counter once it has fallen alone this many times
+ * more often than whole entries have fallen. */
 #define MAP_FALLS_MAX 8
 
 struct map_shape {

@@ -46,7 +46,7 @@ static bool is_wanted(const struct map_source *source,
   return strchr(source->map.info.name, '.') == NULL || field->is_tagged;
 }
 
-/* A name that is misspelt reads nothing. */
+/* A misspelt name would silently match no field. */
 static void check_names(const struct map_fields *fields, const char *option,
                         const char *const *names, size_t len,
                         char why[MAP_WHY_SIZE]) {

@@ -141,8 +141,8 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOTSUP;
 }
 
-/* Opening and reading take at most a fifth of a core; waiting for a core is not
- * counted, or a busy machine would hardly be read. */
+/* Opening and reading take at most a fifth of a core. Waiting for a core does
+ * not count, because otherwise maps would hardly be read on a busy machine. */
 static void rest(struct map_source *source, uint64_t began_ns) {
   uint64_t took = clock_now_ns(CLOCK_THREAD_CPUTIME_ID) - began_ns;
   source->next_ns = clock_now_ns(CLOCK_MONOTONIC) + REST * took;
@@ -229,8 +229,9 @@ static void refuse(struct map_source *source, struct map_entry *entry,
   say_of(source, why);
 }
 
-/* Gives the entry a row. False if there is none for it. A name in use may be
- * that of a deleted entry, unless their rows are removed already (swept). */
+/* Gives the entry a row. False if there is none for it. If the name is in use,
+ * it may be that of a deleted entry, unless the rows of deleted entries have
+ * been removed (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
   const struct map_table *table = &source->table;

@@ -233,7 +233,7 @@ static int find_in_file(struct btf_types *types, const struct map_info *info,
   return -ENOENT;
 }
 
-/* libbpf would wait for ever for a FIFO, and read a file of any size. */
+/* libbpf would wait forever for a FIFO, and would read a file of any size. */
 static int parse_file(struct btf_types *types, const char *file,
                       char why[MAP_WHY_SIZE]) {
   struct stat status;

@@ -49,9 +49,9 @@ static const char *remedy_of(const struct region_instance *instance,
                                  : "";
 }
 
-/* Logs once why the instance is not read, and once more if it holds up
- * processes, because a refusal comes first. c_complain is not used because it
- * is for collectd's own threads. */
+/* Logs once why the instance is not read, and once more if processes that
+ * refused its descriptors cannot exit (EBUSY), because the refusal is logged
+ * first. c_complain is not used because it is for collectd's own threads. */
 static void complain(struct region_instance *instance) {
   char name[LABEL_SIZE], remedy[REGION_REMEDY_SIZE];
   int error = region_reader_errno(instance->reader);

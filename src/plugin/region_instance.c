@@ -2,8 +2,8 @@
 
 #include "utils/common/common.h"
 
-/* On a busy host a round may end this long after its moment. A producer with a
- * later start uses another clock, that of a time namespace. */
+/* On a busy host a round may end this long after its timestamp. A producer with
+ * a later start has another clock, that of a time namespace. */
 #define ROUND_NS UINT64_C(10000000000)
 
 /* ---------------------------------------------------------------------------
@@ -124,7 +124,7 @@ static bool must_wait(const struct region_sum *sum) {
 }
 
 /* Logs once why a table is not reported. If this lasts for more than one round,
- * counts of that time are not reported later. */
+ * what was counted in the meantime is never reported. */
 static void leave_out(struct region_instance_table *table, const char *name,
                       const char *why) {
   const struct region_instance *instance = table->instance;

@@ -1,4 +1,5 @@
-/* region_name: row names, which are foreign bytes, as part of an identifier. */
+/* region_name: row names, which are untrusted bytes, as part of an identifier.
+ */
 #ifndef PERCORE_PLUGIN_REGION_NAME_H
 #define PERCORE_PLUGIN_REGION_NAME_H
 

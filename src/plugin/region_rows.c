@@ -85,7 +85,7 @@ static void mark_clashes(struct region_sum *sum, struct region_sum_row *row,
   if (same == NULL)
     return;
   row->clashes = same->clashes =
-      true; /* other rows with this name are marked already */
+      true; /* other rows with this name are already marked */
   if (!sum->clash_told)
     WARNING("percore: two rows of table %s are not reported: both would be "
             "called \"%s\"; rename one of them. Further clashes are not "

@@ -206,7 +206,8 @@ static inline bool region_sum_is_due(const struct region_sum *sum,
   return row->due > sum->past.dispatched;
 }
 
-/* True if this holds for any row, and the sum has room to show rows. */
+/* True if region_sum_is_due holds for any row, and the sum has room to show
+ * rows. */
 bool region_sum_has_due(const struct region_sum *sum);
 
 /* Begins a round. Has no effect until the previous round is completely read and
@@ -220,10 +221,10 @@ void region_sum_add_present(const struct region_sum *sum, uint64_t *now,
                             const uint64_t *cells, const uint64_t *bases,
                             bool replace);
 
-/* Counts by how much cells of one copy exceed `last`, and updates `last`: for a
- * row of the sum if it is not NULL, and with in_other for `other`, too. What
- * the row counts is taken off `other`. A cell that decreased counts again once
- * it exceeds its former value. Returns the number of such cells. */
+/* Counts by how much the cells of one copy exceed `last`, and updates `last`.
+ * Counts for `row` unless it is NULL and, if in_other is set, for `other`, too.
+ * What the row counts is subtracted from `other`. A cell that decreased counts
+ * again once it exceeds its former value. Returns the number of such cells. */
 uint32_t region_sum_count(const struct region_sum *sum, uint32_t copy,
                           uint64_t *last, const uint64_t *cells,
                           struct region_sum_row *row, bool in_other);

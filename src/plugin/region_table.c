@@ -47,8 +47,8 @@ static bool make_sums(struct region_instance_table *table) {
   return true;
 }
 
-/* If there is too little memory for all marks, they leave one part of it to
- * tracked objects. */
+/* If memory is too short for all marks, 1/MARKS_PART of it is left to tracked
+ * objects. */
 #define MARKS_PART 8
 
 /* Reserves address space for all possible rows; memory is used only for rows in
@@ -345,7 +345,7 @@ static void show_untracked(struct region_instance_table *table,
   region_tile_free(tile);
 }
 
-/* Under Row, candidates are tracked already. */
+/* Under Row, candidates are already tracked. */
 void region_table_show(struct region_instance_table *table,
                        const struct region_candidate *candidate,
                        struct region_sum_row *row) {

@@ -138,9 +138,9 @@ void region_table_show(struct region_instance_table *table,
 void region_table_remember(struct region_instance_table *table,
                            const struct region_candidate *candidate);
 
-/* Takes objects that were removed or have ended from their rows, and objects
- * from rows that are no longer shown. Frees those that need not be tracked, and
- * sorts the others. */
+/* Detaches objects from rows if they were removed or have ended, or if the row
+ * is no longer shown. Frees those that need not be tracked, and sorts the
+ * others. */
 void region_objects_tidy(struct region_instance_table *table);
 
 /* Aborts the current scan. No count is lost; the next scan begins at the first

@@ -310,7 +310,7 @@ static void end_object(const struct row *row, struct region_object *object) {
   if (row->incarnation != object->incarnation + 1)
     return;
   uint64_t grown = top_cell(sum, row->births) - top_cell(sum, object->last);
-  /* while the row was changing, cells beyond the birth may have been read */
+  /* cells that were read while the row was changing may exceed the births */
   (void)region_sum_count(sum, 0, object->last, row->births, object->row,
                          sum->shape.chooses_rows);
   if (object->row == NULL)
@@ -332,8 +332,8 @@ static bool begin_tracking(const struct row *row,
   return object != NULL;
 }
 
-/* Under Row: tracks the object if its name is wanted, even if it was removed
- * already. Returns false if the object must be considered again in the next
+/* Under Row: tracks the object if its name is wanted, even if it was already
+ * removed. Returns false if the object must be considered again in the next
  * scan, because memory is short. */
 static bool consider_wanted(const struct row *row) {
   struct region_instance_table *table = row->table;

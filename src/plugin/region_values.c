@@ -277,8 +277,8 @@ static void show_rows(struct region_sum *sum, struct region_snapshot *snapshot,
     show_row(sum, snapshot, sum->other, zero_ns);
 }
 
-/* The latest counts of a row that is not in this snapshot are in no snapshot
- * before the next one. */
+/* If a row is not in this snapshot, its latest counts come with the next one at
+ * the earliest. */
 static void put_off(const struct region_sum *sum, struct region_sum_row *row,
                     uint64_t number) {
   if (row->text == NULL && region_sum_is_due(sum, row))

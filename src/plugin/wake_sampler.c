@@ -6,8 +6,9 @@
 
 #include "utils/common/common.h"
 
-/* Parts of an interval: collectd's reads and writes are over when a burst
- * begins, and the burst is over before the next. */
+/* A burst begins after 1/BEGIN of an interval, when collectd's reads and writes
+ * are over, and lasts at most 1/DURATION, so it ends before the next interval.
+ */
 #define BEGIN 4
 #define DURATION 2
 
@@ -61,7 +62,8 @@ static bool is_wanted(const struct wake_sampler *sampler,
           core_set_has(&config->wake_latency.cores, core->core));
 }
 
-/* A burst interrupts every core, so isolated cores take an explicit choice. */
+/* A burst interrupts every core, so where cores are isolated, the cores to
+ * probe must be named. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   bool isolated = false;
@@ -71,7 +73,7 @@ static bool is_allowed(struct wake_sampler *sampler,
     return true;
   if (!sampler->said_isolated)
     WARNING("percore: wake latency is not measured: each burst of probes "
-            "interrupts isolated cores, too; name the cores to measure by "
+            "interrupts isolated cores, too; name the cores to measure with "
             "Cores in <WakeLatency>.");
   sampler->said_isolated = true;
   return false;
@@ -236,8 +238,8 @@ int wake_sampler_start(struct wake_sampler **result,
 void wake_sampler_stop(struct wake_sampler *sampler) {
   if (sampler == NULL)
     return;
-  /* A real-time task may keep the thread from running on the core that it has
-   * moved to. */
+  /* A real-time task may occupy the cores that the thread may run on; let it
+   * end on any core. */
   cpu_set_t all;
   memset(&all, 0xff, sizeof(all));
   pthread_setaffinity_np(sampler->sampling.thread, sizeof(all), &all);

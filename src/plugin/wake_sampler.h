@@ -7,7 +7,7 @@
 
 #define WAKE_VALUES 7
 
-/* "timer_wake_p50". */
+/* Such as "timer_wake_p50". */
 const char *wake_value_name(int value);
 
 struct wake_core_figures {

@@ -45,7 +45,7 @@ void region_load_cells(const uint64_t *cells, size_t count, const uint64_t *end,
 }
 
 /* Loads cells that one section may update together. Returns false if the writer
- * was inside a section at every attempt, so that the values may be torn. */
+ * was inside a section at every attempt, so the values may be torn. */
 static bool load_checked(const uint64_t *sequence, const uint64_t *cells,
                          uint32_t columns, const uint64_t *end,
                          uint64_t *values) {

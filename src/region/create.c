@@ -255,7 +255,7 @@ static bool take_options(struct percore_options *options,
   *options = (struct percore_options){0};
   if (given != NULL && given->size < sizeof(given->size))
     return region_fails(fault, EINVAL,
-                        "set the member size of the options to sizeof");
+                        "set options.size to sizeof(struct percore_options)");
   if (given != NULL)
     memcpy(options, given,
            given->size < sizeof(*options) ? given->size : sizeof(*options));

@@ -120,7 +120,7 @@ struct region_fault {
 };
 
 /* Both overwrite the whole fault, set errno and return false, so that a failed
- * check can return their result. The text must not contain foreign bytes. */
+ * check can return their result. The text must not contain untrusted bytes. */
 bool region_breaks(struct region_fault *fault, enum region_rule rule,
                    const char *format, ...)
     __attribute__((format(printf, 3, 4)));

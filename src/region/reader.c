@@ -102,7 +102,7 @@ static bool has_view(const struct region_reader *reader) {
 }
 
 /* Refuses a region whose name differs from its socket's, because its values
- * would be taken for those of another region. */
+ * would be mistaken for those of another region. */
 static bool name_is_valid(const struct region_reader *reader,
                           const struct region_directory *directory,
                           struct region_fault *fault) {

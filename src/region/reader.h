@@ -71,7 +71,7 @@ int region_reader_open_file(struct region_reader **reader, int fd,
 void region_reader_use_allowance(struct region_reader *reader,
                                  struct region_allowance *allowance);
 
-/* Connects, unless the reader is connecting already; the next refresh
+/* Connects, unless the reader is already connecting; the next refresh
  * continues. Returns 0, or -1 with errno, such as ENOENT, ECONNREFUSED or
  * ENOTSOCK if no process serves the region. */
 int region_reader_connect(struct region_reader *reader);
@@ -145,7 +145,7 @@ struct region_slot_view {
   enum region_state state; /* FREE: never used; GONE: given back */
   int core;                /* -1 if never used */
   int32_t tid;             /* in the producer's pid namespace */
-  char name[8 * REGION_SLOT_NAME_WORDS]; /* foreign bytes, NUL-terminated */
+  char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes, NUL-terminated */
   uint64_t since_boottime_ns;
   uint64_t quiescent;
   uint64_t last_tsc;
@@ -175,9 +175,9 @@ uint32_t region_reader_live_rows(struct region_reader *reader, uint32_t table);
 
 #define REGION_ROW_NAME_SIZE 128
 
-/* Copies the name of the row that had this generation word. The name is foreign
- * bytes, NUL-terminated, and "" in a single-row table. Returns false if the row
- * now belongs to another object. */
+/* Copies the name of the row that had this generation word. The name is
+ * untrusted bytes, NUL-terminated, and "" in a single-row table. Returns false
+ * if the row now belongs to another object. */
 bool region_reader_row_name(struct region_reader *reader, uint32_t table,
                             uint32_t row, uint64_t generation,
                             char name[REGION_ROW_NAME_SIZE]);

@@ -62,8 +62,8 @@ static const struct region_slot *find_slot(struct region_reader *reader,
 }
 
 /* The slot of a core counts for the core with the slot's number. The label of
- * an extra slot is foreign data: it counts only if the region has such a core.
- */
+ * an extra slot is untrusted data: it counts only if the region has such a
+ * core. */
 static int core_of(const struct region_header *header, uint32_t s, int label) {
   if (s < header->core_count)
     return (int)s;

@@ -96,7 +96,8 @@ static bool parse_directory(struct region_view *view, uint64_t max_size,
     return false;
   unsigned char *copy = malloc(size);
   if (copy == NULL)
-    return region_fails(fault, ENOMEM, "no memory for its directory");
+    return region_fails(fault, ENOMEM,
+                        "there is too little memory for its directory");
   memcpy(copy, view->map, size);
   int rc = region_directory_parse(&view->directory, copy, size, view->size,
                                   max_size, fault);
@@ -139,7 +140,7 @@ static bool make_room(struct region_view *view, struct region_fault *fault) {
   view->all_sums = calloc(directory->table_count, sizeof(*view->all_sums));
   if (!view->known || !view->slot_known || !view->checked_columns ||
       !view->all_sums)
-    return region_fails(fault, ENOMEM, "no memory to read it");
+    return region_fails(fault, ENOMEM, "there is too little memory to read it");
   for (uint32_t t = 0; t < directory->table_count; t++) {
     view->checked_columns[t] = count_checked(directory, &directory->tables[t]);
     view->all_sums[t] = has_only_sums(directory, &directory->tables[t]);

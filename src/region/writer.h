@@ -160,8 +160,8 @@ int region_provide_rows(struct percore_region *region, uint32_t table,
 
 /* sum.c: sums the cells of a row over the single copy and every slot ever used,
  * under the sequence counters as a reader does. Returns false if a running
- * thread stayed inside a section, so that the cells may be of different
- * moments. */
+ * thread stayed inside a section; the cells may then be of different moments.
+ */
 bool region_sum_row(const struct percore_region *region,
                     const struct region_table *table, uint32_t row,
                     uint64_t *sums);

@@ -17,7 +17,7 @@ struct clock_options {
 
 static const struct argument arguments[] = {
     ARGUMENT(struct clock_options, pin, 'p', "pin", ARGUMENT_FLAG, NULL,
-             "load the clock and pin it, unless one is pinned already"),
+             "load the clock and pin it, unless one is already pinned"),
     ARGUMENT(struct clock_options, unpin, 'u', "unpin", ARGUMENT_FLAG, NULL,
              "remove the pinned clock"),
 };
@@ -63,7 +63,7 @@ static int pin(const struct machine *machine, char *why) {
   int status = idle_clock_kernel_open(&clock, IDLE_CLOCK_PINS, why, WHY_SIZE);
   idle_clock_kernel_close(&clock);
   if (status == 0)
-    return say_done("an idle clock is pinned in " IDLE_CLOCK_PINS " already\n");
+    return say_done("an idle clock is already pinned in " IDLE_CLOCK_PINS "\n");
   if (status != -ENOENT || load_and_pin(machine, why) != 0)
     return say_failure(COMMAND, "no clock is pinned: %s", why);
   return say_done("the idle clock is pinned in " IDLE_CLOCK_PINS "\n");

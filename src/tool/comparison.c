@@ -15,7 +15,7 @@
 #define WIDE 60
 #define CORE_WIDTH 8
 #define TITLE_LINES 2  /* including the heading of a block */
-#define LINE_WIDTH 100 /* if the output is no terminal */
+#define LINE_WIDTH 100 /* if the output is not a terminal */
 
 /* The part of a comparison that is shown, and how it is arranged. */
 struct layout {

@@ -12,7 +12,7 @@
 struct dump_row {
   const struct region_directory *directory;
   uint32_t table;
-  const char *name; /* foreign bytes; "" in a single-row table */
+  const char *name; /* untrusted bytes; "" in a single-row table */
   bool torn;
   bool with_total;       /* false in the table `core` */
   const uint64_t *shown; /* [column] */

@@ -142,6 +142,6 @@ void listed_why(char why[LISTED_WHY_SIZE], const struct listed *listed) {
   uint64_t refused = region_reader_attach_refused(listed->reader);
   if (refused > 0)
     snprintf(why, LISTED_WHY_SIZE,
-             "%llu attaching threads found no slot: their counts are lost",
+             "%llu threads found no free slot: their counts are lost",
              (unsigned long long)refused);
 }

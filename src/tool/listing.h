@@ -7,7 +7,7 @@
 #include "region/reader.h"
 
 struct listed {
-  const char *name; /* foreign bytes */
+  const char *name; /* untrusted bytes */
   struct region_reader *reader;
   const char *fault; /* why there is no reader */
 };

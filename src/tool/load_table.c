@@ -330,8 +330,8 @@ static void write_aggregate(FILE *out, const struct aggregate_figures *group) {
   fputc('\n', out);
 }
 
-/* Of the cores that are shown. Cores without a value count as idle, unless no
- * core has a value. */
+/* How many of the shown cores were busy on average. Cores without a value count
+ * as idle, unless no core has a value. */
 static double busy_cores(const struct snapshot *snapshot,
                          const struct window *window, size_t period) {
   if (window->cores == NULL)

@@ -177,7 +177,7 @@ static int choose_map(struct map_table *table, const char *word) {
   if (strncmp(word, "id:", 3) == 0) {
     table->id = (uint32_t)strtoul(word + 3, &end, 10);
     if (*end != '\0' || table->id == 0)
-      return say_usage(COMMAND, "'%s' is not the number of a map", word);
+      return say_usage(COMMAND, "'%s' is not a map id: write id:NUMBER", word);
   } else if (strncmp(word, "name:", 5) == 0) {
     if ((table->id = find_by_name(word + 5)) == 0)
       return TOOL_FAILURE;

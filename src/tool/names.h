@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 struct names {
-  char **name; /* sorted; foreign bytes, perhaps invalid names */
+  char **name; /* sorted; untrusted bytes, perhaps invalid names */
   size_t len;
 };
 

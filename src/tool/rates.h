@@ -27,7 +27,7 @@ struct rate_column {
 struct rate_row {
   uint32_t row;
   double key; /* sort key of the row; the largest come first */
-  char name[REGION_ROW_NAME_SIZE]; /* foreign bytes */
+  char name[REGION_ROW_NAME_SIZE]; /* untrusted bytes */
   double *values;                  /* [column]; NaN: unknown */
   double *cores;                   /* [core][column]; NULL if not wanted */
 };

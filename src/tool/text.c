@@ -33,7 +33,7 @@ int text_lines(const char *text) {
   return lines;
 }
 
-/* The place after so many characters. */
+/* Returns the place after this many characters. */
 static char *after(char *text, int count) {
   while (*text != '\0' && (count > 0 || ((uint8_t)*text & 0xc0) == 0x80))
     count -= ((uint8_t)*text++ & 0xc0) != 0x80;

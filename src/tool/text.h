@@ -1,4 +1,4 @@
-/* text: makes foreign bytes safe for terminals and for JSON. */
+/* text: makes untrusted bytes safe for terminals and for JSON. */
 #ifndef PERCORE_TEXT_H
 #define PERCORE_TEXT_H
 

@@ -46,7 +46,7 @@ void histogram_summarise(struct histogram_summary *summary,
 
 /* Formats the value of a field that is not a histogram: counters and levels as
  * unsigned numbers, gauges as signed numbers, states by name. `cells` are the
- * cells of the field. Names of states are foreign bytes. */
+ * cells of the field. Names of states are untrusted bytes. */
 #define VALUE_TEXT_SIZE 160
 void value_text(char text[VALUE_TEXT_SIZE], struct field_ref field,
                 const uint64_t *cells);

@@ -311,8 +311,8 @@ static int measure_core(int core, const struct wake_arguments *options) {
   return status;
 }
 
-/* The last core that no user has isolated: others are busier on most machines.
- * -1 after a message. */
+/* Returns the last core that is not isolated, because earlier cores are busier
+ * on most machines, or -1 after a message. */
 static int find_core(void) {
   struct machine *machine = machine_linux(NULL);
   struct topology topology;
@@ -361,16 +361,16 @@ static int wake_main(int argc, char **argv) {
     return compare_words(words, argv + optind, &options);
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
-                      : say_usage(COMMAND, "--from takes no core");
+                      : say_usage(COMMAND, "--from cannot be used with a core");
   if (options.method != NULL && options.source != NULL &&
       strcmp(options.method, "user") == 0)
-    return say_usage(COMMAND, "--method user has no --source");
+    return say_usage(COMMAND, "--source cannot be used with --method user");
   if (options.unit != NULL || options.include != NULL ||
       options.exclude != NULL)
     return say_usage(COMMAND, "--unit, --include and --exclude work only with "
                               "--from and --compare");
   if (words > 1)
-    return say_usage(COMMAND, "one core is measured at a time");
+    return say_usage(COMMAND, "only one core can be measured at a time");
   if (words == 1 && !is_core(argv[optind]))
     return say_usage(COMMAND, "'%s' is not a core", argv[optind]);
   int core = words == 1 ? atoi(argv[optind]) : find_core();

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define COMMAND "wake"
-/* In points, because an SVG has an element for each. */
+/* Points at most, because an SVG has an element for each. */
 #define SCATTER_MAX 20000
 #define CUMULATIVE 1000 /* in steps */
 

@@ -11,7 +11,7 @@
 #define BAR_MAX 200
 #define BUCKETS 64
 #define CELL 16
-/* A factor: idle times this far apart are not comparable. */
+/* Idle times that differ by more than this factor are not comparable. */
 #define RATES_APART 2
 
 static void put_number(FILE *out, int width, double value) {
@@ -42,7 +42,8 @@ enum wake_metric wake_main_metric(const struct wake_points *points) {
  * The summary
  */
 
-/* To 0.5 %, and to the idle states at both ends of the measurement. */
+/* True if both counts agree within 0.5 %, or within the idle states at both
+ * ends of the measurement. */
 static bool agrees(const struct wake_collect_status *status) {
   return fabs((double)status->idles - (double)status->usage) <=
          fmax(0.005 * (double)status->usage, 2);

@@ -9,7 +9,7 @@ struct worker {
   uint32_t slot;
   int core;
   int32_t tid;
-  char name[8 * REGION_SLOT_NAME_WORDS]; /* foreign bytes */
+  char name[8 * REGION_SLOT_NAME_WORDS]; /* untrusted bytes */
   bool asleep;
   bool polls; /* calls percore_poll; otherwise the members below are unknown */
   /* Shares of the thread's time, 0 to 1; NaN: unknown. */

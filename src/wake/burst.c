@@ -16,7 +16,7 @@
 #define DISTANCE_MIN_NS 1000 /* as in percore wake */
 #define DISTANCE_MAX_NS 4000000
 #define POLL_NS (NS_PER_S / 50)
-#define LATE_NS (NS_PER_S / 10) /* after which probes are given up */
+#define LATE_NS (NS_PER_S / 10) /* a grace period; then probes are given up */
 #define LEAVE_NS (NS_PER_S / 1000)
 
 _Static_assert(WAKE_BURST_PROBES_MAX < WAKE_EVENTS, "events would be lost");
@@ -35,8 +35,8 @@ int wake_burst_open(struct wake_burst **result,
   *result = NULL;
   if (access("/sys/devices/system/cpu/cpu0/cpuidle", F_OK) != 0) {
     snprintf(why, WAKE_WHY_SIZE,
-             "cpuidle has no driver here, so that its count of idle states "
-             "cannot confirm what is measured; percore wake shows unchecked "
+             "cpuidle has no driver here, so there is no count of idle states "
+             "to check the figures against; percore wake shows unchecked "
              "figures");
     return -ENODEV;
   }
@@ -114,9 +114,9 @@ static bool wait(const struct wake_burst *burst, uint64_t ns) {
   return burst->options.wait(burst->options.context, ns);
 }
 
-/* First for as long as the probes take on average, because this thread disturbs
- * the core if it wakes there. If time is over, the timer finds that its core is
- * no longer measured and does not start again. */
+/* First sleeps for as long as the probes take on average, because this thread
+ * would disturb the core if it woke there. When time is up, the timer finds
+ * that its core is no longer measured and does not start again. */
 static int wait_for_probes(const struct wake_burst *burst) {
   uint64_t begin = now_ns(), probes = burst->options.probes;
   uint64_t until = begin + probes * DISTANCE_MAX_NS + LATE_NS;
@@ -130,7 +130,8 @@ static int wait_for_probes(const struct wake_burst *burst) {
   return going ? 0 : -EINTR;
 }
 
-/* Programs that are running end within microseconds. */
+/* Waits, because programs may still be running; they end within microseconds.
+ */
 static void leave_core(const struct wake_burst *burst) {
   __atomic_store_n(&burst->programs.probe->core, NO_CORE, __ATOMIC_SEQ_CST);
   wait(burst, LEAVE_NS);

@@ -1,5 +1,5 @@
-/* burst: measures one core after the other, each for a moment, by a BPF timer.
- * The programs are loaded once, and attached only during a burst. */
+/* burst: measures cores one after another, each for a moment, with a BPF timer.
+ * The programs are loaded once and attached only during a burst. */
 #ifndef PERCORE_WAKE_BURST_H
 #define PERCORE_WAKE_BURST_H
 
@@ -18,14 +18,14 @@ struct wake_burst_options {
 struct wake_burst;
 
 /* Loads the programs, which needs CAP_BPF and CAP_PERFMON. -ENODEV: cpuidle has
- * no driver, so that nothing could be checked. */
+ * no driver, so nothing could be checked. */
 int wake_burst_open(struct wake_burst **burst,
                     const struct wake_burst_options *options,
                     char why[WAKE_WHY_SIZE]);
 void wake_burst_close(struct wake_burst *burst); /* NULL is ignored */
 
-/* Attaches the programs. The burst lasts at most this long; probes that are
- * left then are not made. */
+/* Attaches the programs. The burst lasts at most duration_ns; probes that
+ * remain are skipped. */
 int wake_burst_begin(struct wake_burst *burst, uint64_t duration_ns,
                      char why[WAKE_WHY_SIZE]);
 void wake_burst_end(struct wake_burst *burst);
@@ -39,9 +39,9 @@ struct wake_burst_result {
   int64_t usage;  /* the same, counted by cpuidle; negative: not counted */
 };
 
-/* Probes a core. This thread runs on the core for the moment of starting the
- * timer. -ETIME: the burst has lasted long enough; -EINTR: `wait` returned
- * false. Any other error concerns this core alone. */
+/* Probes a core. A thread runs on the core for a moment to start the timer.
+ * -ETIME: the burst has lasted long enough; -EINTR: `wait` returned false. Any
+ * other error concerns this core alone. */
 int wake_burst_probe(struct wake_burst *burst, int core,
                      struct wake_burst_result *result, char why[WAKE_WHY_SIZE]);
 

@@ -8,7 +8,7 @@ static const struct {
 } reasons[WAKE_DROPS] = {
     [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired"},
     [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},
-    [WAKE_DROP_LOST] = {"lost", "an event between was not seen"},
+    [WAKE_DROP_LOST] = {"lost", "an event in between was not seen"},
     [WAKE_DROP_NO_INTERRUPT] =
         {"no_interrupt", "no interrupt was seen before the timer expired"},
     [WAKE_DROP_ORDER] = {"order", "the times are in an impossible order"},
@@ -40,7 +40,8 @@ static int settle(struct wake_classifier *classifier,
   return 0;
 }
 
-/* Settles the datapoints that were held back for a state that is now clear. */
+/* Adds or drops the datapoints that were held back for a state, now that the
+ * majority is clear. */
 static int release(struct wake_classifier *classifier, int state,
                    enum verdict verdict) {
   struct wake_points *held = &classifier->held;

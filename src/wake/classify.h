@@ -1,5 +1,5 @@
-/* classify: decides which events are datapoints. The majority of its events
- * tells whether an idle state has interrupts on; the minority is dropped. */
+/* classify: decides which events are datapoints. An idle state has interrupts
+ * on if most of its events say so; the other events are dropped. */
 #ifndef PERCORE_WAKE_CLASSIFY_H
 #define PERCORE_WAKE_CLASSIFY_H
 
@@ -7,19 +7,19 @@
 #include "wake.h"
 
 /* One order of wake and interrupt must be this many times as frequent as the
- * other, as in wult. Until then, datapoints of the state are held back. */
+ * other, as in wult. Until then, the state's datapoints are held back. */
 #define WAKE_MAJORITY 100
 
 enum {
-  WAKE_DROP_ORDER = WAKE_DROPS_BY_STEPS, /* not TBI < LTime < TAI, TIntr */
+  WAKE_DROP_ORDER = WAKE_DROPS_BY_STEPS, /* not TBI < LTime < TAI and TIntr */
   WAKE_DROP_MINORITY, /* interrupts on in a state with interrupts off, or the
                          reverse */
   WAKE_DROPS
 };
 
-/* "busy". */
+/* Such as "busy". */
 const char *wake_drop_name(int reason);
-/* "the core was not idle when the timer expired". */
+/* Such as "the core was not idle when the timer expired". */
 const char *wake_drop_help(int reason);
 
 struct wake_classifier {
@@ -29,8 +29,8 @@ struct wake_classifier {
   uint64_t drops[WAKE_DROPS];
 };
 
-/* Takes an event whose idle state has a number in points->states. user_us: NAN
- * if unknown. Returns 0 or -ENOMEM. */
+/* Takes an event; `state` is the number of its idle state in points->states.
+ * user_us: NAN if unknown. Returns 0 or -ENOMEM. */
 int wake_classify(struct wake_classifier *classifier,
                   const struct wake_event *event, int state, float user_us);
 

@@ -33,7 +33,7 @@ struct wake_collect {
   enum wake_source source;
   struct wake_programs programs;       /* of WAKE_BPF */
   struct wake_tracepoints tracepoints; /* of WAKE_PERF */
-  struct wake_probe *probe; /* of the programs, or ours; NULL: WAKE_NONE */
+  struct wake_probe *probe; /* the programs' or ours; NULL for WAKE_NONE */
   uint64_t tail;            /* events taken */
   uint64_t overrun;
   int states[WAKE_STATES_MAX]; /* numbers in points.states */
@@ -75,8 +75,9 @@ static void sleep_ns(int flags, uint64_t ns) {
   clock_nanosleep(CLOCK_MONOTONIC, flags, &time, NULL);
 }
 
-/* The BPF programs learn our timer when the timer starts, so is_armed may be
- * set before. The tracepoints tell a pause by its relative time. */
+/* The BPF programs learn the address of our timer when it starts, so is_armed
+ * may be set before that. The reader of the tracepoints recognizes a pause by
+ * its relative time. */
 static void *wait_again_and_again(void *argument) {
   struct wake_collect *collect = argument;
   const struct wake_collect_options *options = &collect->options;
@@ -85,7 +86,7 @@ static void *wait_again_and_again(void *argument) {
   begin_thread();
   if (probe != NULL)
     __atomic_store_n(&probe->thread, (uint32_t)gettid(), __ATOMIC_SEQ_CST);
-  for (;;) { /* until it is cancelled in its sleep */
+  for (;;) { /* until it is cancelled while it sleeps */
     uint64_t range = options->distance_max_ns - options->distance_min_ns;
     uint64_t distance =
         options->distance_min_ns +
@@ -106,7 +107,8 @@ static void *wait_again_and_again(void *argument) {
   return NULL; /* never reached */
 }
 
-/* The thread inherits the core and the signal mask of its starter. */
+/* The thread inherits the core and the signal mask of the thread that starts
+ * it. */
 static int start_thread(struct wake_collect *collect) {
   int status =
       pthread_create(&collect->thread, NULL, wait_again_and_again, collect);
@@ -114,7 +116,8 @@ static int start_thread(struct wake_collect *collect) {
   return -status;
 }
 
-/* The UserLatency of an event, or NAN. Waits are in the order of events. */
+/* Returns the UserLatency of an event, or NAN. Waits are in the same order as
+ * events. */
 static float user_us(struct wake_collect *collect, uint64_t ltime) {
   uint64_t len = atomic_load(&collect->waits_len);
   if (len > WAITS && collect->waits_taken < len - WAITS)
@@ -132,7 +135,7 @@ static float user_us(struct wake_collect *collect, uint64_t ltime) {
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * The collector
  */
 
 static int load_programs(struct wake_collect *collect,
@@ -163,7 +166,8 @@ static int open_tracepoints(struct wake_collect *collect,
   return 0;
 }
 
-/* The BPF programs, else the tracepoints, as far as the options allow. */
+/* Opens the BPF programs or, if that fails, the tracepoints, as far as the
+ * options allow. */
 static int open_source(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
   const enum wake_source wanted = collect->options.source;
   const bool may_be_perf =
@@ -278,9 +282,9 @@ static int take_waits(struct wake_collect *collect) {
   return status;
 }
 
-/* True if the programs may have written a newer event over it. */
+/* True if the programs may have overwritten the event with a newer one. */
 static bool is_overwritten(const struct wake_probe *probe, uint64_t event) {
-  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event was read before */
+  __atomic_thread_fence(__ATOMIC_ACQUIRE); /* the event is read first */
   uint64_t head = __atomic_load_n(&probe->head, __ATOMIC_RELAXED);
   return head - event > WAKE_EVENTS - 1;
 }
@@ -325,7 +329,7 @@ wake_collect_points(const struct wake_collect *collect) {
 
 void wake_collect_status(struct wake_collect *collect,
                          struct wake_collect_status *status) {
-  read_tracepoints(collect); /* as late as `usage` */
+  read_tracepoints(collect); /* just before `usage` is read */
   const struct wake_probe *probe = collect->probe;
   int64_t usage = probe != NULL ? wake_core_usage(collect->options.core) : -1;
   *status = (struct wake_collect_status){

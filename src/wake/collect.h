@@ -19,9 +19,9 @@ enum wake_source {
   WAKE_NONE  /* not at all: WAKE_USER */
 };
 
-/* "bpf-timer". */
+/* Such as "bpf-timer". */
 const char *wake_method_name(enum wake_method method);
-/* "bpf". */
+/* Such as "bpf". */
 const char *wake_source_name(enum wake_source source);
 
 struct wake_collect_options {

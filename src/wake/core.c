@@ -70,8 +70,8 @@ static void *run_errand(void *argument) {
   return NULL;
 }
 
-/* Starts a thread that runs on these cores alone, and handles no signals of its
- * host. Returns 0 or a negative errno. */
+/* Starts a thread that runs on these cores only and handles none of the host
+ * program's signals. Returns 0 or a negative errno. */
 static int start_pinned(pthread_t *thread, size_t size, const cpu_set_t *cores,
                         struct errand *errand) {
   pthread_attr_t attributes;
@@ -87,7 +87,8 @@ static int start_pinned(pthread_t *thread, size_t size, const cpu_set_t *cores,
   return -status;
 }
 
-/* A thread that never gets the core is freed from it. */
+/* Joins the thread. If it has not got the core in time, lets it end on another
+ * core. */
 static int await(pthread_t thread, int core, struct errand *errand) {
   struct timespec until;
   clock_gettime(CLOCK_MONOTONIC, &until);
@@ -109,7 +110,7 @@ static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
   int status = start_pinned(&thread, size, cores, errand);
   if (status != 0) {
     snprintf(why, WAKE_WHY_SIZE,
-             "cannot run on core %d: %s; choose one of "
+             "cannot run on core %d: %s; choose a core listed in "
              "/sys/devices/system/cpu/online",
              core,
              status == -EINVAL ? "it does not exist, is offline, or is not "

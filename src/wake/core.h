@@ -7,9 +7,9 @@
 
 #include <pthread.h>
 
-/* Stores the numbers that the names of the core's idle states have in `points`,
- * in the kernel's order, and returns how many these are. Without a cpuidle
- * driver the kernel has a single idle state, called "idle" here. */
+/* Stores the number in `points` of each idle state of the core, in the kernel's
+ * order, and returns how many idle states there are. Without a cpuidle driver
+ * the kernel has a single idle state, called "idle" here. */
 int wake_core_states(int core, struct wake_points *points,
                      int states[WAKE_STATES_MAX]);
 
@@ -18,7 +18,7 @@ int wake_core_states(int core, struct wake_points *points,
 int64_t wake_core_usage(int core);
 
 /* Runs `run` in a thread on the core, and returns its status. Writes to `why`
- * only if it did not run there. -ETIMEDOUT: the core is never free. */
+ * only if it did not run there. -ETIMEDOUT: the core was never free. */
 int wake_core_run(int core, int (*run)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);
 

@@ -23,8 +23,8 @@ static const char *known_name(int known) {
                               : others[known - WAKE_METRICS];
 }
 
-/* The columns of wult that are numbers, besides those above and shares in
- * percent. Unknown columns may hold anything. */
+/* wult's other columns that hold numbers, except shares in percent. Unknown
+ * columns may hold anything. */
 static const char *const numbers[] = {
     "WakeLatencyRaw",
     "IntrLatencyRaw",
@@ -340,7 +340,7 @@ static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
 }
 
 /* ---------------------------------------------------------------------------
- * The whole
+ * Files
  */
 
 static int read_all(struct reading *reading, struct wake_points *points) {
@@ -433,7 +433,7 @@ static void write_report_id(FILE *file, const struct wake_csv_info *info,
           day);
 }
 
-/* What woke the core is the device. Its resolution is in nanoseconds. */
+/* The device is what woke the core. Its resolution is in nanoseconds. */
 static void write_measurement(FILE *file, const struct wake_csv_info *info) {
   char date[32], day[32];
   struct timespec resolution;

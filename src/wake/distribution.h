@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Each power of two has 64 buckets, so that a percentile is wrong by at most
- * 0.8 %. Everything from 1.07 s up is in the last bucket. */
+/* Each power of two has 64 buckets, so a percentile is wrong by at most 0.8 %.
+ * Everything from 1.07 s up is in the last bucket. */
 #define WAKE_DISTRIBUTION_SUB_BITS 6
 #define WAKE_DISTRIBUTION_BITS 30
 #define WAKE_DISTRIBUTION_BUCKETS                                              \

@@ -118,7 +118,8 @@ int wake_programs_load(struct wake_programs *programs,
   return -ENOTSUP;
 }
 
-/* Programs that were not loaded are never attached or started. */
+/* Never called, because no programs can be loaded. The same holds for
+ * wake_programs_start_timer. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]) {
   (void)programs, (void)finds_timer, (void)why;

@@ -18,11 +18,12 @@ struct wake_programs {
 int wake_programs_load(struct wake_programs *programs, char why[WAKE_WHY_SIZE]);
 
 /* Attaches the programs to their tracepoints, which interrupts every core some
- * 15 times for each of them. finds_timer: also to the start of timers, by which
- * they learn the address of their timer. */
+ * 15 times for each tracepoint. finds_timer: also attaches to the start of
+ * timers, from which the programs learn the address of their timer. */
 int wake_programs_attach(struct wake_programs *programs, bool finds_timer,
                          char why[WAKE_WHY_SIZE]);
-/* The timer is known: its starts need not be seen any more. */
+/* Call this once the address of the timer is known: the start of timers need no
+ * longer be seen. */
 void wake_programs_timer_is_found(struct wake_programs *programs);
 void wake_programs_detach(struct wake_programs *programs);
 

@@ -25,8 +25,8 @@ typedef __u32 uint32_t;
 /* Why an expired timer gave no datapoint. */
 enum wake_drop {
   WAKE_DROP_BUSY,  /* the core was not idle at LTime */
-  WAKE_DROP_EARLY, /* expired before LTime or over 1 s after: struct hrtimer has
-                      another layout */
+  WAKE_DROP_EARLY, /* expired before LTime or more than 1 s after it:
+                      struct hrtimer has another layout */
   WAKE_DROP_LOST,  /* the end of the idle state was not seen, or another event
                       was lost */
   WAKE_DROP_NO_INTERRUPT, /* no entry of the interrupt was seen */

@@ -10,16 +10,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define HELD_MAX 1000 /* datapoints of states that are not clear */
+#define HELD_MAX 1000 /* datapoints held back, see classify.h */
 
-/* The programs may see an idle state more or less at each end of a burst than
- * cpuidle counts, and a few that they miss change no percentile. */
+/* At each end of a burst the programs may see one idle state more or less than
+ * cpuidle counts. If they miss a few others, no percentile changes. */
 #define IDLES_EDGE 2
 #define IDLES_SHARE 0.01
 
 struct surveyed {
   int core;
-  bool said; /* what is wrong with this core */
+  bool said; /* what is wrong with this core was said */
   int states[WAKE_STATES_MAX];
   int states_len;
   struct wake_points points; /* of the last burst */

@@ -21,20 +21,20 @@ struct wake_survey_options {
 /* A core that may be probed. */
 struct wake_survey_core {
   int core;
-  double load; /* of late, 0 to 1; NAN: unknown, so that it is not probed */
+  double load; /* recent, 0 to 1; NAN: unknown, not probed */
 };
 
 struct wake_survey;
 
-/* Fails as wake_burst_open. */
+/* Fails like wake_burst_open. */
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
                      char why[WAKE_WHY_SIZE]);
 void wake_survey_close(struct wake_survey *survey); /* NULL is ignored */
 
-/* Probes the cores, which are in rising order, one after the other. If the time
- * does not suffice for all of them, the next round begins where this one ended.
- * An error is final. */
+/* Probes the cores, which are in rising order, one after another. If time does
+ * not suffice for all, the next round begins where this one ended. An error is
+ * final. */
 int wake_survey_round(struct wake_survey *survey,
                       const struct wake_survey_core *cores, size_t len,
                       uint64_t duration_ns, char why[WAKE_WHY_SIZE]);

@@ -11,8 +11,8 @@
 
 #define FORMAT "/sys/kernel/tracing/events/%s/format"
 #define FORMAT_SIZE 4096
-/* Some 0.1 s of a core with 10 000 timers a second; users without CAP_IPC_LOCK
- * may map this much. */
+/* Holds about 0.1 s of the events of a core with 10 000 timers a second. Users
+ * without CAP_IPC_LOCK may map this much. */
 #define RING_SIZE (512 * 1024)
 #define RECORD_SIZE 256 /* larger than any of our records */
 #define OFFSET_MAX 128  /* of a field, so that it lies within RECORD_SIZE */
@@ -95,10 +95,10 @@ static bool on_expire(struct wake_tracepoints *tracepoints,
   if (tracepoints->timers[slot].timer == timer)
     return wake_on_expire(steps, sample->time, timer,
                           tracepoints->timers[slot].ltime);
-  /* It was started on another core, or before we looked. */
+  /* The timer was started on another core, or its start was not seen. */
   if (!steps->is_passive)
     return wake_on_expire(steps, sample->time, timer, 0);
-  /* It may be the first timer of its interrupt: the others are not used. */
+  /* It may be the first timer of its interrupt, so the others are not used. */
   steps->tintr = 0;
   steps->is_pending = 0;
   return false;
@@ -183,7 +183,7 @@ void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
   while (tail < head) {
     struct perf_event_header header;
     copy_out(tracepoints, tail, &header, sizeof(header));
-    if (header.size < sizeof(header)) { /* no record: begin anew */
+    if (header.size < sizeof(header)) { /* not a record: skip the rest */
       tracepoints->lost++;
       wake_on_lost(&probe->steps);
       tail = head;
@@ -291,7 +291,8 @@ int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
                  hooks[i].name, core, strerror(-status),
                  status == -EACCES || status == -EPERM
                      ? "run it as root or with CAP_PERFMON"
-                     : "choose one of /sys/devices/system/cpu/online");
+                     : "choose a core listed in "
+                       "/sys/devices/system/cpu/online");
     }
     if (status < 0) {
       wake_tracepoints_close(tracepoints);

@@ -45,8 +45,8 @@ struct wake_tracepoints {
 int wake_tracepoints_open(struct wake_tracepoints *tracepoints, int core,
                           char why[WAKE_WHY_SIZE]);
 
-/* Does with all events since the last call what the BPF programs do with an
- * event. If records were lost, the datapoint in progress is dropped. */
+/* Handles all events since the last call as the BPF programs handle theirs. If
+ * records were lost, the datapoint in progress is dropped. */
 void wake_tracepoints_read(struct wake_tracepoints *tracepoints,
                            struct wake_probe *probe);
 

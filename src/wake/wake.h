@@ -35,7 +35,7 @@ enum wake_metric {
   WAKE_METRICS
 };
 
-/* "WakeLatency". */
+/* Such as "WakeLatency". */
 const char *wake_metric_name(enum wake_metric metric);
 
 struct wake_point {

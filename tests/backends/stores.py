@@ -126,7 +126,7 @@ class Prometheus:
         return json.loads(get(self.url + '/api/v1/query', {'query': text}))['data']['result']
 
     def range(self, text):
-        """The metric in each of the last seconds."""
+        """The metric's value by second, over the last five minutes."""
         now = int(time.time())
         answer = json.loads(get(self.url + '/api/v1/query_range', {
             'query': text, 'start': now - 300, 'end': now, 'step': 1}))['data']['result']

@@ -23,7 +23,7 @@
  *   tally FILE                         a file of 64 words for what runners are
  *                                      about to count
  *   run CORE SLEEP_US                  start a thread that counts one packet
- *                                      per round for ever
+ *                                      per round forever
  *   begin CORE                         begin a section and never end it
  *   serve                              serve once, if the region is polled
  *   end                                detach and destroy the region

@@ -187,8 +187,8 @@ def a_block_of_its_own_goes_before_a_pattern():
 
 
 def what_is_not_a_map_is_said():
-    """A path of anything but a map is said once for what it is, and other maps are
-    read"""
+    """A path that does not lead to a map is reported once, with what it is, and other maps
+    are read"""
     with RuntimeDir() as runtime, Pins() as pins:
         os.mkdir(f"{pins.directory}/folder")
         os.mkdir(f"{pins.directory}/open")
@@ -209,7 +209,7 @@ def what_is_not_a_map_is_said():
 
 
 def unusual_maps_are_read_or_said():
-    """Frozen maps and huge values are read; maps of maps are said once"""
+    """Frozen maps and huge values are read; maps of maps are reported once"""
     with RuntimeDir(), Pins() as pins:
         pins.create("frozen")
         run("bpftool", "map", "freeze", "pinned", f"{pins.directory}/frozen")
@@ -228,7 +228,7 @@ def unusual_maps_are_read_or_said():
 
 def a_pin_may_become_any_other_map():
     """Another map under the same pin is read from its first count on, whatever its
-    type is, and also after something that is no map"""
+    type is, and also after something that is not a map"""
     with RuntimeDir(), Pins() as pins:
         pin = f"{pins.directory}/ports"
         pins.create("ports", "hash")
@@ -304,8 +304,8 @@ def no_map_is_kept_alive():
 
 
 def what_is_missing_for_names_is_said():
-    """A map without type information and a machine without libbpf are said once with
-    advice, and FieldAt needs neither"""
+    """A map without type information and a machine without libbpf are reported once
+    with advice, and FieldAt needs neither"""
     with RuntimeDir(), Pins() as pins:
         for pin in ("bare", "named", "ports"):
             pins.create(pin)
@@ -331,7 +331,7 @@ def what_is_missing_for_names_is_said():
 
 def object_files_that_are_none_hold_nothing_up():
     """A FIFO, a device, a huge file and an empty file in place of an object file are
-    said once; other maps are read, and collectd ends"""
+    reported once; other maps are read, and collectd ends"""
     with RuntimeDir() as runtime, Pins() as pins:
         os.mkfifo(f"{runtime.path}/fifo")
         for size, file in ((1 << 30, "huge"), (0, "empty")):

@@ -147,7 +147,7 @@ def test_useful_load_and_stuck():
                 worker = look()
             return worker
 
-        # While the machine is late, each state of the thread lasts longer.
+        # When the machine runs late, the thread stays longer in each state.
         with Lateness() as lateness:
             begin = time.monotonic()
             worker = look()

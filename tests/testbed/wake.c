@@ -21,7 +21,7 @@
 #define POLL_NS (100 * MS)
 #define EXACT_US 0.1
 /* With interrupts on, the way from the interrupt to its tracepoint takes 4.9 or
- * 5.2 us, and how often each differs between methods. */
+ * 5.2 us; the shares of the two differ between methods. */
 #define WAYS_US 0.5
 /* perf takes the time of an event later than a BPF program, here by some 600
  * instructions of 8 ns. */
@@ -64,8 +64,8 @@ static void judge_counts(const char *name, struct wake_collect *collect,
          name);
 }
 
-/* Without the timers that were due while the core was still on its way into the
- * idle state. */
+/* Summarizes the datapoints, except those of timers that were due while the
+ * core was still on its way into the idle state. */
 static void summarize(struct wake_summary *summary,
                       const struct wake_points *points,
                       enum wake_metric metric) {

@@ -440,7 +440,7 @@ in_a_million_seconds_no_load_leaves_the_bounds_of_the_model(void **state) {
   uint64_t windows = 0;
   while (played_s < SECONDS)
     played_s += live(&windows);
-  print_message("%.0f s played, %llu windows\n", played_s,
+  print_message("%.0f s simulated, %llu windows\n", played_s,
                 (unsigned long long)windows);
   assert_true(windows > 100000);
 }

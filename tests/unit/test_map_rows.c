@@ -1,4 +1,4 @@
-/* Reading all entries of a map, with a played bpf(2). */
+/* Tests reading all entries of a map, with a simulated bpf(2). */
 #include "base/bpf.h"
 #include "map/map.h"
 
@@ -10,7 +10,7 @@ enum { NO_BATCH = 524, ENTRIES_MAX = 20000 };
 
 static struct {
   uint32_t entries;
-  uint32_t bucket;  /* a batch needs room for so many entries */
+  uint32_t bucket;  /* a batch needs room for at least this many entries */
   uint32_t removed; /* this entry is deleted before it is looked up; 0: none */
   uint32_t claimed; /* entries that a batch claims to hold; 0: the truth */
   int batch_error;
@@ -70,7 +70,7 @@ static int look_up(const union bpf_attr *attr) {
   return 0;
 }
 
-/* Stands for the C library's. */
+/* Replaces the C library's function. */
 long syscall(long number, ...) {
   va_list list;
   va_start(list, number);

@@ -1,5 +1,5 @@
-/* Readings of a BPF map, from its entries to the rows of the region. The map is
- * played: the functions of open.c and rows.c are here. */
+/* Tests readings of a BPF map, from its entries to the rows of the region. The
+ * map is simulated: the functions of open.c and rows.c are here. */
 #include "map/growth.h"
 #include "map/publish.h"
 #include "map/source.h"

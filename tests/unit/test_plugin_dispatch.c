@@ -408,7 +408,7 @@ struct cost {
   size_t values, series; /* in one interval */
 };
 
-/* With wake latencies of all cores if `wake`. */
+/* wake: with wake latencies of all cores. */
 static struct cost measure_with(size_t cores, size_t nodes, bool wake) {
   struct cost cost = {0};
   fake_reset();

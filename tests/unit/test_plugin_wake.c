@@ -1,4 +1,4 @@
-/* The thread of <WakeLatency>. A played survey replaces the kernel. */
+/* Tests the thread of <WakeLatency>. A simulated survey replaces the kernel. */
 #include "plugin_unit.h"
 
 #include "plugin/wake_sampler.h"
@@ -10,10 +10,10 @@
 #define INTERVAL_NS UINT64_C(2000000)
 
 /* ---------------------------------------------------------------------------
- * A played survey
+ * A simulated survey
  */
 
-/* Written by the thread before it hands out figures, or ends. */
+/* Written by the thread before it hands over figures or ends. */
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;

@@ -417,7 +417,7 @@ static void the_reason_names_the_rule_that_a_description_breaks(void **state) {
       {"Author", NULL, "port", &good, 0, 0, "the region's name must be "},
       {"author", ".", "port", &good, 0, 0, "the instance's name must be "},
       {"author", NULL, "port", &good, 0, 20000, "20000 extra slots; "},
-      {"author", NULL, "port", &good, 1, 0, "the member size of the options"},
+      {"author", NULL, "port", &good, 1, 0, "options.size"},
   };
   for (size_t i = 0; i < COUNT_OF(cases); i++) {
     struct percore_table table = {

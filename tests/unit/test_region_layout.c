@@ -103,7 +103,7 @@ static void meaningless_shapes_are_refused(void **state) {
       {"unknown flags", .field = {.name = "rx"}, .flags = 64},
       {"a name size of its own", .field = {.name = "rx"}, .max_rows = 2,
        .name_size = 32},
-      {"an alignment that is no power of two", .field = {.name = "rx"},
+      {"an alignment that is not a power of two", .field = {.name = "rx"},
        .align = 96},
   };
   struct region_fault fault;

@@ -50,7 +50,7 @@ static void close_kernel(void *context) {
 
 static struct it *of(void **state) { return *state; }
 
-/* On a machine with this file; path NULL: none. */
+/* Begins on a machine that has this file (path NULL: no file). */
 static struct it *begin(const char *path, const char *text) {
   static struct it it;
   memset(&kernel, 0, sizeof(kernel));
@@ -78,7 +78,7 @@ static int teardown(void **state) {
   return 0;
 }
 
-/* Takes a second and reads; the figures of core 0. */
+/* Lets a second pass and reads. Returns the figures of core 0. */
 static struct softirq_figures next(struct it *it) {
   play_seconds(&it->play, 1);
   softirq_clock_read(it->clock);

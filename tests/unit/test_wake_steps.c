@@ -142,7 +142,7 @@ passive_takes_the_first_of_the_timers_of_an_interrupt(void **state) {
   assert_true(wake_on_idle(&steps, 8000, 2));
   assert_int_equal(steps.event.ltime, 7000);
   assert_int_equal(steps.event.tai, 7100);
-  /* Woken by something else: nothing. */
+  /* Something else wakes the core: no datapoint. */
   assert_false(wake_on_wake(&steps, 9000));
   assert_false(wake_on_idle(&steps, 9100, 2));
 }

@@ -1,5 +1,5 @@
-/* The choice of cores and the percentiles of a survey. Played bursts replace
- * the kernel and the clock. */
+/* Tests which cores a survey probes, and its percentiles. Simulated bursts
+ * replace the kernel and the clock. */
 #include "wake/core.h"
 #include "wake/survey.h"
 
@@ -12,13 +12,13 @@
 #define PROBES 100
 
 /* ---------------------------------------------------------------------------
- * A played burst
+ * A simulated burst
  */
 
 static struct {
   int begins, ends;
   int probed[16], probed_len;
-  int budget;       /* cores until the time of a burst is over */
+  int budget;       /* how many cores a burst has time for */
   int absent;       /* core on which no thread may run; -1: none */
   bool interrupted; /* by the end of collectd */
   bool interrupts_on;

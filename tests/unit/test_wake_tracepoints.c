@@ -19,7 +19,7 @@ static union {
 static struct wake_tracepoints tracepoints;
 static struct wake_probe probe;
 
-/* Of Linux 6.18, shortened. */
+/* The format files of Linux 6.18, shortened. */
 static const char *const formats[WAKE_TRACEPOINTS] = {
     [WAKE_ON_IDLE] =
         "name: cpu_idle\nID: 568\nformat:\n"
