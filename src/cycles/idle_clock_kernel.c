@@ -246,6 +246,10 @@ static int pin_one(int fd, const char *folder, const char *name, char *why,
   return 0;
 }
 
+static const char *advice(int error) {
+  return error == EPERM || error == EACCES ? "; run as root" : "";
+}
+
 /* The directory must belong to root, because another owner could replace it. */
 static int mount_pins(const char *folder, char *why, size_t why_size) {
   struct stat file;
@@ -253,8 +257,9 @@ static int mount_pins(const char *folder, char *why, size_t why_size) {
     return explain(why, why_size, -errno, "cannot create %s: %s%s", folder,
                    strerror(errno),
                    errno == ENOENT
-                       ? "; run systemd-tmpfiles --create percore.conf first"
-                       : "");
+                       ? "; run systemd-sysusers and systemd-tmpfiles "
+                         "--create percore.conf first"
+                       : advice(errno));
   if (lstat(folder, &file) != 0 || !S_ISDIR(file.st_mode) ||
       !only_root_writes(&file))
     return explain(
@@ -263,8 +268,8 @@ static int mount_pins(const char *folder, char *why, size_t why_size) {
         folder);
   if (mount("percore", folder, "bpf", MS_NOSUID | MS_NODEV | MS_NOEXEC,
             "mode=0755") != 0)
-    return explain(why, why_size, -errno, "cannot mount a bpffs on %s: %s",
-                   folder, strerror(errno));
+    return explain(why, why_size, -errno, "cannot mount a bpffs on %s: %s%s",
+                   folder, strerror(errno), advice(errno));
   return 0;
 }
 
@@ -301,8 +306,8 @@ int idle_clock_kernel_unpin(const char *folder, char *why, size_t why_size) {
   for (int i = 0; i < HOOKS; i++) {
     pin_path(path, folder, hooks[i]);
     if (unlink(path) != 0 && errno != ENOENT)
-      return explain(why, why_size, -errno, "%s cannot be removed: %s", path,
-                     strerror(errno));
+      return explain(why, why_size, -errno, "%s cannot be removed: %s%s", path,
+                     strerror(errno), advice(errno));
   }
   pin_path(path, folder, MAP_NAME);
   unlink(path);

@@ -152,14 +152,34 @@ find_option(const struct config_option *options, const char *key) {
   return NULL;
 }
 
+/* Returns the block of this table that has the option, or NULL. */
+static const char *find_block(const struct config_option *options,
+                              const char *key) {
+  for (; options->key != NULL; options++)
+    if (options->block != NULL && find_option(options->block, key) != NULL)
+      return options->key;
+  return NULL;
+}
+
+static void warn_of_unknown(const struct config_option *options,
+                            const oconfig_item_t *item, const char *block) {
+  const char *right = find_block(options, item->key);
+  if (right != NULL)
+    WARNING("percore: option \"%s\" belongs in the block <%s>; in <%s> it is "
+            "ignored.",
+            item->key, right, block);
+  else
+    WARNING("percore: unknown option \"%s\" in <%s>; it is ignored.", item->key,
+            block);
+}
+
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block) {
   for (int i = 0; i < block->children_num; i++) {
     const oconfig_item_t *item = &block->children[i];
     const struct config_option *option = find_option(options, item->key);
     if (option == NULL) {
-      WARNING("percore: unknown option \"%s\" in <%s>; it is ignored.",
-              item->key, block->key);
+      warn_of_unknown(options, item, block->key);
       continue;
     }
     if (option->read(into, option, item) != 0)

@@ -21,7 +21,8 @@ struct config_option {
 };
 
 /* Reads a block according to a table, which ends with an option without a key.
- * Unknown options are ignored with a warning. */
+ * Unknown options are ignored with a warning, which names the block that the
+ * option belongs in. */
 int config_options_read(void *into, const struct config_option *options,
                         const oconfig_item_t *block);
 

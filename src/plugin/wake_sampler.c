@@ -21,7 +21,7 @@ struct loads {
 struct wake_sampler {
   const struct config *config;
   uint64_t interval_ns;
-  bool said_isolated; /* used by wake_sampler_tell only */
+  bool said_isolated, said_absent; /* used by wake_sampler_tell only */
   pthread_mutex_t mutex;
   struct loads *loads; /* protected by the mutex; NULL: none are new */
   uint64_t cpu_ns, cpu_since_ns; /* at the last burst */
@@ -79,10 +79,31 @@ static bool is_allowed(struct wake_sampler *sampler,
   return false;
 }
 
+/* Warns once of cores that Cores of <WakeLatency> names in vain. */
+static void warn_of_absent_cores(struct wake_sampler *sampler,
+                                 const struct snapshot *snapshot) {
+  const struct config *config = sampler->config;
+  if (!config->wake_latency.cores_given || sampler->said_absent)
+    return;
+  sampler->said_absent = true;
+  struct core_set measured = {0}, absent = config->wake_latency.cores;
+  for (size_t i = 0; i < snapshot->cores_len; i++)
+    core_set_add(&measured, snapshot->cores[i].core);
+  core_set_subtract(&absent, &measured);
+  if (core_set_next(&absent, -1) < 0)
+    return;
+  char list[256];
+  core_set_format(&absent, list, sizeof(list));
+  WARNING("percore: Cores of <WakeLatency> names cores whose loads are not "
+          "measured, and which are not probed: %s.",
+          list);
+}
+
 void wake_sampler_tell(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   if (sampler == NULL || !is_allowed(sampler, snapshot))
     return;
+  warn_of_absent_cores(sampler, snapshot);
   struct loads *loads =
       malloc(sizeof(*loads) + snapshot->cores_len * sizeof(loads->cores[0]));
   if (loads == NULL)

@@ -81,8 +81,8 @@ int listing_read(struct listing *listing) {
 const char *listing_advice(int error) {
   switch (error) {
   case ENOENT:
-    return "if percore is installed, 'systemd-tmpfiles --create' creates it; "
-           "otherwise: groupadd -f percore && install -d -m 3775 -g percore "
+    return "run 'systemd-sysusers' and 'systemd-tmpfiles --create', or without "
+           "systemd: groupadd -f percore && install -d -m 3775 -g percore "
            "/run/percore; set PERCORE_RUNTIME_DIR to use another directory";
   case EACCES:
     return "run as root or as a member of the group percore";

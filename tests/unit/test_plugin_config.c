@@ -304,6 +304,17 @@ static void a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed(
   }
 }
 
+static void
+an_option_in_the_wrong_block_is_a_warning_with_the_right_block(void **state) {
+  (void)state;
+  assert_accepted("ReportSoftirq true\nSource \"bpf\"\n");
+  assert_int_equal(fake_count_logged(LOG_WARNING), 2);
+  assert_non_null(fake_logged(
+      LOG_WARNING,
+      "\"ReportSoftirq\" belongs in the block <Load>; in <Plugin>"));
+  assert_non_null(fake_logged(LOG_WARNING, "\"Source\" belongs in the block"));
+}
+
 static void an_unknown_option_is_only_a_warning(void **state) {
   (void)state;
   assert_accepted("Colour \"red\"\n"
@@ -377,6 +388,7 @@ int main(void) {
       TEST(every_option_reaches_the_sampler_or_the_config),
       TEST(every_good_value_is_accepted),
       TEST(a_bad_value_is_an_error_that_names_option_value_and_what_is_allowed),
+      TEST(an_option_in_the_wrong_block_is_a_warning_with_the_right_block),
       TEST(an_unknown_option_is_only_a_warning),
       TEST(several_blocks_add_up),
       TEST(cores_that_this_host_lacks_are_allowed),

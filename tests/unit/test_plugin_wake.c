@@ -154,6 +154,15 @@ static void without_new_loads_there_is_no_burst(void **state) {
   assert_int_equal(play.rounds, 2);
 }
 
+static void cores_that_are_named_in_vain_are_reported_once(void **state) {
+  (void)state;
+  start("<WakeLatency>\nCores \"0-1,4,9\"\n</WakeLatency>");
+  tell();
+  tell();
+  assert_int_equal(fake_count_logged(LOG_WARNING), 1);
+  assert_non_null(fake_logged(LOG_WARNING, "not probed: 1,9."));
+}
+
 static void isolated_cores_must_be_named(void **state) {
   (void)state;
   cores[2].isolated = true;
@@ -206,6 +215,7 @@ int main(void) {
       TEST(without_the_block_there_is_no_thread),
       TEST(a_burst_gets_the_loads_of_online_cores),
       TEST(without_new_loads_there_is_no_burst),
+      TEST(cores_that_are_named_in_vain_are_reported_once),
       TEST(isolated_cores_must_be_named),
       TEST(a_failure_is_said_once_and_ends_the_thread),
       TEST(a_simulated_machine_is_not_measured),
