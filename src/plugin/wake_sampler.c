@@ -244,11 +244,6 @@ int wake_sampler_start(struct wake_sampler **result,
 void wake_sampler_stop(struct wake_sampler *sampler) {
   if (sampler == NULL)
     return;
-  /* A real-time task may keep the thread from running on the core that it has
-   * moved to. */
-  cpu_set_t all;
-  memset(&all, 0xff, sizeof(all));
-  pthread_setaffinity_np(sampler->sampling.thread, sizeof(all), &all);
   sampling_thread_stop(&sampler->sampling);
   destroy(sampler);
 }

@@ -200,6 +200,24 @@ static void a_failure_is_said_once_and_ends_the_thread(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "no longer measured: of this;"));
 }
 
+static void the_end_of_the_thread_moves_no_other_thread(void **state) {
+  (void)state;
+  cpu_set_t before, one, after;
+  assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET((size_t)sched_getcpu(), &one);
+  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  play.open_status = -EPERM;
+  start("<WakeLatency>\n</WakeLatency>");
+  for (tell(); fake_count_logged(LOG_WARNING) == 0;)
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  nanosleep(&(struct timespec){.tv_nsec = 5 * INTERVAL_NS}, NULL);
+  end();
+  assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+  assert_true(CPU_EQUAL(&one, &after));
+  assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
+}
+
 static void a_simulated_machine_is_not_measured(void **state) {
   (void)state;
   start("SysRoot \"/host\"\n<WakeLatency>\n</WakeLatency>");
@@ -217,6 +235,7 @@ int main(void) {
       TEST(without_new_loads_there_is_no_burst),
       TEST(with_isolated_cores_nothing_runs_unless_cores_are_named),
       TEST(a_failure_is_said_once_and_ends_the_thread),
+      TEST(the_end_of_the_thread_moves_no_other_thread),
       TEST(a_simulated_machine_is_not_measured),
   };
   return cmocka_run_group_tests_name("plugin_wake", tests, NULL, NULL);
