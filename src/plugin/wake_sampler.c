@@ -61,8 +61,8 @@ static bool is_wanted(const struct wake_sampler *sampler,
           core_set_has(&config->wake_latency.cores, core->core));
 }
 
-/* Loading the programs and each burst interrupt every core of the machine, so
- * isolated cores take an explicit choice. */
+/* A burst interrupts every core of the machine, and on some kernels loading the
+ * programs does so, too. Isolated cores take an explicit choice. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   if (!snapshot->isolates || sampler->config->wake_latency.cores_given)
