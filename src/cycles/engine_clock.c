@@ -70,12 +70,6 @@ void engine_consider_clock(struct engine *engine) {
     engine->clock_backoff = (struct backoff){0};
 }
 
-static bool any_isolated(const struct engine *engine) {
-  struct core_set isolated = engine->topology.isolated;
-  core_set_intersect(&isolated, &engine->topology.online);
-  return core_set_next(&isolated, -1) >= 0;
-}
-
 /* ---------------------------------------------------------------------------
  * Opening and reading
  */
@@ -84,7 +78,7 @@ static bool any_isolated(const struct engine *engine) {
 static void explain_not_loaded(const struct engine *engine,
                                struct candidate *candidate) {
   snprintf(candidate->reason, sizeof(candidate->reason), "%s",
-           any_isolated(engine)
+           topology_any_isolated(&engine->topology)
                ? "loading it would interrupt isolated cores: pin it before the "
                  "fast path starts (percore clock --pin)"
                : "it is loaded only if named (Source \"bpf\") or if the source "
@@ -120,7 +114,7 @@ static void start_cores(struct engine *engine) {
 
 static void open_clock(struct engine *engine, struct candidate *candidate) {
   bool wanted = engine->options.source == SOURCE_BPF || engine->load_clock;
-  bool load = wanted && !any_isolated(engine);
+  bool load = wanted && !topology_any_isolated(&engine->topology);
   int status = idle_clock_open(&engine->clock, engine->options.machine, load,
                                candidate->reason, sizeof(candidate->reason));
   if (status != 0) {

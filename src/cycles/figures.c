@@ -375,6 +375,7 @@ struct snapshot *figures_interval(struct figures *figures) {
   snapshot->cores_len = len;
   siblings_interval(snapshot, engine_topology(figures->engine));
   snapshot->hypervisor |= engine_topology(figures->engine)->hypervisor;
+  snapshot->isolates = topology_any_isolated(engine_topology(figures->engine));
   if (aggregate_all(snapshot, engine_topology(figures->engine), figures->groups,
                     figures->options.groups_len) != 0)
     goto failed;

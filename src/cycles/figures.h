@@ -145,6 +145,7 @@ struct snapshot {
   struct host_figures host;
   struct self_figures self;
   bool hypervisor; /* the CPU says that it is virtual, or time was stolen */
+  bool isolates;   /* a core of the machine is isolated, selected or not */
 };
 
 void snapshot_free(struct snapshot *snapshot);

@@ -99,12 +99,6 @@ static bool preempts_softirqs(const struct machine *machine) {
          realtime != 0;
 }
 
-static bool any_isolated(const struct engine *engine) {
-  struct core_set isolated = engine_topology(engine)->isolated;
-  core_set_intersect(&isolated, &engine_topology(engine)->online);
-  return core_set_next(&isolated, -1) >= 0;
-}
-
 static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
   const struct machine *machine = clock->machine;
   const char *reason = NULL;
@@ -115,7 +109,7 @@ static int load(const struct softirq_clock *clock, char why[WHY_SIZE]) {
              "they are";
   else if (preempts_softirqs(machine))
     reason = "tasks preempt softirqs on this kernel (PREEMPT_RT)";
-  else if (any_isolated(clock->engine))
+  else if (topology_any_isolated(engine_topology(clock->engine)))
     reason = "loading its programs would interrupt isolated cores";
   if (reason == NULL)
     return machine->softirq_clock_load(machine->context, why, WHY_SIZE);

@@ -62,6 +62,12 @@ void topology_read_isolated(struct topology *topology,
   }
 }
 
+bool topology_any_isolated(const struct topology *topology) {
+  struct core_set isolated = topology->isolated;
+  core_set_intersect(&isolated, &topology->online);
+  return core_set_next(&isolated, -1) >= 0;
+}
+
 /* ---------------------------------------------------------------------------
  * Packages, siblings and nodes
  */

@@ -33,6 +33,8 @@ int topology_refresh(struct topology *topology, const struct machine *machine);
  * any time. */
 void topology_read_isolated(struct topology *topology,
                             const struct machine *machine);
+/* True if an online core is isolated. */
+bool topology_any_isolated(const struct topology *topology);
 /* The largest value of the other hardware threads of a core's physical core.
  * value() returns NAN for a core without a value; so does this function if no
  * such thread has a value. */

@@ -62,14 +62,12 @@ static bool is_wanted(const struct wake_sampler *sampler,
           core_set_has(&config->wake_latency.cores, core->core));
 }
 
-/* A burst interrupts every core, so where cores are isolated, the cores to
- * probe must be named. */
+/* A burst interrupts every core of the machine, and so does loading the programs
+ * on some kernels, so where cores are isolated, the cores to probe must be
+ * named. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
-  bool isolated = false;
-  for (size_t i = 0; i < snapshot->cores_len; i++)
-    isolated |= snapshot->cores[i].isolated;
-  if (!isolated || sampler->config->wake_latency.cores_given)
+  if (!snapshot->isolates || sampler->config->wake_latency.cores_given)
     return true;
   if (!sampler->said_isolated)
     WARNING("percore: wake latency is not measured: each burst of probes "
@@ -178,26 +176,8 @@ static void put_figures(struct wake_sampler *sampler,
   free(sampling_thread_put(&sampler->sampling, figures, &dropped));
 }
 
-/* Returns 0, or an error that is final. */
-static int measure(struct wake_sampler *sampler, struct wake_survey *survey,
-                   char why[WAKE_WHY_SIZE]) {
-  int status = 0;
-  measure_cpu(sampler);
-  while (status == 0 && sleep_until_due(sampler)) {
-    struct loads *loads = take_loads(sampler);
-    if (loads == NULL)
-      continue;
-    status = wake_survey_round(survey, loads->cores, loads->len,
-                               sampler->interval_ns / DURATION, why);
-    if (status == 0)
-      put_figures(sampler, survey, loads);
-    free(loads);
-  }
-  return status;
-}
-
-static void *run(void *argument) {
-  struct wake_sampler *sampler = argument;
+static int open_survey(struct wake_sampler *sampler,
+                       struct wake_survey **survey, char why[WAKE_WHY_SIZE]) {
   const struct config *config = sampler->config;
   const struct wake_survey_options options = {
       .burst = {.probes = (uint32_t)config->wake_latency.probes,
@@ -205,11 +185,39 @@ static void *run(void *argument) {
                 .context = sampler},
       .load_max = config->wake_latency.max_load / 100,
       .say = warn};
+  return wake_survey_open(survey, &options, why);
+}
+
+/* Opens the survey when cores may be probed for the first time. Returns 0, or
+ * an error that is final. */
+static int measure(struct wake_sampler *sampler, struct wake_survey **survey,
+                   char why[WAKE_WHY_SIZE]) {
+  int status = 0;
+  measure_cpu(sampler);
+  while (status == 0 && sleep_until_due(sampler)) {
+    struct loads *loads = take_loads(sampler);
+    if (loads == NULL)
+      continue;
+    if (*survey == NULL)
+      status = open_survey(sampler, survey, why);
+    if (status == 0)
+      status = wake_survey_round(*survey, loads->cores, loads->len,
+                                 sampler->interval_ns / DURATION, why);
+    if (status == 0)
+      put_figures(sampler, *survey, loads);
+    free(loads);
+  }
+  return status;
+}
+
+static void *run(void *argument) {
+  struct wake_sampler *sampler = argument;
   char why[WAKE_WHY_SIZE];
-  struct wake_survey *survey;
-  if (wake_survey_open(&survey, &options, why) != 0)
+  struct wake_survey *survey = NULL;
+  int status = measure(sampler, &survey, why);
+  if (status != 0 && survey == NULL)
     WARNING("percore: wake latency is not measured: %s.", why);
-  else if (measure(sampler, survey, why) != 0)
+  else if (status != 0)
     WARNING("percore: wake latency is no longer measured: %s; restart collectd "
             "to try again.",
             why);

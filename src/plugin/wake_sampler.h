@@ -26,8 +26,9 @@ struct wake_figures {
 struct wake_sampler;
 
 /* Starts the thread, unless wake latency is not configured: *sampler is then
- * NULL. The configuration must live until wake_sampler_stop. If nothing can be
- * measured, the thread logs why and ends. Returns 0 or -errno. */
+ * NULL. The configuration must live until wake_sampler_stop. The thread loads
+ * its programs when it is first told loads; if nothing can be measured, it logs
+ * why and ends. Returns 0 or -errno. */
 int wake_sampler_start(struct wake_sampler **sampler,
                        const struct config *config, uint64_t interval_ns);
 /* Joins the thread (within 100 ms) and frees everything. NULL is ignored. */

@@ -93,9 +93,15 @@ static int start_timer(void *context) {
   return wake_programs_start_timer(&burst->programs);
 }
 
+static bool wait(const struct wake_burst *burst, uint64_t ns) {
+  return burst->options.wait(burst->options.context, ns);
+}
+
+static bool goes_on(void *context) { return wait(context, 0); }
+
 static int start(struct wake_burst *burst, int core, char why[WAKE_WHY_SIZE]) {
   why[0] = '\0';
-  int status = wake_core_run(core, start_timer, burst, why);
+  int status = wake_core_run(core, start_timer, goes_on, burst, why);
   if (status != 0 && why[0] == '\0')
     snprintf(why, WAKE_WHY_SIZE, "cannot start a BPF timer on core %d: %s",
              core, strerror(-status));
@@ -108,10 +114,6 @@ static bool is_done(const struct wake_burst *burst) {
   const volatile struct wake_probe *probe = burst->programs.probe;
   return probe->armed >= burst->options.probes && !probe->steps.is_armed &&
          !probe->steps.is_pending;
-}
-
-static bool wait(const struct wake_burst *burst, uint64_t ns) {
-  return burst->options.wait(burst->options.context, ns);
 }
 
 /* First sleeps for as long as the probes take on average, because this thread

@@ -218,7 +218,7 @@ static int start(void *context) {
 static int start_on_core(struct wake_collect *collect,
                          char why[WAKE_WHY_SIZE]) {
   why[0] = '\0';
-  int status = wake_core_run(collect->options.core, start, collect, why);
+  int status = wake_core_run(collect->options.core, start, NULL, collect, why);
   if (status != 0 && why[0] == '\0')
     snprintf(why, WAKE_WHY_SIZE,
              "cannot start the %s on core %d: %s; try another --method",

@@ -1,5 +1,7 @@
 #include "core.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -12,6 +14,7 @@
 #define CPUIDLE "/sys/devices/system/cpu/cpu%d/cpuidle/state%d/%s"
 #define CORES 8192   /* a kernel has at most this many */
 #define PATIENCE_S 2 /* longer than real-time threads may keep others out */
+#define LOOK_NS (NS_PER_S / 20)
 
 /* ---------------------------------------------------------------------------
  * cpuidle
@@ -89,19 +92,25 @@ static int start_pinned(pthread_t *thread, size_t size, const cpu_set_t *cores,
 
 /* Joins the thread. If it has not got the core in time, lets it end on another
  * core. */
-static int await(pthread_t thread, int core, struct errand *errand) {
-  struct timespec until;
-  clock_gettime(CLOCK_MONOTONIC, &until);
-  until.tv_sec += PATIENCE_S;
-  if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until) == 0)
-    return errand->status;
+static int await(pthread_t thread, int core, struct errand *errand,
+                 bool (*goes_on)(void *context)) {
+  uint64_t now = clock_now_ns(CLOCK_MONOTONIC);
+  const uint64_t until = now + PATIENCE_S * NS_PER_S;
+  bool going = true;
+  for (; going && now < until; now += LOOK_NS) {
+    const struct timespec look = timespec_of_ns(now + LOOK_NS);
+    if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &look) == 0)
+      return errand->status;
+    going = goes_on == NULL || goes_on(errand->context);
+  }
   atomic_store(&errand->is_late, true);
   wake_core_leave(core, thread);
   pthread_join(thread, NULL);
-  return -ETIMEDOUT;
+  return going ? -ETIMEDOUT : -EINTR;
 }
 
 static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
+                       bool (*goes_on)(void *context),
                        char why[WAKE_WHY_SIZE]) {
   size_t size = CPU_ALLOC_SIZE(CORES);
   pthread_t thread;
@@ -118,7 +127,7 @@ static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
                                : strerror(-status));
     return status;
   }
-  status = await(thread, core, errand);
+  status = await(thread, core, errand, goes_on);
   if (status == -ETIMEDOUT)
     snprintf(
         why, WAKE_WHY_SIZE,
@@ -127,7 +136,8 @@ static int run_on_core(int core, cpu_set_t *cores, struct errand *errand,
   return status;
 }
 
-int wake_core_run(int core, int (*run)(void *context), void *context,
+int wake_core_run(int core, int (*run)(void *context),
+                  bool (*goes_on)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]) {
   struct errand errand = {.run = run, .context = context};
   cpu_set_t *cores = CPU_ALLOC(CORES);
@@ -135,7 +145,7 @@ int wake_core_run(int core, int (*run)(void *context), void *context,
     snprintf(why, WAKE_WHY_SIZE, "out of memory");
     return -ENOMEM;
   }
-  int status = run_on_core(core, cores, &errand, why);
+  int status = run_on_core(core, cores, &errand, goes_on, why);
   CPU_FREE(cores);
   return status;
 }

@@ -18,8 +18,11 @@ int wake_core_states(int core, struct wake_points *points,
 int64_t wake_core_usage(int core);
 
 /* Runs `run` in a thread on the core, and returns its status. Writes to `why`
- * only if it did not run there. -ETIMEDOUT: the core was never free. */
-int wake_core_run(int core, int (*run)(void *context), void *context,
+ * only if it did not run there. -ETIMEDOUT: the core was never free. -EINTR: the
+ * core was not free before goes_on returned false. goes_on is called again and
+ * again, and may be NULL. */
+int wake_core_run(int core, int (*run)(void *context),
+                  bool (*goes_on)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);
 
 /* Moves a thread from the core to others, so that it can end even if it never

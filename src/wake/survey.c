@@ -36,15 +36,18 @@ struct wake_survey {
   uint64_t probes;
 };
 
+static int no_memory(char why[WAKE_WHY_SIZE]) {
+  snprintf(why, WAKE_WHY_SIZE, "out of memory");
+  return -ENOMEM;
+}
+
 int wake_survey_open(struct wake_survey **result,
                      const struct wake_survey_options *options,
                      char why[WAKE_WHY_SIZE]) {
   struct wake_survey *survey = calloc(1, sizeof(*survey));
   *result = NULL;
-  if (survey == NULL) {
-    snprintf(why, WAKE_WHY_SIZE, "out of memory");
-    return -ENOMEM;
-  }
+  if (survey == NULL)
+    return no_memory(why);
   survey->options = *options;
   int status = wake_burst_open(&survey->burst, &options->burst, why);
   if (status != 0) {
@@ -168,9 +171,8 @@ static int probe(struct wake_survey *survey, int number,
                  char why[WAKE_WHY_SIZE]) {
   struct wake_burst_result result;
   struct surveyed *core = find_or_add(survey, number);
-  snprintf(why, WAKE_WHY_SIZE, "out of memory");
   if (core == NULL)
-    return -ENOMEM;
+    return no_memory(why);
   int status = wake_burst_probe(survey->burst, number, &result, why);
   if (status == -ETIME || status == -EINTR)
     return status;
@@ -180,7 +182,8 @@ static int probe(struct wake_survey *survey, int number,
     return 0;
   }
   survey->probes += result.armed;
-  return count_events(survey, core, &result);
+  status = count_events(survey, core, &result);
+  return status == 0 ? 0 : no_memory(why);
 }
 
 /* ---------------------------------------------------------------------------

@@ -259,6 +259,27 @@ static void a_snapshot_counts_the_cores_of_each_source(void **state) {
   figures_play_end(&it);
 }
 
+static void an_isolated_core_counts_even_if_it_is_not_selected(void **state) {
+  (void)state;
+  struct figures_play it;
+  figures_play_prepare(&it, 4, 0.5);
+  struct core_set selected;
+  core_set_clear(&selected);
+  core_set_add(&selected, 0);
+  it.play.options.cores = &selected;
+  core_set_add(&it.play.options.also_isolated, 3);
+  figures_play_start(&it);
+  for (int i = 0; i < 2; i++) {
+    figures_play_sample(&it, FAKE_SECOND);
+    struct snapshot *snapshot = figures_play_interval(&it);
+    assert_int_equal(snapshot->cores_len, 1);
+    assert_int_equal(snapshot->isolates, i == 0);
+    snapshot_free(snapshot);
+    fake_machine_online(it.play.fake, 3, false);
+  }
+  figures_play_end(&it);
+}
+
 static void cores_without_value_are_counted(void **state) {
   (void)state;
   struct figures_play it;
@@ -436,6 +457,7 @@ int main(void) {
       cmocka_unit_test(residency_is_a_share_of_the_interval),
       cmocka_unit_test(c_states_are_not_read_unless_wanted),
       cmocka_unit_test(a_snapshot_counts_the_cores_of_each_source),
+      cmocka_unit_test(an_isolated_core_counts_even_if_it_is_not_selected),
       cmocka_unit_test(cores_without_value_are_counted),
       cmocka_unit_test(no_snapshot_of_256_cores_holds_a_figure_out_of_range),
   };

@@ -17,24 +17,25 @@
 static struct {
   int open_status, round_status;
   struct wake_survey_options options;
-  int opens, closes;
-  atomic_int rounds;
+  int closes;
+  atomic_int opens, rounds;
   char probed[64];
 } play;
 
 int wake_survey_open(struct wake_survey **survey,
                      const struct wake_survey_options *options,
                      char why[WAKE_WHY_SIZE]) {
-  play.opens++;
+  static char played;
   play.options = *options;
-  *survey = NULL;
+  *survey =
+      play.open_status == 0 ? (struct wake_survey *)(void *)&played : NULL;
   snprintf(why, WAKE_WHY_SIZE, "this; do that");
+  play.opens++;
   return play.open_status;
 }
 
 void wake_survey_close(struct wake_survey *survey) {
-  (void)survey;
-  play.closes++;
+  play.closes += survey != NULL;
 }
 
 int wake_survey_round(struct wake_survey *survey,
@@ -70,19 +71,21 @@ double wake_survey_percentile(const struct wake_survey *survey, int core,
 
 static struct wake_sampler *sampler;
 static struct core_figures cores[3];
+static bool isolates;
 
 static int set_up(void **state) {
   memset(&play, 0, sizeof(play));
   for (int i = 0; i < 3; i++)
     cores[i] =
         (struct core_figures){.core = 2 * i, .online = true, .busy = 0.25 * i};
+  isolates = false;
   sampler = NULL;
   return plugin_unit_set_up(state);
 }
 
 static int tear_down(void **state) {
   wake_sampler_stop(sampler);
-  assert_int_equal(play.opens, play.closes);
+  assert_int_equal(play.opens, play.closes + (play.open_status != 0));
   return plugin_unit_tear_down(state);
 }
 
@@ -92,8 +95,9 @@ static void start(const char *lines) {
 }
 
 static void tell(void) {
-  wake_sampler_tell(sampler,
-                    &(struct snapshot){.cores = cores, .cores_len = 3});
+  wake_sampler_tell(
+      sampler,
+      &(struct snapshot){.cores = cores, .cores_len = 3, .isolates = isolates});
 }
 
 /* Waits for the figures of the next burst. */
@@ -163,15 +167,18 @@ static void cores_that_are_named_in_vain_are_reported_once(void **state) {
   assert_non_null(fake_logged(LOG_WARNING, "not probed: 1,9."));
 }
 
-static void isolated_cores_must_be_named(void **state) {
+static void
+with_isolated_cores_nothing_runs_unless_cores_are_named(void **state) {
   (void)state;
-  cores[2].isolated = true;
+  isolates = true; /* a core that the snapshot need not hold */
   start("<WakeLatency>\n</WakeLatency>");
   tell();
   tell();
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "interrupts isolated cores"));
+  nanosleep(&(struct timespec){.tv_nsec = 5 * INTERVAL_NS}, NULL);
   end();
+  assert_int_equal(play.opens, 0);
   assert_int_equal(play.rounds, 0);
   start("<WakeLatency>\nCores \"0-1,4,9\"\n</WakeLatency>");
   free(burst());
@@ -183,12 +190,14 @@ static void a_failure_is_said_once_and_ends_the_thread(void **state) {
   (void)state;
   play.open_status = -EPERM;
   start("<WakeLatency>\n</WakeLatency>");
+  for (tell(); play.opens == 0;)
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
   end();
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(
       fake_logged(LOG_WARNING, "wake latency is not measured: this; do that."));
   fake_reset();
-  play.open_status = 0;
+  play.open_status = play.opens = 0;
   play.round_status = -ENOMEM;
   start("<WakeLatency>\n</WakeLatency>");
   for (tell(); play.rounds == 0;)
@@ -198,6 +207,24 @@ static void a_failure_is_said_once_and_ends_the_thread(void **state) {
   assert_int_equal(play.rounds, 1);
   assert_int_equal(fake_count_logged(LOG_WARNING), 1);
   assert_non_null(fake_logged(LOG_WARNING, "no longer measured: of this;"));
+}
+
+static void the_end_of_the_thread_moves_no_other_thread(void **state) {
+  (void)state;
+  cpu_set_t before, one, after;
+  assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+  CPU_ZERO(&one);
+  CPU_SET((size_t)sched_getcpu(), &one);
+  assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
+  play.open_status = -EPERM;
+  start("<WakeLatency>\n</WakeLatency>");
+  for (tell(); play.opens == 0;)
+    nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
+  nanosleep(&(struct timespec){.tv_nsec = 5 * INTERVAL_NS}, NULL);
+  end();
+  assert_int_equal(sched_getaffinity(0, sizeof(after), &after), 0);
+  assert_true(CPU_EQUAL(&one, &after));
+  assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 static void a_simulated_machine_is_not_measured(void **state) {
@@ -216,8 +243,9 @@ int main(void) {
       TEST(a_burst_gets_the_loads_of_online_cores),
       TEST(without_new_loads_there_is_no_burst),
       TEST(cores_that_are_named_in_vain_are_reported_once),
-      TEST(isolated_cores_must_be_named),
+      TEST(with_isolated_cores_nothing_runs_unless_cores_are_named),
       TEST(a_failure_is_said_once_and_ends_the_thread),
+      TEST(the_end_of_the_thread_moves_no_other_thread),
       TEST(a_simulated_machine_is_not_measured),
   };
   return cmocka_run_group_tests_name("plugin_wake", tests, NULL, NULL);

@@ -1,6 +1,7 @@
 # Unit tests of src/wake.
 if TESTS_ENABLED
 WAKE_TESTS = \
+	tests/unit/test_wake_core \
 	tests/unit/test_wake_csv \
 	tests/unit/test_wake_steps \
 	tests/unit/test_wake_summary \
@@ -10,6 +11,8 @@ check_PROGRAMS += $(WAKE_TESTS)
 TESTS += $(WAKE_TESTS)
 WAKE_TEST_CFLAGS = $(AM_CFLAGS) $(CMOCKA_CFLAGS)
 WAKE_TEST_LDADD = libwake.la $(CMOCKA_LIBS) -lm
+tests_unit_test_wake_core_CFLAGS = $(WAKE_TEST_CFLAGS)
+tests_unit_test_wake_core_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_csv_CFLAGS = $(WAKE_TEST_CFLAGS)
 tests_unit_test_wake_csv_LDADD = $(WAKE_TEST_LDADD)
 tests_unit_test_wake_steps_CFLAGS = $(WAKE_TEST_CFLAGS)
