@@ -150,10 +150,13 @@ static void say_line(void *context, const char *line) {
 /* Returns the id of the map with this name, or 0 after an error message. */
 static uint32_t find_by_name(const char *name) {
   char why[MAP_WHY_SIZE];
-  uint32_t found = 0;
+  uint32_t found = 0, id = map_next_id(0);
+  bool may_open = id != 0 || errno != EPERM;
   struct map map;
-  for (uint32_t id = map_next_id(0); id != 0; id = map_next_id(id)) {
-    if (map_open_id(&map, id, why) != 0)
+  for (; id != 0; id = map_next_id(id)) {
+    int status = map_open_id(&map, id, why);
+    may_open &= status != -EPERM;
+    if (status != 0)
       continue;
     if (strcmp(map.info.name, name) == 0) {
       if (found != 0)
@@ -164,7 +167,11 @@ static uint32_t find_by_name(const char *name) {
     }
     map_close(&map);
   }
-  if (found == 0)
+  if (found == 0 && !may_open)
+    say_failure(COMMAND,
+                "maps cannot be found by name without CAP_SYS_ADMIN; give the "
+                "path of a pin, or run as root");
+  else if (found == 0)
     say_failure(COMMAND, "no map is called %s; 'percore map list' lists them",
                 name);
   return found == UINT32_MAX ? 0 : found;
@@ -197,7 +204,13 @@ static int publish(struct map_table *table, const char *word,
   struct map_publisher_options options = {.region = "map",
                                           .runtime_dir = runtime_dir,
                                           .from_zero = true,
+                                          .if_no_rights = "run as root",
                                           .say = say_line};
+  char if_missing[128];
+  snprintf(if_missing, sizeof(if_missing), "for a map's name write name:%s",
+           word);
+  if (strchr(word, '/') == NULL)
+    options.if_missing = if_missing;
   int status = choose_map(table, word);
   if (status != TOOL_OK)
     return status;

@@ -246,10 +246,30 @@ def a_map_that_cannot_be_read_is_said_once():
         with Collectd(lines, INTERVAL).start() as collectd:
             collectd.wait_for_value(name("rx_packets", "2"))
             collectd.wait_for_reads(5)
-            for text in ("nothing: cannot open it: No such file",
+            for text in ("nothing: cannot open it: No such file or directory; it "
+                         "is read as soon as it is pinned there",
                          "program: it is a BPF program or link, not a map"):
                 check(collectd.log().count(text) == 1,
                       f"{text}: {collectd.log()}")
+
+
+def what_is_missing_to_show_a_map_is_said():
+    """percore map says what to do if rights are missing, or the name: of a map"""
+    weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    with RuntimeDir(), Gateway() as gateway:
+        for before, word, text in (
+                (weak, "name:flows",
+                 "maps cannot be found by name without CAP_SYS_ADMIN; give the path "
+                 "of a pin, or run as root"),
+                (weak, f"{gateway.pins}/flows",
+                 "type information: Operation not permitted; run as root"),
+                ([], "name:no_such_map", "no map is called no_such_map; 'percore map list' lists them"),
+                ([], "protocols",
+                 "No such file or directory; for a map's name write name:protocols")):
+            done = subprocess.run([*before, PERCORE, "map", "dump", word],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode == 1 and f"{text}\n" in done.stderr,
+                  f"{word}: {done.returncode}, {done.stderr}")
 
 
 def list_finds_maps_and_their_pins():
@@ -333,6 +353,7 @@ def main():
              names_come_from_the_object_file,
              entries_that_are_created_again_count_on,
              a_map_that_cannot_be_read_is_said_once,
+             what_is_missing_to_show_a_map_is_said,
              list_finds_maps_and_their_pins,
              top_shows_a_map_as_a_table,
              a_third_partys_maps_are_read_by_name])
