@@ -151,6 +151,31 @@ def packets_arrive_by_name():
         check(length % FRAME == 0 and length >= FRAME, f"a length of {length}")
 
 
+def load_says_what_is_missing():
+    """The example's loader says what is missing, and leaves no pins if it fails"""
+    with Gateway() as gateway:
+        def check_fails(text, *words, object_file=gateway.object):
+            done = subprocess.run([f"{XDP}/load", *words], capture_output=True,
+                                  text=True, check=False,
+                                  env=os.environ | {"GATEWAY_OBJECT": object_file})
+            check(done.returncode != 0 and text in done.stderr,
+                  f"{words}: {done.returncode}, {done.stderr}")
+
+        other = f"{gateway.bpffs}/other"
+        check_fails(f"{gateway.pins} exists already; run load --remove in0 first",
+                    "in0", gateway.pins)
+        check_fails("there is no network interface in7", "in7", other)
+        check_fails(f"-I/usr/include/{os.uname().machine}-linux-gnu", "in0", other,
+                    object_file=f"{gateway.directory}/missing.o")
+        check_fails(f"no BPF file system at {gateway.directory}: "
+                    f"mount -t bpf bpf {gateway.directory}",
+                    "in0", f"{gateway.directory}/other")
+        check_fails("", "in0", other)  # an XDP program is attached already
+        check(not os.path.exists(other), "pins remain")
+        check_fails("", "--remove", "in7", gateway.pins)
+        check(not os.path.exists(gateway.pins), "pins remain after --remove")
+
+
 def counts_survive_a_reload():
     """No packet is lost or counted twice when the program is loaded again"""
     with RuntimeDir(), Gateway() as gateway, \
@@ -348,7 +373,8 @@ def own_namespaces():
 
 def main():
     own_namespaces()
-    run_all([packets_arrive_by_name, counts_survive_a_reload,
+    run_all([packets_arrive_by_name, load_says_what_is_missing,
+             counts_survive_a_reload,
              counts_survive_a_lost_pin, counts_before_the_start_are_no_rate,
              names_come_from_the_object_file,
              entries_that_are_created_again_count_on,
