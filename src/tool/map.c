@@ -140,7 +140,12 @@ static int list(const struct map_options *options) {
 
 static struct map_publisher *publisher;
 
-static void renew(void) { map_publisher_update(publisher); }
+/* Runs within `percore top`, but speaks for `percore map`. */
+static void renew(void) {
+  say_within(NULL);
+  map_publisher_update(publisher);
+  say_within(COMMAND);
+}
 
 static void say_line(void *context, const char *line) {
   (void)context;
@@ -232,7 +237,9 @@ static int run_on_table(const struct command *command, const char *table,
   memcpy(words, first, sizeof(first));
   memcpy(words + FIRST, argv, (size_t)argc * sizeof(*words));
   target_renew_by(renew);
+  say_within(COMMAND);
   int status = command->run(FIRST + argc, (char **)words);
+  say_within(NULL);
   free(words);
   return status;
 }

@@ -294,6 +294,20 @@ def what_is_missing_to_show_a_map_is_said():
                   f"{word}: {done.returncode}, {done.stderr}")
 
 
+def errors_of_top_name_the_whole_command():
+    """Errors of percore map top and percore map dump begin with the whole command"""
+    with RuntimeDir(), Gateway() as gateway:
+        for command, option, status in (("top", "--table", 1), ("top", "--sort", 1),
+                                        ("top", "--no-such-option", 2),
+                                        ("dump", "--table", 1)):
+            done = subprocess.run([PERCORE, "map", command, f"{gateway.pins}/flows",
+                                   option, "nosuch"],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode == status and
+                  done.stderr.startswith(f"percore map {command}: "),
+                  f"{command} {option}: {done.returncode}, {done.stderr}")
+
+
 def list_finds_maps_and_their_pins():
     """percore map list shows what can be read, and with --json every map"""
     with RuntimeDir(), Gateway() as gateway:
@@ -377,6 +391,7 @@ def main():
              entries_that_are_created_again_count_on,
              a_map_that_cannot_be_read_is_said_once,
              what_is_missing_to_show_a_map_is_said,
+             errors_of_top_name_the_whole_command,
              list_finds_maps_and_their_pins,
              top_shows_a_map_as_a_table,
              a_third_partys_maps_are_read_by_name])
