@@ -60,6 +60,18 @@ static const char *pin_of(uint32_t id) {
   return NULL;
 }
 
+/* Maps of percore's own BPF programs, and of the loaders of light skeletons;
+ * they hold no counters of other programs. */
+static bool is_own(const struct map_info *info) {
+  static const char *const names[] = {"idle_clock", "softirq_clock",
+                                      "wake_probes", "wake_timers",
+                                      "__loader.map"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (info->max_entries == 1 && strcmp(info->name, names[i]) == 0)
+      return true;
+  return false;
+}
+
 static void put_map_text(const struct map_info *info) {
   char name[sizeof(info->name) * TEXT_GROWTH];
   const char *pin = pin_of(info->id), *type = map_type_name(info->type);
@@ -88,7 +100,7 @@ static void put_map_json(struct json *json, const struct map_info *info) {
 static void put_map(struct json *json, const struct map *map) {
   if (json != NULL)
     put_map_json(json, &map->info);
-  else if (map_can_be_read(&map->info))
+  else if (map_can_be_read(&map->info) && !is_own(&map->info))
     put_map_text(&map->info);
 }
 

@@ -294,6 +294,24 @@ def what_is_missing_to_show_a_map_is_said():
                   f"{word}: {done.returncode}, {done.stderr}")
 
 
+def list_leaves_out_percores_own_maps():
+    """percore map list does not show the maps of percore's own BPF programs, and with
+    --json it does"""
+    with subprocess.Popen([PERCORE, "wake", "--source", "bpf"],
+                          stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as wake:
+        try:
+            deadline = time.monotonic() + 20
+            while "wake_probes" not in run(PERCORE, "map", "list", "--json"):
+                check(time.monotonic() < deadline, "percore wake loads no programs")
+                time.sleep(0.1)
+            listed = run(PERCORE, "map", "list")
+            for own in ("wake_probes", "wake_timers"):
+                check(f" {own} " not in listed, f"{own}: {listed}")
+        finally:
+            wake.terminate()
+
+
 def errors_of_top_name_the_whole_command():
     """Errors of percore map top and percore map dump begin with the whole command"""
     with RuntimeDir(), Gateway() as gateway:
@@ -393,6 +411,7 @@ def main():
              what_is_missing_to_show_a_map_is_said,
              errors_of_top_name_the_whole_command,
              list_finds_maps_and_their_pins,
+             list_leaves_out_percores_own_maps,
              top_shows_a_map_as_a_table,
              a_third_partys_maps_are_read_by_name])
 
