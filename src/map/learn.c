@@ -84,6 +84,12 @@ static int choose_fields(struct map_source *source, char why[MAP_WHY_SIZE]) {
   return -ENOENT;
 }
 
+void map_advise(char why[MAP_WHY_SIZE], const char *advice) {
+  size_t length = strlen(why);
+  if (advice != NULL)
+    snprintf(why + length, MAP_WHY_SIZE - length, "; %s", advice);
+}
+
 int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
   struct map_info *info = &source->map.info;
   btf_close(&source->types);
@@ -93,6 +99,8 @@ int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]) {
     status = fields_by_place(source, why);
   } else {
     status = btf_open(&source->types, info, source->table.object, why);
+    if (status == -EPERM && source->table.object == NULL)
+      map_advise(why, source->publisher->options.if_no_rights);
     if (status == 0)
       status = map_fields_read(&source->fields, &source->types, info, why);
   }

@@ -46,6 +46,9 @@ struct map_publisher_options {
   const char *runtime_dir; /* as in percore_create; NULL: the default */
   bool from_zero; /* also count what entries held before the first reading */
   bool polled;    /* only this process reads the region, so start no thread */
+  /* Advice that ends the message about a pin that does not exist, and about
+   * type information that this process must not read. May be NULL. */
+  const char *if_missing, *if_no_rights;
   /* Receives a message when something goes wrong, unless it equals the previous
    * message. */
   void (*say)(void *context, const char *line);

@@ -117,6 +117,8 @@ static int open_map(struct map_source *source, char why[MAP_WHY_SIZE]) {
   struct map map;
   int status = table->path != NULL ? map_open_pin(&map, table->path, why)
                                    : map_open_id(&map, table->id, why);
+  if (status == -ENOENT && table->path != NULL)
+    map_advise(why, source->publisher->options.if_missing);
   if (status != 0) {
     source->fresh |= status == -ENOENT && !source->known;
     remove_rows(source);

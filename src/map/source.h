@@ -55,6 +55,9 @@ struct map_publisher {
 void map_say_once(struct map_publisher *publisher, char said[MAP_SAID_SIZE],
                   const char *line);
 
+/* Appends advice to a message, unless it is NULL. */
+void map_advise(char why[MAP_WHY_SIZE], const char *advice);
+
 /* Learns which fields the open map has, and which of them to read. */
 int map_source_learn(struct map_source *source, char why[MAP_WHY_SIZE]);
 

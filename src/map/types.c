@@ -269,9 +269,7 @@ static int load_from_kernel(struct btf_types *types, uint32_t id,
   if (types->btf != NULL)
     return 0;
   int error = errno;
-  snprintf(why, MAP_WHY_SIZE,
-           "cannot read its type information: %s; grant CAP_SYS_ADMIN, or name "
-           "the program's object file with Btf",
+  snprintf(why, MAP_WHY_SIZE, "cannot read its type information: %s",
            strerror(error));
   return -error;
 }

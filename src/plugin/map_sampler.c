@@ -58,7 +58,13 @@ static struct map_publisher *publisher_of(struct map_sampler *sampler,
   struct map_region *region = &regions[sampler->regions_len];
   region->name = name;
   struct map_publisher_options options = {
-      .region = name, .say = warn, .must_end = must_end, .context = sampler};
+      .region = name,
+      .if_missing = "it is read as soon as it is pinned there",
+      .if_no_rights = "grant CAP_SYS_ADMIN, or name the program's object file "
+                      "with Btf",
+      .say = warn,
+      .must_end = must_end,
+      .context = sampler};
   if (map_publisher_open(&region->publisher, &options) != 0)
     return NULL;
   sampler->regions_len++;

@@ -208,10 +208,10 @@ static int check_words(const struct command *command, int argc, char **argv) {
 
 int arguments_read(const struct command *command, int argc, char **argv,
                    void *options) {
-  static char name[32]; /* getopt's messages begin with this name */
+  static char name[SAY_NAME_SIZE]; /* getopt's messages begin with this name */
   struct getopt_tables tables;
   make_tables(&tables, command);
-  snprintf(name, sizeof(name), "percore %s", command->name);
+  say_name(name, sizeof(name), command->name);
   argv[0] = name;
   for (int letter; (letter = getopt_long(argc, argv, tables.letters,
                                          tables.options, NULL)) != -1;) {

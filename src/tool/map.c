@@ -60,6 +60,18 @@ static const char *pin_of(uint32_t id) {
   return NULL;
 }
 
+/* Maps of percore's own BPF programs, and of the loaders of light skeletons;
+ * they hold no counters of other programs. */
+static bool is_own(const struct map_info *info) {
+  static const char *const names[] = {"idle_clock", "softirq_clock",
+                                      "wake_probes", "wake_timers",
+                                      "__loader.map"};
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    if (info->max_entries == 1 && strcmp(info->name, names[i]) == 0)
+      return true;
+  return false;
+}
+
 static void put_map_text(const struct map_info *info) {
   char name[sizeof(info->name) * TEXT_GROWTH];
   const char *pin = pin_of(info->id), *type = map_type_name(info->type);
@@ -88,7 +100,7 @@ static void put_map_json(struct json *json, const struct map_info *info) {
 static void put_map(struct json *json, const struct map *map) {
   if (json != NULL)
     put_map_json(json, &map->info);
-  else if (map_can_be_read(&map->info))
+  else if (map_can_be_read(&map->info) && !is_own(&map->info))
     put_map_text(&map->info);
 }
 
@@ -140,7 +152,12 @@ static int list(const struct map_options *options) {
 
 static struct map_publisher *publisher;
 
-static void renew(void) { map_publisher_update(publisher); }
+/* Runs within `percore top`, but speaks for `percore map`. */
+static void renew(void) {
+  say_within(NULL);
+  map_publisher_update(publisher);
+  say_within(COMMAND);
+}
 
 static void say_line(void *context, const char *line) {
   (void)context;
@@ -150,10 +167,13 @@ static void say_line(void *context, const char *line) {
 /* Returns the id of the map with this name, or 0 after an error message. */
 static uint32_t find_by_name(const char *name) {
   char why[MAP_WHY_SIZE];
-  uint32_t found = 0;
+  uint32_t found = 0, id = map_next_id(0);
+  bool may_open = id != 0 || errno != EPERM;
   struct map map;
-  for (uint32_t id = map_next_id(0); id != 0; id = map_next_id(id)) {
-    if (map_open_id(&map, id, why) != 0)
+  for (; id != 0; id = map_next_id(id)) {
+    int status = map_open_id(&map, id, why);
+    may_open &= status != -EPERM;
+    if (status != 0)
       continue;
     if (strcmp(map.info.name, name) == 0) {
       if (found != 0)
@@ -164,7 +184,11 @@ static uint32_t find_by_name(const char *name) {
     }
     map_close(&map);
   }
-  if (found == 0)
+  if (found == 0 && !may_open)
+    say_failure(COMMAND,
+                "maps cannot be found by name without CAP_SYS_ADMIN; give the "
+                "path of a pin, or run as root");
+  else if (found == 0)
     say_failure(COMMAND, "no map is called %s; 'percore map list' lists them",
                 name);
   return found == UINT32_MAX ? 0 : found;
@@ -197,7 +221,13 @@ static int publish(struct map_table *table, const char *word,
   struct map_publisher_options options = {.region = "map",
                                           .runtime_dir = runtime_dir,
                                           .from_zero = true,
+                                          .if_no_rights = "run as root",
                                           .say = say_line};
+  char if_missing[128];
+  snprintf(if_missing, sizeof(if_missing), "for a map's name write name:%s",
+           word);
+  if (strchr(word, '/') == NULL)
+    options.if_missing = if_missing;
   int status = choose_map(table, word);
   if (status != TOOL_OK)
     return status;
@@ -219,7 +249,9 @@ static int run_on_table(const struct command *command, const char *table,
   memcpy(words, first, sizeof(first));
   memcpy(words + FIRST, argv, (size_t)argc * sizeof(*words));
   target_renew_by(renew);
+  say_within(COMMAND);
   int status = command->run(FIRST + argc, (char **)words);
+  say_within(NULL);
   free(words);
   return status;
 }

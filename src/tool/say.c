@@ -13,12 +13,22 @@
 #include <stdio.h>
 #include <string.h>
 
+static const char *outer; /* the command that runs another command, or NULL */
+
+void say_within(const char *command) { outer = command; }
+
+void say_name(char *name, size_t size, const char *command) {
+  snprintf(name, size, "percore%s%s%s%s", outer != NULL ? " " : "",
+           outer != NULL ? outer : "", command != NULL ? " " : "",
+           command != NULL ? command : "");
+}
+
 static void say(const char *command, const char *format, va_list arguments) {
-  char line[1024], clean[sizeof(line) * TEXT_GROWTH];
+  char line[1024], clean[sizeof(line) * TEXT_GROWTH], name[SAY_NAME_SIZE];
   vsnprintf(line, sizeof(line), format, arguments);
   text_clean_string(clean, sizeof(clean), line);
-  fprintf(stderr, "percore%s%s: %s\n", command != NULL ? " " : "",
-          command != NULL ? command : "", clean);
+  say_name(name, sizeof(name), command);
+  fprintf(stderr, "%s: %s\n", name, clean);
 }
 
 int say_failure(const char *command, const char *format, ...) {
@@ -38,6 +48,8 @@ int say_usage(const char *command, const char *format, ...) {
 }
 
 int say_try_help(const char *command) {
+  if (outer != NULL)
+    command = outer;
   fprintf(stderr, "Try 'percore %s%s--help'.\n", command != NULL ? command : "",
           command != NULL ? " " : "");
   return TOOL_USAGE;

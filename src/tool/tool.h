@@ -44,6 +44,15 @@ int say_usage(const char *command, const char *format, ...)
 /* Prints how to get help. Returns TOOL_USAGE. */
 int say_try_help(const char *command);
 
+/* From now on, messages of a command begin with "percore OUTER COMMAND:". NULL
+ * ends this. */
+void say_within(const char *outer);
+
+/* Writes the words that a command's messages begin with, such as "percore map
+ * top". */
+#define SAY_NAME_SIZE 32
+void say_name(char *name, size_t size, const char *command);
+
 /* Prints the version to stdout. Returns TOOL_OK or TOOL_FAILURE. */
 int say_version(void);
 

@@ -27,7 +27,7 @@ int wake_programs_load(struct wake_programs *programs,
     return -error;
   }
   void *probe = mmap(NULL, sizeof(*programs->probe), PROT_READ | PROT_WRITE,
-                     MAP_SHARED, programs->bpf->maps.probes.map_fd, 0);
+                     MAP_SHARED, programs->bpf->maps.wake_probes.map_fd, 0);
   if (probe == MAP_FAILED) {
     int error = errno;
     snprintf(why, WAKE_WHY_SIZE,

@@ -15,7 +15,7 @@ struct {
   __uint(max_entries, 1);
   __type(key, __u32);
   __type(value, struct wake_probe);
-} probes SEC(".maps");
+} wake_probes SEC(".maps");
 
 struct timer {
   struct bpf_timer timer;
@@ -26,11 +26,11 @@ struct {
   __uint(max_entries, 1);
   __type(key, __u32);
   __type(value, struct timer);
-} timers SEC(".maps");
+} wake_timers SEC(".maps");
 
 static __always_inline struct wake_probe *probe_of_this_core(void) {
   __u32 key = 0;
-  struct wake_probe *probe = bpf_map_lookup_elem(&probes, &key);
+  struct wake_probe *probe = bpf_map_lookup_elem(&wake_probes, &key);
   return probe && probe->core == bpf_get_smp_processor_id() ? probe : 0;
 }
 
@@ -118,10 +118,10 @@ int wake_begin(void *context) {
   (void)context;
   __u32 key = 0;
   struct wake_probe *probe = probe_of_this_core();
-  struct timer *timer = bpf_map_lookup_elem(&timers, &key);
+  struct timer *timer = bpf_map_lookup_elem(&wake_timers, &key);
   if (!probe || !timer)
     return -1;
-  bpf_timer_init(&timer->timer, &timers, 1 /* CLOCK_MONOTONIC */);
+  bpf_timer_init(&timer->timer, &wake_timers, 1 /* CLOCK_MONOTONIC */);
   bpf_timer_set_callback(&timer->timer, on_timer);
   return arm(probe, timer);
 }

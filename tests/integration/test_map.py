@@ -102,8 +102,8 @@ class Gateway(Link):
         run(f"{XDP}/load", "--remove", "in0", self.pins)
 
 
-def name(field, row, table="protocols", kind="derive"):
-    return f"percore_host_gateway_{table}_{field}-all/{kind}-{row}"
+def name(field, row, table="protocols"):
+    return f"percore_host_gateway_{table}_{field}-all/derive-{row}"
 
 
 def growth(collectd, identifier):
@@ -146,9 +146,31 @@ def packets_arrive_by_name():
             wait_for_growth(
                 collectd, name("packets", f"10.0.0.1-10.0.0.2-1000-{port}",
                                "flows"), packets)
-        # Each core has its own copy, which holds the length of the core's last packet.
-        length = collectd.of(name("last_length", "udp", kind="gauge"))[-1].value
-        check(length % FRAME == 0 and length >= FRAME, f"a length of {length}")
+
+
+def load_says_what_is_missing():
+    """The example's loader says what is missing, and leaves no pins if it fails"""
+    with Gateway() as gateway:
+        def check_fails(text, *words, object_file=gateway.object):
+            done = subprocess.run([f"{XDP}/load", *words], capture_output=True,
+                                  text=True, check=False,
+                                  env=os.environ | {"GATEWAY_OBJECT": object_file})
+            check(done.returncode != 0 and text in done.stderr,
+                  f"{words}: {done.returncode}, {done.stderr}")
+
+        other = f"{gateway.bpffs}/other"
+        check_fails(f"{gateway.pins} exists already; run load --remove in0 first",
+                    "in0", gateway.pins)
+        check_fails("there is no network interface in7", "in7", other)
+        check_fails(f"-I/usr/include/{os.uname().machine}-linux-gnu", "in0", other,
+                    object_file=f"{gateway.directory}/missing.o")
+        check_fails(f"no BPF file system at {gateway.directory}: "
+                    f"mount -t bpf bpf {gateway.directory}",
+                    "in0", f"{gateway.directory}/other")
+        check_fails("", "in0", other)  # an XDP program is attached already
+        check(not os.path.exists(other), "pins remain")
+        check_fails("", "--remove", "in7", gateway.pins)
+        check(not os.path.exists(gateway.pins), "pins remain after --remove")
 
 
 def counts_survive_a_reload():
@@ -246,10 +268,62 @@ def a_map_that_cannot_be_read_is_said_once():
         with Collectd(lines, INTERVAL).start() as collectd:
             collectd.wait_for_value(name("rx_packets", "2"))
             collectd.wait_for_reads(5)
-            for text in ("nothing: cannot open it: No such file",
+            for text in ("nothing: cannot open it: No such file or directory; it "
+                         "is read as soon as it is pinned there",
                          "program: it is a BPF program or link, not a map"):
                 check(collectd.log().count(text) == 1,
                       f"{text}: {collectd.log()}")
+
+
+def what_is_missing_to_show_a_map_is_said():
+    """percore map says what to do if rights are missing, or the name: of a map"""
+    weak = ["setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin"]
+    with RuntimeDir(), Gateway() as gateway:
+        for before, word, text in (
+                (weak, "name:flows",
+                 "maps cannot be found by name without CAP_SYS_ADMIN; give the path "
+                 "of a pin, or run as root"),
+                (weak, f"{gateway.pins}/flows",
+                 "type information: Operation not permitted; run as root"),
+                ([], "name:no_such_map", "no map is called no_such_map; 'percore map list' lists them"),
+                ([], "protocols",
+                 "No such file or directory; for a map's name write name:protocols")):
+            done = subprocess.run([*before, PERCORE, "map", "dump", word],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode == 1 and f"{text}\n" in done.stderr,
+                  f"{word}: {done.returncode}, {done.stderr}")
+
+
+def list_leaves_out_percores_own_maps():
+    """percore map list does not show the maps of percore's own BPF programs, and with
+    --json it does"""
+    with subprocess.Popen([PERCORE, "wake", "--source", "bpf"],
+                          stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as wake:
+        try:
+            deadline = time.monotonic() + 20
+            while "wake_probes" not in run(PERCORE, "map", "list", "--json"):
+                check(time.monotonic() < deadline, "percore wake loads no programs")
+                time.sleep(0.1)
+            listed = run(PERCORE, "map", "list")
+            for own in ("wake_probes", "wake_timers"):
+                check(f" {own} " not in listed, f"{own}: {listed}")
+        finally:
+            wake.terminate()
+
+
+def errors_of_top_name_the_whole_command():
+    """Errors of percore map top and percore map dump begin with the whole command"""
+    with RuntimeDir(), Gateway() as gateway:
+        for command, option, status in (("top", "--table", 1), ("top", "--sort", 1),
+                                        ("top", "--no-such-option", 2),
+                                        ("dump", "--table", 1)):
+            done = subprocess.run([PERCORE, "map", command, f"{gateway.pins}/flows",
+                                   option, "nosuch"],
+                                  capture_output=True, text=True, check=False)
+            check(done.returncode == status and
+                  done.stderr.startswith(f"percore map {command}: "),
+                  f"{command} {option}: {done.returncode}, {done.stderr}")
 
 
 def list_finds_maps_and_their_pins():
@@ -328,12 +402,16 @@ def own_namespaces():
 
 def main():
     own_namespaces()
-    run_all([packets_arrive_by_name, counts_survive_a_reload,
+    run_all([packets_arrive_by_name, load_says_what_is_missing,
+             counts_survive_a_reload,
              counts_survive_a_lost_pin, counts_before_the_start_are_no_rate,
              names_come_from_the_object_file,
              entries_that_are_created_again_count_on,
              a_map_that_cannot_be_read_is_said_once,
+             what_is_missing_to_show_a_map_is_said,
+             errors_of_top_name_the_whole_command,
              list_finds_maps_and_their_pins,
+             list_leaves_out_percores_own_maps,
              top_shows_a_map_as_a_table,
              a_third_partys_maps_are_read_by_name])
 

@@ -18,7 +18,6 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#define GAUGE __attribute__((btf_decl_tag("percore:gauge")))
 #define HELP(text) __attribute__((btf_decl_tag("percore:help=" text)))
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
@@ -27,8 +26,7 @@ enum { ICMP, TCP, UDP, REST, PROTOCOLS };
 
 struct protocol {
   __u64 rx_packets;
-  __u64 rx_bytes;
-  __u32 last_length GAUGE HELP("length of the last packet");
+  __u64 rx_bytes HELP("bytes of the frames, from the Ethernet header on");
 };
 
 struct {
@@ -60,7 +58,6 @@ static void count_protocol(__u32 protocol, __u64 length) {
     return;
   counters->rx_packets++;
   counters->rx_bytes += length;
-  counters->last_length = (__u32)length;
 }
 
 static void count_flow(const struct flow *flow, __u64 length) {
