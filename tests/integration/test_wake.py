@@ -295,6 +295,20 @@ def test_without_capability():
     check(done.returncode == 0 and done.stderr == "", done.stderr)
 
 
+def test_without_one_capability():
+    """with one of the two capabilities, the message names the missing one"""
+    if not is_root():
+        raise Skip("dropping capabilities needs root")
+    for missing in ("perfmon", "bpf"):
+        done = run_as(["setpriv", f"--bounding-set=-{missing},-sys_admin"],
+                      str(online_cores()[0]), "--source", "bpf", "--time", "0.1")
+        if "built without BPF" in done.stderr:
+            raise Skip(done.stderr.strip())
+        check(done.returncode == 1 and "CAP_BPF and CAP_PERFMON: "
+              f"CAP_{missing.upper()} is missing;" in done.stderr,
+              done.stderr)
+
+
 def test_without_bpf():
     """with rights for perf alone, the thread is seen by perf, and a BPF timer is
     refused"""
