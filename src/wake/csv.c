@@ -48,6 +48,7 @@ struct reading {
   double us_per_unit;
   char line[LINE_MAX_BYTES];
   size_t number; /* number of the line */
+  size_t points; /* datapoints read, taken or not */
   char *values[COLUMNS_MAX];
   size_t columns;
   int known[KNOWN];            /* position of each known column, or NO_COLUMN */
@@ -150,6 +151,13 @@ static int find_columns(struct reading *reading) {
   return 0;
 }
 
+static bool holds_numbers(const struct reading *reading, int column) {
+  bool found = reading->is_number[column] || reading->known[DISTANCE] == column;
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    found |= reading->known[metric] == column;
+  return found;
+}
+
 static int find_filter_columns(struct reading *reading,
                                const struct wake_filter *filter, int *columns) {
   for (size_t f = 0; filter != NULL && f < filter->len; f++) {
@@ -160,6 +168,11 @@ static int find_filter_columns(struct reading *reading,
     if (columns[f] == NO_COLUMN)
       return fail(reading, "the file has no column %s to filter by",
                   filter->list[f].column);
+    if (!filter->list[f].is_number && holds_numbers(reading, columns[f]))
+      return fail(reading,
+                  "%s is a number, but '%s' is not; only 'and' joins "
+                  "comparisons",
+                  filter->list[f].column, filter->list[f].text);
   }
   return 0;
 }
@@ -287,6 +300,7 @@ static int read_point(struct reading *reading, struct wake_points *points) {
   if (status == 0)
     status =
         read_flag(reading, &point.interrupts_off, points->states[point.state]);
+  reading->points++;
   if (status != 0 || !is_taken(reading))
     return status;
   if (!point.interrupts_off)
@@ -343,15 +357,26 @@ static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
  * Files
  */
 
+static int none_matches(const struct reading *reading,
+                        const struct wake_points *points) {
+  size_t used = (size_t)snprintf(
+      reading->why, WAKE_WHY_SIZE,
+      "%.200s: none of %zu datapoints matches; idle states in this file:",
+      reading->path, reading->points);
+  for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
+    used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
+                             s > 0 ? "," : "", points->states[s]);
+  return -ENOENT;
+}
+
 static int read_all(struct reading *reading, struct wake_points *points) {
-  int status = read_header(reading);
-  while (status == 0) {
-    int more = next_line(reading);
-    if (more <= 0)
-      return more;
+  int status = read_header(reading), more = 1;
+  while (status == 0 && (more = next_line(reading)) > 0)
     status = read_point(reading, points);
-  }
-  return status;
+  if (status != 0 || more < 0)
+    return status != 0 ? status : more;
+  return reading->points > 0 && points->len == 0 ? none_matches(reading, points)
+                                                 : 0;
 }
 
 int wake_csv_read(struct wake_points *points, const char *path,
