@@ -36,6 +36,9 @@ int wake_write_comparison(FILE *out, const struct wake_run *a,
 
 int wake_write_json(FILE *out, const struct wake_run *run);
 
+/* True if gnuplot is in PATH. */
+bool wake_can_plot(void);
+
 /* Plots a histogram, a cumulative histogram, and latency over SilentTime into
  * an SVG file with gnuplot. Returns the exit status, after an error message on
  * failure. */

@@ -3,9 +3,11 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND "wake"
 /* Points at most, because an SVG has an element for each. */
@@ -76,6 +78,19 @@ static void put_plots(FILE *plot, enum wake_metric metric, double from,
             name);
 }
 
+bool wake_can_plot(void) {
+  const char *path = getenv("PATH");
+  while (path != NULL && *path != '\0') {
+    char file[PATH_MAX];
+    size_t length = strcspn(path, ":");
+    int size = snprintf(file, sizeof(file), "%.*s/gnuplot", (int)length, path);
+    if ((size_t)size < sizeof(file) && access(file, X_OK) == 0)
+      return true;
+    path += length + (path[length] == ':');
+  }
+  return false;
+}
+
 int wake_plot(const char *path, const struct wake_points *points) {
   enum wake_metric metric = wake_main_metric(points);
   float *numbers;
@@ -102,9 +117,6 @@ int wake_plot(const char *path, const struct wake_points *points) {
   free(numbers);
   if (pclose(plot) == 0)
     return TOOL_OK;
-  return say_failure(
-      COMMAND,
-      "cannot draw %s: gnuplot failed; it must be installed, and "
-      "the directory writable",
-      path);
+  return say_failure(COMMAND, "cannot draw %s: gnuplot failed; see its message",
+                     path);
 }

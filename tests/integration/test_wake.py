@@ -520,6 +520,26 @@ def test_plot():
               done.stderr)
 
 
+def test_outputs_are_checked_first():
+    """a file that cannot be written, or a missing gnuplot, is refused before
+    anything is measured"""
+    core = str(online_cores()[0])
+    with Folder() as folder:
+        nowhere = folder("none/x")
+        without = {**os.environ, "PATH": folder.path}
+        for option, path, env, said in (
+                ("--csv", nowhere, None, f"--csv: cannot write {nowhere}: No such file"),
+                ("--plot", nowhere, None, f"--plot: cannot write {nowhere}: No such file"),
+                ("--csv", folder.path, None, "Is a directory"),
+                ("--plot", folder("a.svg"), without,
+                 "--plot: gnuplot is not installed; apt-get install gnuplot-nox")):
+            # Without the check, this would run into the time limit of `run`.
+            done = run("wake", core, "--method", "user", "--time", "3600",
+                       "--count", "100000000", option, path, env=env)
+            check(done.returncode == 1 and said in done.stderr and
+                  done.stdout == "", done.stderr)
+
+
 def test_plot_without_gnuplot():
     """without gnuplot, the message says to install it"""
     with Folder() as folder:
