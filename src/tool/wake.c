@@ -21,6 +21,7 @@
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
 #define SHOW_S 0.5
+#define COUNT_DEFAULT 2000
 
 struct wake_arguments {
   const char *method, *source, *csv, *from, *unit, *include, *exclude, *plot;
@@ -347,6 +348,11 @@ static int measure_core(int core, const struct wake_arguments *options) {
   int status = run_measurement(&measurement, is_live);
   if (status == TOOL_OK)
     status = write_run(&measurement.run, options, is_live);
+  if (status == TOOL_OK && measurement.run.points->len == 0)
+    status = say_failure(COMMAND, "core %d gave no datapoints; %s", core,
+                         measurement.run.status.held > 0
+                             ? "measure longer (--time)"
+                             : "measure longer (--time), or another core");
   wake_collect_close(measurement.collect);
   return status;
 }
@@ -390,8 +396,7 @@ static int compare_words(int words, char **files,
 }
 
 static int wake_main(int argc, char **argv) {
-  struct wake_arguments options = {
-      .count = 2000, .seconds = 60, .distance_us = 4000};
+  struct wake_arguments options = {.seconds = 60, .distance_us = 4000};
   int status = arguments_read(&wake_command, argc, argv, &options);
   if (status >= 0)
     return status;
@@ -399,6 +404,8 @@ static int wake_main(int argc, char **argv) {
   stop_catch();
   if (options.compare)
     return compare_words(words, argv + optind, &options);
+  if (options.from != NULL && options.count != 0)
+    return say_usage(COMMAND, "--count cannot be used with --from");
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
                       : say_usage(COMMAND, "--from cannot be used with a core");
@@ -414,6 +421,8 @@ static int wake_main(int argc, char **argv) {
   if (words == 1 && !is_core(argv[optind]))
     return say_usage(COMMAND, "'%s' is not a core", argv[optind]);
   int core = words == 1 ? atoi(argv[optind]) : find_core();
+  if (options.count == 0)
+    options.count = COUNT_DEFAULT;
   return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
 }
 

@@ -69,12 +69,19 @@ static void write_head(FILE *out, const struct wake_run *run) {
   if (status->held > 0)
     fprintf(out,
             "held back %zu: too few to tell whether their idle state has "
-            "interrupts on\n",
+            "interrupts on; measure longer (--time)\n",
             status->held);
   if (status->overrun > 0)
     fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
-  if (status->usage >= 0)
+  if (status->usage > 0 && status->idles == 0)
+    fprintf(out,
+            "%s saw none of %lld idle states of core %d; use %s or another "
+            "core\n",
+            wake_source_name(status->source), (long long)status->usage,
+            run->core,
+            status->source == WAKE_PERF ? "--source bpf" : "--source perf");
+  else if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
             (unsigned long long)status->idles, (long long)status->usage,
             agrees(status) ? ""

@@ -25,20 +25,18 @@ static const char *known_name(int known) {
 
 /* wult's other columns that hold numbers, except shares in percent. Unknown
  * columns may hold anything. */
-static const char *const numbers[] = {
-    "WakeLatencyRaw",
-    "IntrLatencyRaw",
-    "CPUFreq",
-    "SMICnt",
-    "NMICnt",
-    "SWIRQCnt",
-    "WarmupDelay",
-    "LatchDelay",
-    "LTime",
-    "TBI",
-    "TAI",
-    "TIntr",
-};
+static const char *const numbers[] = {"WakeLatencyRaw",
+                                      "IntrLatencyRaw",
+                                      "CPUFreq",
+                                      "SMICnt",
+                                      "NMICnt",
+                                      "SWIRQCnt",
+                                      "WarmupDelay",
+                                      "LatchDelay",
+                                      "LTime",
+                                      "TBI",
+                                      "TAI",
+                                      "TIntr"};
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
 
 struct reading {
