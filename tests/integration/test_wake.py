@@ -296,6 +296,8 @@ def test_without_capability():
         for words in ("CAP_BPF and CAP_PERFMON", "as root"):
             check(words in done.stderr or "built without BPF" in done.stderr,
                   done.stderr)
+        check("neither source works. bpf: " in done.stderr and "; perf: " in
+              done.stderr, done.stderr)
     check("method user" in done.stdout and "UserLatency" in done.stdout,
           done.stdout)
     done = run_as(weak, core, "--time", "1", "--method", "user")
