@@ -170,8 +170,7 @@ static int write_run(const struct wake_run *run,
   if (options->csv != NULL &&
       wake_csv_write(run->points, options->csv, &info, why) != 0)
     return say_failure(COMMAND, "%s", why);
-  return options->plot != NULL ? wake_plot(options->plot, run->points)
-                               : TOOL_OK;
+  return options->plot != NULL ? wake_plot(options->plot, run) : TOOL_OK;
 }
 
 static int show_file(const struct wake_arguments *options) {

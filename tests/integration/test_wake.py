@@ -507,6 +507,13 @@ def test_a_million():
 # Plots
 
 
+def boxes(root):
+    """Returns the x coordinates of each filled polygon of the histogram."""
+    return [[float(x) for x in re.findall(r"([\d.]+),[\d.]+", node.get("points"))]
+            for node in root.iter("{http://www.w3.org/2000/svg}polygon")
+            if node.get("fill-opacity")]
+
+
 def test_plot():
     """a plot is an SVG with three diagrams, whatever the name of its file"""
     if shutil.which("gnuplot") is None:
@@ -520,6 +527,16 @@ def test_plot():
         for words in ("datapoints", "percent of datapoints", "SilentTime, us",
                       "WakeLatency, us"):
             check(words in text, text)
+        check("a.csv, C6: 3000 datapoints" in text, text)
+        # One bar is as wide as another, though most of the range is empty.
+        rows = "".join(f"{us},1,9,True,C6\n" for us in [*[20, 60] * 999, 900])
+        rare = folder.write("rare.csv", HEADER + rows)
+        done = run("wake", "--from", rare, "--plot", path)
+        root = xml.etree.ElementTree.parse(path).getroot()
+        check("above 60.4 us: 1 datapoint, not shown" in
+              "".join(root.itertext()), "".join(root.itertext()))
+        widths = [max(xs) - min(xs) for xs in boxes(root)]
+        check(len(widths) == 2 and max(widths) < 20, str(widths))
         # This file has no silent times, and its latencies are all the same.
         user = folder.write("user.csv", "UserLatency\n" + "7\n" * 100)
         done = run("wake", "--from", user, "--plot", path)
