@@ -167,10 +167,10 @@ static int find_filter_columns(struct reading *reading,
       return fail(reading, "the file has no column %s to filter by",
                   filter->list[f].column);
     if (!filter->list[f].is_number && holds_numbers(reading, columns[f]))
-      return fail(reading,
-                  "%s is a number, but '%s' is not; only 'and' joins "
-                  "comparisons",
-                  filter->list[f].column, filter->list[f].text);
+      return fail(
+          reading,
+          "%s is a number, but '%s' is not; only 'and' joins comparisons",
+          filter->list[f].column, filter->list[f].text);
   }
   return 0;
 }
@@ -188,10 +188,9 @@ static int read_header(struct reading *reading) {
   if (status == 0)
     status = find_filter_columns(reading, reading->options->include,
                                  reading->include);
-  if (status == 0)
-    status = find_filter_columns(reading, reading->options->exclude,
-                                 reading->exclude);
-  return status;
+  return status != 0 ? status
+                     : find_filter_columns(reading, reading->options->exclude,
+                                           reading->exclude);
 }
 
 /* ---------------------------------------------------------------------------
@@ -259,8 +258,7 @@ static int read_state(struct reading *reading, struct wake_points *points,
   int state = wake_points_state(points, text, strlen(text));
   if (state < 0)
     return fail(reading,
-                "ReqCState '%.40s' is too long, or there are more "
-                "than %d of them",
+                "ReqCState '%.40s' is too long, or there are more than %d",
                 text, WAKE_STATES_MAX);
   *number = (uint8_t)state;
   return 0;
@@ -303,8 +301,8 @@ static int read_point(struct reading *reading, struct wake_points *points) {
     return status;
   if (!point.interrupts_off)
     point.us[WAKE_LATENCY] = NAN;
-  status = wake_points_add(points, &point);
-  return status == 0 ? 0 : fail(reading, "out of memory");
+  return wake_points_add(points, &point) == 0 ? 0
+                                              : fail(reading, "out of memory");
 }
 
 /* ---------------------------------------------------------------------------
@@ -395,13 +393,12 @@ int wake_csv_read(struct wake_points *points, const char *path,
     result = -errno;
     snprintf(why, WAKE_WHY_SIZE, "%.200s: %s", path, strerror(errno));
   } else {
-    *reading = (struct reading){.path = path,
-                                .file = file,
-                                .options = options,
-                                .us_per_unit = options->us_per_unit,
-                                .why = why};
-    if (options->us_per_unit == 0)
-      reading->us_per_unit = 1;
+    *reading = (struct reading){
+        .path = path,
+        .file = file,
+        .options = options,
+        .us_per_unit = options->us_per_unit == 0 ? 1 : options->us_per_unit,
+        .why = why};
     result = read_all(reading, points);
     if (result == 0 && options->us_per_unit == 0)
       result = check_format(path, why);
