@@ -46,7 +46,6 @@ struct reading {
   double us_per_unit;
   char line[LINE_MAX_BYTES];
   size_t number; /* number of the line */
-  size_t points; /* datapoints read, taken or not */
   char *values[COLUMNS_MAX];
   size_t columns;
   int known[KNOWN];            /* position of each known column, or NO_COLUMN */
@@ -296,7 +295,6 @@ static int read_point(struct reading *reading, struct wake_points *points) {
   if (status == 0)
     status =
         read_flag(reading, &point.interrupts_off, points->states[point.state]);
-  reading->points++;
   if (status != 0 || !is_taken(reading))
     return status;
   if (!point.interrupts_off)
@@ -358,7 +356,7 @@ static int none_matches(const struct reading *reading,
   size_t used = (size_t)snprintf(
       reading->why, WAKE_WHY_SIZE,
       "%.200s: none of %zu datapoints matches; idle states in this file:",
-      reading->path, reading->points);
+      reading->path, reading->number - 2); /* neither the header nor the end */
   for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
     used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
                              s > 0 ? "," : "", points->states[s]);
@@ -371,8 +369,8 @@ static int read_all(struct reading *reading, struct wake_points *points) {
     status = read_point(reading, points);
   if (status != 0 || more < 0)
     return status != 0 ? status : more;
-  return reading->points > 0 && points->len == 0 ? none_matches(reading, points)
-                                                 : 0;
+  bool is_none = points->states_len > 0 && points->len == 0;
+  return is_none ? none_matches(reading, points) : 0;
 }
 
 int wake_csv_read(struct wake_points *points, const char *path,
@@ -422,8 +420,7 @@ static void write_us(FILE *file, float us) {
 
 static int close_written(FILE *file, const char *path,
                          char why[WAKE_WHY_SIZE]) {
-  bool failed = ferror(file) != 0;
-  failed |= fclose(file) != 0;
+  bool failed = (ferror(file) != 0) | (fclose(file) != 0);
   if (!failed)
     return 0;
   snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s", path,
