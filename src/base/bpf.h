@@ -1,16 +1,45 @@
-/* bpf: the system call bpf(2), for code that uses no BPF library. */
+/* bpf: the system call bpf(2), for code that uses no BPF library, and the
+ * capabilities that loading programs needs. */
 #ifndef PERCORE_BASE_BPF_H
 #define PERCORE_BASE_BPF_H
 
 #include <errno.h>
 #include <linux/bpf.h>
+#include <linux/capability.h>
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifndef CAP_PERFMON /* missing from older headers */
+#define CAP_PERFMON 38
+#define CAP_BPF 39
+#endif
 
 /* Returns the kernel's result, or a negative errno. */
 static inline int bpf_call(enum bpf_cmd command, union bpf_attr *attr) {
   long result = syscall(SYS_bpf, command, attr, sizeof(*attr));
   return result < 0 ? -errno : (int)result;
+}
+
+/* Says which of CAP_BPF and CAP_PERFMON this process lacks, such as
+ * "CAP_PERFMON is missing". NULL: none, or CAP_SYS_ADMIN includes both. The
+ * kernel itself would answer EINVAL if a capability is missing. */
+static inline const char *bpf_missing_capability(void) {
+  struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+  struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = {{0}};
+  if (syscall(SYS_capget, &header, data) != 0)
+    return "the capabilities of this process cannot be read";
+  uint64_t effective = (uint64_t)data[1].effective << 32 | data[0].effective;
+  if ((effective >> CAP_SYS_ADMIN & 1) != 0)
+    return NULL;
+  bool bpf = (effective >> CAP_BPF & 1) != 0;
+  bool perfmon = (effective >> CAP_PERFMON & 1) != 0;
+  if (bpf && perfmon)
+    return NULL;
+  return bpf       ? "CAP_PERFMON is missing"
+         : perfmon ? "CAP_BPF is missing"
+                   : "both are missing";
 }
 
 #endif

@@ -102,7 +102,7 @@ int idle_clock_kernel_load(struct idle_clock_kernel *clock,
                            struct idle_clock_traits traits, char *why,
                            size_t why_size) {
   idle_clock_kernel_init(clock);
-  if (!programs_may_load())
+  if (bpf_missing_capability() != NULL)
     return explain(
         why, why_size, -EPERM,
         "loading it needs CAP_BPF and CAP_PERFMON: grant both, or run "

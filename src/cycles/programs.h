@@ -1,9 +1,6 @@
-/* programs: the rights that loading BPF programs needs, and their tracepoints.
- */
+/* programs: the tracepoints of BPF programs. */
 #ifndef PERCORE_CYCLES_PROGRAMS_H
 #define PERCORE_CYCLES_PROGRAMS_H
-
-#include <stdbool.h>
 
 /* The kinds of interrupts of a core itself that have tracepoints NAME_entry and
  * NAME_exit. They are listed by name: a pattern would also match tracepoints
@@ -25,11 +22,6 @@
 #else
 #define PROGRAMS_EACH_INTERRUPT(EACH)
 #endif
-
-/* Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, which
- * includes both. The kernel itself would answer EINVAL if a capability is
- * missing. */
-bool programs_may_load(void);
 
 /* Runs a program at a tracepoint until *link is closed. Returns 0 or -errno,
  * and *link is negative; -ENOENT: this kernel has no such tracepoint. */

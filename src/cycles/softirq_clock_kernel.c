@@ -69,7 +69,7 @@ static int attach_all(struct softirq_clock_kernel *clock,
 
 int softirq_clock_kernel_load(struct softirq_clock_kernel *clock, char *why,
                               size_t why_size) {
-  if (!programs_may_load()) {
+  if (bpf_missing_capability() != NULL) {
     snprintf(why, why_size,
              "loading its programs needs CAP_BPF and CAP_PERFMON: grant both");
     return -EPERM;

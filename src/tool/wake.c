@@ -10,14 +10,18 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <libgen.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define COMMAND "wake"
 #define POLL_NS UINT64_C(50000000)
 #define SHOW_S 0.5
+#define COUNT_DEFAULT 2000
 
 struct wake_arguments {
   const char *method, *source, *csv, *from, *unit, *include, *exclude, *plot;
@@ -112,6 +116,39 @@ static int read_points(struct wake_points *points, const char *path,
              : say_failure(COMMAND, "%s", why);
 }
 
+/* Returns 0 or a negative errno. */
+static int try_output(const char *path) {
+  struct stat status;
+  if (stat(path, &status) == 0)
+    return S_ISDIR(status.st_mode)   ? -EISDIR
+           : access(path, W_OK) == 0 ? 0
+                                     : -errno;
+  char folder[PATH_MAX];
+  if ((size_t)snprintf(folder, sizeof(folder), "%s", path) >= sizeof(folder))
+    return -ENAMETOOLONG;
+  return access(dirname(folder), W_OK | X_OK) == 0 ? 0 : -errno;
+}
+
+/* Called before a measurement, which must not end without a place for its
+ * results. */
+static int check_outputs(const struct wake_arguments *options) {
+  const struct {
+    const char *option, *path;
+  } outputs[] = {{"--csv", options->csv}, {"--plot", options->plot}};
+  for (size_t i = 0; i < sizeof(outputs) / sizeof(outputs[0]); i++) {
+    int status = outputs[i].path == NULL ? 0 : try_output(outputs[i].path);
+    if (status != 0)
+      return say_failure(COMMAND,
+                         "%s: cannot write %s: %s; name a file in a directory "
+                         "that you can write to",
+                         outputs[i].option, outputs[i].path, strerror(-status));
+  }
+  return options->plot == NULL || wake_can_plot()
+             ? TOOL_OK
+             : say_failure(COMMAND, "--plot: gnuplot is not installed; "
+                                    "apt-get install gnuplot-nox");
+}
+
 /* has_histogram: the terminal already shows the histogram. */
 static int write_run(const struct wake_run *run,
                      const struct wake_arguments *options, bool has_histogram) {
@@ -133,13 +170,14 @@ static int write_run(const struct wake_run *run,
   if (options->csv != NULL &&
       wake_csv_write(run->points, options->csv, &info, why) != 0)
     return say_failure(COMMAND, "%s", why);
-  return options->plot != NULL ? wake_plot(options->plot, run->points)
-                               : TOOL_OK;
+  return options->plot != NULL ? wake_plot(options->plot, run) : TOOL_OK;
 }
 
 static int show_file(const struct wake_arguments *options) {
   struct wake_points points = {.len = 0};
-  int status = read_points(&points, options->from, options);
+  int status = check_outputs(options);
+  if (status == TOOL_OK)
+    status = read_points(&points, options->from, options);
   if (status == TOOL_OK)
     status =
         write_run(&(struct wake_run){.points = &points, .file = options->from},
@@ -296,6 +334,8 @@ static int measure_core(int core, const struct wake_arguments *options) {
       .distance_min_ns = 1000,
       .distance_max_ns = (uint64_t)(options->distance_us * 1e3),
       .pause_ns = (uint64_t)(options->pause_ms * 1e6)};
+  if (check_outputs(options) != TOOL_OK)
+    return TOOL_FAILURE;
   if (open_collector(&measurement.collect, &collect, options) != 0)
     return TOOL_FAILURE;
   measurement.begin_ns = monotonic_ns();
@@ -307,6 +347,11 @@ static int measure_core(int core, const struct wake_arguments *options) {
   int status = run_measurement(&measurement, is_live);
   if (status == TOOL_OK)
     status = write_run(&measurement.run, options, is_live);
+  if (status == TOOL_OK && measurement.run.points->len == 0)
+    status = say_failure(COMMAND, "core %d gave no datapoints; %s", core,
+                         measurement.run.status.held > 0
+                             ? "measure longer (--time)"
+                             : "measure longer (--time), or another core");
   wake_collect_close(measurement.collect);
   return status;
 }
@@ -350,8 +395,7 @@ static int compare_words(int words, char **files,
 }
 
 static int wake_main(int argc, char **argv) {
-  struct wake_arguments options = {
-      .count = 2000, .seconds = 60, .distance_us = 4000};
+  struct wake_arguments options = {.seconds = 60, .distance_us = 4000};
   int status = arguments_read(&wake_command, argc, argv, &options);
   if (status >= 0)
     return status;
@@ -359,6 +403,8 @@ static int wake_main(int argc, char **argv) {
   stop_catch();
   if (options.compare)
     return compare_words(words, argv + optind, &options);
+  if (options.from != NULL && options.count != 0)
+    return say_usage(COMMAND, "--count cannot be used with --from");
   if (options.from != NULL)
     return words == 0 ? show_file(&options)
                       : say_usage(COMMAND, "--from cannot be used with a core");
@@ -374,6 +420,8 @@ static int wake_main(int argc, char **argv) {
   if (words == 1 && !is_core(argv[optind]))
     return say_usage(COMMAND, "'%s' is not a core", argv[optind]);
   int core = words == 1 ? atoi(argv[optind]) : find_core();
+  if (options.count == 0)
+    options.count = COUNT_DEFAULT;
   return core < 0 ? TOOL_FAILURE : measure_core(core, &options);
 }
 

@@ -17,6 +17,9 @@ struct wake_run {
   struct wake_collect_status status;
 };
 
+/* True if a datapoint has this idle state. */
+bool wake_state_has(const struct wake_points *points, int state);
+
 /* Returns the main metric: the wake latency if it was measured. */
 enum wake_metric wake_main_metric(const struct wake_points *points);
 
@@ -36,9 +39,12 @@ int wake_write_comparison(FILE *out, const struct wake_run *a,
 
 int wake_write_json(FILE *out, const struct wake_run *run);
 
+/* True if gnuplot is in PATH. */
+bool wake_can_plot(void);
+
 /* Plots a histogram, a cumulative histogram, and latency over SilentTime into
  * an SVG file with gnuplot. Returns the exit status, after an error message on
  * failure. */
-int wake_plot(const char *path, const struct wake_points *points);
+int wake_plot(const char *path, const struct wake_run *run);
 
 #endif

@@ -3,9 +3,11 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define COMMAND "wake"
 /* Points at most, because an SVG has an element for each. */
@@ -55,19 +57,24 @@ static bool put_data(FILE *plot, const struct wake_points *points,
   return has_scatter;
 }
 
+/* `above` datapoints are beyond the end of the axis. */
 static void put_plots(FILE *plot, enum wake_metric metric, double from,
-                      double to, bool has_scatter) {
+                      double to, size_t above, bool has_scatter) {
   const char *name = wake_metric_name(metric);
   double width = fmax((to - from) / 100, 1e-3);
+  fprintf(plot, "set xlabel '%s, us", name);
+  if (above > 0)
+    fprintf(plot, "; above %.1f us: %zu datapoint%s, not shown", to + width,
+            above, above == 1 ? "" : "s");
   fprintf(plot,
-          "set xlabel '%s, us'\nset ylabel 'datapoints'\n"
+          "'\nset ylabel 'datapoints'\n"
           "set xrange [%g:%g]\nset style fill solid 0.6\n"
-          "width = %g\n"
+          "width = %g\nset boxwidth width absolute\n"
           "plot $all using (width * floor($1 / width) + width / 2):(1) smooth "
           "frequency with boxes\n"
           "set ylabel 'percent of datapoints'\nset yrange [0:100]\n"
           "plot $sorted using 1:2 with lines linewidth 2\n",
-          name, from, to + width, width);
+          from, to + width, width);
   if (has_scatter)
     fprintf(plot,
             "set xrange [*:*]\nset yrange [0:*]\n"
@@ -76,7 +83,38 @@ static void put_plots(FILE *plot, enum wake_metric metric, double from,
             name);
 }
 
-int wake_plot(const char *path, const struct wake_points *points) {
+bool wake_can_plot(void) {
+  const char *path = getenv("PATH");
+  while (path != NULL && *path != '\0') {
+    char file[PATH_MAX];
+    size_t length = strcspn(path, ":");
+    int size = snprintf(file, sizeof(file), "%.*s/gnuplot", (int)length, path);
+    if ((size_t)size < sizeof(file) && access(file, X_OK) == 0)
+      return true;
+    path += length + (path[length] == ':');
+  }
+  return false;
+}
+
+/* Such as "core 1, method thread, source bpf, C6: 2000 datapoints". */
+static void put_title(FILE *plot, const struct wake_run *run, size_t len) {
+  char title[512];
+  int used = run->file != NULL
+                 ? snprintf(title, sizeof(title), "%.300s", run->file)
+                 : snprintf(title, sizeof(title),
+                            "core %d, method %s, source %s", run->core,
+                            run->method, wake_source_name(run->status.source));
+  const struct wake_points *points = run->points;
+  for (size_t s = 0; s < points->states_len && (size_t)used < 450; s++)
+    if (wake_state_has(points, (int)s))
+      used += snprintf(title + used, sizeof(title) - (size_t)used, ", %s",
+                       points->states[s]);
+  snprintf(title + used, sizeof(title) - (size_t)used, ": %zu datapoints", len);
+  put_quoted(plot, title);
+}
+
+int wake_plot(const char *path, const struct wake_run *run) {
+  const struct wake_points *points = run->points;
   enum wake_metric metric = wake_main_metric(points);
   float *numbers;
   size_t len;
@@ -93,18 +131,22 @@ int wake_plot(const char *path, const struct wake_points *points) {
   qsort(numbers, len, sizeof(*numbers), compare);
   fputs("set terminal svg size 900,1200 background 'white'\nset output ", plot);
   put_quoted(plot, path);
-  fputs("\nset multiplot layout 3,1\nset grid\nset key off\n", plot);
+  fputs("\nset multiplot layout 3,1 title ", plot);
+  put_title(plot, run, len);
+  fputs(" noenhanced\nset grid\nset key off\n", plot);
   bool has_scatter = put_data(plot, points, metric, numbers, len);
   /* A wider range for a few outliers would put all other datapoints in one bar.
    */
-  put_plots(plot, metric, (double)numbers[0],
-            (double)numbers[(size_t)((double)(len - 1) * 0.999)], has_scatter);
+  double from = (double)numbers[0];
+  double to = (double)numbers[(size_t)((double)(len - 1) * 0.999)];
+  double end = to + fmax((to - from) / 100, 1e-3);
+  size_t above = 0;
+  while (above < len && (double)numbers[len - 1 - above] > end)
+    above++;
+  put_plots(plot, metric, from, to, above, has_scatter);
   free(numbers);
   if (pclose(plot) == 0)
     return TOOL_OK;
-  return say_failure(
-      COMMAND,
-      "cannot draw %s: gnuplot failed; it must be installed, and "
-      "the directory writable",
-      path);
+  return say_failure(COMMAND, "cannot draw %s: gnuplot failed; see its message",
+                     path);
 }

@@ -20,7 +20,7 @@ static void put_number(FILE *out, int width, double value) {
   fprintf(out, " %*s", width, text);
 }
 
-static bool state_has(const struct wake_points *points, int state) {
+bool wake_state_has(const struct wake_points *points, int state) {
   for (size_t i = 0; i < points->len; i++)
     if (points->list[i].state == state)
       return true;
@@ -69,12 +69,19 @@ static void write_head(FILE *out, const struct wake_run *run) {
   if (status->held > 0)
     fprintf(out,
             "held back %zu: too few to tell whether their idle state has "
-            "interrupts on\n",
+            "interrupts on; measure longer (--time)\n",
             status->held);
   if (status->overrun > 0)
     fprintf(out, "lost %llu: events came faster than they could be read\n",
             (unsigned long long)status->overrun);
-  if (status->usage >= 0)
+  if (status->usage > 0 && status->idles == 0)
+    fprintf(out,
+            "%s saw none of %lld idle states of core %d; use %s or another "
+            "core\n",
+            wake_source_name(status->source), (long long)status->usage,
+            run->core,
+            status->source == WAKE_PERF ? "--source bpf" : "--source perf");
+  else if (status->usage >= 0)
     fprintf(out, "idle states entered: %llu; cpuidle counted %lld%s\n",
             (unsigned long long)status->idles, (long long)status->usage,
             agrees(status) ? ""
@@ -153,7 +160,7 @@ int wake_write_text(FILE *out, const struct wake_run *run) {
   int status = 0;
   write_head(out, run);
   for (size_t state = 0; state < points->states_len && status == 0; state++)
-    if (state_has(points, (int)state))
+    if (wake_state_has(points, (int)state))
       status = write_state(out, points, (int)state);
   return status;
 }
@@ -262,8 +269,8 @@ static void name_missing(FILE *out, const char *where,
                          const struct wake_points *points,
                          const struct wake_points *others) {
   for (size_t s = 0; s < points->states_len; s++)
-    if (state_has(points, (int)s) &&
-        !state_has(others, find_state(others, points->states[s])))
+    if (wake_state_has(points, (int)s) &&
+        !wake_state_has(others, find_state(others, points->states[s])))
       fprintf(out, "%s only in %s\n", points->states[s], where);
 }
 

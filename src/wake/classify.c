@@ -6,7 +6,8 @@
 static const struct {
   const char *name, *help;
 } reasons[WAKE_DROPS] = {
-    [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired"},
+    [WAKE_DROP_BUSY] = {"busy", "the core was not idle when the timer expired; "
+                                "measure a quieter core"},
     [WAKE_DROP_EARLY] = {"early", "the timer expired before it was due"},
     [WAKE_DROP_LOST] = {"lost", "an event in between was not seen"},
     [WAKE_DROP_NO_INTERRUPT] =

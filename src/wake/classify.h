@@ -19,7 +19,7 @@ enum {
 
 /* Such as "busy". */
 const char *wake_drop_name(int reason);
-/* Such as "the core was not idle when the timer expired". */
+/* Such as "the core was not idle when the timer expired; ...". */
 const char *wake_drop_help(int reason);
 
 struct wake_classifier {

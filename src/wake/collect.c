@@ -178,11 +178,14 @@ static int open_source(struct wake_collect *collect, char why[WAKE_WHY_SIZE]) {
     status = load_programs(collect, why);
   if (status == 0 || !may_be_perf)
     return status;
-  char perf[WAKE_WHY_SIZE];
-  size_t len = wanted == WAKE_PERF ? 0 : strlen(why);
+  char bpf[WAKE_WHY_SIZE], perf[WAKE_WHY_SIZE];
+  memcpy(bpf, why, sizeof(bpf));
   status = open_tracepoints(collect, perf);
-  if (status != 0)
-    snprintf(why + len, WAKE_WHY_SIZE - len, "%s%s", len > 0 ? "; " : "", perf);
+  if (status != 0 && wanted == WAKE_PERF)
+    memcpy(why, perf, sizeof(perf));
+  else if (status != 0)
+    snprintf(why, WAKE_WHY_SIZE,
+             "neither source works. bpf: %.200s; perf: %.200s", bpf, perf);
   return status;
 }
 

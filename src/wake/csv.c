@@ -25,20 +25,18 @@ static const char *known_name(int known) {
 
 /* wult's other columns that hold numbers, except shares in percent. Unknown
  * columns may hold anything. */
-static const char *const numbers[] = {
-    "WakeLatencyRaw",
-    "IntrLatencyRaw",
-    "CPUFreq",
-    "SMICnt",
-    "NMICnt",
-    "SWIRQCnt",
-    "WarmupDelay",
-    "LatchDelay",
-    "LTime",
-    "TBI",
-    "TAI",
-    "TIntr",
-};
+static const char *const numbers[] = {"WakeLatencyRaw",
+                                      "IntrLatencyRaw",
+                                      "CPUFreq",
+                                      "SMICnt",
+                                      "NMICnt",
+                                      "SWIRQCnt",
+                                      "WarmupDelay",
+                                      "LatchDelay",
+                                      "LTime",
+                                      "TBI",
+                                      "TAI",
+                                      "TIntr"};
 #define NUMBERS (sizeof(numbers) / sizeof(numbers[0]))
 
 struct reading {
@@ -150,6 +148,13 @@ static int find_columns(struct reading *reading) {
   return 0;
 }
 
+static bool holds_numbers(const struct reading *reading, int column) {
+  bool found = reading->is_number[column] || reading->known[DISTANCE] == column;
+  for (int metric = 0; metric < WAKE_METRICS; metric++)
+    found |= reading->known[metric] == column;
+  return found;
+}
+
 static int find_filter_columns(struct reading *reading,
                                const struct wake_filter *filter, int *columns) {
   for (size_t f = 0; filter != NULL && f < filter->len; f++) {
@@ -160,6 +165,11 @@ static int find_filter_columns(struct reading *reading,
     if (columns[f] == NO_COLUMN)
       return fail(reading, "the file has no column %s to filter by",
                   filter->list[f].column);
+    if (!filter->list[f].is_number && holds_numbers(reading, columns[f]))
+      return fail(
+          reading,
+          "%s is a number, but '%s' is not; only 'and' joins comparisons",
+          filter->list[f].column, filter->list[f].text);
   }
   return 0;
 }
@@ -177,10 +187,9 @@ static int read_header(struct reading *reading) {
   if (status == 0)
     status = find_filter_columns(reading, reading->options->include,
                                  reading->include);
-  if (status == 0)
-    status = find_filter_columns(reading, reading->options->exclude,
-                                 reading->exclude);
-  return status;
+  return status != 0 ? status
+                     : find_filter_columns(reading, reading->options->exclude,
+                                           reading->exclude);
 }
 
 /* ---------------------------------------------------------------------------
@@ -248,8 +257,7 @@ static int read_state(struct reading *reading, struct wake_points *points,
   int state = wake_points_state(points, text, strlen(text));
   if (state < 0)
     return fail(reading,
-                "ReqCState '%.40s' is too long, or there are more "
-                "than %d of them",
+                "ReqCState '%.40s' is too long, or there are more than %d",
                 text, WAKE_STATES_MAX);
   *number = (uint8_t)state;
   return 0;
@@ -291,8 +299,8 @@ static int read_point(struct reading *reading, struct wake_points *points) {
     return status;
   if (!point.interrupts_off)
     point.us[WAKE_LATENCY] = NAN;
-  status = wake_points_add(points, &point);
-  return status == 0 ? 0 : fail(reading, "out of memory");
+  return wake_points_add(points, &point) == 0 ? 0
+                                              : fail(reading, "out of memory");
 }
 
 /* ---------------------------------------------------------------------------
@@ -343,15 +351,26 @@ static int check_format(const char *path, char why[WAKE_WHY_SIZE]) {
  * Files
  */
 
+static int none_matches(const struct reading *reading,
+                        const struct wake_points *points) {
+  size_t used = (size_t)snprintf(
+      reading->why, WAKE_WHY_SIZE,
+      "%.200s: none of %zu datapoints matches; idle states in this file:",
+      reading->path, reading->number - 2); /* neither the header nor the end */
+  for (size_t s = 0; s < points->states_len && used < WAKE_WHY_SIZE; s++)
+    used += (size_t)snprintf(reading->why + used, WAKE_WHY_SIZE - used, "%s %s",
+                             s > 0 ? "," : "", points->states[s]);
+  return -ENOENT;
+}
+
 static int read_all(struct reading *reading, struct wake_points *points) {
-  int status = read_header(reading);
-  while (status == 0) {
-    int more = next_line(reading);
-    if (more <= 0)
-      return more;
+  int status = read_header(reading), more = 1;
+  while (status == 0 && (more = next_line(reading)) > 0)
     status = read_point(reading, points);
-  }
-  return status;
+  if (status != 0 || more < 0)
+    return status != 0 ? status : more;
+  bool is_none = points->states_len > 0 && points->len == 0;
+  return is_none ? none_matches(reading, points) : 0;
 }
 
 int wake_csv_read(struct wake_points *points, const char *path,
@@ -372,13 +391,12 @@ int wake_csv_read(struct wake_points *points, const char *path,
     result = -errno;
     snprintf(why, WAKE_WHY_SIZE, "%.200s: %s", path, strerror(errno));
   } else {
-    *reading = (struct reading){.path = path,
-                                .file = file,
-                                .options = options,
-                                .us_per_unit = options->us_per_unit,
-                                .why = why};
-    if (options->us_per_unit == 0)
-      reading->us_per_unit = 1;
+    *reading = (struct reading){
+        .path = path,
+        .file = file,
+        .options = options,
+        .us_per_unit = options->us_per_unit == 0 ? 1 : options->us_per_unit,
+        .why = why};
     result = read_all(reading, points);
     if (result == 0 && options->us_per_unit == 0)
       result = check_format(path, why);
@@ -402,8 +420,7 @@ static void write_us(FILE *file, float us) {
 
 static int close_written(FILE *file, const char *path,
                          char why[WAKE_WHY_SIZE]) {
-  bool failed = ferror(file) != 0;
-  failed |= fclose(file) != 0;
+  bool failed = (ferror(file) != 0) | (fclose(file) != 0);
   if (!failed)
     return 0;
   snprintf(why, WAKE_WHY_SIZE, "cannot write %.200s: %s", path,

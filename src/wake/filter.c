@@ -18,6 +18,19 @@ static const struct {
 };
 #define OPERATORS (sizeof(operators) / sizeof(operators[0]))
 
+/* Takes the quotes off a value, or refuses a value that contains an operator,
+ * as in "100 or SilentTime < 3". */
+static bool unquote(char *text) {
+  size_t length = strlen(text);
+  if (text[0] != '"' && text[0] != '\'')
+    return strpbrk(text, "=!<>") == NULL;
+  if (length < 2 || text[length - 1] != text[0])
+    return false;
+  memmove(text, text + 1, length - 2);
+  text[length - 2] = '\0';
+  return true;
+}
+
 /* Copies without the blanks at both ends. False if nothing is left, or if it
  * does not fit. */
 static bool copy_trimmed(char *out, size_t size, const char *text,
@@ -51,7 +64,8 @@ static bool parse_one(struct wake_comparison *one, const char *text,
     if (after > length ||
         !copy_trimmed(one->column, sizeof(one->column), text, before) ||
         !copy_trimmed(one->text, sizeof(one->text), text + after,
-                      length - after))
+                      length - after) ||
+        !unquote(one->text))
       return false;
     one->is_number = to_number(&one->number, one->text);
     return true;
@@ -75,8 +89,8 @@ int wake_filter_parse(struct wake_filter *filter, const char *text,
   }
   snprintf(why, WAKE_WHY_SIZE,
            "'%.200s' is not a comparison: write COLUMN OPERATOR VALUE, such as "
-           "'SilentTime > 100 and ReqCState == C6'; operators are == != < <= > "
-           ">=; at most %d comparisons",
+           "'SilentTime > 100'; operators are == != < <= > >=; only 'and' "
+           "joins comparisons, at most %d",
            text, WAKE_COMPARISONS_MAX);
   return -EINVAL;
 }

@@ -32,7 +32,7 @@ struct wake_filter {
 };
 
 /* Parses COLUMN OPERATOR VALUE, and more of these after "and". The operators
- * are == != < <= > >=. Returns 0 or -EINVAL. */
+ * are == != < <= > >=. A value may be in quotes. Returns 0 or -EINVAL. */
 int wake_filter_parse(struct wake_filter *filter, const char *text,
                       char why[WAKE_WHY_SIZE]);
 

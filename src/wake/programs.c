@@ -15,14 +15,23 @@
 
 int wake_programs_load(struct wake_programs *programs,
                        char why[WAKE_WHY_SIZE]) {
-  *programs = (struct wake_programs){.bpf = wake_bpf__open_and_load()};
+  *programs = (struct wake_programs){.bpf = NULL};
   memset(programs->links, -1, sizeof(programs->links));
+  const char *missing = bpf_missing_capability();
+  if (missing != NULL) {
+    snprintf(why, WAKE_WHY_SIZE,
+             "loading its programs needs CAP_BPF and CAP_PERFMON: %s; grant "
+             "both, or run as root",
+             missing);
+    return -EPERM;
+  }
+  programs->bpf = wake_bpf__open_and_load();
   if (programs->bpf == NULL) {
     int error = errno != 0 ? errno : EINVAL;
     snprintf(why, WAKE_WHY_SIZE, "the kernel refuses the BPF programs: %s; %s",
              strerror(error),
              error == EPERM || error == EACCES
-                 ? "run as root, or with CAP_BPF and CAP_PERFMON"
+                 ? "a seccomp filter or the kernel's lockdown forbids them"
                  : "they need Linux 5.15");
     return -error;
   }

@@ -40,9 +40,16 @@ MILLION = 1000000
 HEADER = "WakeLatency,IntrLatency,SilentTime,IntrOff,ReqCState\n"
 
 
+def worked(done):
+    """A core that was not idle, or that perf does not see, gives no datapoints."""
+    return done.returncode == 0 or "gave no datapoints" in done.stderr
+
+
 def measure(core, method, *options):
-    return documents("wake", str(core), "--method", method, "--count",
-                     str(COUNT), "--time", str(SECONDS), "--json", *options)[0]
+    done = run("wake", str(core), "--method", method, "--count", str(COUNT),
+               "--time", str(SECONDS), "--json", *options)
+    check(worked(done), done.stderr)
+    return json.loads(done.stdout)
 
 
 def run_as(prefix, *arguments):
@@ -55,7 +62,7 @@ def measure_by_perf(core, method):
     done = run_as(WITH_TRACEFS, str(core), "--method", method, "--source",
                   "perf", "--count", str(COUNT), "--time", str(SECONDS),
                   "--json")
-    check(done.returncode == 0, done.stderr)
+    check(worked(done), done.stderr)
     return json.loads(done.stdout)
 
 
@@ -66,7 +73,7 @@ def need_perf():
                   "--time", "0.1")
     if "tracefs" in done.stderr or "mount:" in done.stderr:
         raise Skip(done.stderr.strip())
-    check(done.returncode == 0, done.stderr)
+    check(worked(done), done.stderr)
 
 
 def need_bpf():
@@ -76,7 +83,7 @@ def need_bpf():
                "--json")
     if "built without BPF" in done.stderr or "Linux 5.15" in done.stderr:
         raise Skip(done.stderr.strip())
-    check(done.returncode == 0, done.stderr)
+    check(worked(done), done.stderr)
 
 
 def metric_of(document, name):
@@ -289,10 +296,26 @@ def test_without_capability():
         for words in ("CAP_BPF and CAP_PERFMON", "as root"):
             check(words in done.stderr or "built without BPF" in done.stderr,
                   done.stderr)
+        check("neither source works. bpf: " in done.stderr and "; perf: " in
+              done.stderr, done.stderr)
     check("method user" in done.stdout and "UserLatency" in done.stdout,
           done.stdout)
     done = run_as(weak, core, "--time", "1", "--method", "user")
     check(done.returncode == 0 and done.stderr == "", done.stderr)
+
+
+def test_without_one_capability():
+    """with one of the two capabilities, the message names the missing one"""
+    if not is_root():
+        raise Skip("dropping capabilities needs root")
+    for missing in ("perfmon", "bpf"):
+        done = run_as(["setpriv", f"--bounding-set=-{missing},-sys_admin"],
+                      str(online_cores()[0]), "--source", "bpf", "--time", "0.1")
+        if "built without BPF" in done.stderr:
+            raise Skip(done.stderr.strip())
+        check(done.returncode == 1 and "CAP_BPF and CAP_PERFMON: "
+              f"CAP_{missing.upper()} is missing;" in done.stderr,
+              done.stderr)
 
 
 def test_without_bpf():
@@ -302,7 +325,7 @@ def test_without_bpf():
     core = str(online_cores()[0])
     weak = [*WITH_TRACEFS, *WITHOUT_BPF]
     done = run_as(weak, core, "--time", "1")
-    check(done.returncode == 0 and "method thread, source perf" in done.stdout
+    check(worked(done) and "method thread, source perf" in done.stdout
           and "method thread is used" in done.stderr, done.stderr)
     for options in (["--method", "bpf-timer"], ["--source", "bpf"],
                     ["--method", "bpf-timer", "--source", "perf"]):
@@ -455,7 +478,7 @@ def test_options_that_do_nothing():
     for arguments in (["0", "--include", "SilentTime > 1"], ["0", "--unit", "us"],
                       ["--compare", "a", "b", "--json"],
                       ["--compare", "a", "b", "--plot", "c"], ["0", "1"],
-                      ["--from", "a", "0"],
+                      ["--from", "a", "0"], ["--from", "a", "--count", "3"],
                       ["0", "--method", "user", "--source", "perf"], ["--compare", "a"]):
         done = run("wake", *arguments)
         check(done.returncode == 2, f"{arguments}: {done.stderr}")
@@ -484,6 +507,13 @@ def test_a_million():
 # Plots
 
 
+def boxes(root):
+    """Returns the x coordinates of each filled polygon of the histogram."""
+    return [[float(x) for x in re.findall(r"([\d.]+),[\d.]+", node.get("points"))]
+            for node in root.iter("{http://www.w3.org/2000/svg}polygon")
+            if node.get("fill-opacity")]
+
+
 def test_plot():
     """a plot is an SVG with three diagrams, whatever the name of its file"""
     if shutil.which("gnuplot") is None:
@@ -497,6 +527,16 @@ def test_plot():
         for words in ("datapoints", "percent of datapoints", "SilentTime, us",
                       "WakeLatency, us"):
             check(words in text, text)
+        check("a.csv, C6: 3000 datapoints" in text, text)
+        # One bar is as wide as another, though most of the range is empty.
+        rows = "".join(f"{us},1,9,True,C6\n" for us in [*[20, 60] * 999, 900])
+        rare = folder.write("rare.csv", HEADER + rows)
+        done = run("wake", "--from", rare, "--plot", path)
+        root = xml.etree.ElementTree.parse(path).getroot()
+        check("above 60.4 us: 1 datapoint, not shown" in
+              "".join(root.itertext()), "".join(root.itertext()))
+        widths = [max(xs) - min(xs) for xs in boxes(root)]
+        check(len(widths) == 2 and max(widths) < 20, str(widths))
         # This file has no silent times, and its latencies are all the same.
         user = folder.write("user.csv", "UserLatency\n" + "7\n" * 100)
         done = run("wake", "--from", user, "--plot", path)
@@ -504,6 +544,34 @@ def test_plot():
         done = run("wake", "--from", points, "--plot", folder("none/a.svg"))
         check(done.returncode == 1 and "none/a.svg" in done.stderr,
               done.stderr)
+
+
+def test_no_datapoints():
+    """a measurement without datapoints fails and says what to do"""
+    done = run("wake", str(online_cores()[0]), "--method", "user", "--pause",
+               "60000", "--time", "0.1")
+    check(done.returncode == 1 and "gave no datapoints; measure longer" in
+          done.stderr, done.stderr)
+
+
+def test_outputs_are_checked_first():
+    """a file that cannot be written, or a missing gnuplot, is refused before
+    anything is measured"""
+    core = str(online_cores()[0])
+    with Folder() as folder:
+        nowhere = folder("none/x")
+        without = {**os.environ, "PATH": folder.path}
+        for option, path, env, said in (
+                ("--csv", nowhere, None, f"--csv: cannot write {nowhere}: No such file"),
+                ("--plot", nowhere, None, f"--plot: cannot write {nowhere}: No such file"),
+                ("--csv", folder.path, None, "Is a directory"),
+                ("--plot", folder("a.svg"), without,
+                 "--plot: gnuplot is not installed; apt-get install gnuplot-nox")):
+            # Without the check, this would run into the time limit of `run`.
+            done = run("wake", core, "--method", "user", "--time", "3600",
+                       "--count", "100000000", option, path, env=env)
+            check(done.returncode == 1 and said in done.stderr and
+                  done.stdout == "", done.stderr)
 
 
 def test_plot_without_gnuplot():

@@ -200,11 +200,54 @@ static void filters_can_use_any_column(void **state) {
   assert_non_null(strstr(why, "no column NMICnt"));
 }
 
+static void values_may_be_in_quotes(void **state) {
+  (void)state;
+  static const char *const quoted[] = {"ReqCState == 'C6'",
+                                       "ReqCState == \"C6\""};
+  write_text(path, HEADER "1,1,90,True,C1\n2,1,110,True,C6\n");
+  for (size_t i = 0; i < sizeof(quoted) / sizeof(quoted[0]); i++) {
+    struct wake_filter filter;
+    assert_int_equal(wake_filter_parse(&filter, quoted[i], why), 0);
+    struct wake_csv_options options = {.exclude = &filter};
+    wake_points_free(&points);
+    points = (struct wake_points){.len = 0};
+    assert_int_equal(read_with(&options), 0);
+    assert_int_equal(points.len, 1);
+  }
+}
+
+static void a_column_of_numbers_is_compared_with_numbers(void **state) {
+  (void)state;
+  struct wake_filter filter;
+  struct wake_csv_options options = {.include = &filter};
+  write_text(path, HEADER "1,1,90,True,C1\n");
+  assert_int_equal(wake_filter_parse(&filter, "SilentTime == C6", why), 0);
+  assert_int_equal(read_with(&options), -EINVAL);
+  assert_non_null(strstr(why, "SilentTime is a number, but 'C6' is not"));
+}
+
+static void if_nothing_matches_the_idle_states_are_named(void **state) {
+  (void)state;
+  struct wake_filter filter;
+  struct wake_csv_options options = {.include = &filter};
+  write_text(path, HEADER "1,1,90,True,C1\n2,1,110,True,C3\n");
+  wake_filter_parse(&filter, "ReqCState == C6", why);
+  assert_int_equal(read_with(&options), -ENOENT);
+  assert_non_null(strstr(why, "none of 2 datapoints matches; idle states in "
+                              "this file: C1, C3"));
+}
+
 static void what_is_no_comparison_is_refused(void **state) {
   (void)state;
-  static const char *const bad[] = {
-      "",     "SilentTime",         "> 3", "SilentTime >", "SilentTime ! 3",
-      " == ", "SilentTime > 3 and "};
+  static const char *const bad[] = {"",
+                                    "SilentTime",
+                                    "> 3",
+                                    "SilentTime >",
+                                    "SilentTime ! 3",
+                                    " == ",
+                                    "SilentTime > 3 and ",
+                                    "SilentTime > 100 or SilentTime < 3",
+                                    "ReqCState == 'C6"};
   struct wake_filter filter;
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
     assert_int_equal(wake_filter_parse(&filter, bad[i], why), -EINVAL);
@@ -282,6 +325,9 @@ int main(void) {
       TEST(info_of_a_converted_file_has_no_measurement),
       TEST(filters_take_and_leave_out),
       TEST(filters_can_use_any_column),
+      TEST(values_may_be_in_quotes),
+      TEST(a_column_of_numbers_is_compared_with_numbers),
+      TEST(if_nothing_matches_the_idle_states_are_named),
       TEST(what_is_no_comparison_is_refused),
       TEST(times_in_ns_need_their_unit),
       TEST(bad_files_are_refused_with_line_and_reason),
