@@ -62,9 +62,9 @@ static bool is_wanted(const struct wake_sampler *sampler,
           core_set_has(&config->wake_latency.cores, core->core));
 }
 
-/* A burst interrupts every core of the machine, and so does loading the programs
- * on some kernels, so where cores are isolated, the cores to probe must be
- * named. */
+/* A burst interrupts every core of the machine, and so does loading the
+ * programs on some kernels, so where cores are isolated, the cores to probe
+ * must be named. */
 static bool is_allowed(struct wake_sampler *sampler,
                        const struct snapshot *snapshot) {
   if (!snapshot->isolates || sampler->config->wake_latency.cores_given)

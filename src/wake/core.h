@@ -18,9 +18,9 @@ int wake_core_states(int core, struct wake_points *points,
 int64_t wake_core_usage(int core);
 
 /* Runs `run` in a thread on the core, and returns its status. Writes to `why`
- * only if it did not run there. -ETIMEDOUT: the core was never free. -EINTR: the
- * core was not free before goes_on returned false. goes_on is called again and
- * again, and may be NULL. */
+ * only if it did not run there. -ETIMEDOUT: the core was never free. -EINTR:
+ * the core was not free before goes_on returned false. goes_on is called again
+ * and again, and may be NULL. */
 int wake_core_run(int core, int (*run)(void *context),
                   bool (*goes_on)(void *context), void *context,
                   char why[WAKE_WHY_SIZE]);
