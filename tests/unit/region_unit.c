@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "region_unit.h"
@@ -131,6 +132,12 @@ struct region_reader *unit_connect(void) {
   assert_return_code(region_reader_open(&reader, "unit", NULL, &options), 0);
   assert_int_equal(region_reader_refresh(reader), REGION_CAME);
   return reader;
+}
+
+void unit_await_end(const struct region_connection *connection) {
+  for (int i = 0; i < 5000 && region_connection_is_open(connection); i++)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  assert_false(region_connection_is_open(connection));
 }
 
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,

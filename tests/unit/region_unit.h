@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "percore.h"
+#include "region/connection.h"
 #include "region/reader.h"
 
 #define COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
@@ -45,6 +46,11 @@ struct percore_region *unit_create(enum percore_serving serving);
 
 /* Connects a reader to `unit`, and asserts success. */
 struct region_reader *unit_connect(void);
+
+/* Waits until a connection has ended. This process is also the producer, so a
+ * process that receives may inherit the producer's end of the connection and
+ * close it a little later. */
+void unit_await_end(const struct region_connection *connection);
 
 /* Reads the raw totals of a row, and asserts that the row is live. */
 void unit_totals(struct region_reader *reader, uint32_t table, uint32_t row,

@@ -342,7 +342,7 @@ a_producer_that_ends_a_connection_counts_nothing_twice(void **state) {
   for (size_t i = 0; i < COUNT_OF(others);
        i++) /* a producer allows this many connections */
     others[i] = unit_connect();
-  assert_false(region_connection_is_open(&ledger.reader->connection));
+  unit_await_end(&ledger.reader->connection);
   count(&counting, row, 1);
   assert_int_equal(balance(&ledger, "eth0"), 101);
   assert_int_equal(region_reader_refresh(ledger.reader), REGION_AS_BEFORE);
