@@ -23,7 +23,7 @@ from harness import (Burner, Collectd, Skip, check, online_cores,
 
 LONG = os.environ.get("PERCORE_TEST_LONG") == "1"
 TRIES = 4 if LONG else 2
-BUDGET_S = 160 if LONG else 90  # for all tests here; then no measurement is repeated
+BUDGET_S = 160 if LONG else 60  # for all tests here; then no measurement is repeated
 QUIET_MAX = 0.3  # percent of a quiet core that other tasks may use
 AT_TICKS_MAX = 0.15  # the same beside the hog: other tasks run while the hog sleeps
 OTHERS_MAX = 10  # percent of any core; above this limit a try is repeated

@@ -28,7 +28,7 @@ WITH_TRACEFS = ["unshare", "--mount", "sh", "-c",
                 'mount -t tracefs nodev /sys/kernel/tracing && exec "$@"', "sh"]
 WITHOUT_BPF = ["setpriv", "--bounding-set=-bpf,-sys_admin"]
 COUNT = 500
-SECONDS = 6
+SECONDS = 4
 USAGE_SHARE = 0.005
 USAGE_EDGE = 2  # idle states that began before the measurement, or ended after it
 IDLES_MIN = 400  # the fewest idle states for which the edge is within the allowed share
