@@ -81,6 +81,7 @@ EXTRA_DIST += tests/integration/test_map.py \
 	contrib/producers/xdp/gateway.bpf.c
 if PLUGIN
 TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
+LONG_TESTS += tests/integration/test_map.py tests/integration/test_map_bad.py
 endif
 
 # Wake latency in the plugin; takes root.
