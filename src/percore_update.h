@@ -336,8 +336,9 @@ static inline void percore_quiescent(percore_slot_t slot) {
   __atomic_store_n(&slot.head->quiescent, passed + 1, __ATOMIC_RELEASE);
 }
 
-/* Implemented in poll.c. Accounts for a long round, in which the thread may
- * have been off the CPU, and checks the CPU time after a sleep. */
+/* Implemented in poll.c. percore_poll_long_ accounts for a long round, during
+ * which the thread may have lost its CPU. percore_check_cpu_ checks how much
+ * CPU time the thread got after it slept. */
 void percore_poll_long_(percore_slot_t slot, uint64_t tsc, uint64_t n)
     __attribute__((cold));
 void percore_check_cpu_(percore_slot_t slot) __attribute__((cold));

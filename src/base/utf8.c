@@ -48,8 +48,8 @@ static size_t sequence_length(const uint8_t *bytes, size_t length) {
   return 0;
 }
 
-/* Returns the length of the well-formed character at the start of text, and its
- * code point; 0 if there is none. */
+/* Returns the length of the well-formed character at the start of text, and
+ * writes its code point. Returns 0 if the text does not start with one. */
 static size_t decode(const char *text, size_t available, uint32_t *code) {
   const uint8_t *bytes = (const uint8_t *)text;
   *code = 0;

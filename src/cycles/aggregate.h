@@ -12,8 +12,8 @@ void aggregate_cores(struct aggregate_figures *aggregate,
                      const struct snapshot *snapshot,
                      const struct core_set *set);
 
-/* Returns the mean of one member of struct core_figures, given by its offset,
- * over the online cores that have a value; NAN if none has. */
+/* `offset` selects a member of struct core_figures. Returns the mean of this
+ * member over the online cores that have a value, or NAN if no core has one. */
 double aggregate_mean(const struct snapshot *snapshot, size_t offset);
 
 /* Fills snapshot->aggregates with: all; isolated and housekeeping, if any core

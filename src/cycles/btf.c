@@ -13,9 +13,9 @@ struct header {
   uint8_t version;
   uint8_t flags;
   uint32_t header_len;
-  /* Offset counted from the end of the header. */
+  /* Offsets count from the end of the header. */
   uint32_t type_offset, type_len;
-  uint32_t string_offset, string_len; /* the same */
+  uint32_t string_offset, string_len;
 };
 
 /* Strings are NUL-terminated, and the first string is empty. */

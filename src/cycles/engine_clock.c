@@ -33,7 +33,8 @@ static int core_with_softirq(const struct engine *engine) {
   return -1;
 }
 
-/* Writes why the source idle is known to miss work here; "" if it is not. */
+/* Writes why the source idle misses work on this machine, or "" if nothing
+ * shows that it does. */
 static void find_misses(const struct engine *engine, char *text, size_t size) {
   int core = core_with_softirq(engine);
   text[0] = '\0';

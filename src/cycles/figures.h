@@ -157,9 +157,9 @@ struct figures *figures_open(const struct figures_options *options,
                              const struct engine *engine);
 void figures_close(struct figures *figures);
 
-/* After engine_sample, call each of these that is due: figures_sample at the
- * end of a sample window (for minimum and maximum), figures_load_average at the
- * end of a load average window, figures_interval at the end of an interval. The
+/* Call these after engine_sample: figures_sample at the end of each sample
+ * window (for minimum and maximum), figures_load_average at the end of each
+ * load average window, and figures_interval at the end of each interval. The
  * first two return 0 or -ENOMEM. */
 int figures_sample(struct figures *figures);
 int figures_load_average(struct figures *figures);

@@ -231,9 +231,9 @@ static void refuse(struct map_source *source, struct map_entry *entry,
   say_of(source, why);
 }
 
-/* Gives the entry a row. False if there is none for it. If the name is in use,
- * it may be that of a deleted entry, unless the rows of deleted entries have
- * been removed (swept). */
+/* Gives the entry a row. Returns false if it gets no row. If the name is in
+ * use, it may be that of a deleted entry, unless the rows of deleted entries
+ * have been removed (swept). */
 static bool add_row(struct map_source *source, struct map_entry *entry,
                     const void *key, bool swept) {
   const struct map_table *table = &source->table;

@@ -1,5 +1,5 @@
-/* notify: sends notifications when cores change their source, one per change,
- * however many cores it affects. */
+/* notify: sends a notification when cores change their source. Cores that
+ * change together share one notification. */
 #ifndef PERCORE_PLUGIN_NOTIFY_H
 #define PERCORE_PLUGIN_NOTIFY_H
 

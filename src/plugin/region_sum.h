@@ -30,8 +30,8 @@ struct region_allowances {
   struct region_allowance_entry {
     struct region_allowance_entry *next;
     struct region_allowance region, rows;
-    /* While room is shared: sums that have no share yet, and the values that
-     * all sums want. */
+    /* Used while MaxValues is shared out: how many sums of this region have no
+     * share yet, and how many values all its sums want. */
     uint64_t sums, wanted;
     char name[128];
   } * list;

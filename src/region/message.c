@@ -111,8 +111,8 @@ int region_passed_take(struct region_passed *passed, int number) {
   return fd;
 }
 
-/* The last close of a socket may block for as long as the socket's owner chose
- * with SO_LINGER, so turn that off. */
+/* With SO_LINGER, the sender of a socket can make its last close block, so
+ * SO_LINGER is turned off first. */
 void region_passed_close(struct region_passed *passed) {
   static const struct linger none = {0};
   int saved = errno;

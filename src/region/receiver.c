@@ -65,8 +65,8 @@ struct process {
 struct receiver {
   int control;            /* socket to the reader */
   bool may_share;         /* users without an offence share a reception */
-  struct process *shared; /* NULL if there is none; it may have been reaped */
-  int shared_socket;      /* -1 if there is none */
+  struct process *shared; /* or NULL; may already have been reaped */
+  int shared_socket;      /* or -1 */
   size_t offences;
   uid_t offenders[MAX_OFFENDERS];
   struct process processes[MAX_PROCESSES];

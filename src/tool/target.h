@@ -9,8 +9,8 @@
   "the region is missing: 'percore regions' lists the regions"
 
 /* Connects to REGION, which is NAME or NAME@INSTANCE; waits at most a second.
- * Returns TOOL_OK, or after an error message TOOL_USAGE (not the name of a
- * region) or TOOL_FAILURE. */
+ * Returns TOOL_OK. Otherwise prints an error message and returns TOOL_USAGE if
+ * REGION cannot be the name of a region, or TOOL_FAILURE. */
 int target_open(const char *command, const char *region,
                 struct region_reader **reader);
 

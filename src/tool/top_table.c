@@ -71,7 +71,8 @@ static void write_worker(FILE *out, bool colour, const struct worker *worker) {
   fputc('\n', out);
 }
 
-/* Shows at most `lines` threads; 0 means all. */
+/* Writes a line for each thread, but at most `lines`. If `lines` is 0, writes
+ * all threads. */
 static void write_workers(FILE *out, const struct workers *workers, int lines,
                           const struct window *window) {
   size_t left = 0;
