@@ -1,7 +1,5 @@
-/* percore soak: a floor of a core's load that depends on no counter of the
- * kernel. A thread of the lowest class runs whenever no other task wants the
- * core, and adds up the time that it did not get. */
-#include "base/affinity.h"
+/* percore soak: a lower bound of a core's load that needs no counter. */
+#include "cycles/soaker.h"
 #include "cycles/topology.h"
 #include "json.h"
 #include "tool.h"
@@ -9,7 +7,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +15,6 @@
 
 #define SECONDS_DEFAULT 10.0
 #define SECONDS_MOST 600.0
-
-/* If two readings of the clock are further apart than the closest pair by this
- * much, something else ran in between. */
-#define GAP_NS 150
-#define CALIBRATION_NS UINT64_C(20000000)
 
 struct soak_options {
   bool force;
@@ -34,59 +26,6 @@ static const struct argument arguments[] = {
              "run on an isolated core, too"),
     ARGUMENT_JSON(struct soak_options),
 };
-
-struct soak {
-  int core;
-  uint64_t total_ns;
-  uint64_t lost_ns;
-  uint64_t gaps;
-};
-
-/* SCHED_IDLE yields only to tasks in the same scheduling group. */
-static void weaken_group(void) {
-  FILE *file = fopen("/proc/self/autogroup", "we");
-  if (file == NULL)
-    return;
-  fputs("19", file);
-  fclose(file);
-}
-
-static int occupy(int core) {
-  const struct sched_param none = {0};
-  weaken_group();
-  if (sched_setscheduler(0, SCHED_IDLE, &none) != 0)
-    return -errno;
-  return affinity_pin(core);
-}
-
-/* Returns the difference of the two closest readings of the clock. */
-static uint64_t least_step_ns(void) {
-  uint64_t least_ns = UINT64_MAX, last_ns = monotonic_ns(), now_ns;
-  for (uint64_t end_ns = last_ns + CALIBRATION_NS; last_ns < end_ns;
-       last_ns = now_ns) {
-    now_ns = monotonic_ns();
-    if (now_ns - last_ns < least_ns)
-      least_ns = now_ns - last_ns;
-  }
-  return least_ns;
-}
-
-static struct soak soak_for(int core, uint64_t duration_ns) {
-  struct soak soak = {.core = core};
-  const uint64_t step_ns = least_step_ns();
-  const uint64_t begin_ns = monotonic_ns();
-  uint64_t last_ns = begin_ns;
-  while (last_ns - begin_ns < duration_ns && !stop_requested()) {
-    uint64_t now_ns = monotonic_ns();
-    if (now_ns - last_ns > step_ns + GAP_NS) {
-      soak.lost_ns += now_ns - last_ns - step_ns;
-      soak.gaps++;
-    }
-    last_ns = now_ns;
-  }
-  soak.total_ns = last_ns - begin_ns;
-  return soak;
-}
 
 /* Checks whether the core may be disturbed. */
 static int check_core(int core, bool force) {
@@ -115,18 +54,18 @@ static double floor_of(const struct soak *soak) {
   return (double)soak->lost_ns / (double)soak->total_ns;
 }
 
-static int write_text(const struct soak *soak) {
+static int write_text(int core, const struct soak *soak) {
   printf("core %d: others took %.2f %% of %.2f s, in %" PRIu64 " pieces\n",
-         soak->core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
+         core, 100.0 * floor_of(soak), (double)soak->total_ns / 1e9,
          soak->gaps);
   return 0;
 }
 
-static int write_json(const struct soak *soak) {
+static int write_json(int core, const struct soak *soak) {
   struct json *json = json_begin(stdout, COMMAND);
   if (json == NULL)
     return -ENOMEM;
-  json_integer(json, "core", soak->core);
+  json_integer(json, "core", core);
   json_number(json, "interval_s", (double)soak->total_ns / 1e9);
   json_number(json, "load_floor", floor_of(soak));
   json_unsigned(json, "pieces", soak->gaps);
@@ -134,15 +73,18 @@ static int write_json(const struct soak *soak) {
 }
 
 static int run(int core, double seconds, bool json) {
-  int status = occupy(core);
+  struct soak soak;
+  stop_catch();
+  int status =
+      soak_core(&soak, core, (uint64_t)(seconds * 1e9), stop_requested);
+  if (status == -ENODEV)
+    return say_failure(COMMAND, "core %d went offline", core);
   if (status != 0)
     return say_failure(COMMAND, "cannot run on core %d: %s", core,
                        strerror(-status));
-  stop_catch();
-  struct soak soak = soak_for(core, (uint64_t)(seconds * 1e9));
   if (soak.total_ns == 0)
     return say_failure(COMMAND, "stopped before it began");
-  status = json ? write_json(&soak) : write_text(&soak);
+  status = json ? write_json(core, &soak) : write_text(core, &soak);
   if (status != 0)
     return say_failure(COMMAND, "%s", strerror(-status));
   return flush_output(COMMAND) == 0 ? TOOL_OK : TOOL_FAILURE;

@@ -16,6 +16,7 @@ void chapter_wake_off(void);
 /* arm64, also booted with isolcpus=1 */
 void chapter_isolated(void);
 void chapter_wake_taken(void);
+void chapter_hotplug_clock(void); /* with source bpf */
 /* either */
 void chapter_hotplug(void);
 void chapter_library(void);

@@ -2,6 +2,7 @@
  * softirq of known length and with tasks. */
 #include "burner.h"
 #include "chapters.h"
+#include "cycles/soaker.h"
 #include "cycles/softirq_clock.h"
 #include "integration/softirq_timer.h"
 #include "pmu.h"
@@ -10,6 +11,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <pthread.h>
 #include <string.h>
 
 #define US UINT64_C(1000)
@@ -25,10 +27,31 @@
 #define SOFTIRQ_PART 0.9
 /* The two engines are sampled one after the other. */
 #define TOLERANCE 0.002
+#define SOAK_NS (1000 * MS)
+#define SOAK_TOLERANCE 0.005
 
 struct loads {
   double truth, clock, log, fires_per_s;
+  double soaked; /* lower bound according to the soaker */
 };
+
+static void *soak(void *context) {
+  struct soak *soak = context;
+  int status = soak_core(soak, 0, SOAK_NS, NULL);
+  if (status != 0)
+    note("the soaker: %s", strerror(-status));
+  return NULL;
+}
+
+/* Returns the share of time that a thread of the lowest class does not get. */
+static double soak_share(void) {
+  struct soak soaked;
+  pthread_t thread;
+  if (pthread_create(&thread, NULL, soak, &soaked) != 0)
+    return NAN;
+  pthread_join(thread, NULL);
+  return (double)soaked.lost_ns / (double)soaked.total_ns;
+}
 
 /* Samples, waits, samples again. clock NULL: none is loaded; timer NULL: no
  * softirq. */
@@ -56,10 +79,17 @@ static struct loads measure(struct watch *truth, struct watch *clock,
   };
 }
 
-static void judge(const char *name, struct loads loads, double halts_per_s) {
-  note("%s: log %.2f clock %.2f truth %.2f, %.0f a second, missed %.1f us each",
-       name, 100 * loads.log, 100 * loads.clock, 100 * loads.truth, halts_per_s,
+/* `base` is what the soaker misses on an idle core. */
+static void judge(const char *name, struct loads loads, double halts_per_s,
+                  double base) {
+  note("%s: log %.2f soaker %.2f (base %.2f) clock %.2f truth %.2f, %.0f a "
+       "second, missed %.1f us each",
+       name, 100 * loads.log, 100 * loads.soaked, 100 * base, 100 * loads.clock,
+       100 * loads.truth, halts_per_s,
        1e6 * (loads.truth - loads.clock) / halts_per_s);
+  result(loads.soaked > base &&
+             loads.clock >= loads.soaked - base - SOAK_TOLERANCE,
+         "%s: the clock is no less than what the soaker did not get", name);
   result(loads.clock >= loads.log - TOLERANCE &&
              loads.clock <= loads.truth + TOLERANCE,
          "%s: the clock is no less than the work and no more than the truth",
@@ -89,6 +119,8 @@ static struct loads measure_softirq(size_t i, struct watch *truth,
   }
   sleep_ns(200 * MS);
   loads = measure(truth, clock, timer);
+  if (clock != NULL)
+    loads.soaked = soak_share();
   softirq_timer_stop(timer);
   return loads;
 }
@@ -137,6 +169,7 @@ void chapter_clock(void) {
   struct watch truth, clock;
   struct loads without[SOFTIRQS];
   struct burner burner;
+  const double base = soak_share();
   watch_open(&truth, (struct engine_options){
                          .hardware = true,
                          .source = SOURCE_EVENT,
@@ -157,7 +190,7 @@ void chapter_clock(void) {
     struct loads with = measure_softirq(i, &truth, &clock);
     if (with.fires_per_s == 0)
       continue;
-    judge(softirqs[i].name, with, with.fires_per_s);
+    judge(softirqs[i].name, with, with.fires_per_s, base);
     judge_cost(softirqs[i].name, "the clock", COST_PER_HALT, without[i], with);
   }
   burner_start(&burner, 0, &pattern);
@@ -165,9 +198,10 @@ void chapter_clock(void) {
   uint64_t busy_ns = burner_busy_ns(&burner);
   struct loads loads = measure(&truth, &clock, NULL);
   loads.log = (double)(burner_busy_ns(&burner) - busy_ns) / LENGTH_NS;
+  loads.soaked = soak_share();
   burner_stop(&burner);
   /* Wake-ups of the burner, and the tick's. */
-  judge("tasks 3/10 ms", loads, 100 + 250);
+  judge("tasks 3/10 ms", loads, 100 + 250, base);
   watch_close(&clock);
   watch_close(&truth);
 }

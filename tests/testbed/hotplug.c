@@ -262,12 +262,22 @@ static void leave_one(const struct means *means, int stays) {
   watch_close(&watch);
 }
 
-void chapter_hotplug(void) {
-  struct means means = choose_means();
+static void plug(const struct means *means) {
   run_on(0);
-  come_late(&means, 2);
-  come_and_go(&means);
-  leave_one(&means, 0);
+  come_late(means, 2);
+  come_and_go(means);
+  leave_one(means, 0);
   if (core_can_leave(0))
-    leave_one(&means, CORE);
+    leave_one(means, CORE);
+}
+
+void chapter_hotplug(void) {
+  const struct means means = choose_means();
+  plug(&means);
+}
+
+void chapter_hotplug_clock(void) {
+  const struct means means = {
+      {.hardware = true, .source = SOURCE_BPF}, 300 * MS, 0.04, true};
+  plug(&means);
 }

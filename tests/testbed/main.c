@@ -20,14 +20,22 @@ static const struct {
   const char *name;
   void (*run)(void);
 } chapters[] = {
-    {"duty", chapter_duty},         {"tsc", chapter_tsc},
-    {"ipc", chapter_ipc},           {"refusal", chapter_refusal},
-    {"sharing", chapter_sharing},   {"isolated", chapter_isolated},
-    {"hotplug", chapter_hotplug},   {"library", chapter_library},
-    {"suspend", chapter_suspend},   {"tick", chapter_tick},
+    {"duty", chapter_duty},
+    {"tsc", chapter_tsc},
+    {"ipc", chapter_ipc},
+    {"refusal", chapter_refusal},
+    {"sharing", chapter_sharing},
+    {"isolated", chapter_isolated},
+    {"hotplug", chapter_hotplug},
+    {"library", chapter_library},
+    {"suspend", chapter_suspend},
+    {"tick", chapter_tick},
 #ifdef PERCORE_BPF
-    {"clock", chapter_clock},       {"wake-on", chapter_wake_on},
-    {"wake-off", chapter_wake_off}, {"wake-taken", chapter_wake_taken},
+    {"clock", chapter_clock},
+    {"hotplug-clock", chapter_hotplug_clock},
+    {"wake-on", chapter_wake_on},
+    {"wake-off", chapter_wake_off},
+    {"wake-taken", chapter_wake_taken},
 #endif
 };
 

@@ -1,0 +1,23 @@
+/* soaker: a lower bound of a core's load that needs no counter. A thread of the
+ * lowest scheduling class runs whenever no other work wants the core, and adds
+ * up the time that it did not get. */
+#ifndef PERCORE_SOAKER_H
+#define PERCORE_SOAKER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct soak {
+  uint64_t total_ns;
+  uint64_t lost_ns; /* time that other work took */
+  uint64_t gaps;    /* how often the thread was interrupted */
+};
+
+/* Moves the calling thread to the core and into SCHED_IDLE, where it remains,
+ * and measures until duration_ns have passed or stopped() is true (NULL:
+ * never). The core does not halt meanwhile. Returns 0 or -errno; -ENODEV if the
+ * core went offline. */
+int soak_core(struct soak *soak, int core, uint64_t duration_ns,
+              bool (*stopped)(void));
+
+#endif
