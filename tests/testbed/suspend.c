@@ -27,14 +27,14 @@ static bool fall_asleep(void) {
          write_text("/sys/power/state", "mem");
 }
 
-void chapter_suspend(void) {
+static void suspend(enum source source) {
   static const struct pattern pattern = {"60 %", 12 * MS, 20 * MS,
                                          false,  0,       false};
   struct watch watch;
   struct burner burner;
   run_on(0);
   watch_open(&watch,
-             (struct engine_options){.hardware = true, .source = SOURCE_AUTO});
+             (struct engine_options){.hardware = true, .source = source});
   burner_start(&burner, CORE, &pattern);
   watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
   int descriptors = descriptors_open();
@@ -53,20 +53,30 @@ void chapter_suspend(void) {
     sleep_ns(20 * MS);
     struct window window =
         watch_window_at_rest(&watch, CORE, &burner, 240 * MS);
+    const char *name = source_name(watch_core(&watch, CORE)->source);
+    const char *nth = i == 0 ? "first" : "second";
     note("slept %.2f s; then truth %.2f load %.2f", slept_s, 100 * window.truth,
          100 * window.load);
-    result(slept_s > 1, "%s suspend: the guest was suspended and woke again",
-           i == 0 ? "first" : "second");
+    result(slept_s > 1,
+           "%s, %s suspend: the guest was suspended and woke again", name, nth);
     result(isnan(engine_load(&before, &after)) &&
                isnan(engine_load(&before_0, &after_0)) &&
                engine_counts(watch.engine)->windows_discarded > discarded,
-           "%s suspend: its window is dropped on every core",
-           i == 0 ? "first" : "second");
+           "%s, %s suspend: its window is dropped on every core", name, nth);
     result(fabs(window.load - window.truth) <= 0.15 + window.late,
-           "%s suspend: a correct value within two samples after waking",
-           i == 0 ? "first" : "second");
+           "%s, %s suspend: a correct value within two samples after waking",
+           name, nth);
   }
-  result(descriptors_open() == descriptors, "suspending leaks no descriptor");
+  result(descriptors_open() == descriptors,
+         "%s: suspending leaks no descriptor",
+         source_name(watch_core(&watch, CORE)->source));
   burner_stop(&burner);
   watch_close(&watch);
+}
+
+void chapter_suspend(void) {
+  suspend(SOURCE_IDLE);
+#ifdef PERCORE_BPF
+  suspend(SOURCE_BPF);
+#endif
 }
