@@ -32,8 +32,6 @@ tests/integration/test_size.log: \
 	$(filter tests/integration/test_daemon.log,$(TEST_LOGS))
 tests/integration/test_region_kill.log: \
 	$(filter tests/integration/test_region.log,$(TEST_LOGS))
-tests/integration/test_region_hostile.log: \
-	$(filter tests/integration/test_region_top.log,$(TEST_LOGS))
 tests/integration/test_region_fairness.log: \
 	$(filter tests/integration/test_region_hostile.log \
 	tests/integration/test_region_kill.log \

@@ -16,8 +16,6 @@ TESTS += \
 	tests/integration/test_region_check.py \
 	tests/integration/test_region_command.py \
 	tests/integration/test_region_top.py
-tests/integration/test_region_command.log: \
-	$(filter tests/integration/test_command.log,$(TEST_LOGS))
 tests/integration/test_region_top.log: \
 	$(filter tests/integration/test_region_command.log,$(TEST_LOGS))
 endif
